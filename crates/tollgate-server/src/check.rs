@@ -4,8 +4,7 @@ use tollgate_http::Methods;
 use tollgate_script::{Host, RecordFields};
 
 use crate::app::Hosts;
-use crate::dev::SourceFault;
-use crate::options::{HandlerSpec, RouteSpec, ServerOptions};
+use crate::options::{HandlerSpec, RouteSpec, ServerOptions, SourceFault};
 
 /// Loads the script of every route as a worker would, and returns what is wrong with each.
 pub fn check_scripts(options: &ServerOptions) -> Vec<String> {

@@ -8,10 +8,8 @@ use bytes::Bytes;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, is_field_name};
 
 use crate::options::{AnyOr, CorsSpec};
-use crate::reply::Reply;
+use crate::reply::{Reply, is_policy_field};
 
-/// What the names of all fields of the protocol begin with.
-const FRONT: &[u8] = b"Access-Control-";
 const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
 const ALLOW_CREDENTIALS: &str = "Access-Control-Allow-Credentials";
 const EXPOSE_HEADERS: &str = "Access-Control-Expose-Headers";
@@ -188,9 +186,4 @@ fn requested_headers(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
     let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("access-control-request-headers"));
     let names = values.flat_map(|(_, value)| value.split(|&byte| byte == b','));
     names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
-}
-
-/// Whether a field of a reply speaks to pages of other origins.
-pub(crate) fn is_policy_field(name: &[u8]) -> bool {
-    name.get(..FRONT.len()).is_some_and(|front| front.eq_ignore_ascii_case(FRONT))
 }

@@ -9,21 +9,14 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc::{self, error::TrySendError};
-
-use crate::accept::Accepted;
 use crate::options::{CrowdLimits, share_of_peers};
 use crate::spare::Spares;
-use crate::trust::masked;
+use crate::trust::client_key;
 
 /// A worker that holds so many connections more than the emptiest hands a new one to it.
 const IMBALANCE_MAX: usize = 8;
-/// Connections that were handed over and not taken yet, by worker.
-const INBOX_MAX: usize = 1024;
 /// Memory of a connection up to here is not counted, beyond it in steps of as much.
 const GRAIN_BYTES: u64 = 4 << 10;
-/// Clients by IPv6 are told apart by their network: each has as many addresses as it likes.
-const IPV6_CLIENT_PREFIX: u8 = 64;
 
 /// What the workers of a server share about its connections.
 pub(crate) struct Crowd {
@@ -71,34 +64,23 @@ impl Limits {
 #[repr(align(128))]
 struct Place {
     connections: AtomicUsize,
-    inbox: mpsc::Sender<Accepted>,
 }
 
 impl Crowd {
-    /// Makes it, and for each worker where connections are handed to it.
+    /// Makes it for so many workers.
     ///
     /// # Errors
     /// The system has no descriptors to spare.
-    pub(crate) fn new(
-        limits: &CrowdLimits,
-        workers: usize,
-    ) -> io::Result<(Arc<Self>, Vec<mpsc::Receiver<Accepted>>)> {
-        let (places, inboxes) = (0..workers)
-            .map(|_| {
-                let (inbox, receiver) = mpsc::channel(INBOX_MAX);
-                (Place { connections: AtomicUsize::new(0), inbox }, receiver)
-            })
-            .unzip::<_, _, Vec<_>, _>();
-        let crowd = Self {
+    pub(crate) fn new(limits: &CrowdLimits, workers: usize) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
             limits: Limits::of(limits),
             connections: AtomicUsize::new(0),
-            workers: places.into(),
+            workers: (0..workers).map(|_| Place { connections: AtomicUsize::new(0) }).collect(),
             clients: Mutex::default(),
             held_bytes: AtomicU64::new(0),
             handlers_bytes: AtomicU64::new(0),
             spares: Spares::new(workers)?,
-        };
-        Ok((Arc::new(crowd), inboxes))
+        }))
     }
 
     /// Sets other bounds. What is there already stays, and counts; connections that came while clients were not counted
@@ -126,16 +108,6 @@ impl Crowd {
         let count = |place: &Place| place.connections.load(Ordering::Relaxed);
         let (index, emptiest) = self.workers.iter().enumerate().min_by_key(|(_, place)| count(place))?;
         (count(&self.workers[worker]) >= count(emptiest) + IMBALANCE_MAX).then_some(index)
-    }
-
-    /// Hands a connection to another worker; one that drains, or has too many waiting, gives it back.
-    pub(crate) fn hand_over(&self, mut accepted: Accepted, worker: usize) -> Result<(), Accepted> {
-        let from = accepted.seat.move_to(worker);
-        self.workers[worker].inbox.try_send(accepted).map_err(|error| {
-            let (TrySendError::Full(mut accepted) | TrySendError::Closed(mut accepted)) = error;
-            accepted.seat.move_to(from);
-            accepted
-        })
     }
 
     /// How many there are.
@@ -209,10 +181,6 @@ impl Crowd {
     }
 }
 
-pub(crate) fn client_key(client: IpAddr) -> IpAddr {
-    if client.is_ipv4() { client } else { masked(client, IPV6_CLIENT_PREFIX) }
-}
-
 /// One connection among those of its worker, until dropped.
 pub(crate) struct Seat {
     crowd: Arc<Crowd>,
@@ -220,7 +188,8 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    fn move_to(&mut self, worker: usize) -> usize {
+    /// Counts the connection for another worker, and returns the worker that it was counted for.
+    pub(crate) fn move_to(&mut self, worker: usize) -> usize {
         self.place().connections.fetch_sub(1, Ordering::Relaxed);
         let from = std::mem::replace(&mut self.worker, worker);
         self.place().connections.fetch_add(1, Ordering::Relaxed);
@@ -372,7 +341,7 @@ mod tests {
             in_flight_bytes_max: 100_000,
             ..CrowdLimits::default()
         };
-        Crowd::new(&limits, 3).unwrap().0
+        Crowd::new(&limits, 3).unwrap()
     }
 
     #[test]

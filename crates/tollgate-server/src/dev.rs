@@ -6,14 +6,13 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
 use tollgate_http::{RequestHead, StatusCode, accepted_media};
-use tollgate_script::{CallError, LoadError};
+use tollgate_script::{CallError, LoadError, Request};
 
-use crate::handler::Exchange;
 use crate::html::escaped;
+use crate::options::{Dev, SourceFault};
 use crate::reply::Reply;
 
 /// Lines that are shown before and behind the one that is meant.
@@ -24,27 +23,7 @@ const LINE_BYTES_MAX: usize = 400;
 /// For who does not care, first.
 const MEDIA_TYPES: [&str; 3] = ["text/plain", "text/html", "application/json"];
 
-/// Something that is wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceFault {
-    /// What is wrong, with the file and the line.
-    pub text: String,
-    /// The file; none where none is known.
-    pub file: Option<PathBuf>,
-    /// The line, from 1; 0 where none is known.
-    pub line: usize,
-}
-
-/// That a server is in development, and why it does not serve what is written now. Clones are one and the same.
-#[derive(Debug, Clone, Default)]
-pub struct Dev(Arc<Mutex<Arc<[SourceFault]>>>);
-
 impl Dev {
-    /// From now on every request hears of these instead of being served; with none it is served again.
-    pub fn tell(&self, faults: Vec<SourceFault>) {
-        *self.locked() = faults.into();
-    }
-
     /// What is told to a request, if it is not to be served.
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
         let faults = self.locked().clone();
@@ -55,11 +34,6 @@ impl Dev {
             about: Vec::new(),
         };
         (!problem.faults.is_empty()).then(|| problem.reply(head))
-    }
-
-    /// What is behind the lock is whole after every statement.
-    fn locked(&self) -> MutexGuard<'_, Arc<[SourceFault]>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,8 +55,14 @@ impl SourceFault {
     }
 }
 
-/// Shows why a script failed that lies below `root`.
-pub(crate) fn script_failure(error: &CallError, root: &Path, exchange: &Exchange) -> Reply {
+/// Shows why a script below `root` failed. `route` and `version` are those of the request's endpoint.
+pub(crate) fn script_failure(
+    error: &CallError,
+    root: &Path,
+    request: &Request,
+    route: &str,
+    version: u64,
+) -> Reply {
     let (message, traceback) = match error {
         CallError::Script { message, traceback } => (message.clone(), traceback.as_str()),
         CallError::CpuBudget { traceback, .. }
@@ -96,15 +76,14 @@ pub(crate) fn script_failure(error: &CallError, root: &Path, exchange: &Exchange
     let frames: Vec<_> = traceback.lines().map(|frame| frame.trim().to_owned()).collect();
     let place = within(root, &message).or_else(|| frames.iter().find_map(|frame| within(root, frame)));
     let (file, line) = unzip(place);
-    let (endpoint, request) = (&exchange.endpoint, &exchange.request);
     let problem = Problem {
         title: "the script failed",
         faults: vec![Shown::new(&SourceFault { text: message, file, line }, frames)],
         about: vec![
             ("request", format!("{} {}", request.head.method(), request.path())),
-            ("route", endpoint.path.clone()),
+            ("route", route.to_owned()),
             ("id", request.id.to_string()),
-            ("version", endpoint.version.to_string()),
+            ("version", version.to_string()),
         ],
     };
     problem.reply(&request.head)

@@ -106,11 +106,6 @@ impl Lane {
         self.age_max.set(age_max);
     }
 
-    /// An entrance for one more route.
-    pub(crate) fn door(self: &Rc<Self>) -> Rc<Door> {
-        Rc::new(Door::new(self))
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.places.borrow().len()
     }

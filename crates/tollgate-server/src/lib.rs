@@ -1,28 +1,51 @@
 //! The server: sockets, connections, routes, handlers, and the seam to the log. Steps 1 to 5 of the path of a
 //! transaction.
 //!
-//! A request goes through the files in this order: [`listen`] and [`accept`] take it, [`conn`] reads it, [`route`]
-//! finds its endpoint, [`handler`] answers it, [`transaction`] makes its record, [`recorder`] hands the record to the
-//! log and holds the reply back until the record is where its stream wants it, [`reply`] writes the reply.
+//! A request passes these modules in this order. [`listen`] binds the sockets and [`accept`] takes
+//! connections from them. [`conn`] reads requests. [`admit`] finds the endpoint of a request by [`route`],
+//! and admits or refuses it. [`handler`] answers it. [`transaction`] fills the row of its record.
+//! [`recorder`] hands the record to the log, and holds the reply back until the record is where its stream
+//! wants it. [`reply`] is the reply as a value.
 //!
-//! What a request means as bytes is decided in `tollgate-http`, what a record means on disk in `tollgate-log`.
+//! Each module imports only modules of the lines below its own (`tollgate-tidy` tests it):
+//!
+//! 1. [`server`] starts, reloads and stops the workers.
+//! 2. [`worker_thread`] runs one worker.
+//! 3. [`accept`] takes connections; [`stream_server`] serves byte streams of its caller.
+//! 4. [`conn`] is a connection; [`testing`] asks routes without one.
+//! 5. [`admit`] leads a request to its route; [`keep`] and [`reload`] are tasks of a worker.
+//! 6. [`worker`] is what the connections of a worker share.
+//! 7. [`service`] is what a configuration makes: routes, scripts, rules; [`check`] loads scripts without
+//!    serving them.
+//! 8. [`handler`] and [`app`] answer requests.
+//! 9. [`files`], [`cors`], [`dev`], [`spool`], [`throttle`] and [`transaction`] do the work of handlers.
+//! 10. [`reply`], then [`recorder`], then [`observe`], [`crowd`] and [`listen`].
+//! 11. [`options`] is what the server is told to do. The rest uses nothing of this crate but a clock or a
+//!     helper.
+//!
+//! What a request means as bytes is decided in `tollgate-http`, what a record means on disk in
+//! `tollgate-log`.
 //!
 //! Invariants:
 //! - a worker shares nothing on the path of a request: its state is `Rc` and `Cell`, the log is a queue away;
 //! - no byte of a reply leaves before its records are where their streams want them;
 //! - replies leave in the order of their requests; after a framing error the connection closes;
-//! - no file is written by a worker; it reads scripts while it starts or reloads, a spooled body when its handler asks for it, and of
-//!   files that are served what is in memory: threads of its own wait for the disk.
+//! - no file is written by a worker. It reads scripts while it starts or reloads, a spooled body when its
+//!   handler asks for it, and of files that are served what is in memory: threads of its own wait for the
+//!   disk.
 
 mod accept;
 mod admission;
+mod admit;
 mod app;
+mod arrivals;
 mod check;
 mod clock;
 mod conn;
 mod copies;
 mod cors;
 mod crowd;
+mod deadline;
 mod dev;
 mod error;
 mod file_slice;
@@ -35,18 +58,17 @@ mod lane;
 mod listen;
 mod observe;
 mod options;
-mod plain_reply;
 mod recorder;
 mod reload;
 mod reply;
 mod rest;
 mod route;
+mod scratch;
 mod seldom;
 mod server;
 mod service;
 mod spare;
 mod spool;
-mod stream;
 mod stream_server;
 mod summary;
 mod sys;
@@ -57,25 +79,26 @@ mod trust;
 mod turn;
 mod upload;
 mod worker;
+mod worker_thread;
 
-pub use app::{AppSpec, Sources};
+pub use app::Sources;
 pub use check::{check_scripts, methods_of, script_faults};
-pub use dev::{Dev, SourceFault};
 pub use error::StartError;
-pub use handler::{COLLECT_BODY_BYTES_MAX, HostSent, ItemKey, ItemReader, ProxySpec};
-pub use listen::{BoundAddress, Deferral, ListenAddress, ListenSpec, Listeners};
-pub use observe::{RouteName, RouteStatus, ServerStatus, ServerWatch, WorkerStatus};
-pub use options::{
-    AnyOr, BodyPace, Bounds, ConnectionLimits, CorsSpec, CrowdLimits, Etag, FilesSpec, HandlerSpec, OwnFile,
-    RateKey, RateSpec, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions,
-    SpoolOptions, Symlinks, Traces, TryPath,
-};
-pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
-pub use server::Server;
-pub use stream::{
+pub use handler::{COLLECT_BODY_BYTES_MAX, ItemKey, ItemReader};
+pub use listen::Listeners;
+pub use observe::{RouteName, RouteStatus};
+pub use options::stream::{
     Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, HashKey, KEY_COLUMN, KeySpec, Overlong,
     Redaction, Source, StreamSpec, UnknownFields,
 };
+pub use options::{
+    AnyOr, AppSpec, BodyPace, BoundAddress, Bounds, ConnectionLimits, CorsSpec, CrowdLimits, Deferral, Dev,
+    Etag, FilesSpec, HandlerSpec, HostSent, ListenAddress, ListenSpec, OwnFile, ProxySpec, RateKey, RateSpec,
+    RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions,
+    Symlinks, Traces, TryPath,
+};
+pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
+pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};
 pub use tollgate_backend::{

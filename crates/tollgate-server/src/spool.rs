@@ -22,6 +22,7 @@ use tollgate_http::StatusCode;
 use tollgate_log::FOLDER_MODE;
 use tollgate_script::{BodyFile, ReadAt};
 
+use crate::observe::Refusal;
 use crate::options::SpoolOptions;
 use crate::reply::Reply;
 use cipher::FileKey;
@@ -56,6 +57,12 @@ impl From<io::Error> for SpoolError {
             Some(Errno::NOSPC | Errno::DQUOT) => Self::NoRoom,
             _ => Self::Disk(error),
         }
+    }
+}
+
+impl From<&SpoolError> for Refusal {
+    fn from(_: &SpoolError) -> Self {
+        Self::Spool
     }
 }
 

@@ -31,7 +31,7 @@ impl StreamServer {
     /// # Errors
     /// A script was not taken.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
-        let (crowd, _) = Crowd::new(&options.crowd, 1).map_err(StartError::Worker)?;
+        let crowd = Crowd::new(&options.crowd, 1).map_err(StartError::Worker)?;
         let plan = Plan::new(options.clone(), log, None)?;
         let spool = Arc::new(Spool::new(options.spool.clone()));
         let worker =

@@ -1,6 +1,7 @@
 //! Tests of an app: each asks a service of its own, made of the configuration, without a socket and without a log.
 
 mod fakes;
+mod head;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -10,9 +11,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use tempfile::TempDir;
-use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
     CallError, Clock, Context, FakeBackends, Host, HostOptions, Request, RequestId, Step, Test, TestReply,
     TestRequest, TestService, TraceRule,
@@ -20,8 +19,9 @@ use tollgate_script::{
 use uuid::Uuid;
 
 use fakes::FakeFetcher;
+use head::head;
 
-use crate::conn::Destination;
+use crate::admit::Destination;
 use crate::handler::{Exchange, Rehearsed};
 use crate::lane::Lane;
 use crate::observe::WorkerCells;
@@ -197,28 +197,6 @@ impl Bench {
         notes.extend(rehearsed.rejects.iter().map(|reason| format!("{what}: record rejected: {reason}")));
         Ok(test_reply(rehearsed, stream))
     }
-}
-
-/// Makes a head of what a test gave, as if it came over the wire.
-fn head(asked: &TestRequest, limits: &Limits) -> Result<RequestHead, String> {
-    let mut text = format!("{} {} HTTP/1.1\r\n", asked.method, asked.target).into_bytes();
-    let has = |what: &str| asked.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(what.as_bytes()));
-    let mut push = |name: &[u8], value: &[u8]| text.extend([name, b": ", value, b"\r\n"].concat());
-    if !has("host") {
-        push(b"host", b"localhost");
-    }
-    if let Some(content) = asked.content.as_ref().filter(|_| !has("content-length")) {
-        push(b"content-length", content.len().to_string().as_bytes());
-    }
-    asked.fields.iter().for_each(|(name, value)| push(name, value));
-    let given = [asked.method.as_bytes(), asked.target.as_bytes()];
-    let fields = asked.fields.iter().flat_map(|(name, value)| [name.as_slice(), value]);
-    if given.into_iter().chain(fields).any(|part| part.contains(&b'\r') || part.contains(&b'\n')) {
-        return Err("a line break in method, path or headers".to_owned());
-    }
-    text.extend(b"\r\n");
-    let read = HeadReader::default().read(&mut BytesMut::from(text.as_slice()), limits);
-    read.map_err(|error| error.to_string())?.ok_or_else(|| "the request has no end".to_owned())
 }
 
 fn test_reply(rehearsed: Rehearsed, stream: Option<String>) -> TestReply {

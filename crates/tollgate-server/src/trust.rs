@@ -249,6 +249,14 @@ fn without_obfuscated_port(node: &str) -> &str {
     }
 }
 
+/// Clients by IPv6 are told apart by their network: each has as many addresses as it likes.
+const IPV6_CLIENT_PREFIX: u8 = 64;
+
+/// Returns the address that the connections and requests of a client are counted by.
+pub(crate) fn client_key(client: IpAddr) -> IpAddr {
+    if client.is_ipv4() { client } else { masked(client, IPV6_CLIENT_PREFIX) }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

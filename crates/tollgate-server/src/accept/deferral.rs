@@ -12,8 +12,9 @@ use std::task::Context;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::clock::TICK;
-use crate::conn::Deadlines;
-use crate::listen::{Acceptance, Deferral};
+use crate::deadline::Deadlines;
+use crate::listen::Acceptance;
+use crate::options::Deferral;
 
 /// From so many in a tick on it pays: each of them saves a few microseconds.
 const ARRIVALS_MIN: usize = 25;

@@ -4,9 +4,9 @@
 //! spare descriptor is given up for a moment, to accept and to close.
 
 mod accepted;
-mod arrivals;
 mod deferral;
 mod eagerness;
+mod inboxes;
 mod refuse;
 mod turn;
 
@@ -16,6 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -29,13 +30,12 @@ use crate::conn::Origin;
 use crate::listen::{Acceptance, Family, Listener};
 use crate::observe::Refusal;
 use crate::seldom::Spell;
-use crate::server::Order;
 use crate::sys;
-use crate::worker::Worker;
+use crate::worker::{Order, Worker};
 pub(crate) use accepted::Accepted;
-pub(crate) use arrivals::Arrivals;
 use deferral::Policy;
 use eagerness::{Eagerness, Start};
+pub(crate) use inboxes::Inboxes;
 use refuse::{refuse, turn_away};
 use turn::{Fate, Turns};
 
@@ -53,12 +53,13 @@ pub(crate) struct Acceptor {
     policy: Policy,
     eagerness: Eagerness,
     outlives_us: bool,
+    inboxes: Arc<Inboxes>,
 }
 
 impl Acceptor {
     /// # Errors
     /// The runtime does not take the socket.
-    pub(crate) fn new(listener: Listener) -> io::Result<Self> {
+    pub(crate) fn new(listener: Listener, inboxes: &Arc<Inboxes>) -> io::Result<Self> {
         Ok(Self {
             socket: sys::readable(listener.socket)?,
             family: listener.family,
@@ -66,6 +67,7 @@ impl Acceptor {
             policy: listener.deferral.into(),
             eagerness: Eagerness::default(),
             outlives_us: listener.outlives_us,
+            inboxes: inboxes.clone(),
         })
     }
 
@@ -152,7 +154,7 @@ impl Acceptor {
         let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
         let accepted = Accepted { seat, socket, family, acceptance: self.policy.now(), origin };
         match crowd.emptier_than(worker.index) {
-            Some(other) => match crowd.hand_over(accepted, other) {
+            Some(other) => match self.inboxes.hand_over(accepted, other) {
                 Ok(()) => Poll::Pending,
                 Err(accepted) => self.serve(worker, accepted, start),
             },
@@ -276,9 +278,9 @@ mod tests {
     use tokio::runtime::{Builder, LocalOptions};
 
     use super::*;
-    use crate::listen::{BoundAddress, Listeners};
-    use crate::options::ServerOptions;
+    use crate::listen::Listeners;
     use crate::options::tests::options;
+    use crate::options::{BoundAddress, ServerOptions};
 
     #[test]
     fn all_who_wait_can_be_accepted_in_one_turn() {
@@ -289,7 +291,7 @@ mod tests {
             let mut listeners = Listeners::bind(&ServerOptions { backlog: 600, ..options() }).unwrap();
             let [BoundAddress::Tcp(address)] = listeners.addresses() else { panic!("no TCP address") };
             let _peers: Vec<_> = (0..WAITING).map(|_| TcpStream::connect(address).unwrap()).collect();
-            let acceptor = Acceptor::new(listeners.by_worker[0].remove(0)).unwrap();
+            let acceptor = Acceptor::new(listeners.by_worker[0].remove(0), &Inboxes::new(1).0).unwrap();
             let mut turns = Turns::new(acceptor.socket.get_ref());
             poll_fn(|context| acceptor.poll_accept(context, &mut turns)).await.unwrap();
             let mut accepted = 1;

@@ -10,10 +10,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
 use tollgate_http::StatusCode;
 
-use crate::conn::{self, Socket};
+use crate::conn::{self, Replies, Socket};
 use crate::listen::Family;
 use crate::observe::{Refusal, RouteTally};
-use crate::reply::{Replies, Reply, Writing};
+use crate::reply::{Reply, Writing};
 use crate::worker::Worker;
 
 /// Connections that are told so in their own time, by worker; more are told at once, and closed before they ask.

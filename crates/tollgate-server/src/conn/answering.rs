@@ -7,13 +7,16 @@ use tollgate_script::Body;
 
 use super::body::{BodyReader, Progress};
 use super::client::TooMany;
+use super::connection::{Connection, Reading, Reuse};
 use super::queue::{Answered, Form, Source};
-use super::{Arrived, Connection, Destination, Phase, Reading, Reuse, Transport};
+use super::transport::Transport;
+use crate::admit::Taken;
+use crate::admit::{Arrived, Destination};
 use crate::clock::Moment;
+use crate::deadline::Phase;
 use crate::handler::{Answer, Endpoint, Handled, Turn, Visit};
 use crate::observe::RouteTally;
 use crate::reply::{Extent, Framing, Reply, Writing};
-use crate::worker::Taken;
 
 impl<S: Transport> Connection<S> {
     /// Answers those whose handlers have returned, then the complete requests of the buffer, in their order.

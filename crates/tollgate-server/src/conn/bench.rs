@@ -12,7 +12,9 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{spawn_local, yield_now};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 
-use super::{Origin, Plain, serve};
+use super::client::Origin;
+use super::run::serve;
+use super::transport::Plain;
 use crate::crowd::Crowd;
 use crate::observe::WorkerCells;
 use crate::options::tests::options;
@@ -54,7 +56,7 @@ impl Bench {
         tune(&mut options.routes, folder.path());
         let log = LogOptions::new(&folder.path().join("log"));
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
-        let (crowd, _) = Crowd::new(&options.crowd, 1).unwrap();
+        let crowd = Crowd::new(&options.crowd, 1).unwrap();
         let spool = Arc::new(Spool::new(options.spool.clone()));
         let plan = Plan::new(options, &log, None).unwrap();
         let cells = Arc::new(WorkerCells::new());

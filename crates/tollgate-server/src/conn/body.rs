@@ -11,7 +11,7 @@ use tollgate_http::{BodyFraming, ChunkedDecoder, Decoded, RequestError};
 use tollgate_script::{Body, BodyFile};
 
 use super::coding::{Coding, Decoder, Step};
-use super::exchange::Arrived;
+use crate::admit::Arrived;
 use crate::options::ConnectionLimits;
 use crate::spool::{Spool, SpoolError, SpooledBody};
 
@@ -291,7 +291,7 @@ mod tests {
     use tollgate_http::{HeadReader, StatusCode};
 
     use super::*;
-    use crate::conn::exchange::Destination;
+    use crate::admit::Destination;
     use crate::reply::Reply;
 
     fn reader(head: &str, coding: Coding) -> BodyReader {

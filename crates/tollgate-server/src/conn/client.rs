@@ -5,15 +5,10 @@ use std::net::IpAddr;
 
 use tollgate_http::{RequestHead, StatusCode};
 
-use super::deadline::Phase;
-use super::stream::{Came, read};
-use super::{Connection, Gone, Transport};
+use crate::admit::RequestOrigin;
 use crate::crowd::ClientSeat;
-use crate::listen::proxy_header::{self, ProxySource};
-use crate::observe::Refusal;
 use crate::reply::Reply;
 use crate::service::Rules;
-use crate::trust::ClientHeader;
 use crate::worker::Worker;
 
 /// Where a connection comes from, as it was accepted.
@@ -23,17 +18,6 @@ pub(crate) struct Origin {
     pub(crate) peer: Option<IpAddr>,
     /// A PROXY header has to come first.
     pub(crate) proxy_protocol: bool,
-}
-
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RequestOrigin {
-    /// Who asks, as far as those are trusted who say so.
-    pub(crate) client: Option<IpAddr>,
-    /// Who sent it.
-    pub(crate) peer: Option<IpAddr>,
-    /// How that names clients, if it is a trusted proxy.
-    pub(crate) told_by: Option<ClientHeader>,
 }
 
 /// Whose a connection is.
@@ -50,7 +34,7 @@ pub(super) struct TooMany;
 
 impl Client {
     /// Takes the place of `peer`. That of a trusted proxy is taken by the client of each request.
-    fn enter(peer: Option<IpAddr>, worker: &Worker, rules: &Rules) -> Result<Self, TooMany> {
+    pub(super) fn enter(peer: Option<IpAddr>, worker: &Worker, rules: &Rules) -> Result<Self, TooMany> {
         let mut client = Self { peer, is_trusted_proxy: rules.trusted_proxies.trusts(peer), seat: None };
         if !client.is_trusted_proxy {
             client.sit(peer, worker)?;
@@ -119,52 +103,5 @@ impl TooMany {
     pub(super) fn reply(&self) -> Reply {
         let text = "too many connections of one client: nothing was recorded";
         Reply::refused(StatusCode::TOO_MANY_REQUESTS, text)
-    }
-}
-
-impl<S: Transport> Connection<S> {
-    /// Finds out whose the connection is.
-    pub(super) async fn arrive(&mut self, origin: Origin) -> Result<(), Gone> {
-        let mut peer = origin.peer;
-        if origin.proxy_protocol {
-            peer = self.read_proxy_header(peer).await?;
-        }
-        match Client::enter(peer, &self.worker, &self.rules) {
-            Ok(client) => self.client = client,
-            Err(too_many) => {
-                self.worker.cells.count_refusal(Refusal::ClientConnections);
-                self.end_with(too_many.reply());
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the header of the proxy; without a sound one in time the connection ends, and nothing of it is a request.
-    async fn read_proxy_header(&mut self, peer: Option<IpAddr>) -> Result<Option<IpAddr>, Gone> {
-        let timeout = self.limits().head_timeout;
-        self.slot.arm(Phase::Silent, timeout);
-        loop {
-            match proxy_header::parse(&self.input) {
-                Ok(Some(header)) => {
-                    drop(self.input.split_to(header.bytes_len));
-                    self.slot.set(Phase::Handling);
-                    return Ok(match header.source {
-                        ProxySource::Proxy => peer,
-                        ProxySource::Client(client) => Some(client),
-                        ProxySource::UnixClient => None,
-                    });
-                }
-                Ok(None) if self.input.is_empty() => {}
-                Ok(None) => self.slot.pass_to(Phase::Head),
-                Err(error) => {
-                    tracing::debug!(?peer, "connection refused: {error}");
-                    return Err(Gone);
-                }
-            }
-            match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
-                Came::Bytes => {}
-                Came::End | Came::TooLate => return Err(Gone),
-            }
-        }
     }
 }

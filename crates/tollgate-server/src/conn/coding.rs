@@ -6,8 +6,11 @@
 
 use bytes::{Buf, BytesMut};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
-use tollgate_http::{RequestError, RequestHead};
+use tollgate_http::{RequestError, RequestHead, StatusCode};
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
+
+use crate::admit::{Arrived, Destination};
+use crate::reply::Reply;
 
 /// Content that one step makes, at most.
 const STEP_BYTES: usize = 64 << 10;
@@ -30,6 +33,29 @@ pub(super) enum Coding {
 /// A coding that is not decoded, or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unsupported;
+
+impl Arrived {
+    /// Looks at what the content is said to be: its coding, if it is to be decoded. What the endpoint does not take is
+    /// answered now (RFC 9110 section 15.5.16).
+    pub(super) fn check_content(&mut self) -> Option<Coding> {
+        let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
+        let checked = match endpoint.refusal(&self.head) {
+            Some(reply) => Err(reply),
+            None if !endpoint.decodes_content() => return None,
+            None => Coding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
+        };
+        let checked = checked.map_err(|reply| endpoint.granted(reply, &self.head));
+        checked.unwrap_or_else(|reply| {
+            self.destination = Destination::Reply(reply.into());
+            None
+        })
+    }
+}
+
+fn unsupported_coding() -> Reply {
+    let text = format!("the content coding is none of: {}, or there are several", Coding::ACCEPTED);
+    Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", Coding::ACCEPTED)
+}
 
 impl Coding {
     /// What `Accept-Encoding` says of them.

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncWrite, ReadBuf};
 
-use super::deadline::Phase;
+use super::connection::Connection;
+use super::gone::Gone;
 use super::stream::{Came, read};
-use super::{Connection, Gone, Transport};
+use super::transport::Transport;
+use crate::deadline::{LINGER_TIME_DRAINING, Phase};
 
 /// Who was answered within so long is not looked at again as it leaves: what would have come by then comes later as well.
 const MOMENT: Duration = Duration::from_micros(100);
@@ -18,8 +20,6 @@ const MOMENT: Duration = Duration::from_micros(100);
 const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
 const LINGER_PAUSE_MAX: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 64 << 20;
-/// How long a draining server waits for a peer that has its last reply already.
-pub(super) const LINGER_TIME_DRAINING: Duration = Duration::from_secs(1);
 
 impl<S: Transport> Connection<S> {
     /// Closes with replies on their way, which the system goes on to deliver as long as the peer sends nothing.

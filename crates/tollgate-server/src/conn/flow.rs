@@ -11,9 +11,12 @@ use std::task::{Context, Poll};
 
 use tollgate_http::{LAST_CHUNK, write_chunk};
 
-use super::deadline::Phase;
+use super::connection::Connection;
+use super::gone::Gone;
+use super::outlet::Outlet;
 use super::stream::{Came, read};
-use super::{Connection, Ending, Gone, Outlet, Transport};
+use super::transport::{Ending, Transport};
+use crate::deadline::Phase;
 use crate::handler::{Flow, Flowed};
 use crate::reply::Framing;
 

@@ -5,15 +5,17 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::deadline::{Phase, Slot};
+use super::gone::Gone;
+use super::replies::Replies;
 use super::transport::FILE_BYTES_AT_ONCE;
+use super::transport::{Ending, Transport};
 use super::trial::Trial;
-use super::{Ending, Gone, Scratch, Transport};
 use crate::copies::Copies;
 use crate::crowd::Held;
+use crate::deadline::{Phase, Slot};
 use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
-use crate::reply::Replies;
+use crate::scratch::Scratch;
 use crate::turn::give_turn;
 
 /// What one connection sends before others have their turn: from memory, and of a file by the system, which is cheaper.

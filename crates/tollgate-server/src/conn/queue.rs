@@ -27,7 +27,7 @@ use tokio::time::{Sleep, sleep};
 use tollgate_http::{Method, Version};
 use tollgate_script::Request;
 
-use super::{Arrived, REPLIES_BYTES_MAX};
+use crate::admit::Arrived;
 use crate::crowd::{Held, Queued};
 use crate::handler::{Answer, Handled, Turn, Visit};
 use crate::lane::{Door, Guest, Ticket};
@@ -35,6 +35,9 @@ use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::turn::give_turn;
 use crate::worker::Worker;
+
+/// Replies that wait are sent when they are this large, even if more requests are there.
+pub(super) const REPLIES_BYTES_MAX: usize = 256 << 10;
 
 /// What the form of a reply depends on.
 #[derive(Debug, Clone, Copy)]

@@ -6,9 +6,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::deadline::Phase;
+use super::connection::Connection;
 use super::flow::PeerHalf;
-use super::{Connection, Gone, Transport};
+use super::gone::Gone;
+use super::transport::Transport;
+use crate::deadline::Phase;
 use crate::handler::{BackendFlow, Flowed, Passed};
 use crate::turn::give_turn;
 

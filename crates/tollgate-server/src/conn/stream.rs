@@ -1,68 +1,20 @@
 //! Bytes from a peer, against the deadline of its connection.
 
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::AsyncRead;
 
-use super::deadline::Slot;
-
-/// What one read takes, at most.
-const READ_BYTES_MAX: usize = 64 << 10;
+use crate::deadline::Slot;
+use crate::scratch::Scratch;
 
 /// What a read came to.
 pub(super) enum Came {
     Bytes,
     End,
     TooLate,
-}
-
-/// The room that an input without bytes leaves to the next one, at most: as long as a request is held, so is all of its room.
-const ROOM_BYTES_MAX: usize = 1 << 10;
-
-/// What the connections of a worker read into, one at a time.
-pub(crate) struct Scratch {
-    pub(super) bytes: RefCell<Box<[u8]>>,
-    /// Of an input that was read to its end. Mostly that was a moment ago, so it is in the cache.
-    room: Cell<BytesMut>,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self { bytes: RefCell::new(vec![0; READ_BYTES_MAX].into()), room: Cell::default() }
-    }
-}
-
-impl Scratch {
-    /// Appends what comes from `stream` to `input`; 0 at the end.
-    pub(super) fn poll_read<S: AsyncRead + Unpin>(
-        &self,
-        stream: &mut S,
-        context: &mut Context<'_>,
-        input: &mut BytesMut,
-    ) -> Poll<io::Result<usize>> {
-        let mut scratch = self.bytes.borrow_mut();
-        let mut came = ReadBuf::new(&mut scratch);
-        ready!(Pin::new(stream).poll_read(context, &mut came))?;
-        if input.capacity() == 0 {
-            *input = self.room.take();
-        }
-        input.extend_from_slice(came.filled());
-        Poll::Ready(Ok(came.filled().len()))
-    }
-
-    /// Lets the next input have the room of one that is done with, unless that is large or a request is held that lies in it.
-    pub(super) fn take_back(&self, mut input: BytesMut) {
-        input.clear();
-        let is_whole = input.try_reclaim(input.capacity() + 1);
-        if is_whole && input.capacity() <= ROOM_BYTES_MAX {
-            self.room.set(input);
-        }
-    }
 }
 
 /// Appends what comes to `input`, until the deadline of `slot`.
@@ -84,57 +36,4 @@ pub(super) async fn read<S: AsyncRead + Unpin>(
         Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
     })
     .await
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::Waker;
-
-    use super::*;
-
-    fn read(scratch: &Scratch, mut came: &[u8]) -> BytesMut {
-        let mut input = BytesMut::new();
-        let read = scratch.poll_read(&mut came, &mut Context::from_waker(Waker::noop()), &mut input);
-        assert!(matches!(read, Poll::Ready(Ok(bytes)) if bytes == input.len()));
-        input
-    }
-
-    #[test]
-    fn what_was_read_to_its_end_leaves_its_room_to_the_next_input() {
-        let scratch = Scratch::default();
-        let mut input = read(&scratch, b"one");
-        let (head, room) = (input.split_to(3).freeze(), input.as_ptr().wrapping_sub(3));
-        drop(head);
-        scratch.take_back(input);
-        let next = read(&scratch, b"two");
-        assert_eq!((&next[..], next.as_ptr()), (&b"two"[..], room));
-        assert_eq!(read(&scratch, b"three"), "three");
-    }
-
-    #[test]
-    fn large_room_is_not_kept() {
-        let is_kept = |bytes: usize| {
-            let scratch = Scratch::default();
-            let mut input = read(&scratch, &vec![b'x'; bytes]);
-            drop(input.split());
-            scratch.take_back(input);
-            scratch.room.take().capacity() > 0
-        };
-        assert!(is_kept(ROOM_BYTES_MAX));
-        assert!(!is_kept(ROOM_BYTES_MAX + 1));
-    }
-
-    #[test]
-    fn what_is_left_of_room_is_not_kept_while_a_request_is_held_in_it() {
-        let scratch = Scratch::default();
-        let mut input = read(&scratch, &[b'x'; 500]);
-        drop(input.split());
-        scratch.take_back(input);
-        let mut input = read(&scratch, b"held");
-        let held = input.split().freeze();
-        assert!(input.capacity() > 0);
-        scratch.take_back(input);
-        assert_eq!(scratch.room.take().capacity(), 0);
-        assert_eq!(held, "held");
-    }
 }

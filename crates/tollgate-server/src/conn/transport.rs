@@ -8,10 +8,6 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What the system takes of a reply ahead of what it may send: enough to keep a fast peer busy until we are asked for more. What a peer
-/// does not take stays with us, where it is counted and bounded, and not in the system. Half of the longest packet: with more, a second
-/// one may lie behind the first, and where the congestion control paces (bbr) each that does costs a timer (`docs/performance.md`).
-pub(crate) const UNSENT_BYTES: u32 = 32 << 10;
 /// What leaves of a file by one call all the same, as the bound is looked at before each packet: letting more go ahead is no gain.
 pub(super) const FILE_BYTES_AT_ONCE: u64 = 64 << 10;
 /// The same at the end of a connection, for files: their pages are in memory once, however many peers wait for them.

@@ -1,108 +1,29 @@
-//! A body that is passed on while it comes: what of it does not fit in memory goes to the handler instead of the spool, at the
-//! pace of whoever takes it there.
-//!
-//! Nothing behind it is read as a request before it is whole. If the handler answers before, the rest is not waited for:
-//! the connection ends behind that reply (RFC 9112 section 9.6).
+//! What is known of a body that comes while its handler runs.
 
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tollgate_backend::{BrokenOff, UploadPlace};
-use tollgate_http::{RequestError, StatusCode};
-use tollgate_script::Body;
+use tollgate_backend::UploadPlace;
 
-use super::body::{BodyReader, Framing};
-use super::{Connection, Reading, Reuse, Transport};
+use super::body::Framing;
 use crate::options::BodyPace;
 use crate::upload::Upload;
 
 /// A body that comes while its handler runs.
 pub(super) struct Uploading {
-    framing: Framing,
+    pub(super) framing: Framing,
     pub(super) upload: Rc<Upload>,
     /// How fast it has to come, and since when it does.
     pub(super) pace: BodyPace,
     pub(super) begun: Instant,
-    bytes_max: u64,
+    pub(super) bytes_max: u64,
     /// Given back when the body is whole, or nobody waits for it.
-    _place: UploadPlace,
+    pub(super) _place: UploadPlace,
 }
 
 impl Uploading {
     /// Whether more of it is read now.
     pub(super) fn takes_more(&self) -> bool {
         self.upload.has_room()
-    }
-}
-
-impl<S: Transport> Connection<S> {
-    /// Has the handler begin with what came of a body.
-    pub(super) fn begin_upload(&mut self, place: UploadPlace) {
-        let Reading::Body(body) = std::mem::replace(&mut self.reading, Reading::Head) else { return };
-        let BodyReader { mut arrived, framing, content, .. } = *body;
-        let upload = Upload::new(arrived.head.framing().length(), content);
-        arrived.upload = Some(upload.clone());
-        self.reading = Reading::Upload(Box::new(Uploading {
-            framing,
-            upload,
-            pace: arrived.body_pace(self.limits()),
-            begun: arrived.begun,
-            bytes_max: arrived.body_bytes_max(),
-            _place: place,
-        }));
-        self.feed_upload();
-        self.answer(arrived, Body::default());
-    }
-
-    /// Gives the handler what came of the body.
-    pub(super) fn feed_upload(&mut self) {
-        let Reading::Upload(uploading) = &mut self.reading else { return };
-        let Uploading { framing, upload, bytes_max, .. } = &mut **uploading;
-        if !upload.has_room() && !upload.is_abandoned() {
-            return;
-        }
-        match upload.give(|came| framing.take(&mut self.input, came, *bytes_max)) {
-            Ok(true) => {
-                upload.finish();
-                self.reading = Reading::Head;
-            }
-            Ok(false) if upload.is_abandoned() => upload.discard(),
-            Ok(false) => {}
-            Err(error) => self.break_upload_off(&error),
-        }
-    }
-
-    /// Waits until the handler took enough for more to be read.
-    pub(super) async fn upload_room(upload: &Upload) {
-        poll_fn(|context| upload.poll_room(context)).await;
-    }
-
-    /// The body will never be whole: the handler hears of it, and answers.
-    pub(super) fn break_upload_off(&mut self, error: &RequestError) {
-        tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
-        self.worker.cells.count_malformed(error.status());
-        self.end_upload(BrokenOff { status: error.status(), text: error.client_text() });
-    }
-
-    /// The same for one that does not come in time.
-    pub(super) fn upload_too_late(&mut self) {
-        self.worker.cells.count_malformed(StatusCode::REQUEST_TIMEOUT);
-        self.end_upload(BrokenOff::TOO_LATE);
-    }
-
-    fn end_upload(&mut self, why: BrokenOff) {
-        if let Reading::Upload(uploading) = std::mem::replace(&mut self.reading, Reading::Head) {
-            uploading.upload.break_off(why);
-        }
-        self.reuse = self.reuse.ending(Reuse::Linger);
-    }
-
-    /// The handler answered before the body was whole: what is missing is not waited for.
-    pub(super) fn leave_upload(&mut self) {
-        if matches!(self.reading, Reading::Upload(_)) {
-            self.reading = Reading::Head;
-            self.reuse = self.reuse.ending(Reuse::Linger);
-        }
     }
 }

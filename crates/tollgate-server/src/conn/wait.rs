@@ -8,9 +8,12 @@ use std::task::Poll;
 use bytes::BytesMut;
 use tollgate_http::{CONTINUE, RequestError, StatusCode};
 
-use super::deadline::Phase;
+use super::connection::{Connection, Reading, Reuse};
+use super::gone::Gone;
+use super::outlet::Outlet;
 use super::stream::{Came, read};
-use super::{Connection, Gone, Outlet, Reading, Reuse, Transport};
+use super::transport::Transport;
+use crate::deadline::Phase;
 use crate::observe::Refusal;
 use crate::reply::Reply;
 

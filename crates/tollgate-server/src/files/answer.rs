@@ -11,19 +11,20 @@ use tollgate_http::{
 };
 use tollgate_script::Request;
 
-use super::digests::{CONTENT_DIGEST, Known, REPR_DIGEST, digest_of, field_value};
+use super::digest::{CONTENT_DIGEST, REPR_DIGEST, digest_of, field_value};
+use super::digests::Known;
 use super::errand::{Errand, News, Wait, may_wait};
 use super::listing::{self, Form, Rendered, Wanted};
 use super::look::Look;
 use super::lookup::Found;
+use super::opened::OpenError;
 use super::representation::{Representation, tag_of_content};
 use super::resource::CODINGS;
-use super::root::{Beneath, OpenError};
-use super::spec::Etag;
+use super::root::Beneath;
 use super::work::Work;
 use super::{Files, selected};
-use crate::reply::Reply;
-use crate::service::redirect_below;
+use crate::options::Etag;
+use crate::reply::{Reply, redirect_below};
 
 impl Files {
     /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing, or has to be asked to by another

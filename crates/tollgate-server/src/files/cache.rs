@@ -9,7 +9,7 @@ use std::time::Instant;
 use foldhash::fast::RandomState;
 
 use super::resource::Resource;
-use super::shelf::Tally;
+use super::tally::Tally;
 
 /// Bounds of one generation: paths, bytes of content.
 const PATHS_MAX: usize = 512;

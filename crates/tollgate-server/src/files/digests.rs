@@ -6,24 +6,21 @@ use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use sha2::{Digest, Sha256, Sha512};
 use tokio::sync::watch;
-use tollgate_http::DigestAlgorithm;
+use tollgate_http::{DigestAlgorithm, RequestHead, named_tags, names_tag};
 
 use super::bounded::Bounded;
+use super::digest::{CONTENT_DIGEST, DIGESTED_BYTES_MAX, digest_of, field_value};
 use super::errand::{News, Wait};
-use super::representation::Representation;
-use super::root::Stamp;
+use super::representation::{Heads, Representation, tag_of_content};
 use super::source::{CONTENT_BYTES_MAX, Content};
+use super::stamp::Stamp;
 use super::work::Work;
 use crate::file_slice::FileSlice;
 use crate::reply::Reply;
 
-/// Longer contents have no digest: a request would wait for seconds.
-pub(super) const DIGESTED_BYTES_MAX: u64 = 256 << 20;
 /// Longer parts have no digest of their own: nobody remembers those, so each would be made again.
 const PART_BYTES_MAX: u64 = 16 << 20;
 /// How often a file is digested whose name changes meanwhile: to be replaced changes it once.
@@ -45,6 +42,15 @@ struct Key {
     /// The coding, and how many bytes come of it.
     form: (Option<&'static str>, u64),
     algorithm: DigestAlgorithm,
+}
+
+/// Whether a request names a tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    Yes,
+    Not,
+    /// It names some tag, and which one this has takes a wait.
+    Maybe,
 }
 
 /// What is known of a digest.
@@ -168,23 +174,30 @@ impl Digests {
     }
 }
 
-pub(super) const REPR_DIGEST: &str = "Repr-Digest";
-pub(super) const CONTENT_DIGEST: &str = "Content-Digest";
-
-/// A dictionary of one member (RFC 9530 section 2).
-pub(super) fn field_value(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
-    format!("{}=:{}:", algorithm.name(), BASE64_STANDARD.encode(digest))
-}
-
-pub(super) fn digest_of(algorithm: DigestAlgorithm, content: &[u8]) -> Bytes {
-    match algorithm {
-        DigestAlgorithm::Sha256 => Sha256::digest(content).to_vec().into(),
-        DigestAlgorithm::Sha512 => Sha512::digest(content).to_vec().into(),
-    }
-}
-
 fn key(one: &Representation, algorithm: DigestAlgorithm) -> Key {
     Key { stamp: one.stamp, form: (one.coding(), one.len()), algorithm }
+}
+
+impl Representation {
+    /// The same, made if the digest of the content is known.
+    pub(super) fn heads_by(&self, digests: &Digests) -> Option<&Heads> {
+        if let Some(heads) = self.heads() {
+            return Some(heads);
+        }
+        match digests.find(self, DigestAlgorithm::Sha256) {
+            Known::Digest(sha256) => Some(self.tell(tag_of_content(&sha256, self.coding()))),
+            Known::NotYet | Known::Never => None,
+        }
+    }
+
+    /// Whether a request names its tag in a condition.
+    pub(super) fn is_named(&self, head: &RequestHead, digests: &Digests) -> Named {
+        match self.heads_by(digests) {
+            Some(heads) if names_tag(head, heads.etag()) => Named::Yes,
+            None if named_tags(head).next().is_some() => Named::Maybe,
+            Some(_) | None => Named::Not,
+        }
+    }
 }
 
 enum Piece {

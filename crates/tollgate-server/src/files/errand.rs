@@ -3,10 +3,14 @@
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tollgate_script::Request;
 
 use super::listing::Rendered;
+use super::look::Look;
+use super::opened::{Brought, OpenError};
 use super::representation::Representation;
-use super::root::{Brought, OpenError, Opened};
 use crate::reply::Reply;
 
 /// What a request waits for.
@@ -37,7 +41,7 @@ pub(crate) struct Errand {
     waits: usize,
     /// How often it waited for nothing.
     failures: usize,
-    brought: Vec<Brought>,
+    pub(super) brought: Vec<Brought>,
     digested: Option<Rc<Representation>>,
 }
 
@@ -60,12 +64,6 @@ impl Errand {
     /// Whether a thread works for it, or will when it gets to it.
     pub(crate) fn is_under_way(&self) -> bool {
         matches!(self.work, Work::UnderWay(_))
-    }
-
-    /// What a thread found at a path, for this request.
-    pub(super) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
-        let (_, found) = self.brought.iter().find(|(known, _)| **known == *path)?;
-        Some(found.as_ref().map_err(Clone::clone).and_then(Opened::again))
     }
 
     /// What was digested for this request. It is answered with that, although the path may lead to another file by now: else one that
@@ -113,4 +111,12 @@ impl Errand {
 /// Whether a request is to wait, or to wait once more.
 pub(super) fn may_wait(errand: Option<&Errand>) -> bool {
     errand.is_none_or(|errand| errand.waits < WAITS_MAX && errand.failures < FAILURES_MAX)
+}
+
+impl<'a> Look<'a> {
+    /// Returns how a request looks at files that began when `begun` says, with what it waited for so far.
+    pub(super) fn of(request: &Request, begun: Instant, errand: Option<&'a Errand>) -> Self {
+        let brought = errand.map_or(&[][..], |errand| errand.brought.as_slice());
+        Self { at: begun, wall_us: request.time_us, brought, is_patient: may_wait(errand) }
+    }
 }

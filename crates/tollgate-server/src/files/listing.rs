@@ -7,8 +7,10 @@ use rustix::fs::{Dir, FileType};
 use serde_json::json;
 use tollgate_http::{DigestAlgorithm, write_path};
 
-use super::digests::digest_of;
-use super::root::{Beneath, OpenError, Opened, Stamp};
+use super::digest::digest_of;
+use super::opened::{OpenError, Opened};
+use super::root::Beneath;
+use super::stamp::Stamp;
 use crate::html::escaped;
 
 /// What one listing shows.
@@ -229,8 +231,8 @@ mod tests {
     use rustix::io::Errno;
 
     use super::super::root::Root;
-    use super::super::spec::FilesSpec;
     use super::*;
+    use crate::options::FilesSpec;
 
     #[test]
     fn without_descriptors_nobody_knows_whether_there_is_an_index() {

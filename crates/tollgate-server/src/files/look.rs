@@ -2,10 +2,7 @@
 
 use std::time::Instant;
 
-use tollgate_script::Request;
-
-use super::errand::{Errand, may_wait};
-use super::root::{OpenError, Opened};
+use super::opened::{Brought, OpenError, Opened};
 
 /// How files are looked at for a request.
 #[derive(Clone, Copy)]
@@ -13,16 +10,12 @@ pub(super) struct Look<'a> {
     /// When: by the clock of ages, and for the dates in replies in microseconds since 1970.
     pub(super) at: Instant,
     pub(super) wall_us: i64,
-    /// What the request waited for so far. None: it does not wait.
-    pub(super) errand: Option<&'a Errand>,
+    /// What threads found for the request so far.
+    pub(super) brought: &'a [Brought],
     pub(super) is_patient: bool,
 }
 
-impl<'a> Look<'a> {
-    pub(super) fn of(request: &Request, begun: Instant, errand: Option<&'a Errand>) -> Self {
-        Self { at: begun, wall_us: request.time_us, errand, is_patient: may_wait(errand) }
-    }
-
+impl Look<'_> {
     /// The same for who does not wait any more: the worker opens what it has to.
     pub(super) fn at_once(self) -> Self {
         Self { is_patient: false, ..self }
@@ -30,7 +23,7 @@ impl<'a> Look<'a> {
 
     /// The same for who looks once more: what was brought is not what is there any more.
     pub(super) fn anew(self) -> Self {
-        Self { errand: None, is_patient: false, ..self }
+        Self { brought: &[], is_patient: false, ..self }
     }
 
     /// When, in seconds since 1970.
@@ -44,6 +37,7 @@ impl<'a> Look<'a> {
 
     /// What a thread found at a path.
     pub(super) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
-        self.errand.and_then(|errand| errand.brought(path))
+        let (_, found) = self.brought.iter().find(|(known, _)| **known == *path)?;
+        Some(found.as_ref().map_err(Clone::clone).and_then(Opened::again))
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::Files;
 use super::cache::Entry;
 use super::look::Look;
+use super::opened::{OpenError, Opened};
 use super::resource::Resource;
-use super::root::{OpenError, Opened};
-use super::spec::TryPath;
+use crate::options::TryPath;
 
 /// The one folder with a dot that is for everybody (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";

@@ -11,10 +11,10 @@ use sha2::{Digest, Sha256};
 use super::bounded::Bounded;
 use super::compress::{Coding, SOURCE_BYTES, is_compressible};
 use super::representation::Representation;
-use super::root::Stamp;
 use super::source::Content;
-use super::spec::FilesSpec;
+use super::stamp::Stamp;
 use super::work::Work;
+use crate::options::FilesSpec;
 
 pub(super) struct Made {
     known: RefCell<Bounded<Key, State>>,

@@ -1,6 +1,6 @@
 //! Media types by the names of files, and what a route says for each.
 
-use super::spec::FilesSpec;
+use crate::options::FilesSpec;
 
 const UNKNOWN: &str = "application/octet-stream";
 

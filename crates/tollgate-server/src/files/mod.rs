@@ -1,6 +1,6 @@
 //! Files of a folder, with what HTTP says about representations: validators, conditions, ranges, codings.
 //!
-//! A request goes through the files in this order: [`answer`] has it answered, [`lookup`] finds out which file is meant, [`root`] opens it where [`bounds`] let its folder lie, [`resource`] makes
+//! A request goes through the files in this order: [`answer`] has it answered, [`lookup`] finds out which file is meant, [`root`] opens it where [`Bounds`](crate::options::Bounds) let its folder lie, [`resource`] makes
 //! of it what is sent, [`cache`] keeps that for the next request, as far as [`shelf`] lets it, [`made`] has it compressed, [`digests`] has it digested, [`selected`] decides how much of it a
 //! request gets. What is not small leaves as slices of the open file, by `conn/outlet.rs`.
 //!
@@ -14,9 +14,9 @@
 
 mod answer;
 mod bounded;
-mod bounds;
 mod cache;
 mod compress;
+mod digest;
 mod digests;
 mod errand;
 mod listing;
@@ -24,6 +24,7 @@ mod look;
 mod lookup;
 mod made;
 mod media;
+mod opened;
 mod representation;
 mod resource;
 mod root;
@@ -31,14 +32,14 @@ mod selected;
 mod sent;
 mod shelf;
 mod source;
-mod spec;
+mod stamp;
+mod tally;
 mod work;
 
 use std::rc::Rc;
 
 use bytes::Bytes;
 
-pub use bounds::{Bounds, OwnFile};
 use cache::Cache;
 use digests::Digests;
 pub(crate) use errand::Errand;
@@ -46,10 +47,9 @@ use made::Made;
 use root::Root;
 pub(crate) use sent::Sending;
 pub(crate) use shelf::Shelf;
-pub use spec::{Etag, FilesSpec, Symlinks, TryPath};
 use work::Work;
 
-use crate::options::ServerOptions;
+use crate::options::{FilesSpec, ServerOptions};
 use crate::seldom::Few;
 
 /// What the routes of a worker share.

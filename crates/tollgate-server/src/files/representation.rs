@@ -9,16 +9,15 @@ use std::time::{Duration, UNIX_EPOCH};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use tollgate_http::{DigestAlgorithm, RequestHead, Validators, http_date, named_tags, names_tag, push_field};
+use tollgate_http::{Validators, http_date, push_field};
 
 use super::compress::Coding;
-use super::digests::{DIGESTED_BYTES_MAX, Digests, Known};
+use super::digest::DIGESTED_BYTES_MAX;
 use super::look::Look;
 use super::media::for_type;
-use super::resource::Resource;
-use super::root::Stamp;
 use super::source::{CONTENT_BYTES_MAX, Content, Source};
-use super::spec::{Etag, FilesSpec};
+use super::stamp::Stamp;
+use crate::options::{Etag, FilesSpec};
 
 /// One file as it is sent.
 pub(super) struct Representation {
@@ -48,15 +47,6 @@ pub(super) struct Heads {
     pub(super) lines_without_content: Bytes,
 }
 
-/// Whether a request names a tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
-    Yes,
-    Not,
-    /// It names some tag, and which one this has takes a wait.
-    Maybe,
-}
-
 /// What representations of one path share.
 #[derive(PartialEq, Eq)]
 pub(super) struct Common {
@@ -71,17 +61,17 @@ pub(super) struct Common {
 }
 
 impl Representation {
-    pub(super) fn open(
+    /// Makes it of an open file; what has not changed is taken from those of the path that were there `before`.
+    pub(super) fn open<'a>(
         source: Source,
         common: &Rc<Common>,
         spec: &FilesSpec,
-        before: Option<&Resource>,
+        mut before: impl Iterator<Item = &'a Rc<Self>>,
         look: Look<'_>,
     ) -> Option<Rc<Self>> {
         let Source { stamp, coding, .. } = source;
         let told_s = |stamp: Stamp| u64::try_from(stamp.modified_s).ok().filter(|s| *s <= look.wall_s());
-        let known =
-            before.and_then(|before| before.all().find(|one| one.stamp == stamp && one.coding == coding));
+        let known = before.find(|one| one.stamp == stamp && one.coding == coding);
         let (stamp, content) = match known {
             // One that was not in memory may be by now.
             Some(known) if matches!(known.content, Content::Memory(_)) || stamp.len > CONTENT_BYTES_MAX => {
@@ -194,27 +184,7 @@ impl Representation {
         self.heads.get()
     }
 
-    /// The same, made if the digest of the content is known.
-    pub(super) fn heads_by(&self, digests: &Digests) -> Option<&Heads> {
-        if let Some(heads) = self.heads() {
-            return Some(heads);
-        }
-        match digests.find(self, DigestAlgorithm::Sha256) {
-            Known::Digest(sha256) => Some(self.tell(tag_of_content(&sha256, self.coding))),
-            Known::NotYet | Known::Never => None,
-        }
-    }
-
-    /// Whether a request names its tag in a condition.
-    pub(super) fn is_named(&self, head: &RequestHead, digests: &Digests) -> Named {
-        match self.heads_by(digests) {
-            Some(heads) if names_tag(head, heads.etag()) => Named::Yes,
-            None if named_tags(head).next().is_some() => Named::Maybe,
-            Some(_) | None => Named::Not,
-        }
-    }
-
-    fn tell(&self, etag: String) -> &Heads {
+    pub(super) fn tell(&self, etag: String) -> &Heads {
         self.heads.get_or_init(|| Heads::new(etag, self))
     }
 
@@ -355,10 +325,10 @@ mod tests {
         let begun = Instant::now();
         let len = |after_s| {
             let at = begun + Duration::from_secs(after_s);
-            let look = Look { at, wall_us: i64::MAX, errand: None, is_patient: false };
+            let look = Look { at, wall_us: i64::MAX, brought: &[], is_patient: false };
             files.resource("a", look).ok().flatten().map(|resource| resource.plain().len())
         };
-        let look = Look { at: begun, wall_us: i64::MAX, errand: None, is_patient: false };
+        let look = Look { at: begun, wall_us: i64::MAX, brought: &[], is_patient: false };
         assert!(files.resource("none", look).is_err());
         assert_eq!(len(3), Some(3));
         fs::rename(&folder, site.path().join("old")).unwrap();
@@ -373,7 +343,7 @@ mod tests {
         let path = folder.path().join("a");
         let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &Means::default());
         // The requests began together.
-        let look = Look { at: Instant::now(), wall_us: 0, errand: None, is_patient: false };
+        let look = Look { at: Instant::now(), wall_us: 0, brought: &[], is_patient: false };
         for len in [100_000, 99_999, 100_001] {
             fs::write(&path, vec![1; len as usize]).unwrap();
             let resource = files.resource("a", look).ok().flatten().unwrap();

@@ -7,14 +7,15 @@ use std::rc::Rc;
 use tollgate_http::{RequestHead, accepted_coding, accepts_identity, is_selective};
 
 use super::compress::Coding;
-use super::digests::Digests;
+use super::digests::{Digests, Named};
 use super::look::Look;
 use super::made::Made;
 use super::media::content_type;
-use super::representation::{Common, Named, Representation};
-use super::root::{OpenError, Root};
+use super::opened::OpenError;
+use super::representation::{Common, Representation};
+use super::root::Root;
 use super::source::{Content, Source};
-use super::spec::FilesSpec;
+use crate::options::FilesSpec;
 
 /// How often a path is looked at whose file changes whenever it is read.
 const LOOKS_MAX: usize = 4;
@@ -52,7 +53,10 @@ impl Resource {
             let content_type = content_type(path, spec);
             let is_compressed = made.takes(&content_type, plain.stamp.len);
             let common = Rc::new(Common::new(content_type, is_compressed || !coded.is_empty(), spec));
-            let make = |source| Representation::open(source, &common, spec, before, look);
+            let make = |source| {
+                let before = before.into_iter().flat_map(Self::all);
+                Representation::open(source, &common, spec, before, look)
+            };
             if let Some(plain) = make(plain)
                 && let Some(coded) = coded.into_iter().map(make).collect()
             {
@@ -167,9 +171,9 @@ mod tests {
     use tollgate_http::{DigestAlgorithm, HeadReader, Limits};
 
     use super::super::errand::{Errand, News, Wait};
-    use super::super::spec::Etag;
     use super::super::{Files, Means};
     use super::*;
+    use crate::options::Etag;
 
     fn bring(errand: &mut Errand, news: News) {
         let wait: Wait = Box::pin(ready(news));
@@ -192,12 +196,12 @@ mod tests {
         bring(&mut errand, News::Opened(brought()));
         fs::write(&path, "behind it").unwrap();
 
-        let look = Look { at, wall_us: 0, errand: Some(&errand), is_patient: true };
+        let look = Look { at, wall_us: 0, brought: &errand.brought, is_patient: true };
         let resource = Resource::open("a", &root, &spec, &made, None, look).ok().flatten().unwrap();
         assert_eq!(resource.plain().len(), 9);
 
         bring(&mut errand, News::Failed);
-        assert!(errand.brought("a").is_none());
+        assert!(errand.brought.is_empty());
     }
 
     #[test]
@@ -213,7 +217,7 @@ mod tests {
             brought.push(("a.gz".into(), Err(beside)));
             let mut errand = Errand::default();
             bring(&mut errand, News::Opened(brought));
-            let look = Look { at, wall_us: 0, errand: Some(&errand), is_patient: true };
+            let look = Look { at, wall_us: 0, brought: &errand.brought, is_patient: true };
             Resource::open("a", &root, &spec, &made, None, look)
         };
         assert!(open(OpenError::Forbidden).is_ok());
@@ -236,7 +240,7 @@ mod tests {
             let spec =
                 FilesSpec { compress: true, etag: Etag::Content, ..FilesSpec::new(folder.path().to_owned()) };
             let files = Files::new(&spec, &Means::default());
-            let look = Look { at: Instant::now(), wall_us: i64::MAX, errand: None, is_patient: false };
+            let look = Look { at: Instant::now(), wall_us: i64::MAX, brought: &[], is_patient: false };
             let open = || files.resource("a.js", look).ok().flatten().unwrap();
             let select = |resource: &Resource, digests: &Digests, fields: &str| {
                 resource.select(&request(fields), &files.made, digests)

@@ -2,20 +2,20 @@
 //! (rule 29), never by comparing paths.
 
 use std::cell::RefCell;
-use std::fs::{self, File, canonicalize};
+use std::fs::{self, canonicalize};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
 use rustix::io::Errno;
 
-use super::bounds::Bounds;
 use super::look::Look;
-use super::spec::{FilesSpec, Symlinks};
+use super::opened::{Brought, OpenError, Opened, opened};
+use crate::options::{Bounds, FilesSpec, Symlinks};
 use crate::seldom::Seldom;
 
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
@@ -47,47 +47,6 @@ pub(super) struct Beneath {
     resolve: ResolveFlags,
 }
 
-/// What is at a path.
-pub(super) enum Opened {
-    File(File, Stamp),
-    Folder(OwnedFd),
-}
-
-/// What a thread found at a path.
-pub(super) type Brought = (Box<str>, Result<Opened, OpenError>);
-
-impl Opened {
-    /// The same once more.
-    pub(super) fn again(&self) -> Result<Self, OpenError> {
-        let full = |_| OpenError::Busy(Errno::MFILE);
-        Ok(match self {
-            Self::File(file, stamp) => Self::File(file.try_clone().map_err(full)?, *stamp),
-            Self::Folder(folder) => Self::Folder(folder.try_clone().map_err(full)?),
-        })
-    }
-}
-
-/// Why nothing is served from a path.
-#[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum OpenError {
-    /// Nobody knows yet: the system would have to look at the disk for this path.
-    #[error("not looked at yet")]
-    Cold(Box<str>),
-    /// Nothing is there that may be served: a link, a pipe and a way out of the root count as nothing.
-    #[error("nothing is there")]
-    Absent,
-    /// Nothing that may be served is where the folder should be: what lies in it may be there again.
-    #[error("the folder is not there")]
-    Rootless,
-    #[error("permission denied")]
-    Forbidden,
-    /// For the moment: no descriptors, no memory, or somebody moves it about.
-    #[error("cannot be opened now: {0}")]
-    Busy(Errno),
-    #[error("cannot be opened: {0}")]
-    Broken(Errno),
-}
-
 /// Why the folder is not served.
 #[derive(Debug, thiserror::Error)]
 enum KeptOut {
@@ -96,24 +55,6 @@ enum KeptOut {
     #[error("{0}")]
     Breach(String),
 }
-
-/// What tells a file from what it was, or from another at its path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Stamp {
-    pub(super) len: u64,
-    pub(super) modified_s: i64,
-    pub(super) modified_ns: i64,
-    changed: (i64, i64),
-    inode: (u64, u64),
-    /// When it was looked at, in seconds since 1970, as long as the next version may have the same times: what was learned of
-    /// one is not held to be true of the other for longer than that second.
-    unsettled_s: Option<i64>,
-}
-
-/// How long the clock of a file system may say the same: that of Linux has ticks of up to 10 ms, before 6.13 or where the file
-/// system keeps no finer time; some others count seconds, FAT two at a time.
-const TICK_US: i64 = 100_000;
-const TICK_OF_SECONDS_US: i64 = 2_100_000;
 
 impl Root {
     pub(super) fn new(spec: &FilesSpec) -> Self {
@@ -266,111 +207,6 @@ impl Beneath {
     }
 }
 
-fn opened(file: OwnedFd) -> Result<Opened, OpenError> {
-    let file = File::from(file);
-    let stamp = Stamp::of(&file)?;
-    match FileType::from_raw_mode(stamp.1) {
-        FileType::RegularFile => Ok(Opened::File(file, stamp.0)),
-        FileType::Directory => Ok(Opened::Folder(file.into())),
-        _ => Err(OpenError::Absent),
-    }
-}
-
-impl Stamp {
-    /// Looks at an open file: its stamp, and its mode.
-    fn of(file: impl AsFd) -> Result<(Self, u32), OpenError> {
-        let stat = fstat(file)?;
-        let stamp = Self {
-            len: u64::try_from(stat.st_size).unwrap_or_default(),
-            modified_s: stat.st_mtime,
-            modified_ns: i64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
-            changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
-            inode: (stat.st_dev, stat.st_ino),
-            unsettled_s: None,
-        };
-        Ok((stamp, stat.st_mode))
-    }
-
-    /// Looks at an open folder. None: it is gone.
-    pub(super) fn of_folder(folder: &OwnedFd) -> Option<Self> {
-        Self::of(folder).ok().map(|(stamp, _)| stamp)
-    }
-
-    /// Looks at an open file once more. None: the system does not tell.
-    pub(super) fn now(file: &File, look: Look<'_>) -> Option<Self> {
-        Self::of(file).ok().map(|(stamp, _)| stamp.looked_at(look))
-    }
-
-    /// The same, as it was seen by a look. A time of modification that was given to a file, long before it was changed, is
-    /// believed to be no other version's.
-    pub(super) fn looked_at(self, look: Look<'_>) -> Self {
-        let tick_us = if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US };
-        let modified_us = microseconds(self.modified_s, self.modified_ns);
-        let is_older_than = |us: i64, than: i64| us.saturating_add(tick_us) < than;
-        let is_settled =
-            is_older_than(self.changed_us(), look.wall_us) || is_older_than(modified_us, self.changed_us());
-        Self { unsettled_s: (!is_settled).then_some(look.wall_us / 1_000_000), ..self }
-    }
-
-    /// Whether each later version says something else.
-    pub(super) fn is_settled(&self) -> bool {
-        self.unsettled_s.is_none()
-    }
-
-    /// Of the last change of whatever is known of the file. Only the system sets this time.
-    fn changed_us(&self) -> i64 {
-        microseconds(self.changed.0, self.changed.1)
-    }
-
-    /// Looks at an open file once more. None: it was written to. That its name or its mode changed makes it no other version.
-    pub(super) fn of_this_version(&self, file: &File) -> Option<Self> {
-        let (now, _) = Self::of(file).ok()?;
-        (Self { changed: self.changed, unsettled_s: self.unsettled_s, ..now } == *self).then_some(now)
-    }
-
-    /// Whether an open file is still what it was.
-    pub(super) fn is_that_of(&self, file: &File) -> bool {
-        Self::of(file).is_ok_and(|(stamp, _)| stamp == Self { unsettled_s: None, ..*self })
-    }
-}
-
-fn microseconds(seconds: i64, nanoseconds: i64) -> i64 {
-    seconds.saturating_mul(1_000_000).saturating_add(nanoseconds / 1000)
-}
-
-impl From<Errno> for OpenError {
-    fn from(error: Errno) -> Self {
-        match error {
-            Errno::NOENT
-            | Errno::NOTDIR
-            | Errno::LOOP
-            | Errno::XDEV
-            | Errno::NAMETOOLONG
-            | Errno::NXIO
-            | Errno::NODEV
-            | Errno::INVAL
-            | Errno::ILSEQ => Self::Absent,
-            Errno::ACCESS | Errno::PERM => Self::Forbidden,
-            Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::TXTBSY | Errno::BUSY => {
-                Self::Busy(error)
-            }
-            _ => Self::Broken(error),
-        }
-    }
-}
-
-impl OpenError {
-    pub(super) fn is_for_want_of_descriptors(&self) -> bool {
-        matches!(self, Self::Busy(Errno::MFILE | Errno::NFILE))
-    }
-}
-
-impl From<OpenError> for io::Error {
-    fn from(error: OpenError) -> Self {
-        Self::other(error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -378,8 +214,6 @@ mod tests {
     use rustix::fs::fcntl_getfl;
 
     use super::*;
-
-    const CHANGED_S: i64 = 1_000_000;
 
     #[test]
     fn a_folder_is_opened_without_the_right_to_list_it() {
@@ -393,17 +227,6 @@ mod tests {
         }
     }
 
-    fn stamp(modified_us: i64, changed_us: i64) -> Stamp {
-        let parts = |us: i64| (us.div_euclid(1_000_000), us.rem_euclid(1_000_000) * 1000);
-        let (modified_s, modified_ns) = parts(modified_us);
-        let inode = (1, 2);
-        Stamp { len: 3, modified_s, modified_ns, changed: parts(changed_us), inode, unsettled_s: None }
-    }
-
-    fn look(wall_us: i64) -> Look<'static> {
-        Look { at: Instant::now(), wall_us, errand: None, is_patient: false }
-    }
-
     #[test]
     fn a_folder_that_is_not_there_is_told_once_in_a_while() {
         let folder = tempfile::tempdir().unwrap();
@@ -413,36 +236,5 @@ mod tests {
             assert!(matches!(root.beneath(now), Err(OpenError::Rootless)));
         }
         assert_eq!(root.missed.due(now + LINE_PAUSE), Some(999), "all but the first");
-    }
-
-    #[test]
-    fn what_was_learned_within_a_tick_of_a_change_holds_of_no_later_look() {
-        let changed_us = CHANGED_S * 1_000_000 + 500_000;
-        let stamp = stamp(changed_us, changed_us);
-        let at = |after_us: i64| stamp.looked_at(look(changed_us + after_us));
-        assert_eq!(at(200_000), stamp);
-        assert!(at(200_000).is_settled());
-        for after_us in [-2_000_000, -1000, 0, 100_000] {
-            assert!(!at(after_us).is_settled(), "{after_us}");
-            assert_ne!(at(after_us), at(200_000), "{after_us}");
-        }
-        // Within one second it does, so that a request finds what it waited for.
-        assert_eq!(at(0), at(90_000));
-        assert_ne!(at(-600_000), at(0));
-    }
-
-    #[test]
-    fn a_clock_of_seconds_ticks_seldom() {
-        let changed_us = CHANGED_S * 1_000_000;
-        let stamp = stamp(changed_us, changed_us);
-        assert!(!stamp.looked_at(look(changed_us + 2_000_000)).is_settled());
-        assert!(stamp.looked_at(look(changed_us + 2_200_000)).is_settled());
-    }
-
-    #[test]
-    fn a_time_that_was_given_to_a_file_is_no_later_one() {
-        let changed_us = CHANGED_S * 1_000_000 + 500_000;
-        assert!(stamp(changed_us - 200_000, changed_us).looked_at(look(changed_us)).is_settled());
-        assert!(!stamp(changed_us - 50_000, changed_us).looked_at(look(changed_us)).is_settled());
     }
 }

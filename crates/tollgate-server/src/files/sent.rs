@@ -14,8 +14,8 @@ use tollgate_script::{CallError, HeaderLine, Outcome, Request, SentFile};
 use super::errand::{Errand, News, Wait};
 use super::look::Look;
 use super::lookup::Found;
+use super::opened::OpenError;
 use super::resource::Resource;
-use super::root::OpenError;
 use super::{Files, selected};
 use crate::reply::Reply;
 

@@ -2,13 +2,14 @@
 //! so is all of it as soon as the process has no descriptor left: what is only kept yields to connections and to files that are
 //! asked for.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use rustix::process::{Resource, getrlimit};
 
 use super::cache::Cache;
+use super::tally::Tally;
 use crate::options::ServerOptions;
 
 /// What a worker keeps open at most, whatever the limit is.
@@ -22,10 +23,6 @@ pub(crate) struct Shelf {
     /// Of each generation of all caches together.
     young_max: usize,
 }
-
-/// How many descriptors were put into the younger generations since the last turn.
-#[derive(Default)]
-pub(super) struct Tally(Cell<usize>);
 
 impl Shelf {
     /// With what the limit of the process leaves beside connections.
@@ -47,14 +44,14 @@ impl Shelf {
 
     /// Makes room for what is opened next.
     pub(super) fn make_room(&self) {
-        if self.young.0.get() >= self.young_max {
+        if self.young.get() >= self.young_max {
             self.turn();
         }
     }
 
     /// Gives up what nobody asked for since the last turn, and tells how many descriptors that was.
     pub(crate) fn turn(&self) -> usize {
-        self.young.0.set(0);
+        self.young.clear();
         self.caches.borrow().iter().map(|cache| cache.turn()).sum()
     }
 
@@ -67,16 +64,6 @@ impl Shelf {
 impl Default for Shelf {
     fn default() -> Self {
         Self::holding(*DESCRIPTORS_MAX.end())
-    }
-}
-
-impl Tally {
-    pub(super) fn add(&self, descriptors: usize) {
-        self.0.set(self.0.get() + descriptors);
-    }
-
-    pub(super) fn subtract(&self, descriptors: usize) {
-        self.0.set(self.0.get() - descriptors);
     }
 }
 
@@ -95,8 +82,9 @@ mod tests {
     use std::time::Instant;
 
     use super::super::look::Look;
-    use super::super::{Files, FilesSpec, Means};
+    use super::super::{Files, Means};
     use super::*;
+    use crate::options::FilesSpec;
     use crate::options::tests::options;
 
     const FILES: usize = 40;
@@ -110,7 +98,7 @@ mod tests {
     }
 
     fn ask(files: &Files, path: &str) {
-        let look = Look { at: Instant::now(), wall_us: 0, errand: None, is_patient: false };
+        let look = Look { at: Instant::now(), wall_us: 0, brought: &[], is_patient: false };
         assert_eq!(files.resource(path, look).ok().flatten().unwrap().plain().len(), 20_000);
     }
 

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::look::Look;
-use super::root::{OpenError, Opened, Root, Stamp};
-use super::spec::FilesSpec;
-use crate::file_slice::{SentFile, read_at_once};
+use super::opened::{OpenError, Opened};
+use super::root::Root;
+use super::stamp::Stamp;
+use crate::file_slice::{Passage, SentFile, read_at_once};
+use crate::options::FilesSpec;
 
 /// Files up to this length are held in memory and leave with the head in one write. Such a write costs more than
 /// sendfile for longer files (`bench/study.py downloads`).
@@ -40,7 +42,9 @@ impl Source {
         look: Look<'_>,
     ) -> Result<Option<Self>, OpenError> {
         match root.open(path, look)? {
-            Opened::File(file, stamp) => Ok(Some(Self { file, stamp: stamp.looked_at(look), coding })),
+            Opened::File(file, stamp) => {
+                Ok(Some(Self { file, stamp: stamp.looked_at(look.wall_us), coding }))
+            }
             Opened::Folder(_) => Ok(None),
         }
     }
@@ -55,9 +59,9 @@ impl Source {
         for _ in 0..READS_MAX {
             // A worker does not wait for the disk: what is not all there is sent as larger files are.
             let content = if stamp.len > CONTENT_BYTES_MAX { None } else { read_at_once(&file, stamp.len) };
-            let then = if stamp.len > CONTENT_BYTES_MAX { stamp } else { Stamp::now(&file, look)? };
+            let then = if stamp.len > CONTENT_BYTES_MAX { stamp } else { Stamp::now(&file, look.wall_us)? };
             if then == stamp {
-                let sent = || Content::File(Arc::new(SentFile::new(file, stamp.len, spec.passage(&stamp))));
+                let sent = || Content::File(Arc::new(SentFile::new(file, stamp.len, passage(spec, &stamp))));
                 return Some((stamp, content.map_or_else(sent, Content::Memory)));
             }
             stamp = then;
@@ -84,5 +88,14 @@ impl Content {
                 }
             }
         }
+    }
+}
+
+/// Returns how the content of a file is sent. A file that may still change is never copied: the system sends it as it is.
+fn passage(spec: &FilesSpec, stamp: &Stamp) -> Passage {
+    match (spec.sendfile, stamp.is_settled()) {
+        (false, _) => Passage::Copy,
+        (true, false) => Passage::System,
+        (true, true) => Passage::Either,
     }
 }

@@ -4,8 +4,7 @@ use bytes::Bytes;
 use tollgate_http::StatusCode;
 
 use crate::options::{RequestIds, RouteSpec, ServerOptions};
-use crate::plain_reply::PlainReply;
-use crate::reply::Reply;
+use crate::reply::{PlainReply, Reply};
 
 /// A fixed reply, by what else has a part in it.
 pub(super) enum FixedReply {

@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
-use super::{BackendFlow, Endpoint};
+use super::endpoint::Endpoint;
+use super::flowed::Flowed;
+use super::proxy::BackendFlow;
 use crate::lane::{Guest, Ticket};
 use crate::throttle::Permit;
 use crate::turn::give_turn;
@@ -29,19 +31,6 @@ pub(crate) struct ScriptFlow {
     place: Option<(Guest, Ticket)>,
     /// The request counts as long as its content is written.
     _permit: Option<Permit>,
-}
-
-/// What a call that writes came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flowed {
-    /// It wrote something, and waits.
-    Written,
-    /// It ran its slice: others have their turn first.
-    Sliced,
-    /// It wrote all of the content.
-    Ended,
-    /// It failed: the content will never be whole.
-    Broken,
 }
 
 impl Flow {

@@ -5,14 +5,12 @@ use std::rc::Rc;
 
 use tollgate_http::StatusCode;
 
+use super::endpoint::Endpoint;
+use super::exchange::Exchange;
 use super::script::Records;
 use super::visit::{Phase, Returned, Stage, Visit};
-use super::{Endpoint, Exchange};
 use crate::reply::Reply;
-use crate::route::{Match, RouteTable};
-
-/// All routes of a configuration; what answers is none where an app has nothing.
-pub(crate) type Routes = RouteTable<Option<Rc<Endpoint>>>;
+use crate::route::Match;
 
 impl Visit {
     pub(super) fn pass(&mut self) {

@@ -7,12 +7,14 @@ use tollgate_http::StatusCode;
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Emitted, Record, Request, RequestId};
 
+use super::answer::Answer;
+use super::endpoint::{AWAY, Endpoint, told};
+use super::exchange::Exchange;
 use super::script::{self, Records, ScriptRecord};
-use super::{AWAY, Answer, Endpoint, Exchange};
 use crate::observe::Refusal;
+use crate::options::stream::Ack;
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
-use crate::stream::Ack;
 use crate::transaction::{Ending, Facts, StreamPlan};
 
 impl Endpoint {
@@ -139,14 +141,4 @@ pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) 
     // When this begins and ends is told by the log.
     tracing::debug!(%error, %id, "request refused");
     Reply::refused(StatusCode::SERVICE_UNAVAILABLE, told(error))
-}
-
-/// What the client is told.
-pub(super) fn told(error: &AppendError) -> &'static str {
-    match error {
-        AppendError::Busy { .. } | AppendError::Slow { .. } => "the disk is behind: nothing was recorded",
-        AppendError::NoRoom => "the disk is nearly full: nothing was recorded",
-        AppendError::Stopped(_) => "the log stopped: nothing was recorded",
-        AppendError::TooLarge { .. } => "the records are too large: nothing was recorded",
-    }
 }

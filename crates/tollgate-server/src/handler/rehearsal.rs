@@ -7,11 +7,13 @@ use bytes::Bytes;
 use tollgate_http::{Method, StatusCode};
 use tollgate_script::{Call, Emitted, Step};
 
-use super::collect::{self, CollectedItem};
+use super::collect::CollectedItem;
+use super::collected::BODY_BYTES_MAX;
+use super::endpoint::{Endpoint, Handler};
+use super::exchange::Exchange;
 use super::items::{SplitError, split};
 use super::script::{Records, ScriptRecord};
-use super::visit::{Returned, Stage, Tail};
-use super::{Endpoint, Exchange, Handler, Turn, Visit};
+use super::visit::{Returned, Stage, Tail, Turn, Visit};
 use crate::reply::Reply;
 use crate::summary::summary;
 use crate::transaction::{Ending, Facts, StreamPlan};
@@ -180,8 +182,7 @@ fn with_record(
 
 fn collect_answer(stream: &StreamPlan, exchange: &Exchange) -> Result<Rehearsed, String> {
     let request = &exchange.request;
-    let body =
-        request.body.read_within(collect::BODY_BYTES_MAX as usize).map_err(|error| error.to_string())?;
+    let body = request.body.read_within(BODY_BYTES_MAX as usize).map_err(|error| error.to_string())?;
     let items = match split(&body) {
         Ok(items) => items,
         Err(SplitError::Malformed(text)) => return Ok(Reply::text(StatusCode::BAD_REQUEST, text).into()),

@@ -9,7 +9,7 @@ use tollgate_log::{ColumnType, SchemaId, Value, ValueError};
 
 use super::collect::CollectedItem;
 use super::items::Item;
-use crate::stream::{ColumnSpec, KEY_COLUMN, Overlong, StreamSpec};
+use crate::options::stream::{ColumnSpec, KEY_COLUMN, Overlong, StreamSpec};
 use crate::transaction::{Cell, Given, StreamPlan, Target, is_marker};
 
 /// Reads the items of rejects by the streams of a configuration, as collect would, but for two bounds: `max`, where it

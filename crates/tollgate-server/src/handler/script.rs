@@ -10,11 +10,12 @@ use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::{CallError, Emitted, FieldValue, Outcome, Record, Request};
 
-use super::{Endpoint, Exchange};
+use super::endpoint::Endpoint;
+use super::exchange::Exchange;
 use crate::dev::script_failure;
 use crate::observe::ScriptFailure;
+use crate::options::stream::UnknownFields;
 use crate::reply::Reply;
-use crate::stream::UnknownFields;
 use crate::transaction::{Cell, Facts, Given, NOT_KEPT, StreamPlan, Target, fit, key};
 
 /// What a client hears of a script that failed.
@@ -51,8 +52,11 @@ pub(super) fn reply(result: Result<(Reply, Records), CallError>, exchange: &Exch
         }
         Err(error) => {
             exchange.endpoint.note_failure(&error, &exchange.request, "script failed");
-            let reply = match &exchange.endpoint.dev_root {
-                Some(root) => script_failure(&error, root, exchange),
+            let endpoint = &exchange.endpoint;
+            let reply = match &endpoint.dev_root {
+                Some(root) => {
+                    script_failure(&error, root, &exchange.request, &endpoint.path, endpoint.version)
+                }
                 None => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, FAILED),
             };
             (reply, Records::default())

@@ -12,9 +12,14 @@ use std::time::Duration;
 use tollgate_http::RequestHead;
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
+use super::answer::Answer;
+use super::collect;
+use super::endpoint::{Endpoint, Handler};
+use super::exchange::Exchange;
+use super::flow::Flow;
 use super::flow::ScriptFlow;
+use super::proxy::{Asked, BackendFlow, Proxied};
 use super::script::{self, Records};
-use super::{Answer, Asked, BackendFlow, Endpoint, Exchange, Flow, Handler, Proxied, collect};
 use crate::files::{Errand, Sending};
 use crate::lane::Door;
 use crate::observe::OwnCells;

@@ -33,8 +33,15 @@ pub(crate) struct Guest {
     pub(super) door: Rc<Door>,
 }
 
+impl Lane {
+    /// An entrance for one more route.
+    pub(crate) fn door(self: &Rc<Self>) -> Rc<Door> {
+        Rc::new(Door::new(self))
+    }
+}
+
 impl Door {
-    pub(super) fn new(lane: &Rc<Lane>) -> Self {
+    fn new(lane: &Rc<Lane>) -> Self {
         Self {
             lane: lane.clone(),
             guests: Cell::new(0),

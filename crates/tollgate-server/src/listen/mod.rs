@@ -5,9 +5,9 @@
 //! proxy says of a connection before the client's first byte.
 
 mod acceptance;
-mod address;
 mod inherited;
 pub(crate) mod proxy_header;
+mod tune;
 mod unix;
 
 use std::io;
@@ -18,13 +18,12 @@ use std::path::PathBuf;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 pub(crate) use acceptance::Acceptance;
-pub use address::{BoundAddress, Deferral, ListenAddress, ListenSpec};
 use inherited::Inherited;
+use tune::tune_tcp;
 pub(crate) use unix::SocketFile;
 
-use crate::conn::UNSENT_BYTES;
 use crate::error::StartError;
-use crate::options::ServerOptions;
+use crate::options::{BoundAddress, Deferral, ListenAddress, ListenSpec, ServerOptions};
 
 /// Sockets that listen, for each worker one per address.
 pub struct Listeners {
@@ -170,13 +169,6 @@ fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets what connections inherit (Linux).
-fn tune_tcp(socket: &Socket) -> io::Result<()> {
-    // A reply is one write: waiting for more to send would only delay it.
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
-}
-
 fn backlog(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
@@ -186,6 +178,7 @@ mod tests {
     use std::io::Write;
     use std::net::TcpStream;
 
+    use super::tune::UNSENT_BYTES;
     use super::*;
     use crate::options::tests::options;
 

@@ -2,9 +2,6 @@
 
 use tollgate_log::AppendError;
 
-use crate::recorder::Verdict;
-use crate::spool::SpoolError;
-
 /// Why a request or a connection is not taken on. Nothing of it was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -91,16 +88,24 @@ impl From<&AppendError> for Refusal {
     }
 }
 
-impl From<&SpoolError> for Refusal {
-    fn from(_: &SpoolError) -> Self {
-        Self::Spool
-    }
+/// Why a reply took the place of another: its records are not where they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unconfirmed {
+    /// The log failed before they were written.
+    Lost,
+    /// They are in the log, and the database did not have them in time.
+    Late,
+    /// They were damaged in the log before the database had them.
+    Missing,
+    /// The database has them, but not all as rows.
+    Rejected,
 }
 
-/// The verdicts that stand for a reply in place of another, by name.
-pub(super) const UNCONFIRMED: [(Verdict, &str); 4] = [
-    (Verdict::Lost, "lost"),
-    (Verdict::Late, "late"),
-    (Verdict::Missing, "missing"),
-    (Verdict::Rejected, "rejected"),
-];
+impl Unconfirmed {
+    pub(crate) const ALL: [(Self, &str); 4] = [
+        (Self::Lost, "lost"),
+        (Self::Late, "late"),
+        (Self::Missing, "missing"),
+        (Self::Rejected, "rejected"),
+    ];
+}

@@ -31,7 +31,7 @@ impl RouteName {
 }
 
 /// Classes of statuses: 1xx to 5xx.
-pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+pub(crate) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Why a call of a script failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) enum ScriptFailure {
 }
 
 impl ScriptFailure {
-    pub(super) const ALL: [(Self, &str); 6] = [
+    pub(crate) const ALL: [(Self, &str); 6] = [
         (Self::Error, "error"),
         (Self::CpuBudget, "cpu_budget"),
         (Self::WallBudget, "wall_budget"),
@@ -73,7 +73,7 @@ impl From<&CallError> for ScriptFailure {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct RouteCells {
-    pub(super) name: RouteName,
+    pub(crate) name: RouteName,
     replies: [Counter; CLASSES.len()],
     took: Histogram,
     script_failures: [Counter; ScriptFailure::ALL.len()],
@@ -81,7 +81,7 @@ pub(crate) struct RouteCells {
 }
 
 impl RouteCells {
-    pub(super) fn new(name: RouteName) -> Self {
+    pub(crate) fn new(name: RouteName) -> Self {
         let (replies, took, script_failures, refusals) = Default::default();
         Self { name, replies, took, script_failures, refusals }
     }
@@ -103,7 +103,7 @@ impl RouteCells {
 
 /// Replies without a route, by class.
 #[derive(Debug, Default)]
-pub(super) struct Unrouted(pub(super) [Counter; CLASSES.len()]);
+pub(crate) struct Unrouted(pub(crate) [Counter; CLASSES.len()]);
 
 /// The cells of a route as its worker holds them: requests share these without a count that threads would share.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ pub(crate) struct Leaving<'a> {
 }
 
 impl<'a> Leaving<'a> {
-    pub(super) fn new(unrouted: &'a Unrouted) -> Self {
+    pub(crate) fn new(unrouted: &'a Unrouted) -> Self {
         let now = Instant::now();
         Self { unrouted, now, last: (now, 0, 0) }
     }
@@ -190,7 +190,7 @@ pub struct RouteStatus {
 }
 
 impl RouteStatus {
-    pub(super) fn of(cells: &RouteCells) -> Self {
+    pub(crate) fn of(cells: &RouteCells) -> Self {
         let mut status = Self {
             name: cells.name.clone(),
             replies: [0; CLASSES.len()],
@@ -202,7 +202,7 @@ impl RouteStatus {
         status
     }
 
-    pub(super) fn add(&mut self, cells: &RouteCells) {
+    pub(crate) fn add(&mut self, cells: &RouteCells) {
         for (all, more) in self.replies.iter_mut().zip(&cells.replies) {
             *all += more.get();
         }

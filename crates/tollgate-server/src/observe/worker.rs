@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 use tollgate_http::StatusCode;
 use tollgate_meter::{Counter, Gauge, Histogram};
 
-use super::refusal::{Refusal, UNCONFIRMED};
+use super::refusal::{Refusal, Unconfirmed};
 use super::route::{Leaving, RouteCells, RouteName, Unrouted};
-use crate::recorder::Verdict;
 
 /// Statuses of requests that are none, or that came too slowly, and the last place for all others.
-pub(super) const MALFORMED: [u16; 9] = [400, 408, 413, 414, 417, 431, 501, 505, 0];
+pub(crate) const MALFORMED: [u16; 9] = [400, 408, 413, 414, 417, 431, 501, 505, 0];
 
 /// The cells of one worker.
 #[repr(align(128))]
@@ -19,27 +18,27 @@ pub(crate) struct WorkerCells {
     begun: Instant,
     /// Nanoseconds from `begun` to its last beat.
     beat_ns: Gauge,
-    pub(super) turn: Histogram,
-    pub(super) accepted: Counter,
-    pub(super) received_bytes: Counter,
-    pub(super) sent_bytes: Counter,
-    pub(super) in_flight: Gauge,
-    pub(super) refusals: [Counter; Refusal::ALL.len()],
+    pub(crate) turn: Histogram,
+    pub(crate) accepted: Counter,
+    pub(crate) received_bytes: Counter,
+    pub(crate) sent_bytes: Counter,
+    pub(crate) in_flight: Gauge,
+    pub(crate) refusals: [Counter; Refusal::ALL.len()],
     /// Nanoseconds from `begun` to the last of each; 0: there was none.
     refused_ns: [Gauge; Refusal::ALL.len()],
-    pub(super) malformed: [Counter; MALFORMED.len()],
-    pub(super) unconfirmed: [Counter; UNCONFIRMED.len()],
-    pub(super) script_bytes: Gauge,
-    pub(super) script_vms_replaced: Counter,
+    pub(crate) malformed: [Counter; MALFORMED.len()],
+    pub(crate) unconfirmed: [Counter; Unconfirmed::ALL.len()],
+    pub(crate) script_bytes: Gauge,
+    pub(crate) script_vms_replaced: Counter,
     /// How many of 1024 requests are refused because the worker is behind.
-    pub(super) refused_share: Gauge,
+    pub(crate) refused_share: Gauge,
     /// Scripts that wait for their next slice.
-    pub(super) lane_len: Gauge,
+    pub(crate) lane_len: Gauge,
     /// How long the first of them has.
-    pub(super) lane_age_us: Gauge,
+    pub(crate) lane_age_us: Gauge,
     /// 1 while requests are refused because they are too many.
-    pub(super) lane_refuses: Gauge,
-    pub(super) unrouted: Unrouted,
+    pub(crate) lane_refuses: Gauge,
+    pub(crate) unrouted: Unrouted,
     /// Those of the configuration that serves. Locked by a reload and by whoever looks.
     routes: Mutex<Vec<Arc<RouteCells>>>,
 }
@@ -80,7 +79,7 @@ impl WorkerCells {
     }
 
     /// How long it has not told that it turns.
-    pub(super) fn silence(&self) -> Duration {
+    pub(crate) fn silence(&self) -> Duration {
         self.begun.elapsed().saturating_sub(Duration::from_nanos(self.beat_ns.get()))
     }
 
@@ -126,7 +125,7 @@ impl WorkerCells {
     }
 
     /// How long ago the last one was, if any.
-    pub(super) fn refused_ago(&self, refusal: Refusal) -> Option<Duration> {
+    pub(crate) fn refused_ago(&self, refusal: Refusal) -> Option<Duration> {
         let refused_ns =
             Some(self.refused_ns[refusal as usize].get()).filter(|refused_ns| *refused_ns > 0)?;
         Some(self.begun.elapsed().saturating_sub(Duration::from_nanos(refused_ns)))
@@ -137,10 +136,8 @@ impl WorkerCells {
         self.malformed[known.unwrap_or(MALFORMED.len() - 1)].add(1);
     }
 
-    pub(crate) fn count_unconfirmed(&self, verdict: Verdict) {
-        if let Some(place) = UNCONFIRMED.iter().position(|(known, _)| *known == verdict) {
-            self.unconfirmed[place].add(1);
-        }
+    pub(crate) fn count_unconfirmed(&self, unconfirmed: Unconfirmed) {
+        self.unconfirmed[unconfirmed as usize].add(1);
     }
 
     /// Replies leave together, now.
@@ -161,7 +158,7 @@ impl WorkerCells {
     }
 
     /// The list is whole after every statement.
-    pub(super) fn routes(&self) -> MutexGuard<'_, Vec<Arc<RouteCells>>> {
+    pub(crate) fn routes(&self) -> MutexGuard<'_, Vec<Arc<RouteCells>>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tollgate_log::{AppendedRecords, Mishap, Settled, SinkPlace};
 use tollgate_script::RequestId;
 
-use super::Verdict;
+use super::verdict::Verdict;
 use crate::summary::summary;
 
 /// What a client is told of a reject whose reason is not its business.

@@ -11,7 +11,7 @@ use tollgate_script::{
 };
 use uuid::Uuid;
 
-use super::head;
+use super::head::head;
 use crate::reply::Reply;
 
 /// Asks what a test said in place of backends.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::bucket::Bucket;
-use crate::crowd::client_key;
+use crate::trust::client_key;
 
 /// Places that are looked through for a key.
 const WAYS: usize = 8;

@@ -16,10 +16,10 @@ use bytes::Bytes;
 use tollgate_http::{RequestHead, StatusCode};
 
 use crate::observe::{Refusal, RouteName};
+use crate::options::stream::named;
 use crate::options::{RateKey, RateSpec, RouteLimits, RouteSpec};
 use crate::reply::Reply;
 use crate::seldom::Seldom;
-use crate::transaction::named;
 use bucket::Bucket;
 use keys::Keys;
 

@@ -7,7 +7,7 @@ use tollgate_http::{HeadReader, Limits};
 
 use super::*;
 use crate::options::HandlerSpec;
-use crate::stream::Source;
+use crate::options::stream::Source;
 
 fn rate(count: u32, by: RateKey) -> RateSpec {
     RateSpec { count, period: Duration::from_secs(3600), burst: count, by, keys_max: 1024 }

@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
 
-use crate::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction};
+use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction};
 
 /// Takes the value of one column.
 pub(crate) trait Cell {
@@ -159,7 +159,7 @@ fn network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::HashKey;
+    use crate::options::stream::HashKey;
 
     struct Shown(String);
 
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_value_that_is_not_there_is_null_a_default_or_a_fault() {
         let absent = |absent| ColumnRules { absent, ..ColumnRules::default() };
-        let default = crate::stream::DefaultValue::new(ColumnType::Text, "\"x\"").unwrap();
+        let default = crate::options::stream::DefaultValue::new(ColumnType::Text, "\"x\"").unwrap();
         check(&absent(Absent::Default(default.clone())), Value::Null, "Text(\"x\")");
         check(&absent(Absent::Default(default)), Value::Text("y"), "Text(\"y\")");
         check(&absent(Absent::Reject), Value::Null, "column \"c\" is required, found nothing");

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use tollgate_http::{Method, RequestHead, cookie_pairs, query_pairs};
+use tollgate_http::Method;
 use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::{BodyError, Request};
 
 use super::{Cell, Target, fit};
+use crate::options::stream::{Source, named};
 use crate::reply::{Extent, Reply};
-use crate::stream::Source;
 
 /// Bytes of a body that a column takes: no transaction has more.
 const BODY_BYTES_MAX: usize = 8 << 20;
@@ -117,25 +117,6 @@ impl Facts<'_> {
             Source::RequestId => Some(self.request.id.text(&mut [0; 36]).to_vec().into()),
             _ => named(&self.request.head, source),
         }
-    }
-}
-
-/// What the head of a request says under a name of the user's: the first of that name.
-pub(crate) fn named<'a>(head: &'a RequestHead, source: &Source) -> Option<Cow<'a, [u8]>> {
-    match source {
-        Source::RequestHeader(name) => head.field(name).map(Cow::from),
-        Source::RequestQueryItem(name) => {
-            let mut pairs = head.query_bytes().into_iter().flat_map(query_pairs);
-            pairs.find(|(key, _)| **key == *name.as_bytes()).map(|(_, value)| value)
-        }
-        Source::RequestCookie(name) => {
-            let lines = head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
-            lines
-                .flat_map(|(_, line)| cookie_pairs(line))
-                .find(|(key, _)| *key == name.as_bytes())
-                .map(|(_, value)| value.into())
-        }
-        _ => None,
     }
 }
 

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use sha2::{Digest, Sha256};
 use tollgate_log::{Value, ValueError};
 
-use super::plan::Given;
+use super::given::Given;
 use super::{Cell, Facts};
-use crate::stream::{KeySpec, Source};
+use crate::options::stream::{KeySpec, Source};
 
 /// Where the key of a record comes from.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ fn digest(bytes: &[u8], place: usize) -> [u8; 32] {
 /// A key that is no text and no integer.
 pub(crate) fn unfit() -> ValueError {
     ValueError::Unfit {
-        column: crate::stream::KEY_COLUMN.to_owned(),
+        column: crate::options::stream::KEY_COLUMN.to_owned(),
         found: "another value".to_owned(),
         allowed: "a text or an integer",
     }

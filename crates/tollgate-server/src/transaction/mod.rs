@@ -6,14 +6,17 @@
 
 mod cell;
 mod check;
+mod default;
 mod facts;
 pub(crate) mod fit;
+mod given;
 pub(crate) mod key;
 mod of_item;
 mod plan;
 mod reject;
 
 pub(crate) use cell::{Cell, Target};
-pub(crate) use facts::{Ending, Facts, named};
-pub(crate) use plan::{Given, StreamPlan};
+pub(crate) use facts::{Ending, Facts};
+pub(crate) use given::Given;
+pub(crate) use plan::StreamPlan;
 pub(crate) use reject::{NOT_KEPT, is_marker};

@@ -1,15 +1,14 @@
 //! A stream as a worker keeps it.
 
-use std::borrow::Cow;
-
 use tollgate_log::{ColumnType, SchemaId, Transaction, ValueError};
 use tollgate_script::{EmitStream, RecordFields};
 
 use super::cell::{Ruled, Rules};
+use super::given::Given;
 use super::key::KeyPlan;
 use super::reject::ItemPlan;
 use super::{Cell, Facts, Target};
-use crate::stream::{Ack, ColumnSpec, Source, StreamSpec, UnknownFields};
+use crate::options::stream::{Ack, ColumnSpec, Source, StreamSpec, UnknownFields};
 
 /// What is recorded of transactions, and where each value comes from.
 #[derive(Debug)]
@@ -46,30 +45,6 @@ pub(super) enum Part {
     /// By its place in [`StreamPlan::fields`].
     Field(usize),
     Whole,
-}
-
-/// A record as a script or a client gave it.
-pub(crate) trait Given {
-    /// Fills a column from one field, by its place in [`StreamPlan::fields`]. An absent one is null.
-    ///
-    /// # Errors
-    /// The value does not fit.
-    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError>;
-
-    /// Fills a column from the whole record, as JSON.
-    ///
-    /// # Errors
-    /// It does not fit.
-    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError>;
-
-    /// A field that is the key: a text, or an integer in decimal digits.
-    ///
-    /// # Errors
-    /// It is neither.
-    fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError>;
-
-    /// Its place among the records of its transaction, from 0.
-    fn place(&self) -> usize;
 }
 
 impl StreamPlan {

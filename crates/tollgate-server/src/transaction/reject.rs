@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::stream::{ColumnSpec, Source};
+use crate::options::stream::{ColumnSpec, Source};
 
 /// Stands for a value, or an item, that is hidden.
 const HIDDEN: &str = "\"(redacted)\"";

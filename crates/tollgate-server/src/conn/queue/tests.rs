@@ -9,7 +9,7 @@ use tollgate_http::{HeadReader, Limits};
 use super::*;
 use crate::conn::bench::{Bench, head, in_turns};
 use crate::crowd::Held;
-use crate::files::FilesSpec;
+use crate::options::FilesSpec;
 use crate::options::{CrowdLimits, HandlerSpec, RouteSpec, ScriptFile};
 use crate::worker::Worker;
 

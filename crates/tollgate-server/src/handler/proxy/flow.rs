@@ -8,8 +8,8 @@ use tollgate_backend::{Content, Failure, Relayed};
 use tollgate_http::ReplyHead;
 use tollgate_script::Request;
 
-use super::Proxy;
-use crate::handler::Flowed;
+use super::target::Proxy;
+use crate::handler::flowed::Flowed;
 use crate::throttle::Permit;
 
 /// A piece that was relayed.

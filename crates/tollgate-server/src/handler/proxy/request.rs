@@ -13,8 +13,9 @@ use tollgate_http::{
 use tollgate_script::{Body, BodyFile, Request, TraceRule};
 
 use super::hops::{self, MAX_FORWARDS};
-use super::{HostSent, Proxy};
-use crate::handler::Exchange;
+use super::target::Proxy;
+use crate::handler::exchange::Exchange;
+use crate::options::HostSent;
 use crate::trust::ClientHeader;
 
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];

@@ -25,7 +25,7 @@ pub struct OwnFile {
 
 impl Bounds {
     /// What is wrong with a folder, by its path without links. None: it may be served.
-    pub(super) fn breach(&self, found: &Path) -> Option<String> {
+    pub(crate) fn breach(&self, found: &Path) -> Option<String> {
         if let Some(within) = &self.within
             && !fs::canonicalize(within).is_ok_and(|within| found.starts_with(within))
         {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tollgate_script::RequestId;
 use uuid::Uuid;
 
-use crate::reply::{REQUEST_ID, Reply, Writing, write_head};
+use super::{REQUEST_ID, Reply, Writing, write_head};
 
 /// A reply as it leaves on an HTTP/1.1 connection that goes on, with room for what differs.
 pub(crate) struct PlainReply {

@@ -9,13 +9,13 @@ const LINE_PAUSE: Duration = Duration::from_secs(10);
 /// What connections met that were not served.
 pub(crate) struct Arrivals {
     /// There were as many as may be.
-    pub(super) connections: Spell,
+    pub(crate) connections: Spell,
     /// No descriptor was left for them.
-    pub(super) descriptors: Spell,
+    pub(crate) descriptors: Spell,
     /// Not even one to close them by.
-    pub(super) spares: Spell,
+    pub(crate) spares: Spell,
     /// The system had another reason.
-    pub(super) failures: Spell,
+    pub(crate) failures: Spell,
 }
 
 impl Arrivals {

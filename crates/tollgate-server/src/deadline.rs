@@ -9,16 +9,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::ending::LINGER_TIME_DRAINING;
 use crate::clock::{Clock, TICK};
 
 /// How long a connection that is idle when a drain begins may still ask, one to two ticks: its client may be sending, or just
 /// have been answered. Who is answered meanwhile is told that it was the last.
 const IDLE_GRACE: Duration = Duration::from_millis(TICK.as_millis() as u64 * 3 / 2);
 
+/// How long a draining server waits for a peer that has its last reply already.
+pub(crate) const LINGER_TIME_DRAINING: Duration = Duration::from_secs(1);
+
 /// What a connection is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// Between two requests.
     Idle,
     /// Before the first byte of a PROXY header.
@@ -44,7 +46,7 @@ pub(crate) struct Deadlines {
 }
 
 /// One connection's place, which it leaves when dropped.
-pub(super) struct Slot {
+pub(crate) struct Slot {
     cells: Rc<Cells>,
     deadlines: Rc<Deadlines>,
 }
@@ -62,7 +64,7 @@ impl Deadlines {
         Self { clock, cells: RefCell::default(), draining_since: Cell::new(None), emptied: Notify::new() }
     }
 
-    pub(super) fn enter(deadlines: &Rc<Self>) -> Slot {
+    pub(crate) fn enter(deadlines: &Rc<Self>) -> Slot {
         let mut all = deadlines.cells.borrow_mut();
         let cells = Rc::new(Cells {
             place: Cell::new(all.len()),
@@ -102,7 +104,7 @@ impl Deadlines {
         self.draining_since().is_some()
     }
 
-    pub(super) fn draining_since(&self) -> Option<Instant> {
+    pub(crate) fn draining_since(&self) -> Option<Instant> {
         self.draining_since.get()
     }
 
@@ -128,14 +130,14 @@ impl Deadlines {
 
 impl Slot {
     /// Enters a phase without a deadline.
-    pub(super) fn set(&self, phase: Phase) {
+    pub(crate) fn set(&self, phase: Phase) {
         self.cells.phase.set(phase);
         self.cells.due.set(None);
         self.cells.is_over.set(false);
     }
 
     /// Enters a phase with a deadline, or goes on in it with the one it has.
-    pub(super) fn arm(&self, phase: Phase, timeout: Duration) {
+    pub(crate) fn arm(&self, phase: Phase, timeout: Duration) {
         let is_new = self.cells.phase.get() != phase;
         if is_new {
             self.cells.phase.set(phase);
@@ -147,13 +149,13 @@ impl Slot {
     }
 
     /// Goes on in another phase, with the time that is left.
-    pub(super) fn pass_to(&self, phase: Phase) {
+    pub(crate) fn pass_to(&self, phase: Phase) {
         self.cells.phase.set(phase);
     }
 
     /// Gives a phase more time for bytes that came or went at `rate` a second, up to an instant; without a rate, all
     /// of it.
-    pub(super) fn earn(&self, bytes: usize, rate: u64, most: Option<Instant>) {
+    pub(crate) fn earn(&self, bytes: usize, rate: u64, most: Option<Instant>) {
         let nanoseconds = (bytes as u64).saturating_mul(1_000_000_000).checked_div(rate);
         let earned = self.cells.due.get().zip(nanoseconds);
         let due = earned.and_then(|(due, nanoseconds)| due.checked_add(Duration::from_nanos(nanoseconds)));
@@ -161,12 +163,12 @@ impl Slot {
     }
 
     /// The instant that is `timeout` after another.
-    pub(super) fn after(&self, begun: Instant, timeout: Duration) -> Option<Instant> {
+    pub(crate) fn after(&self, begun: Instant, timeout: Duration) -> Option<Instant> {
         begun.checked_add(timeout + TICK)
     }
 
     /// The latest instant that is `timeout` from now at most.
-    pub(super) fn within(&self, timeout: Duration) -> Option<Instant> {
+    pub(crate) fn within(&self, timeout: Duration) -> Option<Instant> {
         self.deadlines.clock.coarse().checked_add(timeout + TICK)
     }
 
@@ -177,37 +179,37 @@ impl Slot {
     }
 
     /// Goes on in a phase whose time was over.
-    pub(super) fn prolong(&self, time: Duration) {
+    pub(crate) fn prolong(&self, time: Duration) {
         self.cells.is_over.set(false);
         self.extend(time);
     }
 
     /// Lets the time of a phase stand still; how much is left of it.
-    pub(super) fn stop(&self) -> Option<Duration> {
+    pub(crate) fn stop(&self) -> Option<Duration> {
         self.cells.due.take().map(|due| due.saturating_duration_since(self.deadlines.clock.coarse()))
     }
 
     /// Lets it go on, with what was left.
-    pub(super) fn go_on(&self, left: Option<Duration>) {
+    pub(crate) fn go_on(&self, left: Option<Duration>) {
         self.cells.due.set(left.and_then(|left| self.deadlines.clock.coarse().checked_add(left)));
     }
 
     /// The same as [`Self::extend`], up to an instant.
-    pub(super) fn extend_until(&self, timeout: Duration, most: Instant) {
+    pub(crate) fn extend_until(&self, timeout: Duration, most: Instant) {
         self.cells.due.set(self.within(timeout).into_iter().chain([most]).min());
     }
 
     /// The tick of the clock.
-    pub(super) fn ticks(&self) -> u32 {
+    pub(crate) fn ticks(&self) -> u32 {
         self.deadlines.clock.ticks()
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.cells.is_over.get()
     }
 
     /// Has `waker` woken when the time is over.
-    pub(super) fn watch(&self, waker: &Waker) {
+    pub(crate) fn watch(&self, waker: &Waker) {
         let mut watched = self.cells.waker.borrow_mut();
         if !watched.as_ref().is_some_and(|watched| watched.will_wake(waker)) {
             *watched = Some(waker.clone());

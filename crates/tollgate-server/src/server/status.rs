@@ -7,10 +7,8 @@ use std::time::Duration;
 use tollgate_backend::BackendSnapshot;
 use tollgate_meter::Observed;
 
-use super::refusal::{Refusal, UNCONFIRMED};
-use super::route::{CLASSES, RouteName, RouteStatus};
-use super::worker::{MALFORMED, WorkerCells};
 use crate::crowd::Crowd;
+use crate::observe::{CLASSES, MALFORMED, Refusal, RouteName, RouteStatus, Unconfirmed, WorkerCells};
 use crate::service::Plan;
 
 /// Sees how a server does, also after its end, and while its workers do not turn: it waits for none of them.
@@ -134,7 +132,7 @@ impl ServerWatch {
             starved_ago: refused_ago(Refusal::Memory),
             malformed: self.named(MALFORMED, |cells, place| cells.malformed[place].get()),
             unconfirmed: self
-                .named(UNCONFIRMED.map(|(_, name)| name), |cells, place| cells.unconfirmed[place].get()),
+                .named(Unconfirmed::ALL.map(|(_, name)| name), |cells, place| cells.unconfirmed[place].get()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! All workers together: start, drain.
 
+mod status;
+
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -8,24 +10,20 @@ use tokio::sync::{mpsc, watch};
 use tollgate_backend::BackendSnapshot;
 use tollgate_log::Log;
 
+use crate::accept::Inboxes;
 use crate::app::Sources;
 use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
-use crate::observe::{ServerWatch, WorkerCells};
+use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
 use crate::recorder::LogEnd;
 use crate::reload::{Built, Offer, same_sources};
 use crate::service::Plan;
 use crate::spool::Spool;
-use crate::worker::{self, Entrance};
-
-/// What workers are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    Serve,
-    Drain,
-}
+use crate::worker::Order;
+use crate::worker_thread::{self, Entrance};
+pub use status::{ServerStatus, ServerWatch, WorkerStatus};
 
 /// Running workers. Dropping it lets them drain without waiting for them.
 pub struct Server {
@@ -57,9 +55,10 @@ impl Server {
         let plan = Arc::new(Plan::new(options, log, None)?);
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
-        let (crowd, inboxes) =
-            Crowd::new(&plan.options.crowd, listeners.by_worker.len()).map_err(StartError::Worker)?;
-        let cells: Vec<_> = inboxes.iter().map(|_| Arc::new(WorkerCells::new())).collect();
+        let workers = listeners.by_worker.len();
+        let crowd = Crowd::new(&plan.options.crowd, workers).map_err(StartError::Worker)?;
+        let (inboxes, receivers) = Inboxes::new(workers);
+        let cells: Vec<_> = receivers.iter().map(|_| Arc::new(WorkerCells::new())).collect();
         let serving = Arc::new(Mutex::new(plan.clone()));
         let mut server = Self {
             watch: ServerWatch::new(&crowd, cells.clone(), serving.clone()),
@@ -71,15 +70,15 @@ impl Server {
             _files: listeners.files,
         };
         let spool = Arc::new(Spool::new(plan.options.spool.clone()));
-        let places = listeners.by_worker.into_iter().zip(inboxes).zip(cells);
+        let places = listeners.by_worker.into_iter().zip(receivers).zip(cells);
         for (index, ((listeners, inbox), cells)) in places.enumerate() {
             let (offer, offers) = mpsc::channel(1);
             server.offers.push(offer);
-            let (crowd, spool) = (crowd.clone(), spool.clone());
-            let entrance = Entrance { index, crowd, spool, cells, inbox, offers, listeners };
+            let (crowd, spool, inboxes) = (crowd.clone(), spool.clone(), inboxes.clone());
+            let entrance = Entrance { index, crowd, spool, cells, inboxes, inbox, offers, listeners };
             let (plan, orders, started) = (plan.clone(), receiver.clone(), started.clone());
             let log = LogEnd::new(log);
-            let run = move || worker::run(&plan, entrance, log, orders, &started);
+            let run = move || worker_thread::run(&plan, entrance, log, orders, &started);
             let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(run);
             server.workers.push(thread.map_err(StartError::Worker)?);
         }

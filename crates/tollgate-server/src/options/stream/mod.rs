@@ -11,8 +11,10 @@ use std::time::Duration;
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema, SchemaError};
 
 pub use ack::Ack;
+pub(crate) use rules::Owned;
 pub use rules::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction};
 pub use source::Source;
+pub(crate) use source::named;
 
 /// The name of the key among the columns of a schema. No column of a table has it.
 pub const KEY_COLUMN: &str = "(key)";

@@ -3,10 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use serde_json::value::RawValue;
-use tollgate_log::{ColumnType, Value, ValueError};
-
-use crate::transaction::{Cell, Target, fit};
+use tollgate_log::Value;
 
 /// What is done to the values of a column. By default nothing is, at no cost.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -86,25 +83,11 @@ impl ColumnRules {
 /// A value that fits its column, as it is written in a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DefaultValue {
-    json: String,
-    value: Owned,
+    pub(crate) json: String,
+    pub(crate) value: Owned,
 }
 
 impl DefaultValue {
-    /// Reads the JSON of a value for a column of that type, as `collect` would.
-    ///
-    /// # Errors
-    /// What was found and what is allowed.
-    pub fn new(kind: ColumnType, json: &str) -> Result<Self, String> {
-        let target = Target { name: "default".to_owned(), kind, is_hidden: false };
-        let parsed: &RawValue = serde_json::from_str(json).map_err(|error| format!("no JSON: {error}"))?;
-        let mut capture = Capture(None);
-        fit::push_json_value(parsed, &target, &mut capture)
-            .map_err(|_| format!("found {json}, the column takes {}", kind.name()))?;
-        let value = capture.0.ok_or_else(|| "null is what a column holds without a default".to_owned())?;
-        Ok(Self { json: json.to_owned(), value })
-    }
-
     /// The value in JSON.
     pub fn json(&self) -> &str {
         &self.json
@@ -136,7 +119,7 @@ pub(crate) enum Plain {
 }
 
 impl Owned {
-    fn of(value: Value<'_>) -> Option<Self> {
+    pub(crate) fn of(value: Value<'_>) -> Option<Self> {
         Some(match value {
             Value::Null => return None,
             Value::Bool(value) => Self::Plain(Plain::Bool(value)),
@@ -168,44 +151,9 @@ impl Owned {
     }
 }
 
-/// Takes a value instead of a row.
-struct Capture(Option<Owned>);
-
-impl Cell for Capture {
-    fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
-        self.0 = Owned::of(value);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_default_fits_its_column_or_is_told() {
-        let check = |kind, json, expect: Result<Value<'_>, &str>| {
-            let found = DefaultValue::new(kind, json);
-            match (&found, expect) {
-                (Ok(found), Ok(expect)) => assert_eq!((found.value(), found.json()), (expect, json)),
-                (Err(found), Err(expect)) => assert_eq!(found, expect),
-                _ => panic!("{json}: {found:?}"),
-            }
-        };
-        check(ColumnType::Bool, "true", Ok(Value::Bool(true)));
-        check(ColumnType::Int, "-5", Ok(Value::Int(-5)));
-        check(ColumnType::Int, "1.5", Err("found 1.5, the column takes int"));
-        check(ColumnType::Float, "1.5", Ok(Value::Float(1.5)));
-        check(ColumnType::Text, "\"a\"", Ok(Value::Text("a")));
-        check(ColumnType::Text, "5", Err("found 5, the column takes text"));
-        check(ColumnType::Bytes, "\"AAE=\"", Ok(Value::Bytes(&[0, 1])));
-        check(ColumnType::Timestamp, "\"1970-01-01T00:00:01Z\"", Ok(Value::Timestamp(1_000_000)));
-        check(ColumnType::Json, "{\"a\":1}", Ok(Value::Json("{\"a\":1}")));
-        let uuid = "\"00000000-0000-0000-0000-000000000001\"";
-        check(ColumnType::Uuid, uuid, Ok(Value::Uuid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])));
-        check(ColumnType::Inet, "\"::1\"", Ok(Value::Inet("::1".parse().unwrap())));
-        check(ColumnType::Int, "null", Err("null is what a column holds without a default"));
-    }
 
     #[test]
     fn a_secret_is_never_shown() {

@@ -6,8 +6,6 @@ use std::time::Duration;
 use tollgate_http::push_field;
 
 use super::bounds::Bounds;
-use super::root::Stamp;
-use crate::file_slice::Passage;
 
 /// A folder that is served, and how.
 #[derive(Debug, Clone)]
@@ -79,18 +77,10 @@ impl FilesSpec {
     }
 
     /// Appends the fields that every reply has.
-    pub(super) fn push_headers(&self, lines: &mut Vec<u8>) {
+    pub(crate) fn push_headers(&self, lines: &mut Vec<u8>) {
         push_field(lines, b"X-Content-Type-Options", b"nosniff");
         for (name, value) in &self.headers {
             push_field(lines, name.as_bytes(), value.as_bytes());
-        }
-    }
-
-    pub(super) fn passage(&self, stamp: &Stamp) -> Passage {
-        match (self.sendfile, stamp.is_settled()) {
-            (false, _) => Passage::Copy,
-            (true, false) => Passage::System,
-            (true, true) => Passage::Either,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! a database.
 
 mod loading;
+mod verdict;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,9 +22,10 @@ use tollgate_log::{AppendError, AppendedRecords, Appender, Breaker, Level, Log, 
 use tollgate_script::RequestId;
 
 use crate::observe::WorkerCells;
-use crate::stream::Ack;
+use crate::options::stream::Ack;
 pub(crate) use loading::Loading;
 use loading::Loadings;
+pub(crate) use verdict::Verdict;
 
 /// How often requests that came meanwhile may join a batch.
 const GATHER_ROUNDS_MAX: usize = 4;
@@ -50,21 +52,6 @@ impl Gate {
             loading.note_rejected(reasons);
         }
     }
-}
-
-/// What became of the records that a reply waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// They are where they should be.
-    Kept,
-    /// The log failed before: whether they survive is unknown.
-    Lost,
-    /// They are in the log, and the database did not have them in time.
-    Late,
-    /// They were damaged in the log before the database had them.
-    Missing,
-    /// The database has them, but not all as rows.
-    Rejected,
 }
 
 /// One worker's end of the log, made outside of its thread.

@@ -1,5 +1,13 @@
 //! What the server is told to do: the resolved configuration, checked by whoever makes it.
 
+mod app;
+mod bounds;
+mod dev;
+mod files;
+mod listen;
+mod proxy;
+pub(crate) mod stream;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +17,14 @@ use tollgate_backend::BackendOptions;
 use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
 
-use crate::app::AppSpec;
-use crate::dev::Dev;
-pub use crate::files::{Bounds, Etag, FilesSpec, OwnFile, Symlinks, TryPath};
-use crate::handler::ProxySpec;
-use crate::listen::ListenSpec;
-use crate::stream::{Source, StreamSpec};
 use crate::trust::TrustedProxies;
+pub use app::AppSpec;
+pub use bounds::{Bounds, OwnFile};
+pub use dev::{Dev, SourceFault};
+pub use files::{Etag, FilesSpec, Symlinks, TryPath};
+pub use listen::{BoundAddress, Deferral, ListenAddress, ListenSpec};
+pub use proxy::{HostSent, ProxySpec};
+use stream::{Source, StreamSpec};
 
 /// Everything that a server serves, and within which bounds.
 #[derive(Debug, Clone)]

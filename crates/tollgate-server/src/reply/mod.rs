@@ -1,22 +1,21 @@
 //! A reply as a value, and how its head is written.
 
-mod replies;
+mod plain;
 
 use std::borrow::Cow;
 use std::io;
 
 use bytes::Bytes;
 use tollgate_http::{
-    Connection, Methods, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field,
+    Connection, Method, Methods, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field,
+    write_path, write_target,
 };
 use tollgate_log::Level;
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
-use crate::cors::is_policy_field;
 use crate::file_slice::FileSlice;
-use crate::handler::allowed_methods;
 use crate::recorder::{Gate, Verdict};
-pub(crate) use replies::Replies;
+pub(crate) use plain::PlainReply;
 
 /// The longest content that is read whole.
 const READ_BYTES_MAX: u64 = 64 << 20;
@@ -184,7 +183,7 @@ impl Reply {
     }
 
     /// Adds what a written reply, from its final head on, said about its request.
-    fn with_kept_fields(mut self, written: &[u8]) -> Self {
+    pub(crate) fn with_kept_fields(mut self, written: &[u8]) -> Self {
         let head = written.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).skip(1);
         for line in head.take_while(|line| !line.is_empty()) {
             if let Some((name, value)) = std::str::from_utf8(line).ok().and_then(|line| line.split_once(": "))
@@ -202,7 +201,7 @@ impl Reply {
     }
 
     /// What is told in place of a reply whose records did not get where they should be. None: they did.
-    fn in_place(verdict: Verdict, gate: &Gate) -> Option<Self> {
+    pub(crate) fn in_place(verdict: Verdict, gate: &Gate) -> Option<Self> {
         match (verdict, gate) {
             (Verdict::Kept, _) => None,
             (Verdict::Rejected, Gate::Loaded(loading)) => {
@@ -302,7 +301,7 @@ pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId
 }
 
 /// Writes a reply that is written already as one behind which the connection ends.
-fn write_closing(out: &mut Vec<u8>, written: &[u8]) {
+pub(crate) fn write_closing(out: &mut Vec<u8>, written: &[u8]) {
     let mut rest = written;
     while let Some(line) = rest.split_inclusive(|&byte| byte == b'\n').next().filter(|line| *line != b"\r\n")
     {
@@ -324,6 +323,33 @@ fn write_id(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(id.text(&mut [0; 36]));
     out.extend_from_slice(b"\r\n");
+}
+
+/// What the names of all fields of the protocol begin with.
+const POLICY_FIELDS_PREFIX: &[u8] = b"Access-Control-";
+
+/// Whether a field of a reply speaks to pages of other origins.
+pub(crate) fn is_policy_field(name: &[u8]) -> bool {
+    name.get(..POLICY_FIELDS_PREFIX.len())
+        .is_some_and(|front| front.eq_ignore_ascii_case(POLICY_FIELDS_PREFIX))
+}
+
+/// What `Allow` says (RFC 9110 section 10.2.1). OPTIONS is always among it: if no route takes it, the server answers.
+pub(crate) fn allowed_methods(mut methods: Methods) -> String {
+    methods.insert(Method::Options);
+    methods.to_string()
+}
+
+/// From the path as it is matched: one as sent, `//host/../docs`, may lead to another server.
+pub(crate) fn redirect_below(path: &str, query: Option<&str>) -> Reply {
+    let mut location = Vec::new();
+    write_path(&mut location, path);
+    location.push(b'/');
+    if let Some(query) = query {
+        location.push(b'?');
+        write_target(&mut location, query);
+    }
+    Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
 }
 
 #[cfg(test)]

@@ -5,15 +5,15 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tollgate_backend::UploadPlace;
-use tollgate_http::{RequestHead, StatusCode};
+use tollgate_http::RequestHead;
 use tollgate_script::MatchedPath;
 
-use super::coding::{Coding, Unsupported};
 use crate::cors::Grant;
 use crate::handler::{Endpoint, Routes};
 use crate::options::{BodyPace, ConnectionLimits};
 use crate::reply::Reply;
 use crate::throttle::Permit;
+use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
 /// Bytes of a body that is read only to be thrown away, so that the connection can go on.
@@ -61,7 +61,7 @@ impl Arrived {
     }
 
     /// Leave to have the handler begin with a content that is still coming.
-    pub(super) fn upload_place(&self) -> Option<UploadPlace> {
+    pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.upload_place(),
             Destination::Reply(_) => None,
@@ -78,29 +78,19 @@ impl Arrived {
         }
     }
 
-    /// Looks at what the content is said to be: its coding, if it is to be decoded. What the endpoint does not take is
-    /// answered now (RFC 9110 section 15.5.16).
-    pub(super) fn check_content(&mut self) -> Option<Coding> {
-        let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
-        let checked = match endpoint.refusal(&self.head) {
-            Some(reply) => Err(reply),
-            None if !endpoint.decodes_content() => return None,
-            None => Coding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
-        };
-        let checked = checked.map_err(|reply| endpoint.granted(reply, &self.head));
-        checked.unwrap_or_else(|reply| {
-            self.destination = Destination::Reply(reply.into());
-            None
-        })
-    }
-
     /// Whether the answer is known before the body came.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(self.destination, Destination::Reply(_))
     }
 }
 
-fn unsupported_coding() -> Reply {
-    let text = format!("the content coding is none of: {}, or there are several", Coding::ACCEPTED);
-    Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", Coding::ACCEPTED)
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestOrigin {
+    /// Who asks, as far as those are trusted who say so.
+    pub(crate) client: Option<IpAddr>,
+    /// Who sent it.
+    pub(crate) peer: Option<IpAddr>,
+    /// How that names clients, if it is a trusted proxy.
+    pub(crate) told_by: Option<ClientHeader>,
 }

@@ -6,12 +6,11 @@ use std::time::Instant;
 use tollgate_http::Connection;
 use tollgate_script::RequestId;
 
-use super::{Framing, Reply, Writing, write_closing, write_head};
 use crate::file_slice::FileSlice;
 use crate::handler::Flow;
 use crate::observe::{OwnCells, RouteTally, WorkerCells};
-use crate::plain_reply::PlainReply;
 use crate::recorder::{Gate, Recorder, Verdict};
+use crate::reply::{Framing, PlainReply, Reply, Writing, write_closing, write_head};
 
 /// Replies that wait to leave together.
 #[derive(Default)]
@@ -195,7 +194,9 @@ impl Replies {
             is_last_replaced = false;
             let replacement = gate.and_then(|gate| {
                 let verdict = recorder.verdict(&gate);
-                recorder.cells().count_unconfirmed(verdict);
+                if let Some(unconfirmed) = verdict.unconfirmed() {
+                    recorder.cells().count_unconfirmed(unconfirmed);
+                }
                 Reply::in_place(verdict, &gate)
             });
             match replacement {

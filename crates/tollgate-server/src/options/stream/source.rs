@@ -1,6 +1,8 @@
 //! Where the value of a column comes from.
 
-use tollgate_http::is_field_name;
+use std::borrow::Cow;
+
+use tollgate_http::{RequestHead, cookie_pairs, is_field_name, query_pairs};
 use tollgate_log::{ColumnOrigin, ColumnType};
 
 /// Where the value of a column comes from.
@@ -253,6 +255,25 @@ impl Source {
             Self::LogSequence => ColumnOrigin::Sequence,
             _ => ColumnOrigin::Stored,
         }
+    }
+}
+
+/// What the head of a request says under a name of the user's: the first of that name.
+pub(crate) fn named<'a>(head: &'a RequestHead, source: &Source) -> Option<Cow<'a, [u8]>> {
+    match source {
+        Source::RequestHeader(name) => head.field(name).map(Cow::from),
+        Source::RequestQueryItem(name) => {
+            let mut pairs = head.query_bytes().into_iter().flat_map(query_pairs);
+            pairs.find(|(key, _)| **key == *name.as_bytes()).map(|(_, value)| value)
+        }
+        Source::RequestCookie(name) => {
+            let lines = head.fields().filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
+            lines
+                .flat_map(|(_, line)| cookie_pairs(line))
+                .find(|(key, _)| *key == name.as_bytes())
+                .map(|(_, value)| value.into())
+        }
+        _ => None,
     }
 }
 

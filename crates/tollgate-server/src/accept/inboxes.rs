@@ -1,0 +1,31 @@
+//! Connections on their way from the worker that accepted them to another.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use super::accepted::Accepted;
+
+/// Connections that were handed over and not taken yet, by worker.
+const INBOX_MAX: usize = 1024;
+
+/// Where each worker takes connections that others accepted.
+pub(crate) struct Inboxes(Box<[mpsc::Sender<Accepted>]>);
+
+impl Inboxes {
+    /// Makes one for each worker.
+    pub(crate) fn new(workers: usize) -> (Arc<Self>, Vec<mpsc::Receiver<Accepted>>) {
+        let (inboxes, receivers) = (0..workers).map(|_| mpsc::channel(INBOX_MAX)).unzip::<_, _, Vec<_>, _>();
+        (Arc::new(Self(inboxes.into())), receivers)
+    }
+
+    /// Hands a connection to another worker; one that drains, or has too many waiting, gives it back.
+    pub(super) fn hand_over(&self, mut accepted: Accepted, worker: usize) -> Result<(), Accepted> {
+        let from = accepted.seat.move_to(worker);
+        self.0[worker].try_send(accepted).map_err(|error| {
+            let (TrySendError::Full(mut accepted) | TrySendError::Closed(mut accepted)) = error;
+            accepted.seat.move_to(from);
+            accepted
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! Which route a request leads to, or what the server answers by itself where there is none.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path};
+
+use super::arrived::Destination;
+use crate::cors::{self, Cors};
+use crate::handler::{Endpoint, Routes};
+use crate::reply::{Reply, allowed_methods, redirect_below};
+use crate::route::{Match, Routed};
+use crate::service::Service;
+
+/// A route that a request leads to.
+pub(crate) struct Found<'s> {
+    pub(crate) endpoint: &'s Rc<Endpoint>,
+    found: Match<'s, Option<Rc<Endpoint>>>,
+    /// The path, if it did not come as routes see it.
+    decoded: Option<String>,
+    routes: &'s Rc<Routes>,
+}
+
+impl Service {
+    /// Finds the route that a request leads to; or the reply, where there is none.
+    #[inline]
+    pub(crate) fn find(&self, head: &RequestHead) -> Result<Found<'_>, Box<Reply>> {
+        if let Some(reply) = self.dev.as_ref().and_then(|dev| dev.refusal(head)) {
+            return Err(reply.into());
+        }
+        let decoded = decoded_path(head)?;
+        let path = decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);
+        if let Some(reply) = self.preflight(head, path) {
+            return Err(reply.into());
+        }
+        match self.routes.find(|| head.host(), path, head.method()) {
+            Routed::Found(found) => match found.endpoint() {
+                Some(endpoint) => Ok(Found { endpoint, found, decoded, routes: &self.routes }),
+                None => Err(not_found().into()),
+            },
+            other => Err(self.no_route(head, decoded.as_deref(), &other).into()),
+        }
+    }
+
+    /// Says that no route answers, or that it is another.
+    #[cold]
+    fn no_route(
+        &self,
+        head: &RequestHead,
+        decoded: Option<&str>,
+        routed: &Routed<'_, Option<Rc<Endpoint>>>,
+    ) -> Reply {
+        match routed {
+            Routed::MethodNotAllowed(resource) => {
+                let status = match head.method() {
+                    Method::Options => StatusCode::NO_CONTENT,
+                    _ => StatusCode::METHOD_NOT_ALLOWED,
+                };
+                let mut reply = allowed(status, resource.methods());
+                if let Some(lines) = lines(routed) {
+                    reply.lines = lines;
+                }
+                if let Some(cors) = policy(routed) {
+                    cors.grant(head).add_to(&mut reply);
+                }
+                reply
+            }
+            Routed::MissingSlash => {
+                let path = decoded.unwrap_or_else(|| head.path());
+                let mut reply = redirect_below(path, head.query());
+                let below = [path.as_bytes(), b"/"].concat();
+                let routed = self.routes.find(|| head.host(), &below, head.method());
+                if let Some(lines) = lines(&routed) {
+                    reply.lines = lines;
+                }
+                if let Some(cors) = policy(&routed) {
+                    cors.grant(head).add_to(&mut reply);
+                }
+                reply
+            }
+            // RFC 9110 section 9.3.7: the server as a whole.
+            Routed::NotFound if head.path_bytes() == b"*" => {
+                allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
+            }
+            Routed::NotFound | Routed::Found(_) => not_found(),
+        }
+    }
+
+    /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if
+    /// none does, the first of that path.
+    #[inline]
+    fn preflight(&self, head: &RequestHead, path: &[u8]) -> Option<Reply> {
+        if !cors::is_preflight(head) {
+            return None;
+        }
+        let method = cors::requested_method(head).unwrap_or(Method::Options);
+        self.policy_at(head, path, method).map(|cors| cors.preflight(head))
+    }
+
+    /// The policy of the route that a request with that method is led to, by a redirect too.
+    fn policy_at(&self, head: &RequestHead, path: &[u8], method: Method) -> Option<&Cors> {
+        match self.routes.find(|| head.host(), path, method) {
+            Routed::MissingSlash => self.policy_at(head, &[path, b"/"].concat(), method),
+            routed => policy(&routed),
+        }
+    }
+}
+
+impl Found<'_> {
+    /// The same for a request with that head to keep.
+    pub(crate) fn destination(self, head: &RequestHead) -> Destination {
+        let path = self.decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);
+        let mut place = self.found.place(path);
+        place.decoded = self.decoded.map(Into::into);
+        Destination::Endpoint { endpoint: self.endpoint.clone(), place, routes: self.routes.clone() }
+    }
+}
+
+/// The path as routes see it, if it did not come so; or why it has none.
+#[inline]
+fn decoded_path(head: &RequestHead) -> Result<Option<String>, Box<Reply>> {
+    if head.has_plain_path() {
+        return Ok(None);
+    }
+    match normalise_path(head.path()) {
+        Ok(Cow::Borrowed(_)) => Ok(None),
+        Ok(Cow::Owned(path)) => Ok(Some(path)),
+        Err(error) => {
+            tracing::debug!("request refused: {error}");
+            Err(Reply::text(error.status(), error.client_text()).into())
+        }
+    }
+}
+
+/// The policy of where a request is led.
+fn policy<'t>(routed: &Routed<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
+    match routed {
+        Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.cors.as_ref()),
+        Routed::MethodNotAllowed(resource) => {
+            resource.endpoints().flatten().find_map(|endpoint| endpoint.cors.as_ref())
+        }
+        Routed::MissingSlash | Routed::NotFound => None,
+    }
+}
+
+/// The field lines of every reply of where a request is led.
+fn lines(routed: &Routed<'_, Option<Rc<Endpoint>>>) -> Option<Bytes> {
+    match routed {
+        Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.lines()),
+        Routed::MethodNotAllowed(resource) => {
+            resource.endpoints().flatten().find_map(|endpoint| endpoint.lines())
+        }
+        Routed::MissingSlash | Routed::NotFound => None,
+    }
+}
+
+fn not_found() -> Reply {
+    Reply::text(StatusCode::NOT_FOUND, "nothing is here")
+}
+
+fn allowed(status: StatusCode, methods: Methods) -> Reply {
+    let reply = match status {
+        StatusCode::NO_CONTENT => Reply::empty(status),
+        _ => Reply::text(status, "this method is not allowed here"),
+    };
+    reply.with("Allow", allowed_methods(methods))
+}

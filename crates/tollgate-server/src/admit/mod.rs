@@ -1,0 +1,156 @@
+//! Step 3: a request whose head has come is admitted, refused or answered, and led to its route.
+//!
+//! [`find`] looks the route up, [`arrived`] is the request while its content comes. What is refused, and by
+//! which gate, is decided by [`Worker::receive`], before anything is done for the request.
+
+mod arrived;
+mod find;
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use tollgate_http::RequestHead;
+use tollgate_script::{Body, Context, Request, RequestId, TraceRule};
+
+use crate::handler::{Endpoint, Exchange, Visit};
+use crate::identity;
+use crate::observe::Refusal;
+use crate::reply::Reply;
+use crate::service::Service;
+use crate::throttle::Permit;
+use crate::worker::Worker;
+pub(crate) use arrived::{Arrived, Destination, RequestOrigin};
+use find::Found;
+
+const FULL: &str = "too much is in flight: nothing was recorded";
+
+/// What of a request is believed about where it comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// Its id.
+    pub(crate) id: bool,
+    /// Its trace.
+    pub(crate) trace: TraceRule,
+}
+
+impl Worker {
+    /// Finds the route of a request whose head is complete now, and takes the request on; or the reply, where
+    /// it does not come to that.
+    #[inline]
+    pub(crate) fn receive<'s>(
+        &self,
+        service: &'s Service,
+        head: &RequestHead,
+        now: Instant,
+        client: impl Fn() -> Option<IpAddr>,
+    ) -> Result<(Found<'s>, Option<Permit>), Box<Reply>> {
+        let found = service.find(head)?;
+        let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_rest(now));
+        Ok((found, taken?))
+    }
+
+    #[inline]
+    fn take_on(
+        &self,
+        found: &Found<'_>,
+        head: &RequestHead,
+        now: Instant,
+        client: impl Fn() -> Option<IpAddr>,
+    ) -> Result<Option<Permit>, Box<Reply>> {
+        if let Some((refusal, text)) = self.refusal(found.endpoint, head, now) {
+            self.cells.count_refusal(refusal);
+            found.endpoint.cells.count_refusal(refusal);
+            return Err(found.endpoint.unavailable(text, head).into());
+        }
+        found.endpoint.admit(head, client, now, &self.recorder)
+    }
+
+    /// Whoever is refused and comes again at once is left alone for a while, if others wait for the worker.
+    #[cold]
+    fn book_rest(&self, now: Instant) {
+        if self.admission.is_queue_long(now) {
+            self.rests.book(now);
+        }
+    }
+
+    /// Refuses a request because its client has too many connections, in the words of `reply`.
+    #[cold]
+    pub(crate) fn refuse_client(
+        &self,
+        service: &Service,
+        head: &RequestHead,
+        now: Instant,
+        reply: Reply,
+    ) -> Box<Reply> {
+        self.cells.count_refusal(Refusal::ClientConnections);
+        self.book_rest(now);
+        let Ok(found) = service.find(head) else { return reply.into() };
+        found.endpoint.cells.count_refusal(Refusal::ClientConnections);
+        found.endpoint.granted(reply, head).into()
+    }
+
+    /// Refuses a request that was taken on and has not begun, because too much is in flight by now.
+    pub(crate) fn refuse_late(&self, visit: &Visit) -> Reply {
+        self.cells.count_refusal(Refusal::Memory);
+        visit.handled().route.count_refusal(Refusal::Memory);
+        visit.unavailable(FULL)
+    }
+
+    /// Why a request of this moment is not taken on, if it is not. A fixed reply to one without content costs
+    /// no more than to refuse it, so it is not asked to wait for better times.
+    #[inline]
+    fn refusal(
+        &self,
+        endpoint: &Endpoint,
+        head: &RequestHead,
+        now: Instant,
+    ) -> Option<(Refusal, &'static str)> {
+        if self.crowd.is_full() {
+            Some((Refusal::Memory, FULL))
+        } else if !endpoint.replies_plainly_to(head) && !self.admission.admits(now) {
+            Some((Refusal::Behind, "the server is behind: nothing was recorded"))
+        } else {
+            endpoint.refusal_now(now, &self.recorder)
+        }
+    }
+
+    #[inline]
+    pub(crate) fn request_id(&self, head: &RequestHead, time_us: i64, is_taken: bool) -> RequestId {
+        let made = self.ids.next(time_us);
+        let came = if is_taken { head.field_bytes("x-request-id") } else { None };
+        came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
+    }
+
+    /// Makes what a handler gets of a complete request; or the reply, where no handler is asked. An id that
+    /// came with the request counts as far as it is taken.
+    #[inline]
+    pub(crate) fn exchange(
+        &self,
+        arrived: Arrived,
+        body: Body,
+        origin: RequestOrigin,
+        taken: Taken,
+    ) -> Result<Exchange, Box<Reply>> {
+        match arrived.destination {
+            Destination::Reply(reply) => Err(reply),
+            Destination::Endpoint { endpoint, place, routes } => {
+                let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
+                let RequestOrigin { client: remote_addr, peer, told_by } = origin;
+                let request = Request {
+                    head: arrived.head,
+                    place,
+                    remote_addr,
+                    id,
+                    time_us: arrived.time_us,
+                    trace_rule: taken.trace,
+                    body,
+                    context: Context::default(),
+                };
+                let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
+                let upload = arrived.upload;
+                Ok(Exchange { endpoint, request, routes, begun, peer, told_by, permit, upload })
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A connection finds out whose it is, before its first request.
+
+use std::net::IpAddr;
+
+use super::client::{Client, Origin};
+use super::connection::Connection;
+use super::gone::Gone;
+use super::stream::{Came, read};
+use super::transport::Transport;
+use crate::deadline::Phase;
+use crate::listen::proxy_header::{self, ProxySource};
+use crate::observe::Refusal;
+
+impl<S: Transport> Connection<S> {
+    /// Finds out whose the connection is.
+    pub(super) async fn arrive(&mut self, origin: Origin) -> Result<(), Gone> {
+        let mut peer = origin.peer;
+        if origin.proxy_protocol {
+            peer = self.read_proxy_header(peer).await?;
+        }
+        match Client::enter(peer, &self.worker, &self.rules) {
+            Ok(client) => self.client = client,
+            Err(too_many) => {
+                self.worker.cells.count_refusal(Refusal::ClientConnections);
+                self.end_with(too_many.reply());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the header of the proxy; without a sound one in time the connection ends, and nothing of it is a request.
+    async fn read_proxy_header(&mut self, peer: Option<IpAddr>) -> Result<Option<IpAddr>, Gone> {
+        let timeout = self.limits().head_timeout;
+        self.slot.arm(Phase::Silent, timeout);
+        loop {
+            match proxy_header::parse(&self.input) {
+                Ok(Some(header)) => {
+                    drop(self.input.split_to(header.bytes_len));
+                    self.slot.set(Phase::Handling);
+                    return Ok(match header.source {
+                        ProxySource::Proxy => peer,
+                        ProxySource::Client(client) => Some(client),
+                        ProxySource::UnixClient => None,
+                    });
+                }
+                Ok(None) if self.input.is_empty() => {}
+                Ok(None) => self.slot.pass_to(Phase::Head),
+                Err(error) => {
+                    tracing::debug!(?peer, "connection refused: {error}");
+                    return Err(Gone);
+                }
+            }
+            match read(&mut self.stream, &self.slot, &self.worker.scratch, &mut self.input).await? {
+                Came::Bytes => {}
+                Came::End | Came::TooLate => return Err(Gone),
+            }
+        }
+    }
+}

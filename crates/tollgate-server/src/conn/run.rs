@@ -1,0 +1,108 @@
+//! Serves a connection: answers what came, sends the replies, and reads on, to its end.
+
+use std::pin::pin;
+use std::rc::Rc;
+
+use tollgate_http::StatusCode;
+
+use super::client::Origin;
+use super::connection::{Connection, Reuse};
+use super::flow::beside_flow;
+use super::gone::Gone;
+use super::outlet::{Outlet, Then};
+use super::transport::Transport;
+use crate::crowd::Seat;
+use crate::reply::Reply;
+use crate::worker::Worker;
+
+/// Serves one connection to its end.
+///
+/// It counts as one from the call on, not from the first poll: a worker that drains waits for it.
+pub(crate) fn serve<S: Transport>(
+    worker: Rc<Worker>,
+    stream: S,
+    origin: Origin,
+    seat: Seat,
+) -> impl Future<Output = ()> {
+    let mut connection = Connection::new(worker, stream);
+    async move {
+        let _seat = seat;
+        // An error of the stream is the peer's leaving: there is nobody to tell.
+        if connection.arrive(origin).await.is_ok() {
+            let _gone = connection.run().await;
+        }
+    }
+}
+
+/// Tells a connection why it is not served, whatever it came for.
+pub(crate) fn refuse<S: Transport>(
+    worker: Rc<Worker>,
+    stream: S,
+    text: &'static str,
+) -> impl Future<Output = ()> {
+    worker.refusals.set(worker.refusals.get() + 1);
+    let mut connection = Connection::new(worker, stream);
+    connection.end_with(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
+    async move {
+        let _gone = connection.run().await;
+        let refusals = &connection.worker.refusals;
+        refusals.set(refusals.get() - 1);
+    }
+}
+
+impl<S: Transport> Connection<S> {
+    async fn run(&mut self) -> Result<(), Gone> {
+        loop {
+            self.answer_what_came();
+            let is_followed = self.replies.is_followed();
+            let is_more_there = is_followed || (self.replies.count() > 0 && self.is_full());
+            let asked = self.replies.last_begun();
+            self.send_replies().await?;
+            match self.reuse {
+                Reuse::Open if is_more_there => {}
+                Reuse::Open if self.may_rest() => self.rest().await,
+                Reuse::Open => self.read_on().await?,
+                _ if !self.queue.is_empty() => self.read_on().await?,
+                Reuse::Leave if self.was_answered_at_once(asked) => return Ok(()),
+                Reuse::Leave | Reuse::Close => return self.close().await,
+                Reuse::Linger => return self.linger().await,
+                Reuse::Ended => return Ok(()),
+            }
+        }
+    }
+
+    /// Sends the replies at hand, when the log has their records.
+    async fn send_replies(&mut self) -> Result<(), Gone> {
+        if self.replies.count() == 0 {
+            return Ok(());
+        }
+        // Replies that are made can only be counted; what makes more of them is refused until they are gone.
+        self.count_held();
+        self.queue.let_leave(self.replies.memory_bytes());
+        self.flight.set(self.replies.count() + self.queue.count());
+        let recorder = &self.worker.recorder;
+        if !self.queue.beside(&self.worker, &self.held, pin!(self.replies.release(recorder))).await {
+            self.reuse = Reuse::Linger;
+            self.queue.cancel(recorder);
+        }
+        self.replies.count_leaving(&self.worker.cells);
+        let mut flow = self.replies.take_flow();
+        let is_end = self.reuse != Reuse::Open && self.queue.is_empty() && flow.is_none();
+        let then = if is_end { Then::End } else { Then::More };
+        let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
+        let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
+        let flowing = flow.as_mut().map(|(flow, _)| flow);
+        queue
+            .beside(worker, held, beside_flow(pin!(outlet.send(replies, then, &worker.copies)), flowing))
+            .await?;
+        queue.let_leave(0);
+        self.worker.cells.count_sent(self.replies.bytes_len());
+        self.replies.clear();
+        self.flight.set(self.queue.count() + usize::from(flow.is_some()));
+        match flow {
+            // On the heap, so that connections that stream nothing stay small.
+            Some((flow, framing)) => Box::pin(self.pour(flow, framing)).await,
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! One digest, and how a field says it (RFC 9530).
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use sha2::{Digest, Sha256, Sha512};
+use tollgate_http::DigestAlgorithm;
+
+/// Longer contents have no digest: a request would wait for seconds.
+pub(super) const DIGESTED_BYTES_MAX: u64 = 256 << 20;
+
+pub(super) const REPR_DIGEST: &str = "Repr-Digest";
+pub(super) const CONTENT_DIGEST: &str = "Content-Digest";
+
+/// A dictionary of one member (RFC 9530 section 2).
+pub(super) fn field_value(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
+    format!("{}=:{}:", algorithm.name(), BASE64_STANDARD.encode(digest))
+}
+
+pub(super) fn digest_of(algorithm: DigestAlgorithm, content: &[u8]) -> Bytes {
+    match algorithm {
+        DigestAlgorithm::Sha256 => Sha256::digest(content).to_vec().into(),
+        DigestAlgorithm::Sha512 => Sha512::digest(content).to_vec().into(),
+    }
+}

@@ -1,0 +1,132 @@
+//! What tells a version of a file from others.
+
+use std::fs::File;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::fstat;
+use rustix::io::Errno;
+
+/// What tells a file from what it was, or from another at its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Stamp {
+    pub(super) len: u64,
+    pub(super) modified_s: i64,
+    pub(super) modified_ns: i64,
+    changed: (i64, i64),
+    inode: (u64, u64),
+    /// When it was looked at, in seconds since 1970, as long as the next version may have the same times: what was learned of
+    /// one is not held to be true of the other for longer than that second.
+    unsettled_s: Option<i64>,
+}
+
+/// How long the clock of a file system may say the same: that of Linux has ticks of up to 10 ms, before 6.13 or where the file
+/// system keeps no finer time; some others count seconds, FAT two at a time.
+const TICK_US: i64 = 100_000;
+const TICK_OF_SECONDS_US: i64 = 2_100_000;
+
+impl Stamp {
+    /// Looks at an open file: its stamp, and its mode.
+    pub(super) fn of(file: impl AsFd) -> Result<(Self, u32), Errno> {
+        let stat = fstat(file)?;
+        let stamp = Self {
+            len: u64::try_from(stat.st_size).unwrap_or_default(),
+            modified_s: stat.st_mtime,
+            modified_ns: i64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+            changed: (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default()),
+            inode: (stat.st_dev, stat.st_ino),
+            unsettled_s: None,
+        };
+        Ok((stamp, stat.st_mode))
+    }
+
+    /// Looks at an open folder. None: it is gone.
+    pub(super) fn of_folder(folder: &OwnedFd) -> Option<Self> {
+        Self::of(folder).ok().map(|(stamp, _)| stamp)
+    }
+
+    /// Looks at an open file once more. None: the system does not tell.
+    pub(super) fn now(file: &File, wall_us: i64) -> Option<Self> {
+        Self::of(file).ok().map(|(stamp, _)| stamp.looked_at(wall_us))
+    }
+
+    /// Returns the stamp as it was seen at a time, in microseconds since 1970. A time of modification that was given to a file, long before it was changed, is
+    /// believed to be no other version's.
+    pub(super) fn looked_at(self, wall_us: i64) -> Self {
+        let tick_us = if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US };
+        let modified_us = microseconds(self.modified_s, self.modified_ns);
+        let is_older_than = |us: i64, than: i64| us.saturating_add(tick_us) < than;
+        let is_settled =
+            is_older_than(self.changed_us(), wall_us) || is_older_than(modified_us, self.changed_us());
+        Self { unsettled_s: (!is_settled).then_some(wall_us / 1_000_000), ..self }
+    }
+
+    /// Whether each later version says something else.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unsettled_s.is_none()
+    }
+
+    /// Of the last change of whatever is known of the file. Only the system sets this time.
+    fn changed_us(&self) -> i64 {
+        microseconds(self.changed.0, self.changed.1)
+    }
+
+    /// Looks at an open file once more. None: it was written to. That its name or its mode changed makes it no other version.
+    pub(super) fn of_this_version(&self, file: &File) -> Option<Self> {
+        let (now, _) = Self::of(file).ok()?;
+        (Self { changed: self.changed, unsettled_s: self.unsettled_s, ..now } == *self).then_some(now)
+    }
+
+    /// Whether an open file is still what it was.
+    pub(super) fn is_that_of(&self, file: &File) -> bool {
+        Self::of(file).is_ok_and(|(stamp, _)| stamp == Self { unsettled_s: None, ..*self })
+    }
+}
+
+fn microseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds.saturating_mul(1_000_000).saturating_add(nanoseconds / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGED_S: i64 = 1_000_000;
+
+    fn stamp(modified_us: i64, changed_us: i64) -> Stamp {
+        let parts = |us: i64| (us.div_euclid(1_000_000), us.rem_euclid(1_000_000) * 1000);
+        let (modified_s, modified_ns) = parts(modified_us);
+        let inode = (1, 2);
+        Stamp { len: 3, modified_s, modified_ns, changed: parts(changed_us), inode, unsettled_s: None }
+    }
+
+    #[test]
+    fn what_was_learned_within_a_tick_of_a_change_holds_of_no_later_look() {
+        let changed_us = CHANGED_S * 1_000_000 + 500_000;
+        let stamp = stamp(changed_us, changed_us);
+        let at = |after_us: i64| stamp.looked_at(changed_us + after_us);
+        assert_eq!(at(200_000), stamp);
+        assert!(at(200_000).is_settled());
+        for after_us in [-2_000_000, -1000, 0, 100_000] {
+            assert!(!at(after_us).is_settled(), "{after_us}");
+            assert_ne!(at(after_us), at(200_000), "{after_us}");
+        }
+        // Within one second it does, so that a request finds what it waited for.
+        assert_eq!(at(0), at(90_000));
+        assert_ne!(at(-600_000), at(0));
+    }
+
+    #[test]
+    fn a_clock_of_seconds_ticks_seldom() {
+        let changed_us = CHANGED_S * 1_000_000;
+        let stamp = stamp(changed_us, changed_us);
+        assert!(!stamp.looked_at(changed_us + 2_000_000).is_settled());
+        assert!(stamp.looked_at(changed_us + 2_200_000).is_settled());
+    }
+
+    #[test]
+    fn a_time_that_was_given_to_a_file_is_no_later_one() {
+        let changed_us = CHANGED_S * 1_000_000 + 500_000;
+        assert!(stamp(changed_us - 200_000, changed_us).looked_at(changed_us).is_settled());
+        assert!(!stamp(changed_us - 50_000, changed_us).looked_at(changed_us).is_settled());
+    }
+}

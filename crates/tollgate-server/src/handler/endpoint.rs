@@ -1,0 +1,288 @@
+//! What a route leads to, in one worker.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tollgate_backend::{Client, UploadPlace};
+use tollgate_http::{Method, Methods, RequestHead, StatusCode};
+use tollgate_log::AppendError;
+use tollgate_script::{Host, LoadError, Reach, RecordFields, Role};
+
+use super::collected::{self, BODY_BYTES_MAX};
+use super::fixed::{self, FixedReply};
+use super::proxy::{OwnWord, Proxy};
+use crate::cors::Cors;
+use crate::files::{Files, Means};
+use crate::lane::Door;
+use crate::observe::{OwnCells, Refusal, RouteCells};
+use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
+use crate::recorder::Recorder;
+use crate::reply::{PlainReply, Reply};
+use crate::seldom::Few;
+use crate::throttle::{Complaint, Permit, Throttle};
+use crate::transaction::StreamPlan;
+
+/// What a route leads to, in one worker.
+pub(crate) struct Endpoint {
+    /// The pattern, for log lines.
+    pub(crate) path: String,
+    pub(crate) methods: Methods,
+    pub(crate) body_bytes_max: u64,
+    pub(crate) body_pace: Option<BodyPace>,
+    pub(crate) cors: Option<Cors>,
+    pub(crate) cells: Rc<OwnCells>,
+    /// How many requests it takes, if that is bounded.
+    pub(crate) throttle: Option<Arc<Throttle>>,
+    pub(super) complaint: Complaint,
+    /// Of its scripts: those that the log tells.
+    pub(super) failures: Few,
+    /// The version of the configuration that it is of.
+    pub(crate) version: u64,
+    /// In development: the folder of the script, for what shows why it failed.
+    pub(super) dev_root: Option<PathBuf>,
+    pub(super) stream: Option<Rc<StreamPlan>>,
+    /// Those that its script may emit records to.
+    pub(crate) streams: Rc<[Rc<StreamPlan>]>,
+    /// What its scripts may send.
+    pub(super) sent_files: Option<Box<Files>>,
+    /// Where its scripts run, if it has any.
+    pub(super) host: Option<Host>,
+    pub(super) door: Rc<Door>,
+    pub(super) before: Vec<tollgate_script::LoadedScript>,
+    pub(super) after: Vec<tollgate_script::LoadedScript>,
+    pub(super) handler: Handler,
+}
+
+/// Where the scripts of a route run, and queue up.
+pub(crate) struct Scripts {
+    pub(crate) host: Host,
+    pub(crate) door: Rc<Door>,
+}
+
+pub(super) enum Handler {
+    Script(tollgate_script::LoadedScript),
+    Collect(Rc<StreamPlan>),
+    Files(Box<Files>),
+    Proxy(Rc<Proxy>),
+    Reply(Box<FixedReply>),
+}
+
+impl Endpoint {
+    /// Makes the endpoint of a route; loads its script.
+    ///
+    /// # Errors
+    /// The script was not taken.
+    pub(crate) fn new(
+        spec: &RouteSpec,
+        streams: &Rc<[Rc<StreamPlan>]>,
+        scripts: Scripts,
+        means: &Means,
+        client: &Client,
+        cells: Arc<RouteCells>,
+        options: &ServerOptions,
+    ) -> Result<Self, LoadError> {
+        let stream = spec.stream.and_then(|stream| streams.get(stream)).cloned();
+        let fields = stream.as_ref().map_or_else(RecordFields::default, |stream| stream.fields.clone());
+        let awaits = stream.as_ref().and_then(|stream| stream.ack.sink());
+        let databases = spec.access.databases.clone();
+        let reach = Reach { uploads: spec.access.uploads.clone(), awaits, databases };
+        let load = |script: &ScriptFile, role| {
+            let handler = scripts.host.load(&script.file, &script.root, &fields)?;
+            Ok::<_, LoadError>(handler.playing(role).reaching(reach.clone()))
+        };
+        let handler = match (&spec.handler, &stream) {
+            (HandlerSpec::Script { file, root }, _) => {
+                Handler::Script(load(&ScriptFile { file: file.clone(), root: root.clone() }, Role::Handler)?)
+            }
+            (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
+            (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
+            (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, means))),
+            (HandlerSpec::Proxy(proxy), _) => match client.at(proxy.backend) {
+                Some(upstream) => {
+                    let says = OwnWord {
+                        of_records: spec.stream.is_some(),
+                        of_ids: options.request_ids != RequestIds::Silent,
+                        of_policy: spec.cors.is_some(),
+                    };
+                    let methods = spec.known_methods().unwrap_or(Methods::EMPTY);
+                    Handler::Proxy(Proxy::new(proxy, &spec.path, methods, upstream, says))
+                }
+                None => unreachable!("the configuration names a backend by its place"),
+            },
+            (HandlerSpec::Reply { status, content_type, body }, _) => {
+                let mut reply = fixed::reply(*status, content_type, body);
+                reply.say_what_is_allowed(spec.known_methods().unwrap_or(Methods::EMPTY));
+                Handler::Reply(Box::new(FixedReply::new(reply, spec, options)))
+            }
+        };
+        let methods = match (&handler, spec.known_methods()) {
+            (_, Some(methods)) => methods,
+            (Handler::Script(script), None) => script_methods(script),
+            (Handler::Collect(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_), None) => {
+                Methods::EMPTY
+            }
+        };
+        let body_bytes_max = match handler {
+            Handler::Collect(_) => spec.body_bytes_max.min(BODY_BYTES_MAX),
+            Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => {
+                spec.body_bytes_max
+            }
+        };
+        Ok(Self {
+            path: spec.path.clone(),
+            methods,
+            body_bytes_max,
+            body_pace: spec.body_pace,
+            cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
+            cells: OwnCells::new(cells),
+            throttle: None,
+            complaint: Complaint::new(),
+            failures: Few::failures(),
+            version: options.version,
+            dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
+            stream,
+            streams: streams.clone(),
+            sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::named(files, means))),
+            before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
+            after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
+            host: spec.scripts().next().map(|_| scripts.host),
+            door: scripts.door,
+            handler,
+        })
+    }
+
+    /// The reply to every request, if it leaves no record, and nothing else of the route has a part in it.
+    #[inline]
+    pub(crate) fn plain_reply(&self) -> Option<&PlainReply> {
+        match &self.handler {
+            Handler::Reply(reply) => reply.plain(),
+            Handler::Script(_) | Handler::Collect(_) | Handler::Files(_) | Handler::Proxy(_) => None,
+        }
+    }
+
+    /// Whether all that a request takes is to copy the reply.
+    #[inline]
+    pub(crate) fn replies_plainly_to(&self, head: &RequestHead) -> bool {
+        self.plain_reply().is_some() && !head.framing().has_content()
+    }
+
+    /// Why a content of that kind is not taken, if it is not.
+    pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
+        match &self.handler {
+            Handler::Collect(_) => collected::refusal(head),
+            Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
+        }
+    }
+
+    /// The field lines of every reply, also where no method of its path is the one that is asked for.
+    pub(crate) fn lines(&self) -> Option<Bytes> {
+        match &self.handler {
+            Handler::Files(files) => Some(files.lines()),
+            Handler::Script(_) | Handler::Collect(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
+        }
+    }
+
+    /// Whether a content coding is undone before the handler gets the content: a backend gets what the client sent.
+    pub(crate) fn decodes_content(&self) -> bool {
+        !matches!(self.handler, Handler::Proxy(_))
+    }
+
+    /// Leave to begin with a content that is still coming: a backend gives it, where nobody else needs the whole.
+    pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
+        let needs_whole = self.stream.is_some() || !self.before.is_empty() || !self.after.is_empty();
+        match &self.handler {
+            Handler::Proxy(proxy) if !needs_whole => proxy.upload_place(),
+            _ => None,
+        }
+    }
+
+    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or the
+    /// log would refuse them, or its scripts keep too much memory, or are too many.
+    #[inline]
+    pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
+        if let Some(stream) = &self.stream {
+            if recorder.is_refusing(stream.ack) {
+                return Some((Refusal::Database, AWAY));
+            }
+            if let Err(error) = recorder.check(stream.ack, now) {
+                return Some((Refusal::from(&error), told(&error)));
+            }
+        }
+        if self.host.as_ref()?.is_full() {
+            Some((Refusal::ScriptMemory, FULL))
+        } else if self.door.refuses(now) {
+            Some((Refusal::ScriptQueue, TOO_MANY))
+        } else {
+            None
+        }
+    }
+
+    /// What is told in place of a reply to a request that is not taken on.
+    pub(crate) fn unavailable(&self, text: &'static str, head: &RequestHead) -> Reply {
+        self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text), head)
+    }
+
+    /// Takes a request on, as far as the route's own bounds go, or answers it.
+    #[inline]
+    pub(crate) fn admit(
+        &self,
+        head: &RequestHead,
+        client: impl Fn() -> Option<IpAddr>,
+        now: Instant,
+        recorder: &Recorder,
+    ) -> Result<Option<Permit>, Box<Reply>> {
+        let Some(throttle) = &self.throttle else { return Ok(None) };
+        throttle.admit(head, client, now).map(Some).map_err(|excess| {
+            recorder.cells().count_refusal(excess.refusal());
+            self.cells.count_refusal(excess.refusal());
+            self.complaint.note(&self.path, throttle, excess, now);
+            Box::new(self.granted(excess.reply(), head))
+        })
+    }
+
+    /// Where its scripts queue up that are not done within a slice.
+    pub(crate) fn door(&self) -> &Rc<Door> {
+        &self.door
+    }
+
+    /// A reply that pages of other origins may read, where they may use the route.
+    pub(crate) fn granted(&self, mut reply: Reply, head: &RequestHead) -> Reply {
+        if let Some(cors) = &self.cors {
+            cors.grant(head).add_to(&mut reply);
+        }
+        reply
+    }
+}
+
+fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
+    match &spec.handler {
+        HandlerSpec::Script { root, .. } => Some(root.clone()),
+        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => {
+            None
+        }
+    }
+}
+
+const TOO_MANY: &str = "too many scripts wait: nothing was recorded";
+const FULL: &str = "the scripts keep too much memory: nothing was recorded";
+pub(super) const AWAY: &str = "the database is away: nothing was recorded";
+
+/// The methods of a script: a function takes every one, but OPTIONS only if its route names that.
+fn script_methods(handler: &tollgate_script::LoadedScript) -> Methods {
+    let but_options = || Method::ALL.into_iter().filter(|method| *method != Method::Options).collect();
+    RouteSpec::with_head(handler.methods().unwrap_or_else(but_options))
+}
+
+/// What the client is told.
+pub(super) fn told(error: &AppendError) -> &'static str {
+    match error {
+        AppendError::Busy { .. } | AppendError::Slow { .. } => "the disk is behind: nothing was recorded",
+        AppendError::NoRoom => "the disk is nearly full: nothing was recorded",
+        AppendError::Stopped(_) => "the log stopped: nothing was recorded",
+        AppendError::TooLarge { .. } => "the records are too large: nothing was recorded",
+    }
+}

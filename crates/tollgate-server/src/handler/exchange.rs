@@ -1,0 +1,45 @@
+//! A request on its way through the handlers of its route.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use tollgate_script::Request;
+
+use super::endpoint::Endpoint;
+use crate::route::RouteTable;
+use crate::throttle::Permit;
+use crate::trust::ClientHeader;
+use crate::upload::Upload;
+
+/// All routes of a configuration; what answers is none where an app has nothing.
+pub(crate) type Routes = RouteTable<Option<Rc<Endpoint>>>;
+
+/// A complete request on its way through a handler.
+pub(crate) struct Exchange {
+    pub(crate) endpoint: Rc<Endpoint>,
+    pub(crate) request: Rc<Request>,
+    /// Where it can go on to.
+    pub(crate) routes: Rc<Routes>,
+    /// When the head was complete.
+    pub(crate) begun: Instant,
+    /// Who sent it.
+    pub(crate) peer: Option<IpAddr>,
+    /// How that names clients, if it is a trusted proxy.
+    pub(crate) told_by: Option<ClientHeader>,
+    /// Its place among those of its route, where they are counted.
+    pub(crate) permit: Option<Permit>,
+    /// Its content, while that is still coming.
+    pub(crate) upload: Option<Rc<Upload>>,
+}
+
+impl Exchange {
+    /// Whether a trusted proxy sent it.
+    pub(super) fn is_from_proxy(&self) -> bool {
+        self.told_by.is_some()
+    }
+
+    pub(super) fn took_us(&self) -> i64 {
+        i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+}

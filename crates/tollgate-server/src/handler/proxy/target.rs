@@ -1,0 +1,83 @@
+//! A route to a backend, in one worker.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tollgate_backend::{Failure, UploadPlace, Upstream};
+use tollgate_http::Methods;
+use tollgate_script::Request;
+
+use super::own_word::OwnWord;
+use crate::options::ProxySpec;
+use crate::seldom::{Few, Seldom};
+
+/// Refusals of one route are told once in this time.
+const TOLD_EACH: Duration = Duration::from_secs(1);
+
+/// A route to a backend, in one worker.
+pub(crate) struct Proxy {
+    pub(super) upstream: Rc<Upstream>,
+    pub(super) spec: ProxySpec,
+    pub(super) says: OwnWord,
+    /// Segments of the path that are left out.
+    pub(super) stripped: usize,
+    pub(super) route: String,
+    /// What it says of them where a request may go no further.
+    pub(super) methods: Methods,
+    pub(super) refusals: Seldom,
+    pub(super) failures: Few,
+}
+
+impl Proxy {
+    /// Makes it for a route of that path.
+    pub(crate) fn new(
+        spec: &ProxySpec,
+        route: &str,
+        methods: Methods,
+        upstream: &Rc<Upstream>,
+        says: OwnWord,
+    ) -> Rc<Self> {
+        let stripped = if spec.strip_prefix { route.split('/').count().saturating_sub(2) } else { 0 };
+        Rc::new(Self {
+            upstream: upstream.clone(),
+            spec: spec.clone(),
+            says,
+            stripped,
+            route: route.to_owned(),
+            methods,
+            refusals: Seldom::new(TOLD_EACH),
+            failures: Few::failures(),
+        })
+    }
+
+    /// Leave to begin a request whose content is still coming.
+    pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
+        self.upstream.try_upload()
+    }
+
+    /// Tells why a request got no reply, unless many do not. Where nobody was asked, once a second: the breaker told why.
+    pub(super) fn tell(&self, failure: &Failure, request: &Request) {
+        let (route, id) = (&self.route, &request.id);
+        let Failure { backend, address, phase, .. } = failure;
+        if failure.is_of_client() {
+            tracing::debug!(route, %id, backend, %phase, "{failure}");
+            return;
+        }
+        if !failure.is_refusal() {
+            if let Some(left_out) = self.failures.note(Instant::now()) {
+                let address = address.as_deref();
+                tracing::warn!(route, %id, backend, address, %phase, left_out, "no reply of the backend: {failure}");
+            }
+            return;
+        }
+        if let Some(left_out) = self.untold_refusals() {
+            tracing::warn!(route, %id, backend, %phase, left_out, "request refused: {failure}");
+        }
+    }
+
+    /// How many refusals were left out before this one, if it is time to tell of it.
+    pub(super) fn untold_refusals(&self) -> Option<u64> {
+        self.refusals.note();
+        self.refusals.due(Instant::now()).map(|count| count - 1)
+    }
+}

@@ -1,0 +1,179 @@
+//! The thread of a worker: its start, its tick, its end.
+
+use std::future::{Future, pending};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Instant;
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tollgate_script::Host;
+
+use crate::accept::{self, Accepted, Acceptor, Inboxes};
+use crate::app::Sources;
+use crate::clock::TICK;
+use crate::crowd::Crowd;
+use crate::error::StartError;
+use crate::keep;
+use crate::listen::Listener;
+use crate::observe::WorkerCells;
+use crate::recorder::LogEnd;
+use crate::reload::{self, Offer};
+use crate::service::Plan;
+use crate::spool::Spool;
+use crate::worker::{Order, Worker};
+
+/// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or
+/// compress them, two at once of each of these.
+const READERS_MAX: usize = 8;
+
+/// Connections to backends are looked through each second.
+const POOLS_SWEPT_TICKS: u32 = 4;
+
+/// What nobody asked for in the last five seconds is closed after five more.
+const SHELF_TURNED_TICKS: u32 = 20;
+
+/// Where connections come to a worker.
+pub(crate) struct Entrance {
+    /// Its place among the workers.
+    pub(crate) index: usize,
+    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) spool: Arc<Spool>,
+    pub(crate) cells: Arc<WorkerCells>,
+    /// Where it hands connections over to other workers.
+    pub(crate) inboxes: Arc<Inboxes>,
+    /// Connections that other workers hand over.
+    pub(crate) inbox: mpsc::Receiver<Accepted>,
+    /// Configurations to serve by.
+    pub(crate) offers: mpsc::Receiver<Offer>,
+    pub(crate) listeners: Vec<Listener>,
+}
+
+/// Runs a worker on the calling thread until it is told to drain, and no connection or no time is left.
+///
+/// What becomes of the start is told by `started`.
+pub(crate) fn run(
+    plan: &Plan,
+    entrance: Entrance,
+    log: LogEnd,
+    orders: watch::Receiver<Order>,
+    started: &SyncSender<Result<Sources, StartError>>,
+) {
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .thread_name("read")
+        .max_blocking_threads(READERS_MAX)
+        .build_local(LocalOptions::default());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return tell(started, Err(StartError::Worker(error))),
+    };
+    let worker = runtime.block_on(async {
+        match start(plan, entrance, log, &orders) {
+            Ok((worker, accepting)) => {
+                tell(started, Ok(worker.sources()));
+                drain(&worker, accepting, orders).await;
+                Some(worker)
+            }
+            Err(error) => {
+                tell(started, Err(error));
+                None
+            }
+        }
+    });
+    // Connections that were cut go with it, and leave the records of what they cancel.
+    drop(runtime);
+    if let Some(worker) = worker {
+        worker.recorder.hand_over_last();
+        worker.cells.rest();
+    }
+}
+
+/// Whoever starts us may have given up.
+fn tell(started: &SyncSender<Result<Sources, StartError>>, result: Result<Sources, StartError>) {
+    let _ = started.send(result);
+}
+
+fn start(
+    plan: &Plan,
+    entrance: Entrance,
+    log: LogEnd,
+    orders: &watch::Receiver<Order>,
+) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
+    let worker =
+        Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, &entrance.spool, &entrance.cells, log)?);
+    spawn(&worker, |worker| async move { worker.recorder.hand_over(|| worker.deadlines.count()).await });
+    spawn(&worker, |worker| async move { worker.recorder.release().await });
+    spawn(&worker, |worker| async move { worker.admission.watch().await });
+    spawn(&worker, |worker| async move { tick(&worker).await });
+    spawn(&worker, keep::keep);
+    spawn(&worker, |worker| reload::follow(worker, entrance.offers));
+    let inbox = entrance.inbox;
+    let mut accepting = vec![spawn(&worker, |worker| accept::take_over(worker, inbox, orders.clone()))];
+    for listener in entrance.listeners {
+        let acceptor = Acceptor::new(listener, &entrance.inboxes).map_err(StartError::Worker)?;
+        accepting.push(spawn(&worker, |worker| acceptor.run(worker, orders.clone())));
+    }
+    Ok((worker, accepting))
+}
+
+fn spawn<F>(worker: &Rc<Worker>, task: impl FnOnce(Rc<Worker>) -> F) -> JoinHandle<()>
+where
+    F: Future<Output = ()> + 'static,
+{
+    tokio::task::spawn_local(task(worker.clone()))
+}
+
+async fn tick(worker: &Worker) {
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        ticks.tick().await;
+        worker.clock.tick();
+        worker.deadlines.sweep(worker.hurry());
+        worker.recorder.expire(worker.clock.coarse());
+        worker.lane.relax(worker.clock.coarse());
+        worker.lane.tell(worker.clock.coarse(), worker.index);
+        worker.admission.tell(worker.clock.coarse(), worker.index);
+        worker.arrivals.tell(worker.clock.coarse(), worker.index);
+        if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
+            worker.client().sweep(worker.clock.coarse());
+        }
+        if worker.clock.ticks().is_multiple_of(SHELF_TURNED_TICKS) {
+            worker.service().shelf.turn();
+        }
+        worker.script_hosts().iter().for_each(Host::collect_while_idle);
+        worker.tell();
+        let begun = Instant::now();
+        tokio::task::yield_now().await;
+        worker.cells.note_turn(begun.elapsed());
+    }
+}
+
+async fn drain(worker: &Rc<Worker>, accepting: Vec<JoinHandle<()>>, mut orders: watch::Receiver<Order>) {
+    // An owner that is gone wants no more service.
+    let _ = orders.wait_for(|order| *order == Order::Drain).await;
+    let timeout = worker.rules().drain_timeout;
+    let emptied = async {
+        for accepting in accepting {
+            // A task that panicked has ended the process.
+            let _ = accepting.await;
+        }
+        worker.deadlines.drain();
+        worker.deadlines.emptied().await;
+        worker.recorder.hand_over_all().await;
+    };
+    let hurried = async {
+        tokio::time::sleep(timeout * 3 / 4).await;
+        worker.recorder.give_up();
+        pending::<()>().await;
+    };
+    let emptied = async {
+        tokio::select! { () = emptied => {}, () = hurried => {} }
+    };
+    if tokio::time::timeout(timeout, emptied).await.is_err() {
+        tracing::warn!(timeout_ms = timeout.as_millis() as u64, "connections were cut at the drain deadline");
+    }
+}

@@ -3,9 +3,10 @@
 //!
 //! A request passes these modules in this order. [`listen`] binds the sockets and [`accept`] takes
 //! connections from them. [`conn`] reads requests. [`admit`] finds the endpoint of a request by [`route`],
-//! and admits or refuses it. [`handler`] answers it. [`transaction`] fills the row of its record.
-//! [`recorder`] hands the record to the log, and holds the reply back until the record is where its stream
-//! wants it. [`reply`] is the reply as a value.
+//! and admits or
+//! refuses it; [`overload`] has the gates. [`handler`] answers it. [`transaction`] fills the row of its
+//! record. [`recorder`] hands the record to the log, and holds the reply back until the record is where its
+//! stream wants it. [`reply`] is the reply as a value.
 //!
 //! Each module imports only modules of the lines below its own (`tollgate-tidy` tests it):
 //!
@@ -18,8 +19,8 @@
 //! 7. [`service`] is what a configuration makes: routes, scripts, rules; [`check`] loads scripts without
 //!    serving them.
 //! 8. [`handler`] and [`app`] answer requests.
-//! 9. [`files`], [`cors`], [`dev`], [`spool`], [`throttle`] and [`transaction`] do the work of handlers.
-//! 10. [`reply`], then [`recorder`], then [`observe`], [`crowd`] and [`listen`].
+//! 9. [`files`], [`cors`], [`dev`], [`overload`], [`spool`] and [`transaction`] do the work of handlers.
+//! 10. [`reply`], then [`recorder`], then [`observe`] and [`listen`].
 //! 11. [`options`] is what the server is told to do. The rest uses nothing of this crate but a clock or a
 //!     helper.
 //!
@@ -35,16 +36,13 @@
 //!   disk.
 
 mod accept;
-mod admission;
 mod admit;
 mod app;
-mod arrivals;
 mod check;
 mod clock;
 mod conn;
 mod copies;
 mod cors;
-mod crowd;
 mod deadline;
 mod dev;
 mod error;
@@ -54,26 +52,23 @@ mod handler;
 mod html;
 mod identity;
 mod keep;
-mod lane;
 mod listen;
 mod observe;
 mod options;
+mod overload;
 mod recorder;
 mod reload;
 mod reply;
-mod rest;
 mod route;
 mod scratch;
 mod seldom;
 mod server;
 mod service;
-mod spare;
 mod spool;
 mod stream_server;
 mod summary;
 mod sys;
 mod testing;
-mod throttle;
 mod transaction;
 mod trust;
 mod turn;

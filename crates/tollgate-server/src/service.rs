@@ -15,11 +15,10 @@ use crate::app::{Hosts, Sources};
 use crate::error::StartError;
 use crate::files::{Means, Shelf};
 use crate::handler::{Endpoint, Routes, Scripts};
-use crate::lane::Lane;
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
+use crate::overload::{Lane, Throttle};
 use crate::route::RouteTable;
-use crate::throttle::Throttle;
 use crate::transaction::StreamPlan;
 use crate::trust::TrustedProxies;
 

@@ -9,10 +9,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_log::Log;
 
 use crate::conn::{self, Origin, Plain};
-use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
+use crate::overload::Crowd;
 use crate::recorder::LogEnd;
 use crate::service::Plan;
 use crate::spool::Spool;

@@ -23,9 +23,9 @@ use head::head;
 
 use crate::admit::Destination;
 use crate::handler::{Exchange, Rehearsed};
-use crate::lane::Lane;
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
+use crate::overload::Lane;
 use crate::service::{Plan, Service};
 
 /// What a test came to.

@@ -10,8 +10,8 @@ use tokio::task::spawn_local;
 
 use super::eagerness::Start;
 use crate::conn::{self, Origin, Socket};
-use crate::crowd::Seat;
 use crate::listen::{Acceptance, Family};
+use crate::overload::Seat;
 use crate::worker::Worker;
 
 /// A connection that was accepted.

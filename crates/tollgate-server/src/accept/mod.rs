@@ -8,7 +8,6 @@ mod deferral;
 mod eagerness;
 mod inboxes;
 mod refuse;
-mod turn;
 
 use std::future::poll_fn;
 use std::io;
@@ -29,6 +28,7 @@ use tokio::sync::{mpsc, watch};
 use crate::conn::Origin;
 use crate::listen::{Acceptance, Family, Listener};
 use crate::observe::Refusal;
+use crate::overload::{Fate, Turns};
 use crate::seldom::Spell;
 use crate::sys;
 use crate::worker::{Order, Worker};
@@ -37,7 +37,6 @@ use deferral::Policy;
 use eagerness::{Eagerness, Start};
 pub(crate) use inboxes::Inboxes;
 use refuse::{refuse, turn_away};
-use turn::{Fate, Turns};
 
 /// How long accepting pauses after an error, which is one of the system's: no descriptors, no memory.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -13,6 +13,7 @@ use tollgate_http::StatusCode;
 use crate::conn::{self, Replies, Socket};
 use crate::listen::Family;
 use crate::observe::{Refusal, RouteTally};
+use crate::overload::refusal_text;
 use crate::reply::{Reply, Writing};
 use crate::worker::Worker;
 
@@ -25,7 +26,7 @@ const TURNED_AWAY_READS_MAX: usize = 16;
 /// Tells a connection that there are too many, in its own time if not too many are being told so.
 pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     worker.cells.count_refusal(Refusal::Connections);
-    let text = "too many connections: nothing was recorded";
+    let text = refusal_text::CONNECTIONS;
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
         return tell(worker, &socket, text, false);
     }
@@ -48,7 +49,7 @@ pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
             if bytes == TURNED_AWAY_BYTES {
                 pass_over(&socket, &mut asked);
             }
-            tell(worker, &socket, "the server is behind: nothing was recorded", is_head);
+            tell(worker, &socket, refusal_text::BEHIND, is_head);
             None
         }
         Err(Errno::AGAIN) => Some(socket),

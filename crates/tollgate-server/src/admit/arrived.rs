@@ -11,8 +11,8 @@ use tollgate_script::MatchedPath;
 use crate::cors::Grant;
 use crate::handler::{Endpoint, Routes};
 use crate::options::{BodyPace, ConnectionLimits};
+use crate::overload::Permit;
 use crate::reply::Reply;
-use crate::throttle::Permit;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 

@@ -16,14 +16,12 @@ use tollgate_script::{Body, Context, Request, RequestId, TraceRule};
 use crate::handler::{Endpoint, Exchange, Visit};
 use crate::identity;
 use crate::observe::Refusal;
+use crate::overload::{Permit, refusal_text};
 use crate::reply::Reply;
 use crate::service::Service;
-use crate::throttle::Permit;
 use crate::worker::Worker;
 pub(crate) use arrived::{Arrived, Destination, RequestOrigin};
 use find::Found;
-
-const FULL: &str = "too much is in flight: nothing was recorded";
 
 /// What of a request is believed about where it comes from.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +92,7 @@ impl Worker {
     pub(crate) fn refuse_late(&self, visit: &Visit) -> Reply {
         self.cells.count_refusal(Refusal::Memory);
         visit.handled().route.count_refusal(Refusal::Memory);
-        visit.unavailable(FULL)
+        visit.unavailable(refusal_text::MEMORY)
     }
 
     /// Why a request of this moment is not taken on, if it is not. A fixed reply to one without content costs
@@ -107,9 +105,9 @@ impl Worker {
         now: Instant,
     ) -> Option<(Refusal, &'static str)> {
         if self.crowd.is_full() {
-            Some((Refusal::Memory, FULL))
+            Some((Refusal::Memory, refusal_text::MEMORY))
         } else if !endpoint.replies_plainly_to(head) && !self.admission.admits(now) {
-            Some((Refusal::Behind, "the server is behind: nothing was recorded"))
+            Some((Refusal::Behind, refusal_text::BEHIND))
         } else {
             endpoint.refusal_now(now, &self.recorder)
         }

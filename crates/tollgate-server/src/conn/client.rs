@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use tollgate_http::{RequestHead, StatusCode};
 
 use crate::admit::RequestOrigin;
-use crate::crowd::ClientSeat;
+use crate::overload::{ClientSeat, refusal_text};
 use crate::reply::Reply;
 use crate::service::Rules;
 use crate::worker::Worker;
@@ -101,7 +101,6 @@ impl Client {
 
 impl TooMany {
     pub(super) fn reply(&self) -> Reply {
-        let text = "too many connections of one client: nothing was recorded";
-        Reply::refused(StatusCode::TOO_MANY_REQUESTS, text)
+        Reply::refused(StatusCode::TOO_MANY_REQUESTS, refusal_text::CLIENT_CONNECTIONS)
     }
 }

@@ -12,10 +12,10 @@ use super::queue::{Queue, REPLIES_BYTES_MAX};
 use super::replies::Replies;
 use super::transport::Transport;
 use super::uploading::Uploading;
-use crate::crowd::Held;
 use crate::deadline::{Deadlines, Slot};
 use crate::observe::Flight;
 use crate::options::ConnectionLimits;
+use crate::overload::Held;
 use crate::service::Rules;
 use crate::worker::Worker;
 

@@ -11,10 +11,10 @@ use super::transport::FILE_BYTES_AT_ONCE;
 use super::transport::{Ending, Transport};
 use super::trial::Trial;
 use crate::copies::Copies;
-use crate::crowd::Held;
 use crate::deadline::{Phase, Slot};
 use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
+use crate::overload::Held;
 use crate::scratch::Scratch;
 use crate::turn::give_turn;
 

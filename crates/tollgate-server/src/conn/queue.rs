@@ -28,9 +28,8 @@ use tollgate_http::{Method, Version};
 use tollgate_script::Request;
 
 use crate::admit::Arrived;
-use crate::crowd::{Held, Queued};
 use crate::handler::{Answer, Handled, Turn, Visit};
-use crate::lane::{Door, Guest, Ticket};
+use crate::overload::{Door, Guest, Held, Queued, Ticket};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::turn::give_turn;

@@ -11,7 +11,7 @@ use super::flow::beside_flow;
 use super::gone::Gone;
 use super::outlet::{Outlet, Then};
 use super::transport::Transport;
-use crate::crowd::Seat;
+use crate::overload::Seat;
 use crate::reply::Reply;
 use crate::worker::Worker;
 

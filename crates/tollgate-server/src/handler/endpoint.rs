@@ -9,7 +9,6 @@ use std::time::Instant;
 use bytes::Bytes;
 use tollgate_backend::{Client, UploadPlace};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
-use tollgate_log::AppendError;
 use tollgate_script::{Host, LoadError, Reach, RecordFields, Role};
 
 use super::collected::{self, BODY_BYTES_MAX};
@@ -17,13 +16,12 @@ use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
 use crate::cors::Cors;
 use crate::files::{Files, Means};
-use crate::lane::Door;
 use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
+use crate::overload::{Complaint, Door, Permit, Throttle, refusal_text};
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
 use crate::seldom::Few;
-use crate::throttle::{Complaint, Permit, Throttle};
 use crate::transaction::StreamPlan;
 
 /// What a route leads to, in one worker.
@@ -206,16 +204,16 @@ impl Endpoint {
     pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
         if let Some(stream) = &self.stream {
             if recorder.is_refusing(stream.ack) {
-                return Some((Refusal::Database, AWAY));
+                return Some((Refusal::Database, refusal_text::DATABASE));
             }
             if let Err(error) = recorder.check(stream.ack, now) {
-                return Some((Refusal::from(&error), told(&error)));
+                return Some((Refusal::from(&error), refusal_text::of_log(&error)));
             }
         }
         if self.host.as_ref()?.is_full() {
-            Some((Refusal::ScriptMemory, FULL))
+            Some((Refusal::ScriptMemory, refusal_text::SCRIPT_MEMORY))
         } else if self.door.refuses(now) {
-            Some((Refusal::ScriptQueue, TOO_MANY))
+            Some((Refusal::ScriptQueue, refusal_text::SCRIPT_QUEUE))
         } else {
             None
         }
@@ -267,22 +265,8 @@ fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
     }
 }
 
-const TOO_MANY: &str = "too many scripts wait: nothing was recorded";
-const FULL: &str = "the scripts keep too much memory: nothing was recorded";
-pub(super) const AWAY: &str = "the database is away: nothing was recorded";
-
 /// The methods of a script: a function takes every one, but OPTIONS only if its route names that.
 fn script_methods(handler: &tollgate_script::LoadedScript) -> Methods {
     let but_options = || Method::ALL.into_iter().filter(|method| *method != Method::Options).collect();
     RouteSpec::with_head(handler.methods().unwrap_or_else(but_options))
-}
-
-/// What the client is told.
-pub(super) fn told(error: &AppendError) -> &'static str {
-    match error {
-        AppendError::Busy { .. } | AppendError::Slow { .. } => "the disk is behind: nothing was recorded",
-        AppendError::NoRoom => "the disk is nearly full: nothing was recorded",
-        AppendError::Stopped(_) => "the log stopped: nothing was recorded",
-        AppendError::TooLarge { .. } => "the records are too large: nothing was recorded",
-    }
 }

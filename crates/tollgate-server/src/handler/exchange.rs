@@ -7,8 +7,8 @@ use std::time::Instant;
 use tollgate_script::Request;
 
 use super::endpoint::Endpoint;
+use crate::overload::Permit;
 use crate::route::RouteTable;
-use crate::throttle::Permit;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 

@@ -8,7 +8,7 @@ use tollgate_backend::{Client, Failure, Outgoing, OutgoingContent, Upstream};
 use tollgate_http::{Method, write_target};
 use tollgate_script::{FetchError, FetchRequest, Fetched, Fetcher, Fetching};
 
-use crate::crowd::{Crowd, Held, Queued};
+use crate::overload::{Crowd, Held, Queued};
 
 /// The backends of a worker, for its scripts.
 pub(crate) struct BackendFetcher {

@@ -11,8 +11,7 @@ use tollgate_script::{Call, CallError, Pipe, Request, Step};
 use super::endpoint::Endpoint;
 use super::flowed::Flowed;
 use super::proxy::BackendFlow;
-use crate::lane::{Guest, Ticket};
-use crate::throttle::Permit;
+use crate::overload::{Guest, Permit, Ticket};
 use crate::turn::give_turn;
 
 /// What writes the content of a streamed reply.

@@ -8,11 +8,12 @@ use tollgate_log::{AppendError, Level};
 use tollgate_script::{Emitted, Record, Request, RequestId};
 
 use super::answer::Answer;
-use super::endpoint::{AWAY, Endpoint, told};
+use super::endpoint::Endpoint;
 use super::exchange::Exchange;
 use super::script::{self, Records, ScriptRecord};
 use crate::observe::Refusal;
 use crate::options::stream::Ack;
+use crate::overload::refusal_text;
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
 use crate::transaction::{Ending, Facts, StreamPlan};
@@ -34,7 +35,7 @@ impl Endpoint {
             .iter()
             .any(|one| self.streams.get(one.stream).is_some_and(|to| recorder.is_refusing(to.ack)))
         {
-            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, AWAY).into();
+            return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::DATABASE).into();
         }
         let ending = Ending::of(&reply, request.head.method());
         let transaction = Emitting { endpoint: self, facts: Facts { request, took_us, ending }, recorder };
@@ -136,9 +137,9 @@ pub(super) fn level_told(reply: &Reply, ack: Ack) -> Option<Level> {
 pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) -> Reply {
     recorder.cells().count_refusal(Refusal::from(error));
     if matches!(error, AppendError::TooLarge { .. }) {
-        return Reply::text(StatusCode::CONTENT_TOO_LARGE, told(error));
+        return Reply::text(StatusCode::CONTENT_TOO_LARGE, refusal_text::of_log(error));
     }
     // When this begins and ends is told by the log.
     tracing::debug!(%error, %id, "request refused");
-    Reply::refused(StatusCode::SERVICE_UNAVAILABLE, told(error))
+    Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::of_log(error))
 }

@@ -21,8 +21,8 @@ use super::flow::ScriptFlow;
 use super::proxy::{Asked, BackendFlow, Proxied};
 use super::script::{self, Records};
 use crate::files::{Errand, Sending};
-use crate::lane::Door;
 use crate::observe::OwnCells;
+use crate::overload::Door;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
 

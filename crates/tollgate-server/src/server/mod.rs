@@ -12,11 +12,11 @@ use tollgate_log::Log;
 
 use crate::accept::Inboxes;
 use crate::app::Sources;
-use crate::crowd::Crowd;
 use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
+use crate::overload::Crowd;
 use crate::recorder::LogEnd;
 use crate::reload::{Built, Offer, same_sources};
 use crate::service::Plan;

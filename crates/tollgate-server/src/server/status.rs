@@ -7,8 +7,8 @@ use std::time::Duration;
 use tollgate_backend::BackendSnapshot;
 use tollgate_meter::Observed;
 
-use crate::crowd::Crowd;
 use crate::observe::{CLASSES, MALFORMED, Refusal, RouteName, RouteStatus, Unconfirmed, WorkerCells};
+use crate::overload::Crowd;
 use crate::service::Plan;
 
 /// Sees how a server does, also after its end, and while its workers do not turn: it waits for none of them.

@@ -178,24 +178,22 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
                 "file_slice",
                 "html",
                 "identity",
-                "rest",
                 "route",
                 "scratch",
                 "seldom",
-                "spare",
                 "summary",
                 "sys",
                 "trust",
                 "turn",
                 "upload",
             ],
-            &["admission", "arrivals", "copies", "deadline", "lane", "options"],
-            &["crowd", "listen", "observe"],
+            &["copies", "deadline", "options"],
+            &["listen", "observe"],
             // The seam to the log.
             &["recorder"],
             &["reply"],
-            // What answers a request.
-            &["cors", "dev", "files", "spool", "throttle", "transaction"],
+            // What answers a request, and the gates that refuse it.
+            &["cors", "dev", "files", "overload", "spool", "transaction"],
             &["app", "handler"],
             &["check", "service"],
             // What connections share, the way of a request to its route, and connections.

@@ -14,11 +14,11 @@ use tollgate_http::StatusCode;
 
 use super::*;
 use crate::clock::{Clock, TICK};
-use crate::crowd::Crowd;
 use crate::deadline::Deadlines;
 use crate::file_slice::SentFile;
 use crate::observe::RouteTally;
 use crate::options::CrowdLimits;
+use crate::overload::Crowd;
 use crate::reply::{FilePart, Reply, Writing};
 
 /// A peer that takes so many bytes at once: no socket can be made to take just these.

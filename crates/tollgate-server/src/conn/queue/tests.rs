@@ -8,9 +8,9 @@ use tollgate_http::{HeadReader, Limits};
 
 use super::*;
 use crate::conn::bench::{Bench, head, in_turns};
-use crate::crowd::Held;
 use crate::options::FilesSpec;
 use crate::options::{CrowdLimits, HandlerSpec, RouteSpec, ScriptFile};
+use crate::overload::Held;
 use crate::worker::Worker;
 
 impl Bench {

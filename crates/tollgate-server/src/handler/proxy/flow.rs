@@ -10,7 +10,7 @@ use tollgate_script::Request;
 
 use super::target::Proxy;
 use crate::handler::flowed::Flowed;
-use crate::throttle::Permit;
+use crate::overload::Permit;
 
 /// A piece that was relayed.
 pub(crate) struct Passed {

@@ -14,7 +14,7 @@
 //!
 //! Refused are requests for routes whose scripts are long and that have one in the lane: others do not wait here.
 
-mod door;
+mod route_cost;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-pub(crate) use self::door::{Door, Guest};
+pub(crate) use self::route_cost::{Door, Guest};
 use crate::seldom::{News, Spell};
 
 /// How many slices the first runs before the others are.

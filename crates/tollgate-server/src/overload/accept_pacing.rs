@@ -21,7 +21,7 @@ const AT_ONCE: Duration = Duration::from_micros(100);
 /// How many turns are looked at: a single long one tells nothing of the next.
 const TURNS: usize = 4;
 
-pub(super) struct Turns {
+pub(crate) struct Turns {
     /// How many can wait to be accepted.
     queue_len_max: u32,
     /// When the first connection of this turn was accepted, and how many are served that were.
@@ -44,13 +44,13 @@ struct Turn {
 
 /// What becomes of a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Served,
     Refused,
 }
 
 impl Turns {
-    pub(super) fn new(listener: &OwnedFd) -> Self {
+    pub(crate) fn new(listener: &OwnedFd) -> Self {
         Self::among(sys::accept_queue(listener).len_max)
     }
 
@@ -60,7 +60,7 @@ impl Turns {
     }
 
     /// Decides about the connection that was accepted.
-    pub(super) fn fate(&mut self) -> Fate {
+    pub(crate) fn fate(&mut self) -> Fate {
         self.begun.get_or_insert_with(Instant::now);
         if self.refusals == 0 {
             self.served = self.served.saturating_add(1);
@@ -72,18 +72,18 @@ impl Turns {
     }
 
     /// Nobody waits any more.
-    pub(super) fn forgive(&mut self) {
+    pub(crate) fn forgive(&mut self) {
         (self.refusals, self.arrivals, self.begun, self.served) = (0, 0, None, 0);
     }
 
     /// Whether others can wait until a connection is served at once.
-    pub(super) fn has_time(&self) -> bool {
+    pub(crate) fn has_time(&self) -> bool {
         self.begun.is_none_or(|begun| begun.elapsed() < AT_ONCE)
     }
 
     /// Gives others their turn, if one is due after a connection that was `served` or not. Who waits on `listener` may do so for
     /// `patience`.
-    pub(super) async fn pass(&mut self, served: Poll<()>, listener: &OwnedFd, patience: Duration) {
+    pub(crate) async fn pass(&mut self, served: Poll<()>, listener: &OwnedFd, patience: Duration) {
         if !self.is_others_turn(served) {
             return;
         }

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::spare_descriptors::Spares;
 use crate::options::{CrowdLimits, share_of_peers};
-use crate::spare::Spares;
 use crate::trust::client_key;
 
 /// A worker that holds so many connections more than the emptiest hands a new one to it.

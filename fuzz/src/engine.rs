@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_log::{DiskStorage, Log, LogOptions};
 use tollgate_server::{
-    ConnectionLimits, CrowdLimits, HostOptions, RequestIds, RouteSpec, ServerOptions, SpoolOptions,
+    CapacityLimits, ConnectionLimits, HostOptions, RequestIds, RouteSpec, ServerOptions, SpoolOptions,
     StreamServer, Traces, TrustedProxies,
 };
 
@@ -31,7 +31,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         workers: 1,
         connection,
         // Nothing measures the age of the queue.
-        crowd: CrowdLimits { queue_age_max: Duration::from_hours(1), ..CrowdLimits::default() },
+        capacity: CapacityLimits { queue_age_max: Duration::from_hours(1), ..CapacityLimits::default() },
         spool: SpoolOptions::new(folder.join("spool")),
         script: HostOptions::default(),
         streams: Vec::new(),

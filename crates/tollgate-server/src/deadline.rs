@@ -32,7 +32,7 @@ pub(crate) enum Phase {
     /// A reply without an end of its own, which a drain ends.
     Events,
     /// Between two requests, of which one was refused. A drain ends it.
-    Resting,
+    Paused,
     Writing,
     Lingering,
 }
@@ -86,7 +86,7 @@ impl Deadlines {
             let limit = if phase == Phase::Idle { now + hurry } else { now };
             let is_drained = match phase {
                 Phase::Idle | Phase::Silent => drained >= Some(IDLE_GRACE),
-                Phase::Events | Phase::Resting => drained.is_some(),
+                Phase::Events | Phase::Paused => drained.is_some(),
                 _ => false,
             };
             is_drained || cells.due.get().is_some_and(|due| due <= limit)
@@ -333,7 +333,7 @@ mod tests {
         let slots: Vec<_> = (0..5).map(|_| Deadlines::enter(&deadlines)).collect();
         slots[1].arm(Phase::Body, Duration::from_secs(60));
         slots[2].set(Phase::Events);
-        slots[4].set(Phase::Resting);
+        slots[4].set(Phase::Paused);
         deadlines.drain();
         let over = || slots.iter().map(Slot::is_over).collect::<Vec<_>>();
         let begun = clock.coarse();

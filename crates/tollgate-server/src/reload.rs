@@ -134,14 +134,14 @@ pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>
         // Whoever offered may have given up.
         let _ = built.send(result);
         if let (Ok(swapped), Some(service)) = (swap.await, service) {
-            worker.adopt(service, plan.options.crowd.queue_age_max);
+            worker.adopt(service, plan.options.capacity.queue_age_max);
             let _ = swapped.send(());
         }
     }
 }
 
 async fn build(worker: &Worker, plan: &Plan) -> Result<Service, StartError> {
-    let mut building = Building::new(plan, &worker.client(), &worker.lane, &worker.cells)?;
+    let mut building = Building::new(plan, &worker.client(), &worker.script_queue, &worker.cells)?;
     for route in &plan.options.routes {
         building.add(route)?;
         tokio::task::yield_now().await;

@@ -17,7 +17,7 @@ use crate::files::{Means, Shelf};
 use crate::handler::{Endpoint, Routes, Scripts};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
-use crate::overload::{Lane, Throttle};
+use crate::overload::{ScriptQueue, Throttle};
 use crate::route::RouteTable;
 use crate::transaction::StreamPlan;
 use crate::trust::TrustedProxies;
@@ -116,7 +116,7 @@ pub(crate) struct Building<'a> {
     streams: Rc<[Rc<StreamPlan>]>,
     means: Means,
     client: Rc<Client>,
-    lane: &'a Rc<Lane>,
+    script_queue: &'a Rc<ScriptQueue>,
     cells: &'a WorkerCells,
     route_cells: Vec<Arc<RouteCells>>,
     routes: Routes,
@@ -127,7 +127,7 @@ impl<'a> Building<'a> {
     pub(crate) fn new(
         plan: &'a Plan,
         before: &Client,
-        lane: &'a Rc<Lane>,
+        script_queue: &'a Rc<ScriptQueue>,
         cells: &'a WorkerCells,
     ) -> Result<Self, StartError> {
         let Plan { options, schemas, backends, throttles } = plan;
@@ -139,7 +139,18 @@ impl<'a> Building<'a> {
             hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (means, route_cells, routes) = (Means::new(options), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
-        Ok(Self { options, throttles, hosts, streams, means, client, lane, cells, route_cells, routes })
+        Ok(Self {
+            options,
+            throttles,
+            hosts,
+            streams,
+            means,
+            client,
+            script_queue,
+            cells,
+            route_cells,
+            routes,
+        })
     }
 
     /// Adds the next route; loads its script.
@@ -149,7 +160,8 @@ impl<'a> Building<'a> {
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
         let cells = self.cells.route(RouteName::of(spec));
         self.route_cells.push(cells.clone());
-        let scripts = Scripts { host: self.hosts.of(spec).clone(), door: self.lane.door() };
+        let scripts =
+            Scripts { host: self.hosts.of(spec).clone(), route_cost: self.script_queue.route_cost() };
         let mut endpoint =
             Endpoint::new(spec, &self.streams, scripts, &self.means, &self.client, cells, self.options)
                 .map_err(|error| StartError::Script(error.to_string()))?;
@@ -192,8 +204,12 @@ impl Service {
     ///
     /// # Errors
     /// A script was not taken.
-    pub(crate) fn new(plan: &Plan, lane: &Rc<Lane>, cells: &WorkerCells) -> Result<Self, StartError> {
-        let mut building = Building::new(plan, &Client::default(), lane, cells)?;
+    pub(crate) fn new(
+        plan: &Plan,
+        script_queue: &Rc<ScriptQueue>,
+        cells: &WorkerCells,
+    ) -> Result<Self, StartError> {
+        let mut building = Building::new(plan, &Client::default(), script_queue, cells)?;
         plan.options.routes.iter().try_for_each(|route| building.add(route))?;
         Ok(building.finish())
     }

@@ -12,7 +12,7 @@ use crate::conn::{self, Origin, Plain};
 use crate::error::StartError;
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
-use crate::overload::Crowd;
+use crate::overload::Capacity;
 use crate::recorder::LogEnd;
 use crate::service::Plan;
 use crate::spool::Spool;
@@ -22,7 +22,7 @@ use crate::worker::Worker;
 /// wait for a record wait for ever: it is for routes without a stream, with a long `queue_age_max`.
 pub struct StreamServer {
     worker: Rc<Worker>,
-    crowd: Arc<Crowd>,
+    capacity: Arc<Capacity>,
 }
 
 impl StreamServer {
@@ -31,19 +31,25 @@ impl StreamServer {
     /// # Errors
     /// A script was not taken.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
-        let crowd = Crowd::new(&options.crowd, 1).map_err(StartError::Worker)?;
+        let capacity = Capacity::new(&options.capacity, 1).map_err(StartError::Worker)?;
         let plan = Plan::new(options.clone(), log, None)?;
         let spool = Arc::new(Spool::new(options.spool.clone()));
-        let worker =
-            Rc::new(Worker::new(&plan, 0, &crowd, &spool, &Arc::new(WorkerCells::new()), LogEnd::new(log))?);
-        Ok(Self { worker, crowd })
+        let worker = Rc::new(Worker::new(
+            &plan,
+            0,
+            &capacity,
+            &spool,
+            &Arc::new(WorkerCells::new()),
+            LogEnd::new(log),
+        )?);
+        Ok(Self { worker, capacity })
     }
 
     /// Serves one connection to its end; none if there are too many.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
         let origin = Origin { peer: Some(peer), proxy_protocol: false };
-        if let Some(seat) = self.crowd.enter(0) {
-            conn::serve(self.worker.clone(), Plain(stream), origin, seat).await;
+        if let Some(permit) = self.capacity.enter(0) {
+            conn::serve(self.worker.clone(), Plain(stream), origin, permit).await;
         }
     }
 }

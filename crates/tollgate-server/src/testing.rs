@@ -25,7 +25,7 @@ use crate::admit::Destination;
 use crate::handler::{Exchange, Rehearsed};
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
-use crate::overload::Lane;
+use crate::overload::ScriptQueue;
 use crate::service::{Plan, Service};
 
 /// What a test came to.
@@ -116,8 +116,9 @@ impl Stage {
         let own = app.map_or(&options.script, |app| &app.script);
         let host = Host::new(own.clone()).map_err(|error| unusable(&error))?;
         let plan = Plan::unrecorded(options);
-        let lane = Rc::new(Lane::new(HostOptions::default().slice, Duration::MAX));
-        let service = Service::new(&plan, &lane, &WorkerCells::new()).map_err(|error| unusable(&error))?;
+        let script_queue = Rc::new(ScriptQueue::new(HostOptions::default().slice, Duration::MAX));
+        let service =
+            Service::new(&plan, &script_queue, &WorkerCells::new()).map_err(|error| unusable(&error))?;
         let notes = Rc::default();
         let fakes: Rc<FakeBackends> = Rc::default();
         let names = plan.options.backends.iter().map(|backend| backend.name.clone()).collect();

@@ -16,7 +16,7 @@ use crate::error::StartError;
 use crate::handler::BackendFetcher;
 use crate::identity::IdMaker;
 use crate::observe::WorkerCells;
-use crate::overload::{Admission, Arrivals, Crowd, Lane, Rests};
+use crate::overload::{Admission, Capacity, RefusalPauses, ScriptQueue, UnservedConnections};
 use crate::recorder::{LogEnd, Recorder};
 use crate::scratch::Scratch;
 use crate::service::{Plan, Rules, Service};
@@ -30,16 +30,16 @@ pub(crate) struct Worker {
     pub(crate) scratch: Scratch,
     pub(crate) copies: Copies,
     pub(crate) index: usize,
-    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) capacity: Arc<Capacity>,
     pub(crate) spool: Arc<Spool>,
     pub(crate) cells: Arc<WorkerCells>,
     /// Connections that are being told that there are too many.
     pub(crate) refusals: Cell<usize>,
     pub(crate) admission: Admission,
-    pub(crate) arrivals: Arrivals,
-    pub(crate) lane: Rc<Lane>,
+    pub(crate) unserved: UnservedConnections,
+    pub(crate) script_queue: Rc<ScriptQueue>,
     /// Of clients that it refused while others waited.
-    pub(crate) rests: Rests,
+    pub(crate) refusal_pauses: RefusalPauses,
     /// Looks after the VMs of the scripts.
     pub(crate) keeper: Rc<Keeper>,
     service: RefCell<Service>,
@@ -50,17 +50,17 @@ impl Worker {
     pub(crate) fn new(
         plan: &Plan,
         index: usize,
-        crowd: &Arc<Crowd>,
+        capacity: &Arc<Capacity>,
         spool: &Arc<Spool>,
         cells: &Arc<WorkerCells>,
         log: LogEnd,
     ) -> Result<Self, StartError> {
         let clock = Rc::new(Clock::new());
-        let queue_age_max = plan.options.crowd.queue_age_max;
-        let lane = Rc::new(Lane::new(plan.options.script.slice, queue_age_max));
-        let service = Service::new(plan, &lane, cells)?;
+        let queue_age_max = plan.options.capacity.queue_age_max;
+        let script_queue = Rc::new(ScriptQueue::new(plan.options.script.slice, queue_age_max));
+        let service = Service::new(plan, &script_queue, cells)?;
         let keeper = Rc::default();
-        equip(&service, &keeper, crowd);
+        equip(&service, &keeper, capacity);
         cells.serve(service.route_cells.clone());
         Ok(Self {
             deadlines: Rc::new(Deadlines::new(clock.clone())),
@@ -69,14 +69,14 @@ impl Worker {
             scratch: Scratch::default(),
             copies: Copies::default(),
             index,
-            crowd: crowd.clone(),
+            capacity: capacity.clone(),
             spool: spool.clone(),
             cells: cells.clone(),
             refusals: Cell::new(0),
             admission: Admission::new(queue_age_max),
-            arrivals: Arrivals::new(),
-            lane,
-            rests: Rests::default(),
+            unserved: UnservedConnections::new(),
+            script_queue,
+            refusal_pauses: RefusalPauses::default(),
             keeper,
             service: RefCell::new(service),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
@@ -111,9 +111,9 @@ impl Worker {
     /// Serves what comes from now on by another configuration.
     pub(crate) fn adopt(&self, service: Service, queue_age_max: Duration) {
         self.admission.set_age_max(queue_age_max);
-        self.lane.set_age_max(queue_age_max);
+        self.script_queue.set_age_max(queue_age_max);
         self.cells.serve(service.route_cells.clone());
-        equip(&service, &self.keeper, &self.crowd);
+        equip(&service, &self.keeper, &self.capacity);
         let before = self.service.replace(service);
         // Its last requests need no more than what they hold.
         before.shelf.clear();
@@ -131,14 +131,18 @@ impl Worker {
         let now = Instant::now();
         self.cells.beat();
         self.cells.note_refused_share(self.admission.refused_share());
-        self.cells.note_lane(self.lane.len(), self.lane.age(now), self.lane.is_kept_short());
+        self.cells.note_script_queue(
+            self.script_queue.len(),
+            self.script_queue.age(now),
+            self.script_queue.is_kept_short(),
+        );
         self.recorder.look(now);
         self.cells.note_script_bytes(self.service.borrow().script_bytes());
     }
 
     /// By how much the time of idle connections is cut: with many, they make room.
     pub(crate) fn hurry(&self) -> Duration {
-        if self.crowd.is_crowded() {
+        if self.capacity.is_nearly_full() {
             let limits = &self.service.borrow().rules.limits;
             limits.idle_timeout.saturating_sub(limits.idle_timeout_crowded)
         } else {
@@ -148,9 +152,9 @@ impl Worker {
 }
 
 /// Gives the scripts of a service what they have of their worker.
-fn equip(service: &Service, keeper: &Rc<Keeper>, crowd: &Arc<Crowd>) {
+fn equip(service: &Service, keeper: &Rc<Keeper>, capacity: &Arc<Capacity>) {
     service.hosts.set_keeper(keeper);
-    service.hosts.set_fetcher(BackendFetcher { client: service.client.clone(), crowd: crowd.clone() });
+    service.hosts.set_fetcher(BackendFetcher { client: service.client.clone(), capacity: capacity.clone() });
 }
 
 /// What workers are asked for.

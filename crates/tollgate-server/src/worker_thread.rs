@@ -18,7 +18,7 @@ use crate::error::StartError;
 use crate::keep;
 use crate::listen::Listener;
 use crate::observe::WorkerCells;
-use crate::overload::Crowd;
+use crate::overload::Capacity;
 use crate::recorder::LogEnd;
 use crate::reload::{self, Offer};
 use crate::service::Plan;
@@ -39,7 +39,7 @@ const SHELF_TURNED_TICKS: u32 = 20;
 pub(crate) struct Entrance {
     /// Its place among the workers.
     pub(crate) index: usize,
-    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) capacity: Arc<Capacity>,
     pub(crate) spool: Arc<Spool>,
     pub(crate) cells: Arc<WorkerCells>,
     /// Where it hands connections over to other workers.
@@ -88,7 +88,7 @@ pub(crate) fn run(
     drop(runtime);
     if let Some(worker) = worker {
         worker.recorder.hand_over_last();
-        worker.cells.rest();
+        worker.cells.end();
     }
 }
 
@@ -103,8 +103,14 @@ fn start(
     log: LogEnd,
     orders: &watch::Receiver<Order>,
 ) -> Result<(Rc<Worker>, Vec<JoinHandle<()>>), StartError> {
-    let worker =
-        Rc::new(Worker::new(plan, entrance.index, &entrance.crowd, &entrance.spool, &entrance.cells, log)?);
+    let worker = Rc::new(Worker::new(
+        plan,
+        entrance.index,
+        &entrance.capacity,
+        &entrance.spool,
+        &entrance.cells,
+        log,
+    )?);
     spawn(&worker, |worker| async move { worker.recorder.hand_over(|| worker.deadlines.count()).await });
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });
@@ -134,10 +140,10 @@ async fn tick(worker: &Worker) {
         worker.clock.tick();
         worker.deadlines.sweep(worker.hurry());
         worker.recorder.expire(worker.clock.coarse());
-        worker.lane.relax(worker.clock.coarse());
-        worker.lane.tell(worker.clock.coarse(), worker.index);
+        worker.script_queue.relax(worker.clock.coarse());
+        worker.script_queue.tell(worker.clock.coarse(), worker.index);
         worker.admission.tell(worker.clock.coarse(), worker.index);
-        worker.arrivals.tell(worker.clock.coarse(), worker.index);
+        worker.unserved.tell(worker.clock.coarse(), worker.index);
         if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
             worker.client().sweep(worker.clock.coarse());
         }

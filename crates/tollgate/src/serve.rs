@@ -155,7 +155,7 @@ fn raise_descriptor_limit(config: &Config) {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::debug!(%error, "the limit of descriptors stays as it is");
     }
-    let connections_max = config.server.crowd.connections_max;
+    let connections_max = config.server.capacity.connections_max;
     let wanted = connections_max as u64 + DESCRIPTORS_BESIDE;
     if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|limit| *limit < wanted) {
         tracing::warn!(

@@ -11,12 +11,12 @@ use tokio::task::spawn_local;
 use super::eagerness::Start;
 use crate::conn::{self, Origin, Socket};
 use crate::listen::{Acceptance, Family};
-use crate::overload::Seat;
+use crate::overload::ConnectionPermit;
 use crate::worker::Worker;
 
 /// A connection that was accepted.
 pub(crate) struct Accepted {
-    pub(crate) seat: Seat,
+    pub(crate) permit: ConnectionPermit,
     pub(super) socket: OwnedFd,
     pub(super) family: Family,
     pub(super) acceptance: Acceptance,
@@ -26,7 +26,7 @@ pub(crate) struct Accepted {
 impl Accepted {
     /// Serves it: to its end, or a task goes on with it. Ready: it is over.
     pub(super) fn serve(self, worker: &Rc<Worker>, start: Start) -> Poll<()> {
-        let Self { seat, socket, family, acceptance, origin } = self;
+        let Self { permit, socket, family, acceptance, origin } = self;
         let worker = worker.clone();
         // On the heap already: the runtime moves a task about as it begins and ends it.
         match family {
@@ -35,11 +35,11 @@ impl Accepted {
                     Acceptance::WithBytes => Socket::<TcpStream>::with_bytes(socket),
                     Acceptance::Empty => Socket::awaited(socket),
                 };
-                run(Box::pin(conn::serve(worker, socket, origin, seat)), start)
+                run(Box::pin(conn::serve(worker, socket, origin, permit)), start)
             }
             Family::Unix => {
                 let socket = Socket::<UnixStream>::awaited(socket);
-                run(Box::pin(conn::serve(worker, socket, origin, seat)), start)
+                run(Box::pin(conn::serve(worker, socket, origin, permit)), start)
             }
         }
     }

@@ -21,10 +21,10 @@ impl Inboxes {
 
     /// Hands a connection to another worker; one that drains, or has too many waiting, gives it back.
     pub(super) fn hand_over(&self, mut accepted: Accepted, worker: usize) -> Result<(), Accepted> {
-        let from = accepted.seat.move_to(worker);
+        let from = accepted.permit.move_to(worker);
         self.0[worker].try_send(accepted).map_err(|error| {
             let (TrySendError::Full(mut accepted) | TrySendError::Closed(mut accepted)) = error;
-            accepted.seat.move_to(from);
+            accepted.permit.move_to(from);
             accepted
         })
     }

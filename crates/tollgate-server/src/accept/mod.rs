@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, watch};
 use crate::conn::Origin;
 use crate::listen::{Acceptance, Family, Listener};
 use crate::observe::Refusal;
-use crate::overload::{Fate, Turns};
+use crate::overload::{AcceptPacing, Fate};
 use crate::seldom::Spell;
 use crate::sys;
 use crate::worker::{Order, Worker};
@@ -72,11 +72,11 @@ impl Acceptor {
 
     /// Accepts connections until the worker drains, and then those that are queued already.
     pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
-        let mut turns = Turns::new(self.socket.get_ref());
+        let mut pacing = AcceptPacing::new(self.socket.get_ref());
         let mut draining = pin!(orders.wait_for(|order| *order == Order::Drain));
         while let Some(accepted) = poll_fn(|context| {
             self.policy.decide_if_due(context, self.socket.get_ref(), &worker.deadlines);
-            match self.poll_accept(context, &mut turns) {
+            match self.poll_accept(context, &mut pacing) {
                 Poll::Pending => draining.as_mut().poll(context).map(|_| None),
                 accepted => accepted.map(Some),
             }
@@ -87,12 +87,12 @@ impl Acceptor {
                 Ok((socket, peer)) => {
                     worker.cells.count_accepted();
                     self.policy.note();
-                    let stays = match turns.fate() {
+                    let stays = match pacing.fate() {
                         Fate::Served => Some(socket),
                         Fate::Refused => turn_away(&worker, socket),
                     };
                     stays.map_or(Poll::Pending, |socket| {
-                        let start = self.start(&worker, &turns);
+                        let start = self.start(&worker, &pacing);
                         self.place(&worker, socket, peer, start)
                     })
                 }
@@ -101,7 +101,7 @@ impl Acceptor {
                     Poll::Pending
                 }
             };
-            turns.pass(served, self.socket.get_ref(), worker.admission.age_max()).await;
+            pacing.pass(served, self.socket.get_ref(), worker.admission.age_max()).await;
         }
         // What is left in the queue of a socket that stays open is for whoever serves it next.
         if !self.outlives_us
@@ -115,10 +115,10 @@ impl Acceptor {
     fn poll_accept(
         &self,
         context: &mut Context<'_>,
-        turns: &mut Turns,
+        pacing: &mut AcceptPacing,
     ) -> Poll<io::Result<(OwnedFd, Option<IpAddr>)>> {
         loop {
-            let accept = |socket: &OwnedFd| accept(socket).inspect_err(|_| turns.forgive());
+            let accept = |socket: &OwnedFd| accept(socket).inspect_err(|_| pacing.forgive());
             match self.socket.try_io(Interest::READABLE, accept) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 accepted => return Poll::Ready(accepted),
@@ -139,20 +139,20 @@ impl Acceptor {
 
     /// Hands a connection to the worker that has the fewest. Ready: it was served, to its end.
     fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, start: Start) -> Poll<()> {
-        let (family, crowd) = (self.family, &worker.crowd);
-        let Some(socket) = crowd.spares.unless_lacking(socket) else {
-            unserved(worker, &worker.arrivals.descriptors);
+        let (family, capacity) = (self.family, &worker.capacity);
+        let Some(socket) = capacity.spare_descriptors.unless_lacking(socket) else {
+            unserved(worker, &worker.unserved.descriptors);
             worker.cells.count_refusal(Refusal::Descriptors);
             return Poll::Pending;
         };
-        let Some(seat) = crowd.enter(worker.index) else {
-            unserved(worker, &worker.arrivals.connections);
+        let Some(permit) = capacity.enter(worker.index) else {
+            unserved(worker, &worker.unserved.connections);
             refuse(worker, socket, family);
             return Poll::Pending;
         };
         let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
-        let accepted = Accepted { seat, socket, family, acceptance: self.policy.now(), origin };
-        match crowd.emptier_than(worker.index) {
+        let accepted = Accepted { permit, socket, family, acceptance: self.policy.now(), origin };
+        match capacity.emptier_than(worker.index) {
             Some(other) => match self.inboxes.hand_over(accepted, other) {
                 Ok(()) => Poll::Pending,
                 Err(accepted) => self.serve(worker, accepted, start),
@@ -162,8 +162,8 @@ impl Acceptor {
     }
 
     /// How to serve the next one, if that is wanted.
-    fn start(&self, worker: &Worker, turns: &Turns) -> Start {
-        if self.policy.now() == Acceptance::WithBytes && turns.has_time() {
+    fn start(&self, worker: &Worker, pacing: &AcceptPacing) -> Start {
+        if self.policy.now() == Acceptance::WithBytes && pacing.has_time() {
             self.eagerness.start(worker.clock.ticks())
         } else {
             Start::InTask
@@ -185,16 +185,16 @@ impl Acceptor {
             Some(Errno::MFILE | Errno::NFILE) if worker.service().shelf.clear() => {}
             Some(Errno::MFILE | Errno::NFILE) => {
                 let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);
-                match worker.crowd.spares.close_one(accept) {
+                match worker.capacity.spare_descriptors.close_one(accept) {
                     Ok(()) => {
-                        unserved(worker, &worker.arrivals.descriptors);
+                        unserved(worker, &worker.unserved.descriptors);
                         worker.cells.count_refusal(Refusal::Descriptors);
                         tokio::task::yield_now().await;
                     }
                     // Without a descriptor accepting fails the same way when nobody waits.
                     Err(error) => {
                         if error.kind() != io::ErrorKind::WouldBlock {
-                            unserved(worker, &worker.arrivals.spares);
+                            unserved(worker, &worker.unserved.spare_descriptors);
                         }
                         tokio::time::sleep(PAUSE).await;
                     }
@@ -202,7 +202,7 @@ impl Acceptor {
             }
             _ => {
                 tracing::debug!(%error, "cannot accept");
-                unserved(worker, &worker.arrivals.failures);
+                unserved(worker, &worker.unserved.failures);
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -212,7 +212,7 @@ impl Acceptor {
 /// Has the log hear of one that is not served, at once if it is the first.
 fn unserved(worker: &Worker, reason: &Spell) {
     reason.note();
-    worker.arrivals.tell(worker.clock.coarse(), worker.index);
+    worker.unserved.tell(worker.clock.coarse(), worker.index);
 }
 
 /// Serves the connections that other workers hand over, until the worker drains and there are none left.
@@ -291,11 +291,11 @@ mod tests {
             let [BoundAddress::Tcp(address)] = listeners.addresses() else { panic!("no TCP address") };
             let _peers: Vec<_> = (0..WAITING).map(|_| TcpStream::connect(address).unwrap()).collect();
             let acceptor = Acceptor::new(listeners.by_worker[0].remove(0), &Inboxes::new(1).0).unwrap();
-            let mut turns = Turns::new(acceptor.socket.get_ref());
-            poll_fn(|context| acceptor.poll_accept(context, &mut turns)).await.unwrap();
+            let mut pacing = AcceptPacing::new(acceptor.socket.get_ref());
+            poll_fn(|context| acceptor.poll_accept(context, &mut pacing)).await.unwrap();
             let mut accepted = 1;
             poll_fn(|context| {
-                while let Poll::Ready(peer) = acceptor.poll_accept(context, &mut turns) {
+                while let Poll::Ready(peer) = acceptor.poll_accept(context, &mut pacing) {
                     accepted += usize::from(peer.is_ok());
                 }
                 Poll::Ready(())

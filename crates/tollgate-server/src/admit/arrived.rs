@@ -11,7 +11,7 @@ use tollgate_script::MatchedPath;
 use crate::cors::Grant;
 use crate::handler::{Endpoint, Routes};
 use crate::options::{BodyPace, ConnectionLimits};
-use crate::overload::Permit;
+use crate::overload::RequestPermit;
 use crate::reply::Reply;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
@@ -29,7 +29,7 @@ pub(crate) struct Arrived {
     pub(crate) begun: Instant,
     pub(crate) time_us: i64,
     /// Its place among those of its route, where they are counted.
-    pub(crate) permit: Option<Permit>,
+    pub(crate) permit: Option<RequestPermit>,
     /// Its content, where the handler begins before that is whole.
     pub(crate) upload: Option<Rc<Upload>>,
 }

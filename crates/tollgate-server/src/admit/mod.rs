@@ -16,7 +16,7 @@ use tollgate_script::{Body, Context, Request, RequestId, TraceRule};
 use crate::handler::{Endpoint, Exchange, Visit};
 use crate::identity;
 use crate::observe::Refusal;
-use crate::overload::{Permit, refusal_text};
+use crate::overload::{RequestPermit, refusal_text};
 use crate::reply::Reply;
 use crate::service::Service;
 use crate::worker::Worker;
@@ -42,9 +42,9 @@ impl Worker {
         head: &RequestHead,
         now: Instant,
         client: impl Fn() -> Option<IpAddr>,
-    ) -> Result<(Found<'s>, Option<Permit>), Box<Reply>> {
+    ) -> Result<(Found<'s>, Option<RequestPermit>), Box<Reply>> {
         let found = service.find(head)?;
-        let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_rest(now));
+        let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now));
         Ok((found, taken?))
     }
 
@@ -55,7 +55,7 @@ impl Worker {
         head: &RequestHead,
         now: Instant,
         client: impl Fn() -> Option<IpAddr>,
-    ) -> Result<Option<Permit>, Box<Reply>> {
+    ) -> Result<Option<RequestPermit>, Box<Reply>> {
         if let Some((refusal, text)) = self.refusal(found.endpoint, head, now) {
             self.cells.count_refusal(refusal);
             found.endpoint.cells.count_refusal(refusal);
@@ -66,9 +66,9 @@ impl Worker {
 
     /// Whoever is refused and comes again at once is left alone for a while, if others wait for the worker.
     #[cold]
-    fn book_rest(&self, now: Instant) {
+    fn book_pause(&self, now: Instant) {
         if self.admission.is_queue_long(now) {
-            self.rests.book(now);
+            self.refusal_pauses.book(now);
         }
     }
 
@@ -82,7 +82,7 @@ impl Worker {
         reply: Reply,
     ) -> Box<Reply> {
         self.cells.count_refusal(Refusal::ClientConnections);
-        self.book_rest(now);
+        self.book_pause(now);
         let Ok(found) = service.find(head) else { return reply.into() };
         found.endpoint.cells.count_refusal(Refusal::ClientConnections);
         found.endpoint.granted(reply, head).into()
@@ -104,7 +104,7 @@ impl Worker {
         head: &RequestHead,
         now: Instant,
     ) -> Option<(Refusal, &'static str)> {
-        if self.crowd.is_full() {
+        if self.capacity.is_full() {
             Some((Refusal::Memory, refusal_text::MEMORY))
         } else if !endpoint.replies_plainly_to(head) && !self.admission.admits(now) {
             Some((Refusal::Behind, refusal_text::BEHIND))

@@ -50,9 +50,9 @@ impl<S: Transport> Connection<S> {
     pub(super) fn takes_requests(&self) -> bool {
         let may_join =
             || self.queue.is_empty() || (self.queue.takes_more() && !self.worker.deadlines.is_draining());
-        let has_to_rest = self.rest.is_some() && matches!(self.reading, Reading::Head);
+        let is_paused = self.paused_until.is_some() && matches!(self.reading, Reading::Head);
         self.reuse == Reuse::Open
-            && !has_to_rest
+            && !is_paused
             && !self.is_full()
             && !self.replies.is_followed()
             && may_join()
@@ -95,7 +95,7 @@ impl<S: Transport> Connection<S> {
                 (found.destination(&head), permit)
             }
             Err(reply) => {
-                self.rest = worker.rests.take().or(self.rest);
+                self.paused_until = worker.refusal_pauses.take().or(self.paused_until);
                 (Destination::Reply(reply), None)
             }
         };
@@ -216,7 +216,7 @@ impl<S: Transport> Connection<S> {
             return self.queue.push(Source::Handler(visit), form);
         }
         // More may be in flight than when its head came.
-        if self.worker.crowd.is_full() && visit.is_untouched() {
+        if self.worker.capacity.is_full() && visit.is_untouched() {
             let refusal = self.worker.refuse_late(&visit);
             return self.reply_by_itself(refusal, form);
         }

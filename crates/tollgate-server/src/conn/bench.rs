@@ -18,7 +18,7 @@ use super::transport::Plain;
 use crate::observe::WorkerCells;
 use crate::options::tests::options;
 use crate::options::{HandlerSpec, RouteSpec};
-use crate::overload::Crowd;
+use crate::overload::Capacity;
 use crate::recorder::LogEnd;
 use crate::service::Plan;
 use crate::spool::Spool;
@@ -31,7 +31,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 /// A worker whose turns are taken one by one.
 pub(super) struct Bench {
     pub(super) worker: Rc<Worker>,
-    pub(super) crowd: Arc<Crowd>,
+    pub(super) capacity: Arc<Capacity>,
     _folder: TempDir,
 }
 
@@ -45,7 +45,7 @@ impl Bench {
     pub(super) fn with(routes: &[(&str, &str)], tune: impl FnOnce(&mut Vec<RouteSpec>, &Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options();
-        options.crowd.queue_age_max = FOR_EVER;
+        options.capacity.queue_age_max = FOR_EVER;
         options.script.cpu_budget = FOR_EVER;
         for (number, (path, body)) in routes.iter().enumerate() {
             let file = folder.path().join(format!("route{number}.luau"));
@@ -56,20 +56,20 @@ impl Bench {
         tune(&mut options.routes, folder.path());
         let log = LogOptions::new(&folder.path().join("log"));
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
-        let crowd = Crowd::new(&options.crowd, 1).unwrap();
+        let capacity = Capacity::new(&options.capacity, 1).unwrap();
         let spool = Arc::new(Spool::new(options.spool.clone()));
         let plan = Plan::new(options, &log, None).unwrap();
         let cells = Arc::new(WorkerCells::new());
-        let worker = Worker::new(&plan, 0, &crowd, &spool, &cells, LogEnd::new(&log)).unwrap();
-        Self { worker: Rc::new(worker), crowd, _folder: folder }
+        let worker = Worker::new(&plan, 0, &capacity, &spool, &cells, LogEnd::new(&log)).unwrap();
+        Self { worker: Rc::new(worker), capacity, _folder: folder }
     }
 
     /// Sends requests on a connection of their own.
     pub(super) async fn send(&self, targets: &[&str]) -> DuplexStream {
         let (near, far) = duplex(1 << 16);
         let origin = Origin { peer: None, proxy_protocol: false };
-        let seat = self.crowd.enter(0).unwrap();
-        spawn_local(serve(self.worker.clone(), Plain(far), origin, seat));
+        let permit = self.capacity.enter(0).unwrap();
+        spawn_local(serve(self.worker.clone(), Plain(far), origin, permit));
         self.send_more(near, targets).await
     }
 

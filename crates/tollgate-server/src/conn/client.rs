@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use tollgate_http::{RequestHead, StatusCode};
 
 use crate::admit::RequestOrigin;
-use crate::overload::{ClientSeat, refusal_text};
+use crate::overload::{ClientPermit, refusal_text};
 use crate::reply::Reply;
 use crate::service::Rules;
 use crate::worker::Worker;
@@ -25,7 +25,7 @@ pub(crate) struct Origin {
 pub(super) struct Client {
     pub(super) peer: Option<IpAddr>,
     is_trusted_proxy: bool,
-    seat: Option<Box<ClientSeat>>,
+    permit: Option<Box<ClientPermit>>,
 }
 
 /// The client has as many connections as it may have.
@@ -35,9 +35,9 @@ pub(super) struct TooMany;
 impl Client {
     /// Takes the place of `peer`. That of a trusted proxy is taken by the client of each request.
     pub(super) fn enter(peer: Option<IpAddr>, worker: &Worker, rules: &Rules) -> Result<Self, TooMany> {
-        let mut client = Self { peer, is_trusted_proxy: rules.trusted_proxies.trusts(peer), seat: None };
+        let mut client = Self { peer, is_trusted_proxy: rules.trusted_proxies.trusts(peer), permit: None };
         if !client.is_trusted_proxy {
-            client.sit(peer, worker)?;
+            client.count_for(peer, worker)?;
         }
         Ok(client)
     }
@@ -46,9 +46,9 @@ impl Client {
     pub(super) fn reconsider(&mut self, worker: &Worker, rules: &Rules) {
         let is_trusted_proxy = rules.trusted_proxies.trusts(self.peer);
         if self.is_trusted_proxy && !is_trusted_proxy {
-            self.seat = None;
+            self.permit = None;
             // It stays even if the peer has too many.
-            let _ = self.sit(self.peer, worker);
+            let _ = self.count_for(self.peer, worker);
         }
         self.is_trusted_proxy = is_trusted_proxy;
     }
@@ -70,9 +70,9 @@ impl Client {
             return Ok(client);
         }
         if rules.trusted_proxies.trusts(client) {
-            self.seat = None;
+            self.permit = None;
         } else {
-            self.sit(client, worker)?;
+            self.count_for(client, worker)?;
         }
         Ok(client)
     }
@@ -88,13 +88,15 @@ impl Client {
         RequestOrigin { client, peer: self.peer, told_by }
     }
 
-    fn sit(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {
-        if !worker.crowd.counts_clients() || self.seat.as_ref().is_some_and(|seat| seat.is_of(client)) {
+    fn count_for(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {
+        if !worker.capacity.counts_clients()
+            || self.permit.as_ref().is_some_and(|permit| permit.is_of(client))
+        {
             return Ok(());
         }
-        self.seat = None;
+        self.permit = None;
         let Some(client) = client else { return Ok(()) };
-        self.seat = Some(Box::new(worker.crowd.seat_client(client).ok_or(TooMany)?));
+        self.permit = Some(Box::new(worker.capacity.admit_client(client).ok_or(TooMany)?));
         Ok(())
     }
 }

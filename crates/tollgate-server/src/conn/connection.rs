@@ -15,7 +15,7 @@ use super::uploading::Uploading;
 use crate::deadline::{Deadlines, Slot};
 use crate::observe::Flight;
 use crate::options::ConnectionLimits;
-use crate::overload::Held;
+use crate::overload::HeldMemory;
 use crate::service::Rules;
 use crate::worker::Worker;
 
@@ -26,7 +26,7 @@ pub(super) struct Connection<S> {
     pub(super) stream: S,
     pub(super) client: Client,
     pub(super) slot: Slot,
-    pub(super) held: Held,
+    pub(super) held: HeldMemory,
     pub(super) flight: Flight,
     /// Bytes that came and belong to nothing yet.
     pub(super) input: BytesMut,
@@ -36,7 +36,7 @@ pub(super) struct Connection<S> {
     pub(super) replies: Replies,
     pub(super) reuse: Reuse,
     /// Until when no further request of it is looked at, if one was refused and it may not come again at once.
-    pub(super) rest: Option<Instant>,
+    pub(super) paused_until: Option<Instant>,
     pub(super) requests: u64,
 }
 
@@ -75,7 +75,7 @@ impl<S: Transport> Connection<S> {
     pub(super) fn new(worker: Rc<Worker>, stream: S) -> Self {
         Self {
             slot: Deadlines::enter(&worker.deadlines),
-            held: Held::new(&worker.crowd),
+            held: HeldMemory::new(&worker.capacity),
             flight: Flight::new(&worker.cells),
             rules: worker.rules(),
             worker,
@@ -87,7 +87,7 @@ impl<S: Transport> Connection<S> {
             queue: Queue::default(),
             replies: Replies::default(),
             reuse: Reuse::Open,
-            rest: None,
+            paused_until: None,
             requests: 0,
         }
     }

@@ -14,7 +14,7 @@ use crate::copies::Copies;
 use crate::deadline::{Phase, Slot};
 use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
-use crate::overload::Held;
+use crate::overload::HeldMemory;
 use crate::scratch::Scratch;
 use crate::turn::give_turn;
 
@@ -42,7 +42,7 @@ pub(super) enum Then {
 pub(super) struct Outlet<'a, S> {
     pub(super) stream: &'a mut S,
     pub(super) slot: &'a Slot,
-    pub(super) held: &'a Held,
+    pub(super) held: &'a HeldMemory,
     pub(super) limits: &'a ConnectionLimits,
     pub(super) scratch: &'a Scratch,
 }

@@ -9,7 +9,7 @@
 //!
 //! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other connections of
 //! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one:
-//! for those of its scripts that go on after a slice, or may not begin at once, it has one place in the lane of the worker. (A
+//! for those of its scripts that go on after a slice, or may not begin at once, it has one place in the script queue of the worker. (A
 //! reply that a script streams has a place of its own.) And a thread of the worker looks at files for one of its handlers at a time,
 //! not before the client has taken the replies to those before it.
 //!
@@ -29,7 +29,7 @@ use tollgate_script::Request;
 
 use crate::admit::Arrived;
 use crate::handler::{Answer, Handled, Turn, Visit};
-use crate::overload::{Door, Guest, Held, Queued, Ticket};
+use crate::overload::{HeldMemory, QueuePlace, QueuedMemory, RouteCost, WaitingScript};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::turn::give_turn;
@@ -81,8 +81,8 @@ struct Entry {
     bytes: Bytes,
     /// How long its script ran since it began, or waited.
     ran: Duration,
-    /// While its script waits for its turn in the lane.
-    guest: Option<Guest>,
+    /// While its script waits for its turn in the script queue.
+    waiting_script: Option<WaitingScript>,
 }
 
 /// The memory of a request in the queue.
@@ -117,7 +117,7 @@ pub(super) struct Queue {
     /// Until a handler that has begun asks again whether there is room for its reply.
     room_pause: Option<Pin<Box<Sleep>>>,
     /// Its place among the worker's scripts that go on after a slice, while it has such.
-    ticket: Option<Ticket>,
+    place: Option<QueuePlace>,
     /// Others are to have their turn: a slice has run, or one can.
     is_turn_over: bool,
 }
@@ -137,8 +137,8 @@ impl Queue {
     }
 
     /// The same, by what gives it back.
-    pub(super) fn queued(&self) -> Queued {
-        Queued { waiting_bytes: self.answered_bytes, handlers_bytes: self.bytes.all }
+    pub(super) fn queued(&self) -> QueuedMemory {
+        QueuedMemory { waiting_bytes: self.answered_bytes, handlers_bytes: self.bytes.all }
     }
 
     /// Notes how many bytes of replies leave at the moment: what the client has not taken is not added to.
@@ -153,7 +153,8 @@ impl Queue {
 
     /// Adds the last one.
     pub(super) fn push(&mut self, source: Source, form: Form) {
-        let mut entry = Entry { source, form, bytes: Bytes::default(), ran: Duration::ZERO, guest: None };
+        let mut entry =
+            Entry { source, form, bytes: Bytes::default(), ran: Duration::ZERO, waiting_script: None };
         entry.count(&mut self.bytes);
         self.running.push_back(entry);
     }
@@ -181,7 +182,7 @@ impl Queue {
     pub(super) fn beside<F: Future + Unpin>(
         &mut self,
         worker: &Worker,
-        held: &Held,
+        held: &HeldMemory,
         mut future: F,
     ) -> impl Future<Output = F::Output> {
         poll_fn(move |context| {
@@ -200,7 +201,7 @@ impl Queue {
     pub(super) fn race<F: Future + Unpin>(
         &mut self,
         worker: &Worker,
-        held: &Held,
+        held: &HeldMemory,
         mut future: F,
     ) -> impl Future<Output = Option<F::Output>> {
         poll_fn(move |context| {
@@ -226,7 +227,7 @@ impl Queue {
     }
 
     /// Runs handlers until one has run its slice, or none can go on: those that wait are asked once.
-    fn run(&mut self, worker: &Worker, held: &Held, context: &mut Context<'_>) {
+    fn run(&mut self, worker: &Worker, held: &HeldMemory, context: &mut Context<'_>) {
         if self.is_empty() {
             return;
         }
@@ -240,21 +241,21 @@ impl Queue {
             if entry.queues_up_first() {
                 continue;
             }
-            let was_in_lane = entry.is_in_lane();
+            let was_in_script_queue = entry.is_in_script_queue();
             // It was taken on before others made what is in flight now.
-            let turn = if entry.is_untouched() && worker.crowd.is_full() {
+            let turn = if entry.is_untouched() && worker.capacity.is_full() {
                 entry.refuse(worker)
             } else {
                 entry.run(context)
             };
-            let is_in_lane = entry.is_in_lane();
+            let is_in_script_queue = entry.is_in_script_queue();
             entry.count(&mut self.bytes);
             self.is_turn_over = turn == Turn::Sliced;
-            if was_in_lane && !is_in_lane {
-                // Behind one that left the lane the next one takes a place of its own.
-                self.ticket = None;
+            if was_in_script_queue && !is_in_script_queue {
+                // Behind one that left the script queue the next one takes a place of its own.
+                self.place = None;
             } else if self.is_turn_over {
-                self.spend_ticket();
+                self.spend_place();
             }
             self.settle(worker);
             held.set_queued(self.queued());
@@ -294,7 +295,8 @@ impl Queue {
         } else {
             // It changes something, and nothing runs behind it: as long as peers may hold more it does not wait for its own.
             let is_behind_much = self.leaving_bytes >= REPLIES_BYTES_MAX;
-            self.answered_bytes < REPLIES_BYTES_MAX && !(is_behind_much && worker.crowd.is_full_for_peers())
+            self.answered_bytes < REPLIES_BYTES_MAX
+                && !(is_behind_much && worker.capacity.is_full_for_peers())
         };
         has_room && !self.has_to_await_room(index, worker)
     }
@@ -302,7 +304,7 @@ impl Queue {
     /// Whether a handler waits for room that the log or the peers of other connections have to make. One that has not begun does
     /// not wait, as it is refused.
     fn has_to_await_room(&self, index: usize, worker: &Worker) -> bool {
-        worker.crowd.is_full_without_handlers() && !self.running[index].is_untouched()
+        worker.capacity.is_full_without_handlers() && !self.running[index].is_untouched()
     }
 
     /// Asks again, a moment later, if a handler waits for room: what makes it is another connection, which wakes none.
@@ -321,28 +323,29 @@ impl Queue {
         }
     }
 
-    /// Whichever script ran a slice, others in the lane waited for it.
-    fn spend_ticket(&mut self) {
-        if let Some(ticket) = self.ticket.as_mut().filter(|ticket| ticket.is_first()) {
-            ticket.spend();
+    /// Whichever script ran a slice, others in the script queue waited for it.
+    fn spend_place(&mut self) {
+        if let Some(place) = self.place.as_mut().filter(|place| place.is_first()) {
+            place.spend();
         }
     }
 
-    /// Has a place in the lane as long as a script needs one, and is polled when it is first.
+    /// Has a place in the script queue as long as a script needs one, and is polled when it is first.
     fn queue_up(&mut self, worker: &Worker, context: &Context<'_>) {
         let may_begin = self.answered.is_empty();
         let mut in_turn = (0..self.running.len()).filter(|index| {
             (may_begin || !self.running[*index].has_to_begin()) && self.may_go_on(*index, worker)
         });
-        let Some(guest) = in_turn.find_map(|index| self.running[index].guest.as_ref()) else {
-            return self.ticket = None;
+        let Some(waiting_script) = in_turn.find_map(|index| self.running[index].waiting_script.as_ref())
+        else {
+            return self.place = None;
         };
-        let ticket = self.ticket.get_or_insert_with(|| guest.enter());
-        if ticket.is_first() {
-            ticket.give_turn();
+        let place = self.place.get_or_insert_with(|| waiting_script.enter());
+        if place.is_first() {
+            place.give_turn();
             self.is_turn_over = true;
         } else {
-            ticket.watch(context.waker());
+            place.watch(context.waker());
         }
     }
 
@@ -363,11 +366,12 @@ impl Queue {
     fn next_to_run(&mut self, worker: &Worker) -> Option<usize> {
         let count = self.running.len();
         let from = self.next_index.min(count);
-        let is_its_turn = self.ticket.as_mut().is_some_and(Ticket::may_run);
+        let is_its_turn = self.place.as_mut().is_some_and(QueuePlace::may_run);
         // One that waits to begin adds nothing to what the client has not taken yet.
         let may_begin = self.answered.is_empty();
-        let is_in_turn =
-            |entry: &Entry| !entry.waits_in_lane() || (is_its_turn && (may_begin || !entry.has_to_begin()));
+        let is_in_turn = |entry: &Entry| {
+            !entry.waits_in_script_queue() || (is_its_turn && (may_begin || !entry.has_to_begin()))
+        };
         let may_run = |index: &usize| {
             let entry = &self.running[*index];
             entry.can_run()
@@ -387,7 +391,7 @@ impl Queue {
                 if !self.may_go_on(0, worker) {
                     return;
                 }
-                if worker.crowd.is_full() && first.is_untouched() {
+                if worker.capacity.is_full() && first.is_untouched() {
                     self.running[0].refuse(worker);
                 }
             }
@@ -444,13 +448,13 @@ impl Entry {
         }
     }
 
-    /// Whether it comes to the lane by this, before it has run.
+    /// Whether it comes to the script queue by this, before it has run.
     fn queues_up_first(&mut self) -> bool {
         if let Source::Handler(visit) = &self.source
-            && !self.is_in_lane()
+            && !self.is_in_script_queue()
         {
-            self.guest = visit.held_back_at().map(Door::welcome);
-            return self.is_in_lane();
+            self.waiting_script = visit.held_back_at().map(RouteCost::begin_waiting);
+            return self.is_in_script_queue();
         }
         false
     }
@@ -469,7 +473,7 @@ impl Entry {
     fn refuse(&mut self, worker: &Worker) -> Turn {
         if let Source::Handler(visit) = &self.source {
             self.source = Source::Reply(worker.refuse_late(visit));
-            self.guest = None;
+            self.waiting_script = None;
         }
         Turn::Over
     }
@@ -488,14 +492,14 @@ impl Entry {
 
     /// Counts what a script runs up to a wait or its end, and then tells how long it was.
     fn note(&mut self, ran: Duration) {
-        let before = self.guest.take();
-        self.guest = match &self.source {
+        let before = self.waiting_script.take();
+        self.waiting_script = match &self.source {
             // Of the route that has the request now: one before it may have passed.
-            Source::Handler(visit) => visit.sliced_at().map(Door::welcome),
+            Source::Handler(visit) => visit.sliced_at().map(RouteCost::begin_waiting),
             Source::Reply(_) => None,
         };
         self.ran += ran;
-        if !self.is_in_lane() {
+        if !self.is_in_script_queue() {
             let ran = std::mem::take(&mut self.ran);
             if let Some(before) = before {
                 before.learn(ran);
@@ -503,13 +507,15 @@ impl Entry {
         }
     }
 
-    /// Whether it has to wait for its turn in the lane, and not only for those before it.
-    fn waits_in_lane(&self) -> bool {
-        self.guest.as_ref().is_some_and(|guest| !(self.has_to_begin() && guest.lets_in()))
+    /// Whether it has to wait for its turn in the script queue, and not only for those before it.
+    fn waits_in_script_queue(&self) -> bool {
+        self.waiting_script
+            .as_ref()
+            .is_some_and(|waiting_script| !(self.has_to_begin() && waiting_script.may_begin()))
     }
 
-    fn is_in_lane(&self) -> bool {
-        self.guest.is_some()
+    fn is_in_script_queue(&self) -> bool {
+        self.waiting_script.is_some()
     }
 
     fn answer(&mut self, recorder: &Recorder) -> Option<(Answer<'static>, Option<Handled>)> {

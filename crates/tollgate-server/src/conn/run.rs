@@ -11,7 +11,7 @@ use super::flow::beside_flow;
 use super::gone::Gone;
 use super::outlet::{Outlet, Then};
 use super::transport::Transport;
-use crate::overload::Seat;
+use crate::overload::ConnectionPermit;
 use crate::reply::Reply;
 use crate::worker::Worker;
 
@@ -22,11 +22,11 @@ pub(crate) fn serve<S: Transport>(
     worker: Rc<Worker>,
     stream: S,
     origin: Origin,
-    seat: Seat,
+    permit: ConnectionPermit,
 ) -> impl Future<Output = ()> {
     let mut connection = Connection::new(worker, stream);
     async move {
-        let _seat = seat;
+        let _permit = permit;
         // An error of the stream is the peer's leaving: there is nobody to tell.
         if connection.arrive(origin).await.is_ok() {
             let _gone = connection.run().await;
@@ -60,7 +60,7 @@ impl<S: Transport> Connection<S> {
             self.send_replies().await?;
             match self.reuse {
                 Reuse::Open if is_more_there => {}
-                Reuse::Open if self.may_rest() => self.rest().await,
+                Reuse::Open if self.may_pause() => self.pause().await,
                 Reuse::Open => self.read_on().await?,
                 _ if !self.queue.is_empty() => self.read_on().await?,
                 Reuse::Leave if self.was_answered_at_once(asked) => return Ok(()),

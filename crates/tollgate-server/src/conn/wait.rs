@@ -95,14 +95,14 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Whether a client that was refused is left alone now: not while a request of it is under way.
-    pub(super) fn may_rest(&self) -> bool {
-        self.rest.is_some() && self.queue.is_empty() && matches!(self.reading, Reading::Head)
+    pub(super) fn may_pause(&self) -> bool {
+        self.paused_until.is_some() && self.queue.is_empty() && matches!(self.reading, Reading::Head)
     }
 
     /// Leaves the client alone until its time has come, or the server drains.
-    pub(super) async fn rest(&mut self) {
-        let Some(until) = self.rest.take() else { return };
-        self.slot.set(Phase::Resting);
+    pub(super) async fn pause(&mut self) {
+        let Some(until) = self.paused_until.take() else { return };
+        self.slot.set(Phase::Paused);
         self.let_room_go();
         self.count_held();
         let slot = &self.slot;

@@ -70,7 +70,7 @@ impl Default for Shelf {
 /// What one worker may keep open. A connection takes one descriptor, and one more while its request waits for a backend.
 fn share(limit: Option<u64>, options: &ServerOptions) -> u64 {
     let of_each = if options.backends.is_empty() { 1 } else { 2 };
-    let needed = (options.crowd.connections_max as u64).saturating_mul(of_each) + DESCRIPTORS_BESIDE;
+    let needed = (options.capacity.connections_max as u64).saturating_mul(of_each) + DESCRIPTORS_BESIDE;
     let left = limit.unwrap_or(u64::MAX).saturating_sub(needed) / options.workers.max(1) as u64;
     left.clamp(*DESCRIPTORS_MAX.start(), *DESCRIPTORS_MAX.end())
 }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn what_is_left_beside_connections_is_shared_by_the_workers() {
         let mut options = options();
-        (options.workers, options.crowd.connections_max) = (2, 150);
+        (options.workers, options.capacity.connections_max) = (2, 150);
         assert_eq!(share(Some(410), &options), 66);
         assert_eq!(share(Some(100), &options), 16);
         assert_eq!(share(None, &options), 128);

@@ -18,7 +18,7 @@ use crate::cors::Cors;
 use crate::files::{Files, Means};
 use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
-use crate::overload::{Complaint, Door, Permit, Throttle, refusal_text};
+use crate::overload::{RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
 use crate::seldom::Few;
@@ -35,7 +35,7 @@ pub(crate) struct Endpoint {
     pub(crate) cells: Rc<OwnCells>,
     /// How many requests it takes, if that is bounded.
     pub(crate) throttle: Option<Arc<Throttle>>,
-    pub(super) complaint: Complaint,
+    pub(super) throttle_lines: ThrottleLines,
     /// Of its scripts: those that the log tells.
     pub(super) failures: Few,
     /// The version of the configuration that it is of.
@@ -49,7 +49,7 @@ pub(crate) struct Endpoint {
     pub(super) sent_files: Option<Box<Files>>,
     /// Where its scripts run, if it has any.
     pub(super) host: Option<Host>,
-    pub(super) door: Rc<Door>,
+    pub(super) route_cost: Rc<RouteCost>,
     pub(super) before: Vec<tollgate_script::LoadedScript>,
     pub(super) after: Vec<tollgate_script::LoadedScript>,
     pub(super) handler: Handler,
@@ -58,7 +58,7 @@ pub(crate) struct Endpoint {
 /// Where the scripts of a route run, and queue up.
 pub(crate) struct Scripts {
     pub(crate) host: Host,
-    pub(crate) door: Rc<Door>,
+    pub(crate) route_cost: Rc<RouteCost>,
 }
 
 pub(super) enum Handler {
@@ -138,7 +138,7 @@ impl Endpoint {
             cors: spec.cors.as_ref().map(|cors| Cors::new(cors, methods)),
             cells: OwnCells::new(cells),
             throttle: None,
-            complaint: Complaint::new(),
+            throttle_lines: ThrottleLines::new(),
             failures: Few::failures(),
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
@@ -148,7 +148,7 @@ impl Endpoint {
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             host: spec.scripts().next().map(|_| scripts.host),
-            door: scripts.door,
+            route_cost: scripts.route_cost,
             handler,
         })
     }
@@ -212,7 +212,7 @@ impl Endpoint {
         }
         if self.host.as_ref()?.is_full() {
             Some((Refusal::ScriptMemory, refusal_text::SCRIPT_MEMORY))
-        } else if self.door.refuses(now) {
+        } else if self.route_cost.refuses(now) {
             Some((Refusal::ScriptQueue, refusal_text::SCRIPT_QUEUE))
         } else {
             None
@@ -232,19 +232,19 @@ impl Endpoint {
         client: impl Fn() -> Option<IpAddr>,
         now: Instant,
         recorder: &Recorder,
-    ) -> Result<Option<Permit>, Box<Reply>> {
+    ) -> Result<Option<RequestPermit>, Box<Reply>> {
         let Some(throttle) = &self.throttle else { return Ok(None) };
         throttle.admit(head, client, now).map(Some).map_err(|excess| {
             recorder.cells().count_refusal(excess.refusal());
             self.cells.count_refusal(excess.refusal());
-            self.complaint.note(&self.path, throttle, excess, now);
+            self.throttle_lines.note(&self.path, throttle, excess, now);
             Box::new(self.granted(excess.reply(), head))
         })
     }
 
     /// Where its scripts queue up that are not done within a slice.
-    pub(crate) fn door(&self) -> &Rc<Door> {
-        &self.door
+    pub(crate) fn route_cost(&self) -> &Rc<RouteCost> {
+        &self.route_cost
     }
 
     /// A reply that pages of other origins may read, where they may use the route.

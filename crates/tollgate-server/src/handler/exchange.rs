@@ -7,7 +7,7 @@ use std::time::Instant;
 use tollgate_script::Request;
 
 use super::endpoint::Endpoint;
-use crate::overload::Permit;
+use crate::overload::RequestPermit;
 use crate::route::RouteTable;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
@@ -28,7 +28,7 @@ pub(crate) struct Exchange {
     /// How that names clients, if it is a trusted proxy.
     pub(crate) told_by: Option<ClientHeader>,
     /// Its place among those of its route, where they are counted.
-    pub(crate) permit: Option<Permit>,
+    pub(crate) permit: Option<RequestPermit>,
     /// Its content, while that is still coming.
     pub(crate) upload: Option<Rc<Upload>>,
 }

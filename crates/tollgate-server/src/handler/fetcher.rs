@@ -8,18 +8,18 @@ use tollgate_backend::{Client, Failure, Outgoing, OutgoingContent, Upstream};
 use tollgate_http::{Method, write_target};
 use tollgate_script::{FetchError, FetchRequest, Fetched, Fetcher, Fetching};
 
-use crate::overload::{Crowd, Held, Queued};
+use crate::overload::{Capacity, HeldMemory, QueuedMemory};
 
 /// The backends of a worker, for its scripts.
 pub(crate) struct BackendFetcher {
     pub(crate) client: Rc<Client>,
-    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) capacity: Arc<Capacity>,
 }
 
 /// The content of a reply, which counts while it lasts.
 struct Content {
     bytes: Bytes,
-    _held: Held,
+    _held: HeldMemory,
 }
 
 impl AsRef<[u8]> for Content {
@@ -40,13 +40,13 @@ impl Fetcher for BackendFetcher {
         };
         let outgoing = outgoing(&upstream, &request);
         let timeout = request.timeout;
-        let held = Held::new(&self.crowd);
+        let held = HeldMemory::new(&self.capacity);
         Box::pin(async move {
             let bytes_max = upstream.options().reply_bytes_max;
             let incoming = upstream.send(outgoing, timeout).await.map_err(|failure| failed(&failure))?;
             let (head, mut content) = (incoming.head, incoming.content);
             let gathered =
-                content.gather(bytes_max, |bytes| held.set_queued(Queued::of_handler(bytes))).await;
+                content.gather(bytes_max, |bytes| held.set_queued(QueuedMemory::of_handler(bytes))).await;
             let bytes = gathered.map_err(|failure| failed(&failure))?;
             let fields = head.forwarded_fields();
             let text = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();

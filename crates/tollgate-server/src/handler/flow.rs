@@ -11,7 +11,7 @@ use tollgate_script::{Call, CallError, Pipe, Request, Step};
 use super::endpoint::Endpoint;
 use super::flowed::Flowed;
 use super::proxy::BackendFlow;
-use crate::overload::{Guest, Permit, Ticket};
+use crate::overload::{QueuePlace, RequestPermit, WaitingScript};
 use crate::turn::give_turn;
 
 /// What writes the content of a streamed reply.
@@ -27,9 +27,9 @@ pub(crate) struct ScriptFlow {
     endpoint: Rc<Endpoint>,
     request: Rc<Request>,
     /// Its place among the worker's scripts that go on after a slice.
-    place: Option<(Guest, Ticket)>,
+    place: Option<(WaitingScript, QueuePlace)>,
     /// The request counts as long as its content is written.
-    _permit: Option<Permit>,
+    _permit: Option<RequestPermit>,
 }
 
 impl Flow {
@@ -111,7 +111,7 @@ impl ScriptFlow {
         call: Call,
         endpoint: &Rc<Endpoint>,
         request: &Rc<Request>,
-        permit: Option<Permit>,
+        permit: Option<RequestPermit>,
     ) -> Option<Self> {
         let pipe = call.pipe()?.clone();
         let (endpoint, request) = (endpoint.clone(), request.clone());
@@ -139,16 +139,16 @@ impl ScriptFlow {
         if !self.call.is_sliced() {
             return true;
         }
-        let (_, ticket) = self.place.get_or_insert_with(|| {
-            let guest = self.endpoint.door().welcome();
-            let ticket = guest.enter();
-            (guest, ticket)
+        let (_, place) = self.place.get_or_insert_with(|| {
+            let waiting_script = self.endpoint.route_cost().begin_waiting();
+            let place = waiting_script.enter();
+            (waiting_script, place)
         });
-        let may_run = ticket.may_run();
-        if !ticket.is_first() {
-            ticket.watch(context.waker());
+        let may_run = place.may_run();
+        if !place.is_first() {
+            place.watch(context.waker());
         } else if !may_run {
-            ticket.give_turn();
+            place.give_turn();
             give_turn(context);
         }
         may_run
@@ -187,14 +187,14 @@ impl ScriptFlow {
         })
     }
 
-    /// Runs it for a slice, which it spends of its place in the lane.
+    /// Runs it for a slice, which it spends of its place in the script queue.
     fn step(&mut self) -> Step {
-        let door = self.endpoint.door();
-        let begun = door.begin();
+        let route_cost = self.endpoint.route_cost();
+        let begun = route_cost.begin();
         let step = self.call.resume();
-        door.end(begun, matches!(step, Step::Sliced));
+        route_cost.end(begun, matches!(step, Step::Sliced));
         match &mut self.place {
-            Some((_, ticket)) if self.call.is_sliced() => ticket.spend(),
+            Some((_, place)) if self.call.is_sliced() => place.spend(),
             place => *place = None,
         }
         step

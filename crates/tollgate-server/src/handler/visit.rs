@@ -22,7 +22,7 @@ use super::proxy::{Asked, BackendFlow, Proxied};
 use super::script::{self, Records};
 use crate::files::{Errand, Sending};
 use crate::observe::OwnCells;
-use crate::overload::Door;
+use crate::overload::RouteCost;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
 
@@ -223,9 +223,9 @@ impl Visit {
 
     /// Where it queues up before it runs, if it has to.
     #[inline]
-    pub(crate) fn held_back_at(&self) -> Option<&Rc<Door>> {
-        let door = self.exchange.endpoint.door();
-        (self.has_to_begin() && door.holds_back()).then_some(door)
+    pub(crate) fn held_back_at(&self) -> Option<&Rc<RouteCost>> {
+        let route_cost = self.exchange.endpoint.route_cost();
+        (self.has_to_begin() && route_cost.holds_back()).then_some(route_cost)
     }
 
     /// What is told in place of a reply if it is not taken on after all.
@@ -234,9 +234,9 @@ impl Visit {
     }
 
     /// Where it queues up, if it is a script whose slice was over.
-    pub(crate) fn sliced_at(&self) -> Option<&Rc<Door>> {
+    pub(crate) fn sliced_at(&self) -> Option<&Rc<RouteCost>> {
         let is_sliced = matches!(&self.stage, Stage::Script(call) if call.is_sliced());
-        is_sliced.then(|| self.exchange.endpoint.door())
+        is_sliced.then(|| self.exchange.endpoint.route_cost())
     }
 
     /// Whether a thread is to look at files for it, and was not asked to.
@@ -281,10 +281,10 @@ impl Visit {
 
     /// Lets the handler run for a slice, and tells how long scripts ran in it.
     pub(crate) fn run(&mut self) -> (Turn, Duration) {
-        let before = self.exchange.endpoint.door().ran();
+        let before = self.exchange.endpoint.route_cost().ran();
         loop {
             if let Some(turn) = self.advance() {
-                return (turn, self.exchange.endpoint.door().ran() - before);
+                return (turn, self.exchange.endpoint.route_cost().ran() - before);
             }
         }
     }
@@ -293,10 +293,10 @@ impl Visit {
     pub(super) fn advance(&mut self) -> Option<Turn> {
         let turn = match &mut self.stage {
             Stage::Script(call) => {
-                let door = self.exchange.endpoint.door();
-                let begun = door.begin();
+                let route_cost = self.exchange.endpoint.route_cost();
+                let begun = route_cost.begin();
                 let step = call.resume();
-                door.end(begun, matches!(step, Step::Sliced));
+                route_cost.end(begun, matches!(step, Step::Sliced));
                 self.take_step(step)
             }
             // Who waits is polled by the queue, which knows whom to wake.

@@ -33,11 +33,11 @@ pub(crate) struct WorkerCells {
     /// How many of 1024 requests are refused because the worker is behind.
     pub(crate) refused_share: Gauge,
     /// Scripts that wait for their next slice.
-    pub(crate) lane_len: Gauge,
+    pub(crate) script_queue_len: Gauge,
     /// How long the first of them has.
-    pub(crate) lane_age_us: Gauge,
+    pub(crate) script_queue_age_us: Gauge,
     /// 1 while requests are refused because they are too many.
-    pub(crate) lane_refuses: Gauge,
+    pub(crate) script_queue_refuses: Gauge,
     pub(crate) unrouted: Unrouted,
     /// Those of the configuration that serves. Locked by a reload and by whoever looks.
     routes: Mutex<Vec<Arc<RouteCells>>>,
@@ -60,9 +60,9 @@ impl WorkerCells {
             script_bytes: Gauge::default(),
             script_vms_replaced: Counter::default(),
             refused_share: Gauge::default(),
-            lane_len: Gauge::default(),
-            lane_age_us: Gauge::default(),
-            lane_refuses: Gauge::default(),
+            script_queue_len: Gauge::default(),
+            script_queue_age_us: Gauge::default(),
+            script_queue_refuses: Gauge::default(),
             unrouted: Unrouted::default(),
             routes: Mutex::default(),
         }
@@ -74,7 +74,7 @@ impl WorkerCells {
     }
 
     /// The worker has ended, and turns no more.
-    pub(crate) fn rest(&self) {
+    pub(crate) fn end(&self) {
         self.beat_ns.set(u64::MAX);
     }
 
@@ -100,10 +100,10 @@ impl WorkerCells {
         self.refused_share.set(share.into());
     }
 
-    pub(crate) fn note_lane(&self, len: usize, age: Duration, is_refusing: bool) {
-        self.lane_refuses.set(is_refusing.into());
-        self.lane_len.set(len as u64);
-        self.lane_age_us.set(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+    pub(crate) fn note_script_queue(&self, len: usize, age: Duration, is_refusing: bool) {
+        self.script_queue_refuses.set(is_refusing.into());
+        self.script_queue_len.set(len as u64);
+        self.script_queue_age_us.set(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
     }
 
     pub(crate) fn count_accepted(&self) {

@@ -40,7 +40,7 @@ pub struct ServerOptions {
     /// Bounds on what one connection may do.
     pub connection: ConnectionLimits,
     /// Bounds on all connections together.
-    pub crowd: CrowdLimits,
+    pub capacity: CapacityLimits,
     /// Where bodies go that are not held in memory.
     pub spool: SpoolOptions,
     /// Bounds on scripts.
@@ -187,7 +187,7 @@ impl BodyPace {
 
 /// Bounds on all connections together.
 #[derive(Debug, Clone)]
-pub struct CrowdLimits {
+pub struct CapacityLimits {
     /// Connections at once.
     pub connections_max: usize,
     /// Connections at once of one client: an IPv4 address, or an IPv6 network of 64 bits.
@@ -198,7 +198,7 @@ pub struct CrowdLimits {
     pub queue_age_max: Duration,
 }
 
-impl Default for CrowdLimits {
+impl Default for CapacityLimits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
@@ -209,7 +209,7 @@ impl Default for CrowdLimits {
     }
 }
 
-impl CrowdLimits {
+impl CapacityLimits {
     /// How much of `in_flight_bytes_max` slow peers may take: the rest is for replies that wait for the log.
     pub const fn peer_bytes_max(&self) -> u64 {
         share_of_peers(self.in_flight_bytes_max)
@@ -462,7 +462,7 @@ pub(crate) mod tests {
             backlog: 64,
             workers: 1,
             connection: ConnectionLimits::default(),
-            crowd: CrowdLimits::default(),
+            capacity: CapacityLimits::default(),
             spool: SpoolOptions::new(PathBuf::from("spool")),
             script: HostOptions::default(),
             streams: Vec::new(),

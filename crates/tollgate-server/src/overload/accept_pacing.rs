@@ -21,7 +21,7 @@ const AT_ONCE: Duration = Duration::from_micros(100);
 /// How many turns are looked at: a single long one tells nothing of the next.
 const TURNS: usize = 4;
 
-pub(crate) struct Turns {
+pub(crate) struct AcceptPacing {
     /// How many can wait to be accepted.
     queue_len_max: u32,
     /// When the first connection of this turn was accepted, and how many are served that were.
@@ -49,7 +49,7 @@ pub(crate) enum Fate {
     Refused,
 }
 
-impl Turns {
+impl AcceptPacing {
     pub(crate) fn new(listener: &OwnedFd) -> Self {
         Self::among(sys::accept_queue(listener).len_max)
     }
@@ -144,7 +144,7 @@ mod tests {
 
     /// How many are refused after the last of some turns.
     fn refused(turns: &[u32], waiting: u32) -> u32 {
-        let mut noted = Turns::among(4096);
+        let mut noted = AcceptPacing::among(4096);
         let queue = || AcceptQueue { len: waiting, len_max: 4096 };
         turns.iter().fold(0, |_, &ms| noted.note(Duration::ZERO, MS * ms, 1000 * MS, queue))
     }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_longer_turns_take_the_more_are_served_after_each() {
         for (turns, served) in [([0; 4], 1), ([1; 4], 4), ([5; 4], 20), ([900, 900, 900, 3], 12)] {
-            let mut noted = Turns::among(4096);
+            let mut noted = AcceptPacing::among(4096);
             for ms in turns {
                 noted.note(Duration::ZERO, MS * ms, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
             }
@@ -169,19 +169,19 @@ mod tests {
 
     #[test]
     fn who_is_served_at_once_is_followed_by_the_next_for_as_long_as_others_may_wait() {
-        assert!(Turns::among(4096).has_time());
+        assert!(AcceptPacing::among(4096).has_time());
         // An hour: no test is held up for so long.
         let hour = Duration::from_secs(3600);
-        let early = Turns { begun: Some(Instant::now() + hour), ..Turns::among(4096) };
+        let early = AcceptPacing { begun: Some(Instant::now() + hour), ..AcceptPacing::among(4096) };
         assert!(early.has_time() && !early.is_others_turn(Poll::Ready(())));
         assert!(early.is_others_turn(Poll::Pending));
-        let late = Turns { begun: Instant::now().checked_sub(AT_ONCE), ..Turns::among(4096) };
+        let late = AcceptPacing { begun: Instant::now().checked_sub(AT_ONCE), ..AcceptPacing::among(4096) };
         assert!(!late.has_time() && late.is_others_turn(Poll::Ready(())));
     }
 
     #[test]
     fn of_many_that_are_accepted_after_a_long_turn_no_more_are_served_at_once_than_after_a_short_one() {
-        let mut turns = Turns::among(4096);
+        let mut turns = AcceptPacing::among(4096);
         turns.note(Duration::ZERO, 10 * MS, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
         assert_eq!((turns.arrivals, turns.fate(), turns.has_time()), (40, Fate::Served, true));
         turns.begun = Instant::now().checked_sub(AT_ONCE);
@@ -192,14 +192,14 @@ mod tests {
 
     #[test]
     fn what_is_served_at_once_lets_no_more_be_accepted_after_it() {
-        let mut turns = Turns::among(4096);
+        let mut turns = AcceptPacing::among(4096);
         turns.note(900 * MS, MS, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
         assert_eq!(turns.arrivals, 4);
     }
 
     #[test]
     fn after_turns_with_many_who_were_served_as_many_are_believed_to_be_served_in_the_next() {
-        let mut turns = Turns::among(4096);
+        let mut turns = AcceptPacing::among(4096);
         for (served, refused) in [(10, 0), (10, 0), (10, 0), (10, 4), (11, 0), (0, 0)] {
             (0..served).for_each(|_| assert_eq!(turns.fate(), Fate::Served));
             let queue = || AcceptQueue { len: 4096, len_max: 4096 };
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn nobody_asks_who_waits_after_a_turn_that_is_too_short_to_refuse_one() {
-        let mut turns = Turns::among(4096);
+        let mut turns = AcceptPacing::among(4096);
         let took = REFUSAL_PAUSE - Duration::from_nanos(1);
         for _ in 0..TURNS {
             assert_eq!(turns.note(Duration::ZERO, took, MS, || panic!("the queue is looked at")), 0);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn who_is_refused_after_a_turn_is_so_before_others_are_served() {
-        let mut turns = Turns { refusals: 2, arrivals: 2, ..Turns::among(4096) };
+        let mut turns = AcceptPacing { refusals: 2, arrivals: 2, ..AcceptPacing::among(4096) };
         let mut fates = || {
             let fate = turns.fate();
             (fate, turns.is_others_turn(Poll::Pending))
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn when_nobody_waits_it_is_the_turn_of_others() {
-        let mut turns = Turns { refusals: 2, arrivals: 2, ..Turns::among(4096) };
+        let mut turns = AcceptPacing { refusals: 2, arrivals: 2, ..AcceptPacing::among(4096) };
         turns.forgive();
         assert!(turns.is_others_turn(Poll::Pending));
     }

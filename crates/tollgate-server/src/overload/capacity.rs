@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::spare_descriptors::Spares;
-use crate::options::{CrowdLimits, share_of_peers};
+use super::spare_descriptors::SpareDescriptors;
+use crate::options::{CapacityLimits, share_of_peers};
 use crate::trust::client_key;
 
 /// A worker that holds so many connections more than the emptiest hands a new one to it.
@@ -19,7 +19,7 @@ const IMBALANCE_MAX: usize = 8;
 const GRAIN_BYTES: u64 = 4 << 10;
 
 /// What the workers of a server share about its connections.
-pub(crate) struct Crowd {
+pub(crate) struct Capacity {
     limits: Limits,
     connections: AtomicUsize,
     workers: Box<[Place]>,
@@ -27,7 +27,7 @@ pub(crate) struct Crowd {
     held_bytes: AtomicU64,
     /// The part of `held_bytes` that only a running handler gives back.
     handlers_bytes: AtomicU64,
-    pub(crate) spares: Spares,
+    pub(crate) spare_descriptors: SpareDescriptors,
 }
 
 /// The bounds of this moment.
@@ -39,7 +39,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(limits: &CrowdLimits) -> Self {
+    fn of(limits: &CapacityLimits) -> Self {
         Self {
             connections_max: limits.connections_max.into(),
             connections_per_client_max: limits.connections_per_client_max.unwrap_or(u32::MAX).into(),
@@ -66,12 +66,12 @@ struct Place {
     connections: AtomicUsize,
 }
 
-impl Crowd {
+impl Capacity {
     /// Makes it for so many workers.
     ///
     /// # Errors
     /// The system has no descriptors to spare.
-    pub(crate) fn new(limits: &CrowdLimits, workers: usize) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(limits: &CapacityLimits, workers: usize) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             limits: Limits::of(limits),
             connections: AtomicUsize::new(0),
@@ -79,13 +79,13 @@ impl Crowd {
             clients: Mutex::default(),
             held_bytes: AtomicU64::new(0),
             handlers_bytes: AtomicU64::new(0),
-            spares: Spares::new(workers)?,
+            spare_descriptors: SpareDescriptors::new(workers)?,
         }))
     }
 
     /// Sets other bounds. What is there already stays, and counts; connections that came while clients were not counted
     /// are nobody's.
-    pub(crate) fn limit(&self, limits: &CrowdLimits) {
+    pub(crate) fn limit(&self, limits: &CapacityLimits) {
         let Limits { connections_max, connections_per_client_max, in_flight_bytes_max } = &self.limits;
         connections_max.store(limits.connections_max, Ordering::Relaxed);
         let per_client = limits.connections_per_client_max.unwrap_or(u32::MAX);
@@ -94,13 +94,13 @@ impl Crowd {
     }
 
     /// Counts a new connection for a worker. None: there are as many as may be.
-    pub(crate) fn enter(self: &Arc<Self>, worker: usize) -> Option<Seat> {
+    pub(crate) fn enter(self: &Arc<Self>, worker: usize) -> Option<ConnectionPermit> {
         if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max() {
             self.connections.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         self.workers[worker].connections.fetch_add(1, Ordering::Relaxed);
-        Some(Seat { crowd: self.clone(), worker })
+        Some(ConnectionPermit { capacity: self.clone(), worker })
     }
 
     /// The worker that should have a new connection of this one, if it is another.
@@ -136,7 +136,7 @@ impl Crowd {
     }
 
     /// Whether more than four in five of the connections are there that may be.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub(crate) fn is_nearly_full(&self) -> bool {
         self.connections.load(Ordering::Relaxed) > self.limits.connections_max() / 5 * 4
     }
 
@@ -146,7 +146,7 @@ impl Crowd {
     }
 
     /// Counts a connection of a client. None: the client has as many as it may have.
-    pub(crate) fn seat_client(self: &Arc<Self>, client: IpAddr) -> Option<ClientSeat> {
+    pub(crate) fn admit_client(self: &Arc<Self>, client: IpAddr) -> Option<ClientPermit> {
         let max = self.limits.connections_per_client_max();
         let client = client_key(client);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ impl Crowd {
             return None;
         }
         *count += 1;
-        Some(ClientSeat { crowd: self.clone(), client })
+        Some(ClientPermit { capacity: self.clone(), client })
     }
 
     /// Whether the connections hold more than `in_flight_bytes_max`: no new request is taken on. Peers alone do not
@@ -182,12 +182,12 @@ impl Crowd {
 }
 
 /// One connection among those of its worker, until dropped.
-pub(crate) struct Seat {
-    crowd: Arc<Crowd>,
+pub(crate) struct ConnectionPermit {
+    capacity: Arc<Capacity>,
     worker: usize,
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// Counts the connection for another worker, and returns the worker that it was counted for.
     pub(crate) fn move_to(&mut self, worker: usize) -> usize {
         self.place().connections.fetch_sub(1, Ordering::Relaxed);
@@ -197,33 +197,33 @@ impl Seat {
     }
 
     fn place(&self) -> &Place {
-        &self.crowd.workers[self.worker]
+        &self.capacity.workers[self.worker]
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.place().connections.fetch_sub(1, Ordering::Relaxed);
-        self.crowd.connections.fetch_sub(1, Ordering::Relaxed);
+        self.capacity.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// One connection among those of its client, until dropped.
-pub(crate) struct ClientSeat {
-    crowd: Arc<Crowd>,
+pub(crate) struct ClientPermit {
+    capacity: Arc<Capacity>,
     client: IpAddr,
 }
 
-impl ClientSeat {
-    /// Whether the seat is that client's already.
+impl ClientPermit {
+    /// Whether the permit is that client's already.
     pub(crate) fn is_of(&self, client: Option<IpAddr>) -> bool {
         client.map(client_key) == Some(self.client)
     }
 }
 
-impl Drop for ClientSeat {
+impl Drop for ClientPermit {
     fn drop(&mut self) {
-        let mut clients = self.crowd.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.capacity.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = clients.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
@@ -237,23 +237,23 @@ impl Drop for ClientSeat {
 ///
 /// The connection counts what it holds itself, its queue what it holds for requests: both by a shared reference, because the
 /// queue runs handlers while the connection lends its parts to what is being sent.
-pub(crate) struct Held {
-    crowd: Arc<Crowd>,
+pub(crate) struct HeldMemory {
+    capacity: Arc<Capacity>,
     own: Cell<usize>,
-    queued: Cell<Queued>,
+    queued: Cell<QueuedMemory>,
     counted: Cell<Counted>,
 }
 
 /// The memory that is held for the requests of a connection which are not replied to yet.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Queued {
+pub(crate) struct QueuedMemory {
     /// Requests that wait to begin, and answers.
     pub(crate) waiting_bytes: usize,
     /// Handlers that have begun.
     pub(crate) handlers_bytes: usize,
 }
 
-impl Queued {
+impl QueuedMemory {
     /// What one handler holds.
     pub(crate) fn of_handler(bytes: usize) -> Self {
         Self { waiting_bytes: 0, handlers_bytes: bytes }
@@ -266,19 +266,24 @@ struct Counted {
     handlers_bytes: u64,
 }
 
-impl Held {
-    pub(crate) fn new(crowd: &Arc<Crowd>) -> Self {
-        Self { crowd: crowd.clone(), own: Cell::default(), queued: Cell::default(), counted: Cell::default() }
+impl HeldMemory {
+    pub(crate) fn new(capacity: &Arc<Capacity>) -> Self {
+        Self {
+            capacity: capacity.clone(),
+            own: Cell::default(),
+            queued: Cell::default(),
+            counted: Cell::default(),
+        }
     }
 
     /// Whether something is held here, and everywhere more than peers may have held.
     pub(crate) fn is_too_much(&self) -> bool {
-        self.counted.get().bytes > 0 && self.crowd.is_full_for_peers()
+        self.counted.get().bytes > 0 && self.capacity.is_full_for_peers()
     }
 
     /// Counts what the connection holds now, itself and for its requests. False: it became more, and that, with all that
     /// others hold, is more than peers may have held.
-    pub(crate) fn set_all(&self, own_bytes: usize, queued: Queued) -> bool {
+    pub(crate) fn set_all(&self, own_bytes: usize, queued: QueuedMemory) -> bool {
         self.own.set(own_bytes);
         self.queued.set(queued);
         self.count()
@@ -291,19 +296,19 @@ impl Held {
     }
 
     /// Counts what is held for requests of the connection now. Returns what [`set_all`](Self::set_all) returns.
-    pub(crate) fn set_queued(&self, queued: Queued) -> bool {
+    pub(crate) fn set_queued(&self, queued: QueuedMemory) -> bool {
         self.queued.replace(queued) == queued || self.count()
     }
 
     fn count(&self) -> bool {
-        let Queued { waiting_bytes, handlers_bytes } = self.queued.get();
+        let QueuedMemory { waiting_bytes, handlers_bytes } = self.queued.get();
         let bytes = (self.own.get().saturating_add(waiting_bytes)).saturating_add(handlers_bytes) as u64;
         let bytes = if bytes <= GRAIN_BYTES { 0 } else { bytes.next_multiple_of(GRAIN_BYTES) };
         let after = Counted { bytes, handlers_bytes: bytes.min(handlers_bytes as u64) };
         let before = self.counted.replace(after);
-        change(&self.crowd.handlers_bytes, before.handlers_bytes, after.handlers_bytes);
-        let all = change(&self.crowd.held_bytes, before.bytes, after.bytes);
-        after.bytes <= before.bytes || self.crowd.is_share_of_peers(all)
+        change(&self.capacity.handlers_bytes, before.handlers_bytes, after.handlers_bytes);
+        let all = change(&self.capacity.held_bytes, before.bytes, after.bytes);
+        after.bytes <= before.bytes || self.capacity.is_share_of_peers(all)
     }
 }
 
@@ -322,10 +327,10 @@ fn change(sum: &AtomicU64, before: u64, after: u64) -> u64 {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldMemory {
     fn drop(&mut self) {
         self.own.set(0);
-        self.queued.set(Queued::default());
+        self.queued.set(QueuedMemory::default());
         self.count();
     }
 }
@@ -334,65 +339,65 @@ impl Drop for Held {
 mod tests {
     use super::*;
 
-    fn crowd(connections_max: usize, per_client: Option<u32>) -> Arc<Crowd> {
-        let limits = CrowdLimits {
+    fn capacity(connections_max: usize, per_client: Option<u32>) -> Arc<Capacity> {
+        let limits = CapacityLimits {
             connections_max,
             connections_per_client_max: per_client,
             in_flight_bytes_max: 100_000,
-            ..CrowdLimits::default()
+            ..CapacityLimits::default()
         };
-        Crowd::new(&limits, 3).unwrap()
+        Capacity::new(&limits, 3).unwrap()
     }
 
     #[test]
     fn connections_are_as_many_as_may_be() {
-        let crowd = crowd(10, None);
-        let mut seats: Vec<_> = (0..10).map(|index| crowd.enter(index % 3).unwrap()).collect();
-        assert!(crowd.enter(0).is_none() && crowd.is_crowded());
-        seats.truncate(8);
-        assert!(!crowd.is_crowded() && crowd.enter(0).is_some());
-        drop(seats);
-        assert_eq!(crowd.connections.load(Ordering::Relaxed), 0);
-        assert!(crowd.workers.iter().all(|place| place.connections.load(Ordering::Relaxed) == 0));
+        let capacity = capacity(10, None);
+        let mut permits: Vec<_> = (0..10).map(|index| capacity.enter(index % 3).unwrap()).collect();
+        assert!(capacity.enter(0).is_none() && capacity.is_nearly_full());
+        permits.truncate(8);
+        assert!(!capacity.is_nearly_full() && capacity.enter(0).is_some());
+        drop(permits);
+        assert_eq!(capacity.connections.load(Ordering::Relaxed), 0);
+        assert!(capacity.workers.iter().all(|place| place.connections.load(Ordering::Relaxed) == 0));
     }
 
     #[test]
     fn the_emptiest_worker_is_named_once_another_has_eight_more() {
-        let crowd = crowd(100, None);
-        let _second = crowd.enter(1).unwrap();
-        let mut seats: Vec<_> = (0..7).map(|_| crowd.enter(0).unwrap()).collect();
-        assert_eq!(crowd.emptier_than(0), None);
-        seats.push(crowd.enter(0).unwrap());
-        assert_eq!(crowd.emptier_than(0), Some(2));
-        assert_eq!(crowd.emptier_than(1), None);
-        seats[0].move_to(2);
-        assert_eq!(crowd.emptier_than(0), None);
+        let capacity = capacity(100, None);
+        let _second = capacity.enter(1).unwrap();
+        let mut permits: Vec<_> = (0..7).map(|_| capacity.enter(0).unwrap()).collect();
+        assert_eq!(capacity.emptier_than(0), None);
+        permits.push(capacity.enter(0).unwrap());
+        assert_eq!(capacity.emptier_than(0), Some(2));
+        assert_eq!(capacity.emptier_than(1), None);
+        permits[0].move_to(2);
+        assert_eq!(capacity.emptier_than(0), None);
     }
 
     #[test]
     fn a_client_has_its_share_and_ipv6_counts_by_network() {
-        let crowd = crowd(100, Some(2));
-        let seat = |address: &str| crowd.seat_client(address.parse().unwrap());
-        let (first, _second) = (seat("2001:db8::1").unwrap(), seat("2001:db8::2").unwrap());
-        assert!(seat("2001:db8:0:0:ffff::").is_none());
-        assert!(seat("2001:db8:0:1::1").is_some() && seat("10.0.0.1").is_some());
+        let capacity = capacity(100, Some(2));
+        let permit = |address: &str| capacity.admit_client(address.parse().unwrap());
+        let (first, _second) = (permit("2001:db8::1").unwrap(), permit("2001:db8::2").unwrap());
+        assert!(permit("2001:db8:0:0:ffff::").is_none());
+        assert!(permit("2001:db8:0:1::1").is_some() && permit("10.0.0.1").is_some());
         assert!(first.is_of(Some("2001:db8::9".parse().unwrap())));
         drop(first);
-        assert!(seat("2001:db8::1").is_some());
-        assert_eq!(crowd.clients.lock().unwrap().len(), 1);
+        assert!(permit("2001:db8::1").is_some());
+        assert_eq!(capacity.clients.lock().unwrap().len(), 1);
     }
 
     #[test]
     fn memory_counts_beyond_the_first_4_kib_and_goes_with_its_connection() {
-        let crowd = crowd(100, None);
-        let (one, other) = (Held::new(&crowd), Held::new(&crowd));
+        let capacity = capacity(100, None);
+        let (one, other) = (HeldMemory::new(&capacity), HeldMemory::new(&capacity));
         assert!(one.set(4096));
-        assert_eq!(crowd.held_bytes.load(Ordering::Relaxed), 0);
-        assert!(one.set(60_000) && !crowd.is_full() && !other.set(60_000));
-        assert!(crowd.is_full() && one.set(60_000) && one.set(59_000) && other.is_too_much());
+        assert_eq!(capacity.held_bytes.load(Ordering::Relaxed), 0);
+        assert!(one.set(60_000) && !capacity.is_full() && !other.set(60_000));
+        assert!(capacity.is_full() && one.set(60_000) && one.set(59_000) && other.is_too_much());
         drop(one);
-        assert!(!crowd.is_full() && other.set(65_000));
+        assert!(!capacity.is_full() && other.set(65_000));
         drop(other);
-        assert_eq!(crowd.held_bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(capacity.held_bytes.load(Ordering::Relaxed), 0);
     }
 }

@@ -33,10 +33,10 @@ mod spare_descriptors;
 mod throttle;
 mod unserved;
 
-pub(crate) use accept_pacing::{Fate, Turns};
+pub(crate) use accept_pacing::{AcceptPacing, Fate};
 pub(crate) use admission::Admission;
-pub(crate) use capacity::{ClientSeat, Crowd, Held, Queued, Seat};
-pub(crate) use refusal_pause::Rests;
-pub(crate) use script_queue::{Door, Guest, Lane, Ticket};
-pub(crate) use throttle::{Complaint, Permit, Throttle};
-pub(crate) use unserved::Arrivals;
+pub(crate) use capacity::{Capacity, ClientPermit, ConnectionPermit, HeldMemory, QueuedMemory};
+pub(crate) use refusal_pause::RefusalPauses;
+pub(crate) use script_queue::{QueuePlace, RouteCost, ScriptQueue, WaitingScript};
+pub(crate) use throttle::{RequestPermit, Throttle, ThrottleLines};
+pub(crate) use unserved::UnservedConnections;

@@ -9,22 +9,22 @@ const SPACING: Duration = Duration::from_micros(80);
 /// As many at once cost nobody anything: they take a tenth of a slice.
 const BURST: u32 = 25;
 /// What `Retry-After` asks for anyhow.
-const REST_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Places in time for those who come again: a virtual queue (the generic cell rate algorithm, ITU-T I.371).
 #[derive(Default)]
-pub(crate) struct Rests {
+pub(crate) struct RefusalPauses {
     /// When all who were refused so far may have come again.
     booked_until: Cell<Option<Instant>>,
     /// Of the connection that is answered now.
     due: Cell<Option<Instant>>,
 }
 
-impl Rests {
+impl RefusalPauses {
     /// One more is refused.
     pub(crate) fn book(&self, now: Instant) {
         let until = self.booked_until.get().map_or(now, |until| until.max(now)) + SPACING;
-        let until = until.min(now + REST_MAX);
+        let until = until.min(now + PAUSE_MAX);
         self.booked_until.set(Some(until));
         self.due.set(until.checked_sub(SPACING * BURST).filter(|due| *due > now));
     }
@@ -41,30 +41,30 @@ mod tests {
 
     #[test]
     fn a_few_who_are_refused_may_come_again_at_once() {
-        let (rests, now) = (Rests::default(), Instant::now());
+        let (refusal_pauses, now) = (RefusalPauses::default(), Instant::now());
         for _ in 0..BURST {
-            rests.book(now);
-            assert_eq!(rests.take(), None);
+            refusal_pauses.book(now);
+            assert_eq!(refusal_pauses.take(), None);
         }
-        rests.book(now);
-        assert_eq!(rests.take(), Some(now + SPACING));
-        assert_eq!(rests.take(), None, "it is that of one connection");
+        refusal_pauses.book(now);
+        assert_eq!(refusal_pauses.take(), Some(now + SPACING));
+        assert_eq!(refusal_pauses.take(), None, "it is that of one connection");
     }
 
     #[test]
     fn of_a_crowd_each_rests_until_its_place_but_no_longer_than_a_second() {
-        let (rests, now) = (Rests::default(), Instant::now());
-        (0..1000 + BURST).for_each(|_| rests.book(now));
-        assert_eq!(rests.take(), Some(now + 1000 * SPACING));
-        (0..100_000).for_each(|_| rests.book(now));
-        assert_eq!(rests.take(), Some(now + REST_MAX - BURST * SPACING));
+        let (refusal_pauses, now) = (RefusalPauses::default(), Instant::now());
+        (0..1000 + BURST).for_each(|_| refusal_pauses.book(now));
+        assert_eq!(refusal_pauses.take(), Some(now + 1000 * SPACING));
+        (0..100_000).for_each(|_| refusal_pauses.book(now));
+        assert_eq!(refusal_pauses.take(), Some(now + PAUSE_MAX - BURST * SPACING));
     }
 
     #[test]
     fn what_was_booked_is_over_by_itself() {
-        let (rests, now) = (Rests::default(), Instant::now());
-        (0..1000).for_each(|_| rests.book(now));
-        rests.book(now + REST_MAX);
-        assert_eq!(rests.take(), None);
+        let (refusal_pauses, now) = (RefusalPauses::default(), Instant::now());
+        (0..1000).for_each(|_| refusal_pauses.book(now));
+        refusal_pauses.book(now + PAUSE_MAX);
+        assert_eq!(refusal_pauses.take(), None);
     }
 }

@@ -11,12 +11,12 @@ use std::sync::{Mutex, PoisonError};
 
 use socket2::{Domain, Socket, Type};
 
-pub(crate) struct Spares {
+pub(crate) struct SpareDescriptors {
     kept: Mutex<Vec<OwnedFd>>,
     lacking: AtomicUsize,
 }
 
-impl Spares {
+impl SpareDescriptors {
     /// # Errors
     /// The system has no descriptors for them.
     pub(crate) fn new(workers: usize) -> io::Result<Self> {
@@ -71,14 +71,14 @@ mod tests {
 
     #[test]
     fn one_that_was_lost_is_made_again_of_the_next_connection() {
-        let spares = Spares::new(1).unwrap();
-        let kept = || spares.kept.lock().unwrap().len();
-        assert!(spares.unless_lacking(descriptor().unwrap()).is_some());
-        spares.close_one(descriptor).unwrap();
+        let spare_descriptors = SpareDescriptors::new(1).unwrap();
+        let kept = || spare_descriptors.kept.lock().unwrap().len();
+        assert!(spare_descriptors.unless_lacking(descriptor().unwrap()).is_some());
+        spare_descriptors.close_one(descriptor).unwrap();
         assert_eq!(kept(), 2);
-        spares.kept.lock().unwrap().pop();
-        spares.lacking.store(1, Ordering::Relaxed);
-        assert!(spares.unless_lacking(descriptor().unwrap()).is_none());
-        assert_eq!((kept(), spares.lacking.load(Ordering::Relaxed)), (2, 0));
+        spare_descriptors.kept.lock().unwrap().pop();
+        spare_descriptors.lacking.store(1, Ordering::Relaxed);
+        assert!(spare_descriptors.unless_lacking(descriptor().unwrap()).is_none());
+        assert_eq!((kept(), spare_descriptors.lacking.load(Ordering::Relaxed)), (2, 0));
     }
 }

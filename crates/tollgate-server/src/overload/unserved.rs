@@ -7,26 +7,26 @@ use crate::seldom::{News, Spell};
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
 /// What connections met that were not served.
-pub(crate) struct Arrivals {
+pub(crate) struct UnservedConnections {
     /// There were as many as may be.
     pub(crate) connections: Spell,
     /// No descriptor was left for them.
     pub(crate) descriptors: Spell,
     /// Not even one to close them by.
-    pub(crate) spares: Spell,
+    pub(crate) spare_descriptors: Spell,
     /// The system had another reason.
     pub(crate) failures: Spell,
 }
 
-impl Arrivals {
+impl UnservedConnections {
     pub(crate) fn new() -> Self {
         let spell = || Spell::new(LINE_PAUSE);
-        Self { connections: spell(), descriptors: spell(), spares: spell(), failures: spell() }
+        Self { connections: spell(), descriptors: spell(), spare_descriptors: spell(), failures: spell() }
     }
 
     /// Tells the log what there is to tell.
     pub(crate) fn tell(&self, now: Instant, worker: usize) {
-        let spells = [&self.connections, &self.descriptors, &self.spares, &self.failures];
+        let spells = [&self.connections, &self.descriptors, &self.spare_descriptors, &self.failures];
         let news = spells.map(|spell| spell.news(now));
         if let [Some(News::Happened(refused)), ..] = news {
             tracing::warn!(

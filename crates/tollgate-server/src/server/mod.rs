@@ -16,7 +16,7 @@ use crate::error::StartError;
 use crate::listen::{Listeners, SocketFile};
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
-use crate::overload::Crowd;
+use crate::overload::Capacity;
 use crate::recorder::LogEnd;
 use crate::reload::{Built, Offer, same_sources};
 use crate::service::Plan;
@@ -31,7 +31,7 @@ pub struct Server {
     workers: Vec<JoinHandle<()>>,
     /// Where each worker takes another configuration.
     offers: Vec<mpsc::Sender<Offer>>,
-    crowd: Arc<Crowd>,
+    capacity: Arc<Capacity>,
     /// What is served.
     plan: Arc<Mutex<Arc<Plan>>>,
     watch: ServerWatch,
@@ -56,16 +56,16 @@ impl Server {
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
         let workers = listeners.by_worker.len();
-        let crowd = Crowd::new(&plan.options.crowd, workers).map_err(StartError::Worker)?;
+        let capacity = Capacity::new(&plan.options.capacity, workers).map_err(StartError::Worker)?;
         let (inboxes, receivers) = Inboxes::new(workers);
         let cells: Vec<_> = receivers.iter().map(|_| Arc::new(WorkerCells::new())).collect();
         let serving = Arc::new(Mutex::new(plan.clone()));
         let mut server = Self {
-            watch: ServerWatch::new(&crowd, cells.clone(), serving.clone()),
+            watch: ServerWatch::new(&capacity, cells.clone(), serving.clone()),
             orders,
             workers: Vec::new(),
             offers: Vec::new(),
-            crowd: crowd.clone(),
+            capacity: capacity.clone(),
             plan: serving,
             _files: listeners.files,
         };
@@ -74,8 +74,8 @@ impl Server {
         for (index, ((listeners, inbox), cells)) in places.enumerate() {
             let (offer, offers) = mpsc::channel(1);
             server.offers.push(offer);
-            let (crowd, spool, inboxes) = (crowd.clone(), spool.clone(), inboxes.clone());
-            let entrance = Entrance { index, crowd, spool, cells, inboxes, inbox, offers, listeners };
+            let (capacity, spool, inboxes) = (capacity.clone(), spool.clone(), inboxes.clone());
+            let entrance = Entrance { index, capacity, spool, cells, inboxes, inbox, offers, listeners };
             let (plan, orders, started) = (plan.clone(), receiver.clone(), started.clone());
             let log = LogEnd::new(log);
             let run = move || worker_thread::run(&plan, entrance, log, orders, &started);
@@ -116,7 +116,7 @@ impl Server {
         let before = serving().clone();
         let plan = Arc::new(Plan::new(options, log, Some(&before))?);
         let built = Built::by(&self.offers, &plan)?;
-        self.crowd.limit(&plan.options.crowd);
+        self.capacity.limit(&plan.options.capacity);
         *serving() = plan;
         let sources = built.sources.clone();
         built.commit()?;

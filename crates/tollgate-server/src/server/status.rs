@@ -8,13 +8,13 @@ use tollgate_backend::BackendSnapshot;
 use tollgate_meter::Observed;
 
 use crate::observe::{CLASSES, MALFORMED, Refusal, RouteName, RouteStatus, Unconfirmed, WorkerCells};
-use crate::overload::Crowd;
+use crate::overload::Capacity;
 use crate::service::Plan;
 
 /// Sees how a server does, also after its end, and while its workers do not turn: it waits for none of them.
 #[derive(Clone)]
 pub struct ServerWatch {
-    crowd: Arc<Crowd>,
+    capacity: Arc<Capacity>,
     workers: Arc<[Arc<WorkerCells>]>,
     /// Locked for a moment at a time.
     plan: Arc<Mutex<Arc<Plan>>>,
@@ -84,11 +84,11 @@ pub struct WorkerStatus {
 
 impl ServerWatch {
     pub(crate) fn new(
-        crowd: &Arc<Crowd>,
+        capacity: &Arc<Capacity>,
         workers: Vec<Arc<WorkerCells>>,
         plan: Arc<Mutex<Arc<Plan>>>,
     ) -> Self {
-        Self { crowd: crowd.clone(), workers: workers.into(), plan }
+        Self { capacity: capacity.clone(), workers: workers.into(), plan }
     }
 
     /// How the backends do, in the order of the configuration.
@@ -99,7 +99,7 @@ impl ServerWatch {
 
     /// How it does.
     pub fn status(&self) -> ServerStatus {
-        let (crowd, sum) = (&self.crowd, |count: fn(&WorkerCells) -> u64| -> u64 {
+        let (capacity, sum) = (&self.capacity, |count: fn(&WorkerCells) -> u64| -> u64 {
             self.workers.iter().map(|cells| count(cells)).sum()
         });
         let refused_ago = |refusal| self.workers.iter().filter_map(|cells| cells.refused_ago(refusal)).min();
@@ -119,10 +119,10 @@ impl ServerWatch {
             routes: self.routes(),
             backends: self.backends(),
             unrouted,
-            connections: crowd.connections(),
-            connections_max: crowd.connections_max(),
-            in_flight_bytes: crowd.held_bytes(),
-            in_flight_bytes_max: crowd.in_flight_bytes_max(),
+            connections: capacity.connections(),
+            connections_max: capacity.connections_max(),
+            in_flight_bytes: capacity.held_bytes(),
+            in_flight_bytes_max: capacity.in_flight_bytes_max(),
             accepted: sum(|cells| cells.accepted.get()),
             received_bytes: sum(|cells| cells.received_bytes.get()),
             sent_bytes: sum(|cells| cells.sent_bytes.get()),
@@ -140,13 +140,13 @@ impl ServerWatch {
         WorkerStatus {
             silence: cells.silence(),
             turn: cells.turn.read(),
-            connections: self.crowd.connections_of(index),
+            connections: self.capacity.connections_of(index),
             script_bytes: cells.script_bytes.get(),
             script_vms_replaced: cells.script_vms_replaced.get(),
             refused_share: cells.refused_share.get() as f64 / 1024.0,
-            scripts_queued: cells.lane_len.get(),
-            script_queue_age: Duration::from_micros(cells.lane_age_us.get()),
-            refuses_scripts: cells.lane_refuses.get() > 0,
+            scripts_queued: cells.script_queue_len.get(),
+            script_queue_age: Duration::from_micros(cells.script_queue_age_us.get()),
+            refuses_scripts: cells.script_queue_refuses.get() > 0,
         }
     }
 

@@ -105,7 +105,7 @@ impl Drop for Crowd {
 fn site_with_one_connection_each(deferral: Deferral) -> Running {
     let tune = |options: &mut ServerOptions| {
         options.listen[0].deferral = deferral;
-        options.crowd.connections_per_client_max = Some(1);
+        options.capacity.connections_per_client_max = Some(1);
     };
     site().tune(tune).start()
 }

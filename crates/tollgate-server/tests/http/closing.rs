@@ -246,7 +246,7 @@ fn replies_that_were_not_taken_yet_arrive_though_the_client_asks_on_in_a_drain()
 
 #[test]
 fn what_comes_behind_the_last_request_is_taken_before_the_end_where_content_or_time_makes_it_likely() {
-    let site = site_of_all().tune(|options| options.crowd.queue_age_max = Duration::from_secs(600));
+    let site = site_of_all().tune(|options| options.capacity.queue_age_max = Duration::from_secs(600));
     site.on_this_thread(async |server| {
         for (request, takes) in [
             (

@@ -186,7 +186,7 @@ fn replies_that_come_for_scripts_are_held_within_what_may_be_in_flight() {
         FakeBackend::replying(format!("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n{content}"));
     let server = Site::new()
         .tune(|all| {
-            all.crowd.in_flight_bytes_max = 1_000_000;
+            all.capacity.in_flight_bytes_max = 1_000_000;
             all.backends.push(backend.options());
         })
         .handler(

@@ -46,7 +46,7 @@ fn holders(queue_age_max: Duration) -> Site {
         .handler("/release", "tollgate.shared.set('released', true) return 'released'")
         .tune(|options| {
             options.script.cpu_budget = 2 * PATIENCE;
-            options.crowd.queue_age_max = queue_age_max;
+            options.capacity.queue_age_max = queue_age_max;
         })
 }
 

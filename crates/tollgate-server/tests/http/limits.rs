@@ -46,7 +46,7 @@ pub(crate) fn eventually_served(connect: impl Fn() -> Peer) {
 
 #[test]
 fn connections_beyond_the_limit_are_told_so_and_closed() {
-    let server = site(|options| options.crowd.connections_max = 3);
+    let server = site(|options| options.capacity.connections_max = 3);
     let mut peers: Vec<_> = (0..3).map(|_| server.connect()).collect();
     for peer in &mut peers {
         peer.send(REQUEST);
@@ -62,7 +62,7 @@ fn connections_beyond_the_limit_are_told_so_and_closed() {
 
 #[test]
 fn however_many_connections_are_refused_each_is_told_so() {
-    let server = site(|options| options.crowd.connections_max = 1);
+    let server = site(|options| options.capacity.connections_max = 1);
     let mut only = server.connect();
     only.send(REQUEST);
     only.expect("200", "hello");
@@ -86,7 +86,7 @@ fn the_last_request_of_a_connection_is_told_so() {
 #[test]
 fn idle_connections_make_room_when_there_are_many() {
     let server = site(|options| {
-        options.crowd.connections_max = 10;
+        options.capacity.connections_max = 10;
         options.connection.idle_timeout = LONG;
         options.connection.idle_timeout_crowded = SHORT;
     });
@@ -150,7 +150,7 @@ fn bodies_that_hold_too_much_together_are_refused_and_their_memory_is_free_again
     let server = Site::new()
         .handler("/", "return 'read'")
         .tune(|options| {
-            options.crowd.in_flight_bytes_max = 3 << 19;
+            options.capacity.in_flight_bytes_max = 3 << 19;
             options.connection.body_memory_max = 1 << 20;
         })
         .start();
@@ -216,7 +216,7 @@ fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
     let server = Site::new()
         .handler("/", "return string.rep('x', 8000000)")
         .fixed("/small", "hello")
-        .tune(|options| options.crowd.in_flight_bytes_max = 20_000_000)
+        .tune(|options| options.capacity.in_flight_bytes_max = 20_000_000)
         .start();
     let mut peers: Vec<_> = (0..10).map(|_| server.connect()).collect();
     for peer in &mut peers {
@@ -247,7 +247,7 @@ fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
 fn a_worker_that_is_behind_refuses_some_and_answers_some() {
     let server = Site::new()
         .handler("/", "local n = 0 while n < 100000 do n += 1 end return 'done'")
-        .tune(|options| options.crowd.queue_age_max = Duration::from_millis(50))
+        .tune(|options| options.capacity.queue_age_max = Duration::from_millis(50))
         .start();
     let address: SocketAddr = server.address();
     let ask = move || {
@@ -285,7 +285,7 @@ fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
     let server = Site::new()
         .handler("/", "local n = 0 while n < 100000 do n += 1 end return 'done'")
         .fixed("/fixed", "hello")
-        .tune(|options| options.crowd.queue_age_max = Duration::from_millis(10))
+        .tune(|options| options.capacity.queue_age_max = Duration::from_millis(10))
         .start();
     const FIXED: &str = "GET /fixed HTTP/1.1\r\nHost: a\r\n\r\n";
     // Who waits to be accepted could be refused.
@@ -335,7 +335,7 @@ impl BusyServer {
             .handler("/busy", BUSY)
             .fixed("/fixed", "fixed")
             .tune(|options| {
-                options.crowd.queue_age_max = Duration::from_millis(10);
+                options.capacity.queue_age_max = Duration::from_millis(10);
                 options.script.cpu_budget = 2 * PATIENCE;
                 options.backlog = 1024;
             })

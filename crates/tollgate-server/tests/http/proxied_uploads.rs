@@ -79,7 +79,7 @@ fn one_that_goes_on_is_brought_to_its_end_however_short_memory_is() {
     for method in ["GET", "HEAD", "OPTIONS", "PUT"] {
         let backend = reading();
         let server = site()
-            .tune(|options| options.crowd.in_flight_bytes_max = 200_000)
+            .tune(|options| options.capacity.in_flight_bytes_max = 200_000)
             .proxy("/*", backend.options(), plain)
             .tune_route(|route| route.body_bytes_max = 1 << 30)
             .start();

@@ -13,13 +13,13 @@ use crate::site::Site;
 /// One connection for each client that a proxy of this machine names.
 fn behind_a_proxy(options: &mut ServerOptions) {
     let networks = vec!["127.0.0.1".parse().unwrap()];
-    options.crowd.connections_per_client_max = Some(1);
+    options.capacity.connections_per_client_max = Some(1);
     options.trusted_proxies = TrustedProxies { networks, ..TrustedProxies::default() };
 }
 
 #[test]
 fn a_client_has_its_share_of_connections_and_others_have_theirs() {
-    let server = site(|options| options.crowd.connections_per_client_max = Some(2));
+    let server = site(|options| options.capacity.connections_per_client_max = Some(2));
     let from = |last| Peer::connect_from(Ipv4Addr::new(127, 0, 0, last), server.address());
     let mut peers = [from(2), from(2)];
     for peer in &mut peers {

@@ -15,7 +15,7 @@ use tollgate_log::{
     Storage, Value,
 };
 use tollgate_server::{
-    Ack, BackendSnapshot, BoundAddress, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec,
+    Ack, BackendSnapshot, BoundAddress, CapacityLimits, ColumnRules, ColumnSpec, ConnectionLimits, FilesSpec,
     HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, ScriptFile, Server, ServerOptions,
     ServerWatch, Source, SpoolOptions, StreamServer, StreamSpec, Traces, TrustedProxies, UnknownFields,
 };
@@ -55,7 +55,7 @@ impl Site {
             backlog: 64,
             workers: 1,
             connection: ConnectionLimits::default(),
-            crowd: CrowdLimits { queue_age_max: PATIENT, ..CrowdLimits::default() },
+            capacity: CapacityLimits { queue_age_max: PATIENT, ..CapacityLimits::default() },
             spool: SpoolOptions::new(folder.path().join("spool")),
             script: HostOptions::default(),
             streams: Vec::new(),

@@ -183,7 +183,7 @@ fn what_waiting_calls_hold_is_counted_and_refused_beyond_the_bound() {
             return text
         end";
     let site = Site::new().script("/{what}", script);
-    let server = site.tune(|options| options.crowd.in_flight_bytes_max = 8_000_000).start();
+    let server = site.tune(|options| options.capacity.in_flight_bytes_max = 8_000_000).start();
     let mut holding = Vec::new();
     let begun = Instant::now();
     loop {

@@ -176,7 +176,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             workers: written.workers,
             connection: written.connection,
             trusted_proxies: written.trusted_proxies,
-            crowd: written.crowd,
+            capacity: written.capacity,
             spool: SpoolOptions {
                 reserve_bytes: defaults::spool_reserve_bytes(&log, &written.spool.dir),
                 ..written.spool

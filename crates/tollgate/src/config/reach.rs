@@ -1,6 +1,6 @@
 //! Bounds that another bound keeps from ever being reached: whoever wrote them expects what cannot be.
 
-use tollgate_server::{ConnectionLimits, CrowdLimits, SpoolOptions};
+use tollgate_server::{CapacityLimits, ConnectionLimits, SpoolOptions};
 
 use super::section::Section;
 use super::units::{show_duration, show_size};
@@ -30,16 +30,16 @@ impl Reach {
 }
 
 /// Checks the bounds of `[server]` against each other.
-pub(super) fn check_server(section: &Section<'_>, connection: &ConnectionLimits, crowd: &CrowdLimits) {
-    let (memory, peers) = (connection.body_memory_max as u64, crowd.peer_bytes_max());
+pub(super) fn check_server(section: &Section<'_>, connection: &ConnectionLimits, capacity: &CapacityLimits) {
+    let (memory, peers) = (connection.body_memory_max as u64, capacity.peer_bytes_max());
     if memory > peers {
         let (memory, peers) = (show_size(memory), show_size(peers));
         let text =
             format!("body_memory_max is {memory}, limit is three quarters of in_flight_bytes_max: {peers}");
         section.fault_of("body_memory_max", text);
     }
-    let all = crowd.connections_max;
-    if let Some(share) = crowd.connections_per_client_max.filter(|share| *share as usize > all) {
+    let all = capacity.connections_max;
+    if let Some(share) = capacity.connections_per_client_max.filter(|share| *share as usize > all) {
         let text = format!("connections_per_client_max is {share}, limit is connections_max: {all}");
         section.fault_of("connections_per_client_max", text);
     }

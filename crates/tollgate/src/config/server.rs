@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate_server::{
-    BodyPace, ConnectionLimits, CrowdLimits, ListenSpec, RequestIds, ServerOptions, SpoolOptions, Traces,
+    BodyPace, CapacityLimits, ConnectionLimits, ListenSpec, RequestIds, ServerOptions, SpoolOptions, Traces,
     TrustedProxies, UnderscoreNames,
 };
 
@@ -42,7 +42,7 @@ pub(super) struct WrittenServer {
     pub(super) backlog: u32,
     pub(super) workers: usize,
     pub(super) connection: ConnectionLimits,
-    pub(super) crowd: CrowdLimits,
+    pub(super) capacity: CapacityLimits,
     pub(super) spool: SpoolOptions,
     pub(super) body_bytes_max: u64,
     pub(super) request_ids: RequestIds,
@@ -58,7 +58,7 @@ pub(super) fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         backlog: section.integer("backlog", 1..=65_535, defaults::BACKLOG),
         workers: workers(&mut section),
         connection: connection(&mut section),
-        crowd: crowd(&mut section),
+        capacity: capacity(&mut section),
         spool: spool(&mut section, folder),
         body_bytes_max: section.size("body_bytes_max", BODY_BYTES, defaults::BODY_BYTES_MAX),
         request_ids: section.choice("request_id", &REQUEST_IDS).unwrap_or_default(),
@@ -66,7 +66,7 @@ pub(super) fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         drain_delay: section.duration("drain_delay", 0..=HOUR_MS, Duration::ZERO),
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, defaults::DRAIN_TIMEOUT),
     };
-    check_server(&section, &written.connection, &written.crowd);
+    check_server(&section, &written.connection, &written.capacity);
     Reach::new(&written.connection, &written.spool).check_body(&section, written.body_bytes_max);
     section.finish();
     written
@@ -113,8 +113,8 @@ pub(super) fn body_pace(section: &mut Section<'_>, default: BodyPace) -> BodyPac
     }
 }
 
-fn crowd(section: &mut Section<'_>) -> CrowdLimits {
-    let mut limits = CrowdLimits::default();
+fn capacity(section: &mut Section<'_>) -> CapacityLimits {
+    let mut limits = CapacityLimits::default();
     limits.connections_max = section.integer("connections_max", 1..=1 << 24, limits.connections_max);
     let per_client = section.integer_or("connections_per_client_max", 1..=1 << 24, OFF);
     limits.connections_per_client_max = per_client.and_then(|max| max.try_into().ok());
@@ -167,11 +167,11 @@ pub(super) fn write_server(
     writeln!(f, "write_rate_min = \"{}\"", show_size(limits.write_rate_min))?;
     writeln!(f, "pipeline_depth_max = {}", limits.pipeline_depth_max)?;
     writeln!(f, "requests_per_connection_max = {}", show_or_off(limits.requests_max))?;
-    writeln!(f, "connections_max = {}", server.crowd.connections_max)?;
-    let per_client = server.crowd.connections_per_client_max;
+    writeln!(f, "connections_max = {}", server.capacity.connections_max)?;
+    let per_client = server.capacity.connections_per_client_max;
     writeln!(f, "connections_per_client_max = {}", show_or_off(per_client))?;
-    writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.crowd.in_flight_bytes_max))?;
-    writeln!(f, "queue_age_max = \"{}\"", show_duration(server.crowd.queue_age_max))?;
+    writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.capacity.in_flight_bytes_max))?;
+    writeln!(f, "queue_age_max = \"{}\"", show_duration(server.capacity.queue_age_max))?;
     writeln!(f, "request_id = \"{}\"", show_request_ids(server.request_ids))?;
     let traces = TRACES.iter().find(|(_, known)| *known == server.traces).map_or("", |(name, _)| name);
     writeln!(f, "trace = \"{traces}\"")?;

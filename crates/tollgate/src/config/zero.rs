@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
-    BodyPace, ColumnRules, ColumnSpec, ConnectionLimits, CrowdLimits, FilesSpec, HandlerSpec, HostOptions,
+    BodyPace, CapacityLimits, ColumnRules, ColumnSpec, ConnectionLimits, FilesSpec, HandlerSpec, HostOptions,
     RequestIds, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
     TrustedProxies, UnknownFields,
 };
@@ -60,7 +60,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             workers: defaults::cores(),
             connection: ConnectionLimits::default(),
             trusted_proxies: TrustedProxies::default(),
-            crowd: CrowdLimits::default(),
+            capacity: CapacityLimits::default(),
             spool: SpoolOptions {
                 reserve_bytes: defaults::spool_reserve_bytes(&log, &spool_dir),
                 ..SpoolOptions::new(spool_dir)

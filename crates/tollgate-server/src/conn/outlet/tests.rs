@@ -17,8 +17,8 @@ use crate::clock::{Clock, TICK};
 use crate::deadline::Deadlines;
 use crate::file_slice::SentFile;
 use crate::observe::RouteTally;
-use crate::options::CrowdLimits;
-use crate::overload::Crowd;
+use crate::options::CapacityLimits;
+use crate::overload::Capacity;
 use crate::reply::{FilePart, Reply, Writing};
 
 /// A peer that takes so many bytes at once: no socket can be made to take just these.
@@ -168,9 +168,9 @@ fn sent_before(
     copies: &Copies,
     sips: Box<dyn Iterator<Item = usize>>,
 ) -> Result<Sips, Gone> {
-    let crowd = Crowd::new(&CrowdLimits::default(), 1).unwrap();
+    let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
     let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
-    let (slot, held) = (Deadlines::enter(&deadlines), Held::new(&crowd));
+    let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
     let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
     let mut stream = Sips::from(sips);
     let mut outlet =
@@ -257,10 +257,10 @@ fn what_is_sent_again_and_again_leaves_with_its_head_and_all_of_it_in_its_order(
 
 #[test]
 fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
-    let crowd = Crowd::new(&CrowdLimits::default(), 1).unwrap();
+    let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
     let clock = Rc::new(Clock::new());
     let deadlines = Rc::new(Deadlines::new(clock.clone()));
-    let (slot, held) = (Deadlines::enter(&deadlines), Held::new(&crowd));
+    let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
     let limits =
         ConnectionLimits { write_timeout: Duration::from_millis(100), ..ConnectionLimits::default() };
     let scratch = Scratch::default();

@@ -1,4 +1,4 @@
-//! For which routes the scripts of a connection count in the lane, and how much of what they return is held.
+//! For which routes the scripts of a connection count in the script queue, and how much of what they return is held.
 
 use std::cell::Cell;
 use std::fs;
@@ -9,16 +9,16 @@ use tollgate_http::{HeadReader, Limits};
 use super::*;
 use crate::conn::bench::{Bench, head, in_turns};
 use crate::options::FilesSpec;
-use crate::options::{CrowdLimits, HandlerSpec, RouteSpec, ScriptFile};
-use crate::overload::Held;
+use crate::options::{CapacityLimits, HandlerSpec, RouteSpec, ScriptFile};
+use crate::overload::HeldMemory;
 use crate::worker::Worker;
 
 impl Bench {
-    /// Whether a request would be refused if the lane were too long: its route has a script there.
+    /// Whether a request would be refused if the script queue were too long: its route has a script there.
     fn is_inside(&self, target: &str) -> bool {
-        let Worker { lane, recorder, .. } = &*self.worker;
-        lane.set_age_max(Duration::ZERO);
-        let _others: Vec<_> = (0..3).map(|_| lane.enter()).collect();
+        let Worker { script_queue, recorder, .. } = &*self.worker;
+        script_queue.set_age_max(Duration::ZERO);
+        let _others: Vec<_> = (0..3).map(|_| script_queue.enter()).collect();
         let head = HeadReader::default()
             .read(&mut BytesMut::from(head(target).as_bytes()), &Limits::default())
             .unwrap()
@@ -38,7 +38,7 @@ fn a_script_that_passed_counts_for_the_route_that_runs_it_now() {
             ("/go", "tollgate.shared.set('go', true)"),
         ]);
         let _peer = bench.send(&["/a/b"]).await;
-        bench.until("the first route has a script in the lane", || bench.is_inside("/a/b")).await;
+        bench.until("the first route has a script in the script queue", || bench.is_inside("/a/b")).await;
         assert!(!bench.is_inside("/a/b/c"));
         let _other = bench.send(&["/go"]).await;
         bench.until("the next route has it", || bench.is_inside("/a/b/c")).await;
@@ -52,9 +52,11 @@ fn scripts_of_a_pipeline_count_for_their_routes_each() {
         let bench = Bench::new(&[("/a", "while true do end"), ("/b", "while true do end")]);
         let _peer = bench.send(&["/a", "/b"]).await;
         bench
-            .until("both routes have a script in the lane", || bench.is_inside("/a") && bench.is_inside("/b"))
+            .until("both routes have a script in the script queue", || {
+                bench.is_inside("/a") && bench.is_inside("/b")
+            })
             .await;
-        assert_eq!(bench.worker.lane.len(), 1);
+        assert_eq!(bench.worker.script_queue.len(), 1);
     });
 }
 
@@ -70,9 +72,9 @@ fn slices_of_a_pipeline_count_whichever_of_its_scripts_runs_them() {
             ),
         ]);
         let first = bench.send(&["/first"]).await;
-        bench.until("it is first", || bench.worker.lane.len() == 1).await;
+        bench.until("it is first", || bench.worker.script_queue.len() == 1).await;
         let behind = bench.send(&["/behind"]).await;
-        bench.until("the other is behind it", || bench.worker.lane.len() == 2).await;
+        bench.until("the other is behind it", || bench.worker.script_queue.len() == 2).await;
         let _first = bench.send_more(first, &["/entered"; 30]).await;
         let reply = bench.reply(behind).await;
         let entered: usize = reply.split("\r\n\r\n").nth(1).unwrap().parse().unwrap();
@@ -92,20 +94,20 @@ fn of_a_crowd_with_long_scripts_one_runs_and_the_others_wait_for_their_turn() {
             ("/begun", "return tostring(tollgate.shared.get('begun'))"),
             ("/go", "tollgate.shared.set('go', true)"),
         ]);
-        let mut crowd = Vec::new();
+        let mut others = Vec::new();
         for _ in 0..20 {
-            crowd.push(bench.send(&["/long"]).await);
+            others.push(bench.send(&["/long"]).await);
         }
         let short = bench.send(&["/begun"]).await;
-        bench.until("all are in the lane", || bench.worker.lane.len() == 20).await;
+        bench.until("all are in the script queue", || bench.worker.script_queue.len() == 20).await;
         let reply = bench.reply(short).await;
         assert!(reply.ends_with("\r\n\r\n1"), "{reply}");
         let _opener = bench.send(&["/go"]).await;
-        for peer in crowd {
+        for peer in others {
             let reply = bench.reply(peer).await;
             assert!(reply.starts_with("HTTP/1.1 204"), "{reply}");
         }
-        assert_eq!(bench.worker.lane.len(), 0);
+        assert_eq!(bench.worker.script_queue.len(), 0);
     });
 }
 
@@ -117,9 +119,9 @@ fn long_scripts_of_one_pipeline_wait_for_their_turn_too() {
             ("/begun", "return tostring(tollgate.shared.get('begun'))"),
         ]);
         let _first = bench.send(&["/long"]).await;
-        bench.until("it is in the lane", || bench.worker.lane.len() == 1).await;
+        bench.until("it is in the script queue", || bench.worker.script_queue.len() == 1).await;
         let _pipeline = bench.send(&["/long"; 5]).await;
-        bench.until("they are as well", || bench.worker.lane.len() == 2).await;
+        bench.until("they are as well", || bench.worker.script_queue.len() == 2).await;
         let reply = bench.reply(bench.send(&["/begun"]).await).await;
         assert!(reply.ends_with("\r\n\r\n1"), "{reply}");
     });
@@ -147,18 +149,18 @@ fn with_too_much_in_flight_those_are_refused_who_wait_to_begin_and_not_who_ran_a
             routes.iter_mut().for_each(|route| route.after.push(after.clone()));
         });
         let first = bench.send(&["/long"]).await;
-        bench.until("the first is in the lane", || bench.worker.lane.len() == 1).await;
+        bench.until("the first is in the script queue", || bench.worker.script_queue.len() == 1).await;
         let ran = bench.send(&["/ran/file"]).await;
-        bench.until("a reply waits to be told to `after`", || bench.worker.lane.len() == 2).await;
+        bench.until("a reply waits to be told to `after`", || bench.worker.script_queue.len() == 2).await;
         let waiting = bench.send(&["/long"]).await;
-        bench.until("another waits to begin", || bench.worker.lane.len() == 3).await;
-        let held = Held::new(&bench.crowd);
+        bench.until("another waits to begin", || bench.worker.script_queue.len() == 3).await;
+        let held = HeldMemory::new(&bench.capacity);
         held.set(usize::MAX >> 1);
-        assert!(bench.crowd.is_full() && bench.worker.lane.len() == 3);
+        assert!(bench.capacity.is_full() && bench.worker.script_queue.len() == 3);
         let reply = bench.reply(waiting).await;
         assert!(reply.starts_with("HTTP/1.1 503 ") && !reply.contains("x-after"), "{reply}");
         // Those that ran already wait for room, and run on once there is some.
-        assert_eq!(bench.worker.lane.len(), 0);
+        assert_eq!(bench.worker.script_queue.len(), 0);
         drop(held);
         for (peer, expected) in [(first, "HTTP/1.1 204 "), (ran, "HTTP/1.1 200 ")] {
             let reply = bench.reply(peer).await;
@@ -180,7 +182,7 @@ const MEGABYTE: u64 = 1_000_000;
 
 impl Bench {
     fn hold_at_most(&self, in_flight_bytes_max: u64) {
-        self.crowd.limit(&CrowdLimits { in_flight_bytes_max, ..CrowdLimits::default() });
+        self.capacity.limit(&CapacityLimits { in_flight_bytes_max, ..CapacityLimits::default() });
     }
 
     /// The content that a new connection is told.
@@ -204,14 +206,14 @@ fn replies_behind_a_slow_handler_are_made_as_the_client_takes_those_before_them(
             let mut targets = vec!["/slow"];
             targets.resize(count + 1, target);
             let peer = bench.send(&targets).await;
-            bench.until("it runs over its slice", || bench.worker.lane.len() == 1).await;
+            bench.until("it runs over its slice", || bench.worker.script_queue.len() == 1).await;
             bench.ask("/go").await;
-            bench.until("a reply is there", || bench.crowd.held_bytes() > MEGABYTE / 2).await;
+            bench.until("a reply is there", || bench.capacity.held_bytes() > MEGABYTE / 2).await;
             for _ in 0..50 {
                 let made: usize = bench.ask("/made").await.parse().unwrap();
                 let made = made - made_before;
                 assert!(made <= 2, "{made} replies that nobody takes");
-                assert!(bench.crowd.held_bytes() < 3 * MEGABYTE, "{} bytes", bench.crowd.held_bytes());
+                assert!(bench.capacity.held_bytes() < 3 * MEGABYTE, "{} bytes", bench.capacity.held_bytes());
             }
             let replies = bench.reply(peer).await;
             assert_eq!(replies.matches("HTTP/1.1 200 OK").count(), count);
@@ -230,14 +232,14 @@ fn connections_whose_handlers_go_on_together_hold_no_more_than_all_may() {
             targets.resize(11, "/big");
             peers.push(bench.send(&targets).await);
         }
-        bench.until("all run over their slice", || bench.worker.lane.len() == 30).await;
+        bench.until("all run over their slice", || bench.worker.script_queue.len() == 30).await;
         let opener = bench.send(&["/go"]).await;
         let held_max = Cell::new(0);
         let begun = Instant::now();
         bench
             .until("some were cut off, and the others wait", || {
-                held_max.set(held_max.get().max(bench.crowd.held_bytes()));
-                begun.elapsed() > Duration::from_millis(1) && bench.worker.lane.len() == 0
+                held_max.set(held_max.get().max(bench.capacity.held_bytes()));
+                begun.elapsed() > Duration::from_millis(1) && bench.worker.script_queue.len() == 0
             })
             .await;
         drop(opener);
@@ -255,6 +257,6 @@ fn requests_that_wait_count_with_all_that_they_take() {
         let _peer = bench.send(&targets).await;
         // Each is at least its place in the queue and its request.
         let least = 99 * (size_of::<Entry>() + size_of::<tollgate_script::Request>());
-        bench.until("all count", || bench.crowd.held_bytes() > least as u64).await;
+        bench.until("all count", || bench.capacity.held_bytes() > least as u64).await;
     });
 }

@@ -27,8 +27,8 @@ fn crowded() -> Bench {
     });
     bench.worker.admission.learn(FOR_EVER / 3);
     let now = Instant::now();
-    (0..100_000).for_each(|_| bench.worker.rests.book(now));
-    bench.worker.rests.take();
+    (0..100_000).for_each(|_| bench.worker.refusal_pauses.book(now));
+    bench.worker.refusal_pauses.take();
     bench
 }
 

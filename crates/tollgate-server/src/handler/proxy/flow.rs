@@ -10,7 +10,7 @@ use tollgate_script::Request;
 
 use super::target::Proxy;
 use crate::handler::flowed::Flowed;
-use crate::overload::Permit;
+use crate::overload::RequestPermit;
 
 /// A piece that was relayed.
 pub(crate) struct Passed {
@@ -29,7 +29,7 @@ pub(crate) struct BackendFlow {
     proxy: Rc<Proxy>,
     request: Rc<Request>,
     /// The request counts as long as its content comes.
-    permit: Option<Permit>,
+    permit: Option<RequestPermit>,
     ending: Ending,
     /// What its head says is for the connection alone (RFC 9110 section 7.6.1).
     connection_options: Vec<Vec<u8>>,
@@ -57,7 +57,7 @@ impl BackendFlow {
     }
 
     /// Keeps the place of the request to its end.
-    pub(crate) fn hold(&mut self, permit: Option<Permit>) {
+    pub(crate) fn hold(&mut self, permit: Option<RequestPermit>) {
         self.permit = permit;
     }
 

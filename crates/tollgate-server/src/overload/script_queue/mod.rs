@@ -1,4 +1,4 @@
-//! The lane of a worker: scripts that were not done within their first slice wait here for the next ones, first in, first
+//! The script queue of a worker: scripts that were not done within their first slice wait here for the next ones, first in, first
 //! out, so that one is done when those before it are. In turns all would take as long as all of them together.
 //!
 //! Where the scripts of a route are known to be long, they wait here for their first slice too, if others are before them or a
@@ -7,12 +7,12 @@
 //! Only who is first runs, and scripts run a slice in a turn: then others have theirs. After [`ROUND_SLICES`] it goes to
 //! the back, so that a script with a large budget does not stop those behind it. Who waits for anything else leaves.
 //!
-//! A lane that is long is no harm as long as it gets shorter again, and then nobody is refused. Once those at its end would
+//! A script queue that is long is no harm as long as it gets shorter again, and then nobody is refused. Once those at its end would
 //! wait for a quarter of `queue_age_max` it does not: more comes than is done, and whatever may wait waits for nothing. From
 //! then on it is kept short, until for as long nobody had to be refused, or for a minute (256 times as long). As many are done a
 //! second as before.
 //!
-//! Refused are requests for routes whose scripts are long and that have one in the lane: others do not wait here.
+//! Refused are requests for routes whose scripts are long and that have one in the script queue: others do not wait here.
 
 mod route_cost;
 
@@ -22,16 +22,16 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-pub(crate) use self::route_cost::{Door, Guest};
+pub(crate) use self::route_cost::{RouteCost, WaitingScript};
 use crate::seldom::{News, Spell};
 
 /// How many slices the first runs before the others are.
 const ROUND_SLICES: u32 = 8;
-/// So many in a lane are never too many: with fewer a worker would have nothing to do between two of them.
+/// So many in a script queue are never too many: with fewer a worker would have nothing to do between two of them.
 const SHORT_LEN: usize = 2;
 /// As little is a wait of so many slices, however many have them together.
 const SHORT_SLICES: u32 = 2;
-/// After so many patiences (a quarter of `queue_age_max` each) a short lane is tried anew, a minute by default: clients that
+/// After so many patiences (a quarter of `queue_age_max` each) a short script queue is tried anew, a minute by default: clients that
 /// come again as soon as they are refused could keep it short for ever, though it had room for all of them. Fewer than one in a
 /// hundred wait long for that.
 const SHORT_PATIENCES: u32 = 256;
@@ -44,7 +44,7 @@ const BATCH_MAX: u32 = 64;
 /// The share of the last one in what is known of all.
 const LAST_DIVISOR: u32 = 8;
 
-pub(crate) struct Lane {
+pub(crate) struct ScriptQueue {
     /// About what a slice takes.
     slice: Duration,
     /// How long scripts of the worker ran, altogether.
@@ -53,7 +53,7 @@ pub(crate) struct Lane {
     ran_before: Cell<Duration>,
     age_max: Cell<Duration>,
     /// By number.
-    places: RefCell<VecDeque<Place>>,
+    places: RefCell<VecDeque<Waiter>>,
     next_number: Cell<u64>,
     /// What the last scripts took: a moving average. It begins with nothing, for a guess would refuse a crowd that comes to a new server.
     script: Cell<Duration>,
@@ -69,16 +69,16 @@ enum State {
     Short { since: Instant, refused_at: Instant },
 }
 
-struct Place {
+struct Waiter {
     number: u64,
     since: Instant,
     /// Of whoever waits to be first.
     waker: Option<Waker>,
 }
 
-/// A place in the lane. Dropping it leaves the lane.
-pub(crate) struct Ticket {
-    lane: Rc<Lane>,
+/// A place in the script queue. Dropping it leaves the script queue.
+pub(crate) struct QueuePlace {
+    script_queue: Rc<ScriptQueue>,
     number: u64,
     /// Slices that it may run before others are first.
     left: u32,
@@ -86,7 +86,7 @@ pub(crate) struct Ticket {
     gave_turn: bool,
 }
 
-impl Lane {
+impl ScriptQueue {
     pub(crate) fn new(slice: Duration, age_max: Duration) -> Self {
         Self {
             slice,
@@ -198,15 +198,15 @@ impl Lane {
     }
 
     /// Takes the last place.
-    pub(crate) fn enter(self: &Rc<Self>) -> Ticket {
-        Ticket { lane: self.clone(), number: self.add(), left: ROUND_SLICES, gave_turn: false }
+    pub(crate) fn enter(self: &Rc<Self>) -> QueuePlace {
+        QueuePlace { script_queue: self.clone(), number: self.add(), left: ROUND_SLICES, gave_turn: false }
     }
 
     /// Adds a place at the back.
     fn add(&self) -> u64 {
         let number = self.next_number.get();
         self.next_number.set(number + 1);
-        self.places.borrow_mut().push_back(Place { number, since: Instant::now(), waker: None });
+        self.places.borrow_mut().push_back(Waiter { number, since: Instant::now(), waker: None });
         number
     }
 
@@ -222,7 +222,7 @@ impl Lane {
             return;
         };
         let replaced = place.waker.replace(waker.clone());
-        // What a waker drops may leave the lane.
+        // What a waker drops may leave the script queue.
         drop(places);
         drop(replaced);
     }
@@ -255,7 +255,7 @@ impl Lane {
     fn wake_first(&self, count: usize) {
         for at in 0..count.min(self.len()) {
             let waker = self.places.borrow_mut().get_mut(at).and_then(|place| place.waker.take());
-            // What a waker drops may leave the lane.
+            // What a waker drops may leave the script queue.
             if let Some(waker) = waker {
                 waker.wake();
             }
@@ -267,22 +267,22 @@ impl Lane {
     }
 }
 
-fn find(places: &VecDeque<Place>, number: u64) -> Option<usize> {
+fn find(places: &VecDeque<Waiter>, number: u64) -> Option<usize> {
     places.binary_search_by_key(&number, |place| place.number).ok()
 }
 
-impl Ticket {
+impl QueuePlace {
     pub(crate) fn is_first(&self) -> bool {
-        self.lane.is_first(self.number)
+        self.script_queue.is_first(self.number)
     }
 
     /// Whether it runs now: those before it are done, and scripts did not have all that they may of this turn.
     pub(crate) fn may_run(&mut self) -> bool {
-        if !self.is_first() || (self.lane.is_turn_used_up() && !self.gave_turn) {
+        if !self.is_first() || (self.script_queue.is_turn_used_up() && !self.gave_turn) {
             return false;
         }
         if std::mem::take(&mut self.gave_turn) {
-            self.lane.begin_turn();
+            self.script_queue.begin_turn();
         }
         true
     }
@@ -294,7 +294,7 @@ impl Ticket {
 
     /// Has whoever waits woken when it is first.
     pub(crate) fn watch(&self, waker: &Waker) {
-        self.lane.watch(self.number, waker);
+        self.script_queue.watch(self.number, waker);
     }
 
     /// It ran a slice, and gives others their turn. After several it is the last again.
@@ -302,16 +302,16 @@ impl Ticket {
         self.give_turn();
         self.left -= 1;
         if self.left == 0 {
-            let number = self.lane.add();
-            self.lane.leave(std::mem::replace(&mut self.number, number));
+            let number = self.script_queue.add();
+            self.script_queue.leave(std::mem::replace(&mut self.number, number));
             self.left = ROUND_SLICES;
         }
     }
 }
 
-impl Drop for Ticket {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
-        self.lane.leave(self.number);
+        self.script_queue.leave(self.number);
     }
 }
 

@@ -24,33 +24,33 @@ impl Bell {
     }
 }
 
-/// A lane, and a script of a route whose scripts are long.
-fn lane(age_max_ms: u64) -> (Rc<Lane>, Guest) {
-    let lane = Rc::new(Lane::new(SLICE, Duration::from_millis(age_max_ms)));
-    let door = lane.door();
-    door.learn(2 * SLICE);
-    lane.begin_turn();
-    (lane, door.welcome())
+/// A script queue, and a script of a route whose scripts are long.
+fn script_queue(age_max_ms: u64) -> (Rc<ScriptQueue>, WaitingScript) {
+    let script_queue = Rc::new(ScriptQueue::new(SLICE, Duration::from_millis(age_max_ms)));
+    let route_cost = script_queue.route_cost();
+    route_cost.learn(2 * SLICE);
+    script_queue.begin_turn();
+    (script_queue, route_cost.begin_waiting())
 }
 
-/// A lane of scripts that took two slices so far.
-fn known_lane(age_max_ms: u64) -> (Rc<Lane>, Guest) {
-    let (lane, guest) = lane(age_max_ms);
-    (0..100).for_each(|_| guest.learn(2 * SLICE));
-    (lane, guest)
+/// A script queue of scripts that took two slices so far.
+fn known_script_queue(age_max_ms: u64) -> (Rc<ScriptQueue>, WaitingScript) {
+    let (script_queue, waiting_script) = script_queue(age_max_ms);
+    (0..100).for_each(|_| waiting_script.learn(2 * SLICE));
+    (script_queue, waiting_script)
 }
 
-fn watched(guest: &Guest) -> (Ticket, Arc<Bell>) {
-    let (ticket, bell) = (guest.enter(), Arc::new(Bell::default()));
-    ticket.watch(&bell.clone().into());
-    (ticket, bell)
+fn watched(waiting_script: &WaitingScript) -> (QueuePlace, Arc<Bell>) {
+    let (place, bell) = (waiting_script.enter(), Arc::new(Bell::default()));
+    place.watch(&bell.clone().into());
+    (place, bell)
 }
 
 #[test]
 fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
-    let (lane, guest) = known_lane(1000);
+    let (script_queue, waiting_script) = known_script_queue(1000);
     let (first, (second, second_bell), (third, third_bell)) =
-        (guest.enter(), watched(&guest), watched(&guest));
+        (waiting_script.enter(), watched(&waiting_script), watched(&waiting_script));
     assert!(first.is_first() && !second.is_first());
     drop(first);
     assert!(second.is_first() && !third.is_first());
@@ -59,30 +59,31 @@ fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
     assert!(third.is_first());
     assert_eq!(third_bell.rings(), 1);
     drop(third);
-    assert_eq!(lane.len(), 0);
+    assert_eq!(script_queue.len(), 0);
 }
 
 #[test]
 fn those_for_whom_a_slice_may_be_enough_are_woken_together() {
-    let (_, guest) = known_lane(1000);
-    (0..100).for_each(|_| guest.learn(SLICE / 5));
-    let first = guest.enter();
-    let waiting: Vec<_> = (0..6).map(|_| watched(&guest)).collect();
+    let (_, waiting_script) = known_script_queue(1000);
+    (0..100).for_each(|_| waiting_script.learn(SLICE / 5));
+    let first = waiting_script.enter();
+    let waiting: Vec<_> = (0..6).map(|_| watched(&waiting_script)).collect();
     let rings = || waiting.iter().map(|(_, bell)| bell.rings()).collect::<Vec<_>>();
     drop(first);
     assert_eq!(rings(), [1, 1, 1, 1, 0, 0]);
     let mut waiting = waiting.into_iter();
     // Who is next is on its way.
     drop(waiting.next());
-    let rest: Vec<_> = waiting.map(|(ticket, bell)| (bell.rings(), ticket)).collect();
+    let rest: Vec<_> = waiting.map(|(place, bell)| (bell.rings(), place)).collect();
     assert!(rest[0].1.is_first());
     assert_eq!(rest.iter().map(|(rings, _)| *rings).collect::<Vec<_>>(), [1, 1, 1, 0, 0]);
 }
 
 #[test]
 fn who_leaves_from_the_middle_wakes_nobody() {
-    let (_, guest) = lane(1000);
-    let (first, second, (third, bell)) = (guest.enter(), guest.enter(), watched(&guest));
+    let (_, waiting_script) = script_queue(1000);
+    let (first, second, (third, bell)) =
+        (waiting_script.enter(), waiting_script.enter(), watched(&waiting_script));
     drop(second);
     assert!(first.is_first());
     assert_eq!(bell.rings(), 0);
@@ -93,8 +94,8 @@ fn who_leaves_from_the_middle_wakes_nobody() {
 
 #[test]
 fn after_a_round_of_slices_the_first_is_the_last() {
-    let (_, guest) = lane(1000);
-    let (mut first, (second, bell)) = (guest.enter(), watched(&guest));
+    let (_, waiting_script) = script_queue(1000);
+    let (mut first, (second, bell)) = (waiting_script.enter(), watched(&waiting_script));
     (1..ROUND_SLICES).for_each(|_| first.spend());
     assert!(first.is_first() && bell.rings() == 0);
     first.spend();
@@ -106,31 +107,31 @@ fn after_a_round_of_slices_the_first_is_the_last() {
 
 #[test]
 fn one_that_is_alone_stays_first() {
-    let (_, guest) = lane(1000);
-    let mut ticket = guest.enter();
-    (0..3 * ROUND_SLICES).for_each(|_| ticket.spend());
-    assert!(ticket.is_first());
+    let (_, waiting_script) = script_queue(1000);
+    let mut place = waiting_script.enter();
+    (0..3 * ROUND_SLICES).for_each(|_| place.spend());
+    assert!(place.is_first());
 }
 
 /// Scripts run for as long.
-fn run(lane: &Lane, time: Duration) {
-    lane.ran.set(lane.ran.get() + time);
+fn run(script_queue: &ScriptQueue, time: Duration) {
+    script_queue.ran.set(script_queue.ran.get() + time);
 }
 
 #[test]
 fn who_is_first_gives_others_their_turn_when_scripts_had_theirs() {
-    let (lane, guest) = lane(1000);
-    let (mut first, mut second) = (guest.enter(), guest.enter());
+    let (script_queue, waiting_script) = script_queue(1000);
+    let (mut first, mut second) = (waiting_script.enter(), waiting_script.enter());
     assert!(first.may_run() && !second.may_run());
-    run(&lane, SLICE / 2);
+    run(&script_queue, SLICE / 2);
     assert!(first.may_run());
-    run(&lane, SLICE / 2);
+    run(&script_queue, SLICE / 2);
     assert!(!first.may_run());
     drop(first);
     assert!(second.is_first() && !second.may_run());
     second.give_turn();
     assert!(second.may_run());
-    run(&lane, SLICE);
+    run(&script_queue, SLICE);
     assert!(!second.may_run());
     second.spend();
     assert!(second.may_run(), "who ran a slice gave others their turn");
@@ -138,145 +139,145 @@ fn who_is_first_gives_others_their_turn_when_scripts_had_theirs() {
 
 #[test]
 fn a_lane_of_many_that_take_next_to_nothing_is_short() {
-    let (lane, guest) = lane(1000);
-    (0..100).for_each(|_| guest.learn(SLICE / 20));
+    let (script_queue, waiting_script) = script_queue(1000);
+    (0..100).for_each(|_| waiting_script.learn(SLICE / 20));
     let now = Instant::now();
-    lane.state.set(State::Short { since: now, refused_at: now });
-    let mut tickets: Vec<_> = (0..30).map(|_| guest.enter()).collect();
-    assert!(!guest.door.refuses(now));
-    tickets.extend((0..15).map(|_| guest.enter()));
-    assert!(guest.door.refuses(now));
+    script_queue.state.set(State::Short { since: now, refused_at: now });
+    let mut places: Vec<_> = (0..30).map(|_| waiting_script.enter()).collect();
+    assert!(!waiting_script.route_cost.refuses(now));
+    places.extend((0..15).map(|_| waiting_script.enter()));
+    assert!(waiting_script.route_cost.refuses(now));
 }
 
 #[test]
 fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
-    let (lane, guest) = known_lane(80_000);
+    let (script_queue, waiting_script) = known_script_queue(80_000);
     let now = Instant::now();
-    let mut tickets: Vec<_> = (0..3).map(|_| guest.enter()).collect();
-    guest.learn(8 * SLICE);
+    let mut places: Vec<_> = (0..3).map(|_| waiting_script.enter()).collect();
+    waiting_script.learn(8 * SLICE);
     // 8.25 slices of 2 ms each.
-    assert!(!guest.door.refuses(now));
-    lane.set_age_max(Duration::from_millis(4 * 17));
-    assert!(!guest.door.refuses(now));
-    lane.set_age_max(Duration::from_millis(4 * 16));
-    assert!(guest.door.refuses(now));
-    tickets.truncate(SHORT_LEN - 1);
-    assert!(!guest.door.refuses(now), "a short lane refuses nobody");
+    assert!(!waiting_script.route_cost.refuses(now));
+    script_queue.set_age_max(Duration::from_millis(4 * 17));
+    assert!(!waiting_script.route_cost.refuses(now));
+    script_queue.set_age_max(Duration::from_millis(4 * 16));
+    assert!(waiting_script.route_cost.refuses(now));
+    places.truncate(SHORT_LEN - 1);
+    assert!(!waiting_script.route_cost.refuses(now), "a short queue refuses nobody");
 }
 
 #[test]
 fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
-    let (lane, guest) = known_lane(1000);
+    let (script_queue, waiting_script) = known_script_queue(1000);
     let now = Instant::now();
-    let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
-    assert!(guest.door.refuses(now), "63 scripts of two slices");
-    tickets.truncate(SHORT_LEN);
+    let mut places: Vec<_> = (0..63).map(|_| waiting_script.enter()).collect();
+    assert!(waiting_script.route_cost.refuses(now), "63 scripts of two slices");
+    places.truncate(SHORT_LEN);
     let at = |ms| now + Duration::from_millis(ms);
-    lane.relax(at(249));
-    assert!(guest.door.refuses(at(249)));
-    lane.relax(at(498));
-    assert!(guest.door.refuses(at(498)), "one was refused meanwhile");
-    lane.relax(at(748));
-    tickets.pop();
-    assert!(!guest.door.refuses(at(499)));
-    tickets.push(guest.enter());
-    assert!(!guest.door.refuses(at(0)));
+    script_queue.relax(at(249));
+    assert!(waiting_script.route_cost.refuses(at(249)));
+    script_queue.relax(at(498));
+    assert!(waiting_script.route_cost.refuses(at(498)), "one was refused meanwhile");
+    script_queue.relax(at(748));
+    places.pop();
+    assert!(!waiting_script.route_cost.refuses(at(499)));
+    places.push(waiting_script.enter());
+    assert!(!waiting_script.route_cost.refuses(at(0)));
 }
 
 #[test]
 fn the_log_hears_how_many_were_refused_though_none_is_any_more() {
-    let (lane, guest) = known_lane(1000);
+    let (script_queue, waiting_script) = known_script_queue(1000);
     let now = Instant::now();
-    let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
-    assert!((0..5).all(|_| guest.door.refuses(now)));
-    tickets.clear();
-    lane.relax(now + Duration::from_millis(250));
-    assert_eq!(lane.refusals.news(now), Some(News::Happened(5)));
-    assert_eq!(lane.refusals.news(now + LINE_PAUSE), Some(News::Over));
+    let mut places: Vec<_> = (0..63).map(|_| waiting_script.enter()).collect();
+    assert!((0..5).all(|_| waiting_script.route_cost.refuses(now)));
+    places.clear();
+    script_queue.relax(now + Duration::from_millis(250));
+    assert_eq!(script_queue.refusals.news(now), Some(News::Happened(5)));
+    assert_eq!(script_queue.refusals.news(now + LINE_PAUSE), Some(News::Over));
 }
 
 #[test]
 fn a_crowd_of_which_nothing_is_known_yet_is_refused_by_its_age_alone() {
-    let (lane, guest) = lane(1000);
+    let (script_queue, waiting_script) = script_queue(1000);
     let now = Instant::now();
-    let mut tickets: Vec<_> = (0..200).map(|_| guest.enter()).collect();
-    assert!(!guest.door.refuses(now));
+    let mut places: Vec<_> = (0..200).map(|_| waiting_script.enter()).collect();
+    assert!(!waiting_script.route_cost.refuses(now));
     // The first has all to load that the others find.
-    guest.learn(SLICE / 4);
-    tickets.remove(0);
-    assert!(!guest.door.refuses(now));
-    assert!(guest.door.refuses(Instant::now() + lane.patience()));
+    waiting_script.learn(SLICE / 4);
+    places.remove(0);
+    assert!(!waiting_script.route_cost.refuses(now));
+    assert!(waiting_script.route_cost.refuses(Instant::now() + script_queue.patience()));
 }
 
 #[test]
 fn what_scripts_take_is_learnt_and_forgotten() {
-    let (lane, guest) = lane(1000);
-    let known_ms = || (lane.script.get().as_secs_f64() * 1000.0).round();
-    (0..100).for_each(|_| guest.learn(8 * SLICE));
+    let (script_queue, waiting_script) = script_queue(1000);
+    let known_ms = || (script_queue.script.get().as_secs_f64() * 1000.0).round();
+    (0..100).for_each(|_| waiting_script.learn(8 * SLICE));
     assert_eq!(known_ms(), 16.0);
-    (0..100).for_each(|_| guest.learn(3 * SLICE));
+    (0..100).for_each(|_| waiting_script.learn(3 * SLICE));
     assert_eq!(known_ms(), 6.0);
 }
 
 #[test]
 fn a_short_lane_is_tried_anew_though_somebody_is_refused_all_the_time() {
-    let (lane, guest) = known_lane(1000);
+    let (script_queue, waiting_script) = known_script_queue(1000);
     let now = Instant::now();
-    let mut tickets: Vec<_> = (0..63).map(|_| guest.enter()).collect();
-    assert!(guest.door.refuses(now));
-    tickets.truncate(7);
+    let mut places: Vec<_> = (0..63).map(|_| waiting_script.enter()).collect();
+    assert!(waiting_script.route_cost.refuses(now));
+    places.truncate(7);
     let at = |ms| now + Duration::from_millis(ms);
     for ms in (0..64_000).step_by(100) {
-        lane.relax(at(ms));
-        assert!(guest.door.refuses(at(ms)));
+        script_queue.relax(at(ms));
+        assert!(waiting_script.route_cost.refuses(at(ms)));
     }
-    lane.relax(at(64_000));
+    script_queue.relax(at(64_000));
     // The seven have to be new ones, or their age counts.
-    tickets = (0..7).map(|_| guest.enter()).collect();
-    assert!(!guest.door.refuses(Instant::now()));
-    drop(tickets);
+    places = (0..7).map(|_| waiting_script.enter()).collect();
+    assert!(!waiting_script.route_cost.refuses(Instant::now()));
+    drop(places);
 }
 
 #[test]
 fn one_long_script_is_no_longer_for_the_others_than_its_round() {
-    let (_, guest) = lane(1000);
-    guest.learn(100_000 * SLICE);
-    let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
-    assert!(!guest.door.refuses(Instant::now()));
+    let (_, waiting_script) = script_queue(1000);
+    waiting_script.learn(100_000 * SLICE);
+    let _places: Vec<_> = (0..SHORT_LEN).map(|_| waiting_script.enter()).collect();
+    assert!(!waiting_script.route_cost.refuses(Instant::now()));
 }
 
 #[test]
 fn the_age_of_the_lane_counts_as_well() {
-    let (_, guest) = lane(1000);
-    let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
+    let (_, waiting_script) = script_queue(1000);
+    let _places: Vec<_> = (0..SHORT_LEN).map(|_| waiting_script.enter()).collect();
     let now = Instant::now();
-    assert!(!guest.door.refuses(now));
-    assert!(guest.door.refuses(now + Duration::from_millis(250)));
+    assert!(!waiting_script.route_cost.refuses(now));
+    assert!(waiting_script.route_cost.refuses(now + Duration::from_millis(250)));
 }
 
 #[test]
 fn a_route_without_a_script_in_the_lane_hears_nothing_of_it() {
-    let (lane, guest) = lane(1000);
-    let (long, other) = (guest.door.clone(), lane.door());
+    let (script_queue, waiting_script) = script_queue(1000);
+    let (long, other) = (waiting_script.route_cost.clone(), script_queue.route_cost());
     other.learn(SLICE);
     let now = Instant::now() + Duration::from_secs(1);
-    let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
+    let _places: Vec<_> = (0..SHORT_LEN).map(|_| waiting_script.enter()).collect();
     assert!(long.refuses(now) && !other.refuses(now));
-    let own = other.welcome();
+    let own = other.begin_waiting();
     assert!(other.refuses(now));
     drop(own);
     assert!(!other.refuses(now));
-    drop(guest);
+    drop(waiting_script);
     assert!(!long.refuses(now));
 }
 
 #[test]
 fn nobody_is_refused_whose_scripts_would_not_wait() {
-    let (lane, guest) = lane(1000);
+    let (script_queue, waiting_script) = script_queue(1000);
     let now = Instant::now() + Duration::from_secs(1);
-    let _tickets: Vec<_> = (0..SHORT_LEN).map(|_| guest.enter()).collect();
-    let short = lane.door();
+    let _places: Vec<_> = (0..SHORT_LEN).map(|_| waiting_script.enter()).collect();
+    let short = script_queue.route_cost();
     short.learn(SLICE / 100);
-    let _stopped_in_its_slice = short.welcome();
-    assert!(guest.door.refuses(now) && !short.refuses(now));
+    let _stopped_in_its_slice = short.begin_waiting();
+    assert!(waiting_script.route_cost.refuses(now) && !short.refuses(now));
 }

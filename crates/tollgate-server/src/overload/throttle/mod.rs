@@ -43,9 +43,9 @@ struct Rate {
 
 /// One request among those of its route that run, until dropped.
 #[derive(Debug)]
-pub(crate) struct Permit(Arc<AtomicU32>);
+pub(crate) struct RequestPermit(Arc<AtomicU32>);
 
-impl Drop for Permit {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -64,9 +64,9 @@ pub(crate) enum Excess {
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
 /// Tells the log which route takes no more, now and then.
-pub(crate) struct Complaint(Seldom);
+pub(crate) struct ThrottleLines(Seldom);
 
-impl Complaint {
+impl ThrottleLines {
     pub(crate) fn new() -> Self {
         Self(Seldom::new(LINE_PAUSE))
     }
@@ -148,7 +148,7 @@ impl Throttle {
         head: &RequestHead,
         client: impl Fn() -> Option<IpAddr>,
         now: Instant,
-    ) -> Result<Permit, Excess> {
+    ) -> Result<RequestPermit, Excess> {
         for rate in &self.rates {
             rate.take(head, &client, now).map_err(|wait_s| Excess::Rate { wait_s })?;
         }
@@ -156,7 +156,7 @@ impl Throttle {
             self.running.fetch_sub(1, Ordering::Relaxed);
             return Err(Excess::Concurrency);
         }
-        Ok(Permit(self.running.clone()))
+        Ok(RequestPermit(self.running.clone()))
     }
 }
 

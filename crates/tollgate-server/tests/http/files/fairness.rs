@@ -76,7 +76,7 @@ async fn wait_until(is_so: impl Fn() -> bool) {
 fn a_small_request_gets_its_turn_among_greedy_downloads() {
     let site = site()
         .file("public/large", vec![b'x'; LARGE_BYTES])
-        .tune(|options| options.crowd.queue_age_max = Duration::from_secs(600));
+        .tune(|options| options.capacity.queue_age_max = Duration::from_secs(600));
     site.on_this_thread(async |server| {
         let serve = |peer: &Greedy| {
             let (server, peer) = (server.clone(), peer.clone());

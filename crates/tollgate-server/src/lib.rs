@@ -14,7 +14,7 @@
 //! 2. [`worker_thread`] runs one worker.
 //! 3. [`accept`] takes connections; [`stream_server`] serves byte streams of its caller.
 //! 4. [`conn`] is a connection; [`testing`] asks routes without one.
-//! 5. [`admit`] leads a request to its route; [`keep`] and [`reload`] are tasks of a worker.
+//! 5. [`admit`] leads a request to its route; [`vm_keeper`] and [`reload`] are tasks of a worker.
 //! 6. [`worker`] is what the connections of a worker share.
 //! 7. [`service`] is what a configuration makes: routes, scripts, rules; [`check`] loads scripts without
 //!    serving them.
@@ -51,8 +51,9 @@ mod files;
 mod handler;
 mod html;
 mod identity;
-mod keep;
+mod item_summary;
 mod listen;
+mod log_throttle;
 mod observe;
 mod options;
 mod overload;
@@ -61,18 +62,17 @@ mod reload;
 mod reply;
 mod route;
 mod scratch;
-mod seldom;
 mod server;
 mod service;
 mod spool;
 mod stream_server;
-mod summary;
 mod sys;
+mod task_turn;
 mod testing;
 mod transaction;
 mod trust;
-mod turn;
 mod upload;
+mod vm_keeper;
 mod worker;
 mod worker_thread;
 

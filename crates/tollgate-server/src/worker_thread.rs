@@ -15,7 +15,6 @@ use crate::accept::{self, Accepted, Acceptor, Inboxes};
 use crate::app::Sources;
 use crate::clock::TICK;
 use crate::error::StartError;
-use crate::keep;
 use crate::listen::Listener;
 use crate::observe::WorkerCells;
 use crate::overload::Capacity;
@@ -23,6 +22,7 @@ use crate::recorder::LogEnd;
 use crate::reload::{self, Offer};
 use crate::service::Plan;
 use crate::spool::Spool;
+use crate::vm_keeper;
 use crate::worker::{Order, Worker};
 
 /// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or
@@ -115,7 +115,7 @@ fn start(
     spawn(&worker, |worker| async move { worker.recorder.release().await });
     spawn(&worker, |worker| async move { worker.admission.watch().await });
     spawn(&worker, |worker| async move { tick(&worker).await });
-    spawn(&worker, keep::keep);
+    spawn(&worker, vm_keeper::keep_vms);
     spawn(&worker, |worker| reload::follow(worker, entrance.offers));
     let inbox = entrance.inbox;
     let mut accepting = vec![spawn(&worker, |worker| accept::take_over(worker, inbox, orders.clone()))];

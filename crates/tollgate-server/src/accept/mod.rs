@@ -27,9 +27,9 @@ use tokio::sync::{mpsc, watch};
 
 use crate::conn::Origin;
 use crate::listen::{Acceptance, Family, Listener};
+use crate::log_throttle::Episode;
 use crate::observe::Refusal;
 use crate::overload::{AcceptPacing, Fate};
-use crate::seldom::Spell;
 use crate::sys;
 use crate::worker::{Order, Worker};
 pub(crate) use accepted::Accepted;
@@ -210,7 +210,7 @@ impl Acceptor {
 }
 
 /// Has the log hear of one that is not served, at once if it is the first.
-fn unserved(worker: &Worker, reason: &Spell) {
+fn unserved(worker: &Worker, reason: &Episode) {
     reason.note();
     worker.unserved.tell(worker.clock.coarse(), worker.index);
 }

@@ -16,7 +16,7 @@ use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
 use crate::overload::HeldMemory;
 use crate::scratch::Scratch;
-use crate::turn::give_turn;
+use crate::task_turn::give_turn;
 
 /// What one connection sends before others have their turn: from memory, and of a file by the system, which is cheaper.
 const WRITE_BYTES_MAX: usize = 32 << 10;

@@ -32,7 +32,7 @@ use crate::handler::{Answer, Handled, Turn, Visit};
 use crate::overload::{HeldMemory, QueuePlace, QueuedMemory, RouteCost, WaitingScript};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
-use crate::turn::give_turn;
+use crate::task_turn::give_turn;
 use crate::worker::Worker;
 
 /// Replies that wait are sent when they are this large, even if more requests are there.

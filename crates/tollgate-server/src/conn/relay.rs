@@ -12,7 +12,7 @@ use super::gone::Gone;
 use super::transport::Transport;
 use crate::deadline::Phase;
 use crate::handler::{BackendFlow, Flowed, Passed};
-use crate::turn::give_turn;
+use crate::task_turn::give_turn;
 
 impl<S: Transport> Connection<S> {
     /// Relays until the content is over, or the client does not take a piece at once: then the rest of it has to be sent.

@@ -49,8 +49,8 @@ pub(crate) use sent::Sending;
 pub(crate) use shelf::Shelf;
 use work::Work;
 
+use crate::log_throttle::FewPerPeriod;
 use crate::options::{FilesSpec, ServerOptions};
-use crate::seldom::Few;
 
 /// What the routes of a worker share.
 #[derive(Default)]
@@ -69,7 +69,7 @@ pub(crate) struct Files {
     digests: Rc<Digests>,
     work: Rc<Work>,
     /// Of requests that the system has no file for.
-    failures: Few,
+    failures: FewPerPeriod,
 }
 
 impl Means {
@@ -89,7 +89,7 @@ impl Files {
             made: Rc::new(Made::new(spec, work.clone())),
             digests: Rc::new(Digests::new(work.clone())),
             work: work.clone(),
-            failures: Few::failures(),
+            failures: FewPerPeriod::failures(),
         }
     }
 

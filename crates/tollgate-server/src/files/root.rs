@@ -15,8 +15,8 @@ use rustix::io::Errno;
 
 use super::look::Look;
 use super::opened::{Brought, OpenError, Opened, opened};
+use crate::log_throttle::OncePerPause;
 use crate::options::{Bounds, FilesSpec, Symlinks};
-use crate::seldom::Seldom;
 
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
 const RACES_MAX: usize = 16;
@@ -37,7 +37,7 @@ pub(super) struct Root {
     /// Where it was last that it may be served, and when that was looked at.
     allowed: RefCell<Option<(PathBuf, Instant)>>,
     /// How often there was none that may be served.
-    missed: Seldom,
+    missed: OncePerPause,
 }
 
 /// The folder as it was looked up last: what is opened lies beneath it. Threads may hold it.
@@ -69,7 +69,7 @@ impl Root {
             recheck: spec.recheck,
             folder: RefCell::new(None),
             allowed: RefCell::new(None),
-            missed: Seldom::new(LINE_PAUSE),
+            missed: OncePerPause::new(LINE_PAUSE),
         }
     }
 

@@ -13,10 +13,10 @@ use super::collected::BODY_BYTES_MAX;
 use super::exchange::Exchange;
 use super::items::{Item, SplitError, split};
 use super::records::{level_told, refused};
+use crate::item_summary::item_summary;
 use crate::options::stream::UnknownFields;
 use crate::recorder::Recorder;
 use crate::reply::Reply;
-use crate::summary::summary;
 use crate::transaction::{Cell, Ending, Facts, Given, StreamPlan, Target, fit, key};
 
 /// Records the items of a body, together.
@@ -49,7 +49,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
         Ok((gate, rejected)) => {
             gate.iter().for_each(|gate| gate.note_rejected(&rejected));
             let told = rejected.iter().map(|(index, reason)| (*index, reason.as_str()));
-            let reply = Reply::new(StatusCode::OK, "application/json", summary(items.len(), told));
+            let reply = Reply::new(StatusCode::OK, "application/json", item_summary(items.len(), told));
             let level = level_told(&reply, stream.ack);
             Answer { reply: Cow::Owned(reply), gate, level, flow: None }
         }

@@ -16,12 +16,12 @@ use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
 use crate::cors::Cors;
 use crate::files::{Files, Means};
+use crate::log_throttle::FewPerPeriod;
 use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
 use crate::overload::{RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
-use crate::seldom::Few;
 use crate::transaction::StreamPlan;
 
 /// What a route leads to, in one worker.
@@ -37,7 +37,7 @@ pub(crate) struct Endpoint {
     pub(crate) throttle: Option<Arc<Throttle>>,
     pub(super) throttle_lines: ThrottleLines,
     /// Of its scripts: those that the log tells.
-    pub(super) failures: Few,
+    pub(super) failures: FewPerPeriod,
     /// The version of the configuration that it is of.
     pub(crate) version: u64,
     /// In development: the folder of the script, for what shows why it failed.
@@ -139,7 +139,7 @@ impl Endpoint {
             cells: OwnCells::new(cells),
             throttle: None,
             throttle_lines: ThrottleLines::new(),
-            failures: Few::failures(),
+            failures: FewPerPeriod::failures(),
             version: options.version,
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,

@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::flowed::Flowed;
 use super::proxy::BackendFlow;
 use crate::overload::{QueuePlace, RequestPermit, WaitingScript};
-use crate::turn::give_turn;
+use crate::task_turn::give_turn;
 
 /// What writes the content of a streamed reply.
 pub(crate) enum Flow {

@@ -14,8 +14,8 @@ use super::exchange::Exchange;
 use super::items::{SplitError, split};
 use super::script::{Records, ScriptRecord};
 use super::visit::{Returned, Stage, Tail, Turn, Visit};
+use crate::item_summary::item_summary;
 use crate::reply::Reply;
-use crate::summary::summary;
 use crate::transaction::{Ending, Facts, StreamPlan};
 
 /// Bytes of a streamed content that are kept: what writes it is told then that nobody reads on.
@@ -205,6 +205,6 @@ fn collect_answer(stream: &StreamPlan, exchange: &Exchange) -> Result<Rehearsed,
         rehearsed.keep(checked.map(|()| String::from_utf8_lossy(item.text()).into_owned()));
     }
     let told = rejected.iter().map(|(place, reason)| (*place, reason.as_str()));
-    rehearsed.reply = Reply::new(StatusCode::OK, "application/json", summary(items.len(), told));
+    rehearsed.reply = Reply::new(StatusCode::OK, "application/json", item_summary(items.len(), told));
     Ok(rehearsed)
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::seldom::{News, Spell};
+use crate::log_throttle::{Episode, EpisodeNews};
 
 /// How often a probe is sent, at most.
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
@@ -39,7 +39,7 @@ pub(crate) struct Admission {
     age: Cell<Duration>,
     /// Until when the queue is held to be long.
     long_until: Cell<Instant>,
-    refusals: Spell,
+    refusals: Episode,
 }
 
 impl Admission {
@@ -55,7 +55,7 @@ impl Admission {
             owed: Cell::new(0),
             age: Cell::default(),
             long_until: Cell::new(now),
-            refusals: Spell::new(LINE_PAUSE),
+            refusals: Episode::new(LINE_PAUSE),
         }
     }
 
@@ -150,10 +150,10 @@ impl Admission {
     pub(crate) fn tell(&self, now: Instant, worker: usize) {
         let age_ms = self.age.get().as_millis() as u64;
         match self.refusals.news(now) {
-            Some(News::Happened(refused)) => {
+            Some(EpisodeNews::Happened(refused)) => {
                 tracing::warn!(worker, refused, age_ms, "the worker is behind: requests are refused");
             }
-            Some(News::Over) => {
+            Some(EpisodeNews::Over) => {
                 tracing::info!(worker, age_ms, "the worker keeps up again: no request is refused");
             }
             None => {}
@@ -202,8 +202,8 @@ mod tests {
         let refused = (0..100).filter(|_| !admission.admits(now)).count();
         admission.refuse(0, Duration::ZERO);
         assert_eq!(refused, 25);
-        assert_eq!(admission.refusals.news(now), Some(News::Happened(25)));
-        assert_eq!(admission.refusals.news(now + LINE_PAUSE), Some(News::Over));
+        assert_eq!(admission.refusals.news(now), Some(EpisodeNews::Happened(25)));
+        assert_eq!(admission.refusals.news(now + LINE_PAUSE), Some(EpisodeNews::Over));
     }
 
     #[test]

@@ -2,53 +2,58 @@
 
 use std::time::{Duration, Instant};
 
-use crate::seldom::{News, Spell};
+use crate::log_throttle::{Episode, EpisodeNews};
 
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
 /// What connections met that were not served.
 pub(crate) struct UnservedConnections {
     /// There were as many as may be.
-    pub(crate) connections: Spell,
+    pub(crate) connections: Episode,
     /// No descriptor was left for them.
-    pub(crate) descriptors: Spell,
+    pub(crate) descriptors: Episode,
     /// Not even one to close them by.
-    pub(crate) spare_descriptors: Spell,
+    pub(crate) spare_descriptors: Episode,
     /// The system had another reason.
-    pub(crate) failures: Spell,
+    pub(crate) failures: Episode,
 }
 
 impl UnservedConnections {
     pub(crate) fn new() -> Self {
-        let spell = || Spell::new(LINE_PAUSE);
-        Self { connections: spell(), descriptors: spell(), spare_descriptors: spell(), failures: spell() }
+        let episode = || Episode::new(LINE_PAUSE);
+        Self {
+            connections: episode(),
+            descriptors: episode(),
+            spare_descriptors: episode(),
+            failures: episode(),
+        }
     }
 
     /// Tells the log what there is to tell.
     pub(crate) fn tell(&self, now: Instant, worker: usize) {
-        let spells = [&self.connections, &self.descriptors, &self.spare_descriptors, &self.failures];
-        let news = spells.map(|spell| spell.news(now));
-        if let [Some(News::Happened(refused)), ..] = news {
+        let episodes = [&self.connections, &self.descriptors, &self.spare_descriptors, &self.failures];
+        let news = episodes.map(|episode| episode.news(now));
+        if let [Some(EpisodeNews::Happened(refused)), ..] = news {
             tracing::warn!(
                 worker,
                 refused,
                 "there are as many connections as may be: further ones are refused"
             );
         }
-        if let [_, Some(News::Happened(closed)), ..] = news {
+        if let [_, Some(EpisodeNews::Happened(closed)), ..] = news {
             tracing::error!(worker, closed, "no descriptor is left: connections are closed as they come");
         }
-        if let [.., Some(News::Happened(failures)), _] = news {
+        if let [.., Some(EpisodeNews::Happened(failures)), _] = news {
             tracing::error!(
                 worker,
                 failures,
                 "no descriptor is left, not even to close connections: they wait"
             );
         }
-        if let [.., Some(News::Happened(failures))] = news {
+        if let [.., Some(EpisodeNews::Happened(failures))] = news {
             tracing::error!(worker, failures, "cannot accept connections, trying again");
         }
-        if news.contains(&Some(News::Over)) {
+        if news.contains(&Some(EpisodeNews::Over)) {
             tracing::info!(worker, "connections are accepted again");
         }
     }

@@ -14,7 +14,7 @@ use tollgate_log::{AppendedRecords, Mishap, Settled, SinkPlace};
 use tollgate_script::RequestId;
 
 use super::verdict::Verdict;
-use crate::summary::summary;
+use crate::item_summary::item_summary;
 
 /// What a client is told of a reject whose reason is not its business.
 const REJECTED: &str = "refused, and kept as a reject";
@@ -68,7 +68,7 @@ impl Loading {
     /// What a client is told whose records are not all rows.
     pub(crate) fn summary(&self) -> Bytes {
         let rejected = self.rejected.borrow();
-        summary(self.ticket.count(), rejected.iter().map(|(place, reason)| (*place, reason.as_str())))
+        item_summary(self.ticket.count(), rejected.iter().map(|(place, reason)| (*place, reason.as_str())))
     }
 
     fn settle(&self, settled: &Settled) {

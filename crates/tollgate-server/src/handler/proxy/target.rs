@@ -8,8 +8,8 @@ use tollgate_http::Methods;
 use tollgate_script::Request;
 
 use super::own_word::OwnWord;
+use crate::log_throttle::{FewPerPeriod, OncePerPause};
 use crate::options::ProxySpec;
-use crate::seldom::{Few, Seldom};
 
 /// Refusals of one route are told once in this time.
 const TOLD_EACH: Duration = Duration::from_secs(1);
@@ -24,8 +24,8 @@ pub(crate) struct Proxy {
     pub(super) route: String,
     /// What it says of them where a request may go no further.
     pub(super) methods: Methods,
-    pub(super) refusals: Seldom,
-    pub(super) failures: Few,
+    pub(super) refusals: OncePerPause,
+    pub(super) failures: FewPerPeriod,
 }
 
 impl Proxy {
@@ -45,8 +45,8 @@ impl Proxy {
             stripped,
             route: route.to_owned(),
             methods,
-            refusals: Seldom::new(TOLD_EACH),
-            failures: Few::failures(),
+            refusals: OncePerPause::new(TOLD_EACH),
+            failures: FewPerPeriod::failures(),
         })
     }
 

@@ -23,7 +23,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 pub(crate) use self::route_cost::{RouteCost, WaitingScript};
-use crate::seldom::{News, Spell};
+use crate::log_throttle::{Episode, EpisodeNews};
 
 /// How many slices the first runs before the others are.
 const ROUND_SLICES: u32 = 8;
@@ -58,7 +58,7 @@ pub(crate) struct ScriptQueue {
     /// What the last scripts took: a moving average. It begins with nothing, for a guess would refuse a crowd that comes to a new server.
     script: Cell<Duration>,
     state: Cell<State>,
-    refusals: Spell,
+    refusals: Episode,
 }
 
 #[derive(Clone, Copy)]
@@ -97,7 +97,7 @@ impl ScriptQueue {
             next_number: Cell::new(0),
             script: Cell::default(),
             state: Cell::new(State::Open),
-            refusals: Spell::new(LINE_PAUSE),
+            refusals: Episode::new(LINE_PAUSE),
         }
     }
 
@@ -150,14 +150,14 @@ impl ScriptQueue {
     pub(crate) fn tell(&self, now: Instant, worker: usize) {
         let (waiting, wait_ms) = (self.len(), self.wait(now).as_millis() as u64);
         match self.refusals.news(now) {
-            Some(News::Happened(refused)) => tracing::warn!(
+            Some(EpisodeNews::Happened(refused)) => tracing::warn!(
                 worker,
                 refused,
                 waiting,
                 wait_ms,
                 "more scripts come than the worker can run: requests are refused"
             ),
-            Some(News::Over) => tracing::info!(
+            Some(EpisodeNews::Over) => tracing::info!(
                 worker,
                 waiting,
                 wait_ms,

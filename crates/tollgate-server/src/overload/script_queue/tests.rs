@@ -192,8 +192,8 @@ fn the_log_hears_how_many_were_refused_though_none_is_any_more() {
     assert!((0..5).all(|_| waiting_script.route_cost.refuses(now)));
     places.clear();
     script_queue.relax(now + Duration::from_millis(250));
-    assert_eq!(script_queue.refusals.news(now), Some(News::Happened(5)));
-    assert_eq!(script_queue.refusals.news(now + LINE_PAUSE), Some(News::Over));
+    assert_eq!(script_queue.refusals.news(now), Some(EpisodeNews::Happened(5)));
+    assert_eq!(script_queue.refusals.news(now + LINE_PAUSE), Some(EpisodeNews::Over));
 }
 
 #[test]

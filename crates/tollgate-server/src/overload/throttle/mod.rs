@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tollgate_http::{RequestHead, StatusCode};
 
+use crate::log_throttle::OncePerPause;
 use crate::observe::{Refusal, RouteName};
 use crate::options::stream::named;
 use crate::options::{RateKey, RateSpec, RouteLimits, RouteSpec};
 use crate::reply::Reply;
-use crate::seldom::Seldom;
 use bucket::Bucket;
 use keys::Keys;
 
@@ -64,11 +64,11 @@ pub(crate) enum Excess {
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
 /// Tells the log which route takes no more, now and then.
-pub(crate) struct ThrottleLines(Seldom);
+pub(crate) struct ThrottleLines(OncePerPause);
 
 impl ThrottleLines {
     pub(crate) fn new() -> Self {
-        Self(Seldom::new(LINE_PAUSE))
+        Self(OncePerPause::new(LINE_PAUSE))
     }
 
     pub(crate) fn note(&self, route: &str, throttle: &Throttle, excess: Excess, now: Instant) {

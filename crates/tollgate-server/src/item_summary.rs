@@ -10,7 +10,7 @@ const LISTED_MAX: usize = 1000;
 /// How many of the records are kept as rows, and why which are not: `{"recorded":1,"rejected_count":1,"rejected":[...]}`.
 ///
 /// Each reject is there by its place among the records.
-pub(crate) fn summary<'a>(
+pub(crate) fn item_summary<'a>(
     records: usize,
     rejected: impl ExactSizeIterator<Item = (usize, &'a str)>,
 ) -> Bytes {

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use tollgate_script::{Host, Relief};
 
-use crate::seldom::Seldom;
+use crate::log_throttle::OncePerPause;
 use crate::worker::Worker;
 
 /// What was told of the host of an app, by the path of that.
 #[derive(Default)]
-struct Lines(HashMap<String, Seldom>);
+struct Lines(HashMap<String, OncePerPause>);
 
 impl Lines {
     /// How many lines were left out, if this one is not.
     fn turn(&mut self, app: &str) -> Option<u64> {
         if !self.0.contains_key(app) {
-            self.0.insert(app.to_owned(), Seldom::new(LINE_PAUSE));
+            self.0.insert(app.to_owned(), OncePerPause::new(LINE_PAUSE));
         }
         let lines = self.0.get(app)?;
         lines.note();
@@ -29,7 +29,7 @@ impl Lines {
 }
 
 /// Keeps the VMs of a worker within their bounds, for ever.
-pub(crate) async fn keep(worker: Rc<Worker>) {
+pub(crate) async fn keep_vms(worker: Rc<Worker>) {
     let mut lines = Lines::default();
     loop {
         worker.keeper.close().await;

@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-pub(crate) struct Seldom {
+pub(crate) struct OncePerPause {
     pause: Duration,
     told: Cell<Option<Instant>>,
     untold: Cell<u64>,
 }
 
-impl Seldom {
+impl OncePerPause {
     pub(crate) fn new(pause: Duration) -> Self {
         Self { pause, told: Cell::default(), untold: Cell::default() }
     }
@@ -34,7 +34,7 @@ impl Seldom {
 }
 
 /// What is told whole, each by itself, as long as it is not more than a few in a time.
-pub(crate) struct Few {
+pub(crate) struct FewPerPeriod {
     max: u32,
     period: Duration,
     begun: Cell<Option<Instant>>,
@@ -42,7 +42,7 @@ pub(crate) struct Few {
     left_out: Cell<u64>,
 }
 
-impl Few {
+impl FewPerPeriod {
     /// Failures of one route that a worker tells one by one: enough to show that they differ.
     pub(crate) fn failures() -> Self {
         Self::new(10, Duration::from_secs(1))
@@ -68,22 +68,22 @@ impl Few {
 }
 
 /// What happens for a while, often: told when it begins, at each pause with how often it did, and when for a pause it did not.
-pub(crate) struct Spell {
-    happened: Seldom,
+pub(crate) struct Episode {
+    happened: OncePerPause,
     is_on: Cell<bool>,
 }
 
-/// What the log should hear of a spell.
+/// What the log should hear of an episode.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum EpisodeNews {
     /// So often since the last line.
     Happened(u64),
     Over,
 }
 
-impl Spell {
+impl Episode {
     pub(crate) fn new(pause: Duration) -> Self {
-        Self { happened: Seldom::new(pause), is_on: Cell::new(false) }
+        Self { happened: OncePerPause::new(pause), is_on: Cell::new(false) }
     }
 
     /// It happened once more.
@@ -93,13 +93,13 @@ impl Spell {
     }
 
     /// What there is to tell, which counts as told.
-    pub(crate) fn news(&self, now: Instant) -> Option<News> {
+    pub(crate) fn news(&self, now: Instant) -> Option<EpisodeNews> {
         if let Some(count) = self.happened.due(now) {
             self.is_on.set(true);
-            return Some(News::Happened(count));
+            return Some(EpisodeNews::Happened(count));
         }
         let is_over = self.happened.is_time(now) && self.is_on.take();
-        is_over.then_some(News::Over)
+        is_over.then_some(EpisodeNews::Over)
     }
 }
 
@@ -109,16 +109,16 @@ mod tests {
 
     #[test]
     fn a_spell_is_told_when_it_begins_while_it_lasts_and_when_it_is_over() {
-        let spell = Spell::new(Duration::from_secs(10));
+        let episode = Episode::new(Duration::from_secs(10));
         let begun = Instant::now();
         let mut told = Vec::new();
         for ms in (0..60_000).step_by(250) {
             if ms < 25_000 {
-                spell.note();
+                episode.note();
             }
-            told.extend(spell.news(begun + Duration::from_millis(ms)).map(|news| (ms, news)));
+            told.extend(episode.news(begun + Duration::from_millis(ms)).map(|news| (ms, news)));
         }
-        let happened = |ms, count| (ms, News::Happened(count));
+        let happened = |ms, count| (ms, EpisodeNews::Happened(count));
         assert_eq!(
             told,
             [
@@ -126,14 +126,14 @@ mod tests {
                 happened(10_000, 40),
                 happened(20_000, 40),
                 happened(30_000, 19),
-                (40_000, News::Over)
+                (40_000, EpisodeNews::Over)
             ]
         );
     }
 
     #[test]
     fn a_few_are_told_whole_and_the_next_tells_how_many_were_left_out() {
-        let few = Few::new(3, Duration::from_secs(1));
+        let few = FewPerPeriod::new(3, Duration::from_secs(1));
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         let told: Vec<_> = [0, 10, 20, 30, 999, 1000, 1001, 5000].map(|ms| few.note(at(ms))).into();
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_first_is_told_at_once_and_what_follows_after_a_pause_together() {
-        let lines = Seldom::new(Duration::from_secs(10));
+        let lines = OncePerPause::new(Duration::from_secs(10));
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         assert_eq!(lines.due(at(0)), None);

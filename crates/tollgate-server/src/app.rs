@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tollgate_script::{EmitStream, Fetcher, Host, HostError, Keeper, SourceFile};
 
 use crate::options::{RouteSpec, ServerOptions};
-use crate::transaction::StreamPlan;
+use crate::row::StreamPlan;
 
 /// The script hosts of a configuration in one worker.
 pub(crate) struct Hosts {

@@ -4,7 +4,7 @@
 //! A request passes these modules in this order. [`listen`] binds the sockets and [`accept`] takes
 //! connections from them. [`conn`] reads requests. [`admit`] finds the endpoint of a request by [`route`],
 //! and admits or
-//! refuses it; [`overload`] has the gates. [`handler`] answers it. [`transaction`] fills the row of its
+//! refuses it; [`overload`] has the gates. [`handler`] answers it. [`row`] fills the row of its
 //! record. [`recorder`] hands the record to the log, and holds the reply back until the record is where its
 //! stream wants it. [`reply`] is the reply as a value.
 //!
@@ -19,7 +19,7 @@
 //! 7. [`service`] is what a configuration makes: routes, scripts, rules; [`check`] loads scripts without
 //!    serving them.
 //! 8. [`handler`] and [`app`] answer requests.
-//! 9. [`files`], [`cors`], [`dev`], [`overload`], [`spool`] and [`transaction`] do the work of handlers.
+//! 9. [`files`], [`cors`], [`dev`], [`overload`], [`spool`] and [`row`] do the work of handlers.
 //! 10. [`reply`], then [`recorder`], then [`observe`] and [`listen`].
 //! 11. [`options`] is what the server is told to do. The rest uses nothing of this crate but a clock or a
 //!     helper.
@@ -61,6 +61,7 @@ mod recorder;
 mod reload;
 mod reply;
 mod route;
+mod row;
 mod scratch;
 mod server;
 mod service;
@@ -69,7 +70,6 @@ mod stream_server;
 mod sys;
 mod task_turn;
 mod testing;
-mod transaction;
 mod trust;
 mod upload;
 mod vm_keeper;

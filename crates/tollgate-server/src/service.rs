@@ -19,7 +19,7 @@ use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::overload::{ScriptQueue, Throttle};
 use crate::route::RouteTable;
-use crate::transaction::StreamPlan;
+use crate::row::StreamPlan;
 use crate::trust::TrustedProxies;
 
 /// A configuration with the numbers that its streams have in the log.

@@ -17,7 +17,7 @@ use crate::item_summary::item_summary;
 use crate::options::stream::UnknownFields;
 use crate::recorder::Recorder;
 use crate::reply::Reply;
-use crate::transaction::{Cell, Ending, Facts, Given, StreamPlan, Target, fit, key};
+use crate::row::{ColumnWriter, Ending, Facts, Given, StreamPlan, Target, fit, key};
 
 /// Records the items of a body, together.
 pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> Answer<'static> {
@@ -117,7 +117,12 @@ impl<'a> CollectedItem<'a> {
 }
 
 impl Given for CollectedItem<'_> {
-    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+    fn push_field(
+        &self,
+        field: usize,
+        target: &Target,
+        cell: &mut impl ColumnWriter,
+    ) -> Result<(), ValueError> {
         match self.field(field) {
             Some(value) => fit::push_json_value(value, target, cell),
             None => cell.push(Value::Null),
@@ -140,7 +145,7 @@ impl Given for CollectedItem<'_> {
         self.place
     }
 
-    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+    fn push_whole(&self, target: &Target, cell: &mut impl ColumnWriter) -> Result<(), ValueError> {
         fit::push_json(Some(self.whole.get()), target, cell)
     }
 }

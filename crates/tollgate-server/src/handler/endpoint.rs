@@ -22,7 +22,7 @@ use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, S
 use crate::overload::{RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
-use crate::transaction::StreamPlan;
+use crate::row::StreamPlan;
 
 /// What a route leads to, in one worker.
 pub(crate) struct Endpoint {

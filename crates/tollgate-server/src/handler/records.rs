@@ -16,7 +16,7 @@ use crate::options::stream::Ack;
 use crate::overload::refusal_text;
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
-use crate::transaction::{Ending, Facts, StreamPlan};
+use crate::row::{Ending, Facts, StreamPlan};
 
 impl Endpoint {
     /// Appends the records of a transaction that is complete: that of its route, if this has a stream, and what was emitted.

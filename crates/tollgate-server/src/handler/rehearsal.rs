@@ -16,7 +16,7 @@ use super::script::{Records, ScriptRecord};
 use super::visit::{Returned, Stage, Tail, Turn, Visit};
 use crate::item_summary::item_summary;
 use crate::reply::Reply;
-use crate::transaction::{Ending, Facts, StreamPlan};
+use crate::row::{Ending, Facts, StreamPlan};
 
 /// Bytes of a streamed content that are kept: what writes it is told then that nobody reads on.
 const STREAMED_BYTES_MAX: usize = 16 << 20;

@@ -10,7 +10,7 @@ use tollgate_log::{ColumnType, SchemaId, Value, ValueError};
 use super::collect::CollectedItem;
 use super::items::Item;
 use crate::options::stream::{ColumnSpec, KEY_COLUMN, Overlong, StreamSpec};
-use crate::transaction::{Cell, Given, StreamPlan, Target, is_marker};
+use crate::row::{ColumnWriter, Given, StreamPlan, Target, is_marker};
 
 /// Reads the items of rejects by the streams of a configuration, as collect would, but for two bounds: `max`, where it
 /// refuses, and levels of JSON. What they are too much for is the table's to say.
@@ -71,7 +71,12 @@ fn unbounded(spec: &StreamSpec) -> StreamSpec {
 struct RetriedItem<'a>(CollectedItem<'a>);
 
 impl Given for RetriedItem<'_> {
-    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+    fn push_field(
+        &self,
+        field: usize,
+        target: &Target,
+        cell: &mut impl ColumnWriter,
+    ) -> Result<(), ValueError> {
         match self.0.field(field) {
             Some(value) if is_marker(value) => Err(not_kept(&target.name, target.kind.name())),
             Some(value) if target.kind == ColumnType::Json && value.get() != "null" => {
@@ -81,7 +86,7 @@ impl Given for RetriedItem<'_> {
         }
     }
 
-    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+    fn push_whole(&self, target: &Target, cell: &mut impl ColumnWriter) -> Result<(), ValueError> {
         let whole = self.0.whole().get();
         let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(whole).unwrap_or_default();
         if fields.into_values().any(is_marker) {

@@ -16,7 +16,7 @@ use crate::dev::script_failure;
 use crate::observe::ScriptFailure;
 use crate::options::stream::UnknownFields;
 use crate::reply::Reply;
-use crate::transaction::{Cell, Facts, Given, NOT_KEPT, StreamPlan, Target, fit, key};
+use crate::row::{ColumnWriter, Facts, Given, NOT_KEPT, StreamPlan, Target, fit, key};
 
 /// What a client hears of a script that failed.
 pub(super) const FAILED: &str = "the script failed";
@@ -129,7 +129,12 @@ impl ScriptRecord<'_> {
 }
 
 impl Given for ScriptRecord<'_> {
-    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+    fn push_field(
+        &self,
+        field: usize,
+        target: &Target,
+        cell: &mut impl ColumnWriter,
+    ) -> Result<(), ValueError> {
         match self.record.values.get(field) {
             Some(value) => fit::push_script_value(value, target, cell),
             None => cell.push(Value::Null),
@@ -149,7 +154,7 @@ impl Given for ScriptRecord<'_> {
         0
     }
 
-    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError> {
+    fn push_whole(&self, target: &Target, cell: &mut impl ColumnWriter) -> Result<(), ValueError> {
         fit::push_json(self.record.whole.as_deref(), target, cell)
     }
 }

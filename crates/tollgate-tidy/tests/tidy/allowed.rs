@@ -193,7 +193,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
             &["recorder"],
             &["reply"],
             // What answers a request, and the gates that refuse it.
-            &["cors", "dev", "files", "overload", "spool", "transaction"],
+            &["cors", "dev", "files", "overload", "row", "spool"],
             &["app", "handler"],
             &["check", "service"],
             // What connections share, the way of a request to its route, and connections.

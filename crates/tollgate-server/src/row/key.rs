@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use tollgate_log::{Value, ValueError};
 
 use super::given::Given;
-use super::{Cell, Facts};
+use super::{ColumnWriter, Facts};
 use crate::options::stream::{KeySpec, Source};
 
 /// Where the key of a record comes from.
@@ -39,7 +39,7 @@ impl KeyPlan {
         &self,
         facts: &Facts<'_>,
         given: &impl Given,
-        cell: &mut impl Cell,
+        cell: &mut impl ColumnWriter,
     ) -> Result<(), ValueError> {
         let (bytes, place) = match self {
             _ if !facts.ending.is_success() => (None, 0),

@@ -2,10 +2,10 @@
 
 use tollgate_log::{Value, ValueError};
 
-use super::cell::Ruled;
 use super::check::free_of_nul;
+use super::column_writer::Ruled;
 use super::plan::{ColumnPlan, Filling};
-use super::{Cell, Given, StreamPlan};
+use super::{ColumnWriter, Given, StreamPlan};
 
 /// Hands out the value of one column, unless it is null: then the table has its say.
 struct Named<'a> {
@@ -13,7 +13,7 @@ struct Named<'a> {
     take: &'a mut dyn FnMut(&str, &Value<'_>),
 }
 
-impl Cell for Named<'_> {
+impl ColumnWriter for Named<'_> {
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         free_of_nul(self.column, &value)?;
         if !matches!(value, Value::Null) {

@@ -3,11 +3,11 @@
 use tollgate_log::{ColumnType, SchemaId, Transaction, ValueError};
 use tollgate_script::{EmitStream, RecordFields};
 
-use super::cell::{Ruled, Rules};
+use super::column_writer::{Ruled, Rules};
 use super::given::Given;
 use super::key::KeyPlan;
 use super::reject::ItemPlan;
-use super::{Cell, Facts, Target};
+use super::{ColumnWriter, Facts, Target};
 use crate::options::stream::{Ack, ColumnSpec, Source, StreamSpec, UnknownFields};
 
 /// What is recorded of transactions, and where each value comes from.
@@ -73,7 +73,7 @@ impl StreamPlan {
     /// The first value that does not fit its column.
     pub(crate) fn fill(
         &self,
-        row: &mut impl Cell,
+        row: &mut impl ColumnWriter,
         facts: &Facts<'_>,
         given: &impl Given,
     ) -> Result<(), ValueError> {
@@ -133,7 +133,7 @@ impl Filling {
     fn push(
         &self,
         target: &Target,
-        cell: &mut impl Cell,
+        cell: &mut impl ColumnWriter,
         facts: &Facts<'_>,
         given: &impl Given,
     ) -> Result<(), ValueError> {
@@ -148,7 +148,7 @@ impl Part {
     pub(super) fn push(
         self,
         target: &Target,
-        cell: &mut impl Cell,
+        cell: &mut impl ColumnWriter,
         given: &impl Given,
     ) -> Result<(), ValueError> {
         match self {

@@ -6,7 +6,7 @@ use tollgate_http::Method;
 use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::{BodyError, Request};
 
-use super::{Cell, Target, fit};
+use super::{ColumnWriter, Target, fit};
 use crate::options::stream::{Source, named};
 use crate::reply::{Extent, Reply};
 
@@ -54,7 +54,7 @@ impl Facts<'_> {
         &self,
         source: &Source,
         target: &Target,
-        row: &mut impl Cell,
+        row: &mut impl ColumnWriter,
     ) -> Result<(), ValueError> {
         let (request, kind) = (self.request, target.kind);
         match source {
@@ -155,14 +155,14 @@ fn unfit(error: &BodyError) -> ValueError {
 }
 
 /// Bytes of the request itself are never a reason to lose its record: what is no text becomes U+FFFD.
-fn push_text(bytes: Option<&[u8]>, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_text(bytes: Option<&[u8]>, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match bytes {
         Some(bytes) => row.push(Value::Text(&storable(bytes))),
         None => row.push(Value::Null),
     }
 }
 
-fn push_span(span: Option<u64>, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_span(span: Option<u64>, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match span {
         Some(span) => row.push(Value::Text(&format!("{span:016x}"))),
         None => row.push(Value::Null),

@@ -12,7 +12,7 @@ use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::FieldValue;
 use uuid::Uuid;
 
-use super::{Cell, Target};
+use super::{ColumnWriter, Target};
 
 /// Characters of an unfit value that an error repeats.
 const SHOWN_CHARS_MAX: usize = 48;
@@ -23,7 +23,11 @@ const EXACT_MAX: i64 = 1 << 53;
 const JSON_DEPTH_MAX: usize = 128;
 
 /// Appends JSON text or null, for a column of type json.
-pub(crate) fn push_json(json: Option<&str>, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+pub(crate) fn push_json(
+    json: Option<&str>,
+    column: &Target,
+    row: &mut impl ColumnWriter,
+) -> Result<(), ValueError> {
     match json {
         None => row.push(Value::Null),
         Some(json) if is_too_deep(json.as_bytes()) => {
@@ -70,7 +74,7 @@ fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
 pub(crate) fn push_script_value(
     value: &FieldValue,
     column: &Target,
-    row: &mut impl Cell,
+    row: &mut impl ColumnWriter,
 ) -> Result<(), ValueError> {
     if column.kind == ColumnType::Json {
         return push_script_json(value, column, row);
@@ -87,7 +91,11 @@ pub(crate) fn push_script_value(
     }
 }
 
-fn push_script_json(value: &FieldValue, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_script_json(
+    value: &FieldValue,
+    column: &Target,
+    row: &mut impl ColumnWriter,
+) -> Result<(), ValueError> {
     match value {
         FieldValue::Nil => row.push(Value::Null),
         FieldValue::Json(json) => row.push(Value::Json(json)),
@@ -113,7 +121,7 @@ fn script_text<'a>(bytes: &'a [u8], column: &Target) -> Result<&'a str, ValueErr
 pub(crate) fn push_json_value(
     value: &RawValue,
     column: &Target,
-    row: &mut impl Cell,
+    row: &mut impl ColumnWriter,
 ) -> Result<(), ValueError> {
     let json = value.get();
     match json.as_bytes().first() {
@@ -130,7 +138,7 @@ pub(crate) fn push_json_value(
     }
 }
 
-fn push_number(json: &str, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_number(json: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match (column.kind, json.parse::<i64>()) {
         (ColumnType::Float, _) => match json.parse::<f64>() {
             Ok(value) if value.is_finite() => row.push(Value::Float(value)),
@@ -142,7 +150,7 @@ fn push_number(json: &str, column: &Target, row: &mut impl Cell) -> Result<(), V
 }
 
 /// JSON has no bytes: they come in base64 (RFC 4648 section 4).
-fn push_json_text(text: &str, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_json_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     if column.kind != ColumnType::Bytes {
         return push_text(text, column, row);
     }
@@ -152,7 +160,7 @@ fn push_json_text(text: &str, column: &Target, row: &mut impl Cell) -> Result<()
     }
 }
 
-fn push_bool(value: bool, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_bool(value: bool, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Bool => row.push(Value::Bool(value)),
         _ => Err(unfit(column, &value.to_string())),
@@ -160,7 +168,7 @@ fn push_bool(value: bool, column: &Target, row: &mut impl Cell) -> Result<(), Va
 }
 
 /// A timestamp as a number counts microseconds since 1970, as `req.time` does.
-fn push_int(value: i64, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_int(value: i64, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Int => row.push(Value::Int(value)),
         ColumnType::Float if (-EXACT_MAX..=EXACT_MAX).contains(&value) => {
@@ -173,7 +181,7 @@ fn push_int(value: i64, column: &Target, row: &mut impl Cell) -> Result<(), Valu
     }
 }
 
-fn push_float(value: f64, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_float(value: f64, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Float if value.is_finite() => row.push(Value::Float(value)),
         _ => Err(unfit(column, &value.to_string())),
@@ -181,7 +189,7 @@ fn push_float(value: f64, column: &Target, row: &mut impl Cell) -> Result<(), Va
 }
 
 /// Appends a text of the request as what its column is: numbers and truths are read from it.
-pub(super) fn push_read(text: &str, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+pub(super) fn push_read(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     let unfit = || unfit(column, &json_string(text));
     match column.kind {
         ColumnType::Int => row.push(Value::Int(text.parse().map_err(|_| unfit())?)),
@@ -194,7 +202,7 @@ pub(super) fn push_read(text: &str, column: &Target, row: &mut impl Cell) -> Res
     }
 }
 
-fn push_text(text: &str, column: &Target, row: &mut impl Cell) -> Result<(), ValueError> {
+fn push_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     let quoted = || unfit(column, &json_string(text));
     match column.kind {
         ColumnType::Text => row.push(Value::Text(text)),

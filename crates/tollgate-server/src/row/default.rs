@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value, ValueError};
 
-use super::{Cell, Target, fit};
+use super::{ColumnWriter, Target, fit};
 use crate::options::stream::{DefaultValue, Owned};
 
 impl DefaultValue {
@@ -25,7 +25,7 @@ impl DefaultValue {
 /// Takes a value instead of a row.
 struct Capture(Option<Owned>);
 
-impl Cell for Capture {
+impl ColumnWriter for Capture {
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         self.0 = Owned::of(value);
         Ok(())

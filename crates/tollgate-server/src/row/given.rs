@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_log::ValueError;
 
-use super::{Cell, Target};
+use super::{ColumnWriter, Target};
 
 /// A record as a script or a client gave it.
 pub(crate) trait Given {
@@ -12,13 +12,18 @@ pub(crate) trait Given {
     ///
     /// # Errors
     /// The value does not fit.
-    fn push_field(&self, field: usize, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError>;
+    fn push_field(
+        &self,
+        field: usize,
+        target: &Target,
+        cell: &mut impl ColumnWriter,
+    ) -> Result<(), ValueError>;
 
     /// Fills a column from the whole record, as JSON.
     ///
     /// # Errors
     /// It does not fit.
-    fn push_whole(&self, target: &Target, cell: &mut impl Cell) -> Result<(), ValueError>;
+    fn push_whole(&self, target: &Target, cell: &mut impl ColumnWriter) -> Result<(), ValueError>;
 
     /// A field that is the key: a text, or an integer in decimal digits.
     ///

@@ -10,7 +10,7 @@ use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
 use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction};
 
 /// Takes the value of one column.
-pub(crate) trait Cell {
+pub(crate) trait ColumnWriter {
     /// Takes it.
     ///
     /// # Errors
@@ -18,7 +18,7 @@ pub(crate) trait Cell {
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError>;
 }
 
-impl Cell for RowEncoder<'_> {
+impl ColumnWriter for RowEncoder<'_> {
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         RowEncoder::push(self, value)
     }
@@ -87,7 +87,7 @@ pub(crate) struct Ruled<'a, C> {
     pub(crate) row: &'a mut C,
 }
 
-impl<C: Cell> Cell for Ruled<'_, C> {
+impl<C: ColumnWriter> ColumnWriter for Ruled<'_, C> {
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         let value = match (value, &self.rules.absent) {
             (Value::Null, Absent::Null) => Value::Null,
@@ -106,7 +106,7 @@ impl<C: Cell> Cell for Ruled<'_, C> {
     }
 }
 
-impl<C: Cell> Ruled<'_, C> {
+impl<C: ColumnWriter> Ruled<'_, C> {
     fn bounded<'v>(&self, value: Value<'v>) -> Result<Value<'v>, ValueError> {
         let Some(BytesMax { bytes: limit, overlong }) = self.rules.bytes_max else { return Ok(value) };
         let bytes = match value {
@@ -163,7 +163,7 @@ mod tests {
 
     struct Shown(String);
 
-    impl Cell for Shown {
+    impl ColumnWriter for Shown {
         fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
             self.0 = format!("{value:?}");
             Ok(())

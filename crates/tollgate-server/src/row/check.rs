@@ -2,14 +2,14 @@
 
 use tollgate_log::{Value, ValueError};
 
-use super::{Cell, Facts, Given, StreamPlan};
+use super::{ColumnWriter, Facts, Given, StreamPlan};
 
 /// Takes the values of a row, one column after the other.
 struct Unkept<'a> {
     names: std::vec::IntoIter<&'a str>,
 }
 
-impl Cell for Unkept<'_> {
+impl ColumnWriter for Unkept<'_> {
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         free_of_nul(self.names.next().unwrap_or_default(), &value)
     }

@@ -87,8 +87,8 @@ pub use options::stream::{
     Redaction, Source, StreamSpec, UnknownFields,
 };
 pub use options::{
-    AnyOr, AppSpec, BodyPace, BoundAddress, Bounds, CapacityLimits, ConnectionLimits, CorsSpec, Deferral,
-    Dev, Etag, FilesSpec, HandlerSpec, HostSent, ListenAddress, ListenSpec, OwnFile, ProxySpec, RateKey,
+    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Deferral, Dev, Etag,
+    FilesSpec, FolderBounds, HandlerSpec, HostSent, ListenAddress, ListenSpec, OwnFile, ProxySpec, RateKey,
     RateSpec, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault,
     SpoolOptions, Symlinks, Traces, TryPath,
 };

@@ -13,7 +13,7 @@ use tollgate_log::{Log, SchemaId};
 
 use crate::app::{Hosts, Sources};
 use crate::error::StartError;
-use crate::files::{Means, Shelf};
+use crate::files::{DescriptorCache, SharedFiles};
 use crate::handler::{Endpoint, Routes, Scripts};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
@@ -99,7 +99,7 @@ pub(crate) struct Service {
     pub(crate) sources: Sources,
     pub(crate) client: Rc<Client>,
     /// What its files are kept open on.
-    pub(crate) shelf: Rc<Shelf>,
+    pub(crate) descriptors: Rc<DescriptorCache>,
     /// What is counted of its routes.
     pub(crate) route_cells: Vec<Arc<RouteCells>>,
     pub(crate) routes: Rc<Routes>,
@@ -114,7 +114,7 @@ pub(crate) struct Building<'a> {
     throttles: std::slice::Iter<'a, Option<Arc<Throttle>>>,
     hosts: Hosts,
     streams: Rc<[Rc<StreamPlan>]>,
-    means: Means,
+    shared_files: SharedFiles,
     client: Rc<Client>,
     script_queue: &'a Rc<ScriptQueue>,
     cells: &'a WorkerCells,
@@ -137,14 +137,15 @@ impl<'a> Building<'a> {
         let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
         let hosts =
             hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
-        let (means, route_cells, routes) = (Means::new(options), Vec::new(), RouteTable::default());
+        let (shared_files, route_cells, routes) =
+            (SharedFiles::new(options), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
         Ok(Self {
             options,
             throttles,
             hosts,
             streams,
-            means,
+            shared_files,
             client,
             script_queue,
             cells,
@@ -162,9 +163,16 @@ impl<'a> Building<'a> {
         self.route_cells.push(cells.clone());
         let scripts =
             Scripts { host: self.hosts.of(spec).clone(), route_cost: self.script_queue.route_cost() };
-        let mut endpoint =
-            Endpoint::new(spec, &self.streams, scripts, &self.means, &self.client, cells, self.options)
-                .map_err(|error| StartError::Script(error.to_string()))?;
+        let mut endpoint = Endpoint::new(
+            spec,
+            &self.streams,
+            scripts,
+            &self.shared_files,
+            &self.client,
+            cells,
+            self.options,
+        )
+        .map_err(|error| StartError::Script(error.to_string()))?;
         endpoint.throttle = self.throttles.next().cloned().flatten();
         endpoint.streams = self.hosts.streams_of(spec, &self.streams);
         let methods = endpoint.methods;
@@ -177,7 +185,7 @@ impl<'a> Building<'a> {
         Service {
             sources: self.hosts.sources(),
             client: self.client,
-            shelf: self.means.shelf,
+            descriptors: self.shared_files.descriptors,
             rules: Rc::new(Rules::new(self.options)),
             route_cells: self.route_cells,
             hosts: self.hosts,

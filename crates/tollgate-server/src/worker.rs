@@ -116,7 +116,7 @@ impl Worker {
         equip(&service, &self.keeper, &self.capacity);
         let before = self.service.replace(service);
         // Its last requests need no more than what they hold.
-        before.shelf.clear();
+        before.descriptors.clear();
         // What goes here closes a VM: nobody may be looking.
         drop(before);
     }

@@ -33,7 +33,7 @@ const READERS_MAX: usize = 8;
 const POOLS_SWEPT_TICKS: u32 = 4;
 
 /// What nobody asked for in the last five seconds is closed after five more.
-const SHELF_TURNED_TICKS: u32 = 20;
+const DESCRIPTORS_TURNED_TICKS: u32 = 20;
 
 /// Where connections come to a worker.
 pub(crate) struct Entrance {
@@ -147,8 +147,8 @@ async fn tick(worker: &Worker) {
         if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
             worker.client().sweep(worker.clock.coarse());
         }
-        if worker.clock.ticks().is_multiple_of(SHELF_TURNED_TICKS) {
-            worker.service().shelf.turn();
+        if worker.clock.ticks().is_multiple_of(DESCRIPTORS_TURNED_TICKS) {
+            worker.service().descriptors.turn();
         }
         worker.script_hosts().iter().for_each(Host::collect_while_idle);
         worker.tell();

@@ -182,7 +182,7 @@ impl Acceptor {
         match Errno::from_io_error(error) {
             _ if is_of_one_connection(error) => {}
             // What was only kept makes room for who comes.
-            Some(Errno::MFILE | Errno::NFILE) if worker.service().shelf.clear() => {}
+            Some(Errno::MFILE | Errno::NFILE) if worker.service().descriptors.clear() => {}
             Some(Errno::MFILE | Errno::NFILE) => {
                 let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);
                 match worker.capacity.spare_descriptors.close_one(accept) {

@@ -262,7 +262,7 @@ impl Queue {
         }
         if !self.running.is_empty() {
             self.queue_up(worker, context);
-            self.send_on_errand(context);
+            self.start_read(context);
             self.await_room(worker, context);
         }
         held.set_queued(self.queued());
@@ -278,7 +278,7 @@ impl Queue {
     fn poll_waits(&mut self, worker: &Worker, context: &mut Context<'_>) {
         for index in 0..self.running.len() {
             let entry = &self.running[index];
-            if entry.has_errand() || (entry.awaits_reply() && !self.may_go_on(index, worker)) {
+            if entry.has_pending_read() || (entry.awaits_reply() && !self.may_go_on(index, worker)) {
                 continue;
             }
             let entry = &mut self.running[index];
@@ -350,15 +350,15 @@ impl Queue {
     }
 
     /// Asks a thread to look at files for the next one that needs it. What is not taken yet is not added to.
-    fn send_on_errand(&mut self, context: &mut Context<'_>) {
-        if !self.answered.is_empty() || self.running.iter().any(Entry::is_on_errand) {
+    fn start_read(&mut self, context: &mut Context<'_>) {
+        if !self.answered.is_empty() || self.running.iter().any(Entry::is_reading) {
             return;
         }
-        if let Some(entry) = self.running.iter_mut().find(|entry| entry.has_errand()) {
+        if let Some(entry) = self.running.iter_mut().find(|entry| entry.has_pending_read()) {
             entry.poll_wait(context);
             entry.count(&mut self.bytes);
             // A wait that is over at once is a turn, too.
-            self.is_turn_over |= !entry.is_on_errand();
+            self.is_turn_over |= !entry.is_reading();
         }
     }
 
@@ -424,12 +424,12 @@ impl Entry {
         }
     }
 
-    fn has_errand(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.has_errand())
+    fn has_pending_read(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.has_pending_read())
     }
 
-    fn is_on_errand(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.is_on_errand())
+    fn is_reading(&self) -> bool {
+        matches!(&self.source, Source::Handler(visit) if visit.is_reading())
     }
 
     /// Whether it is answered as soon as it is the first.
@@ -482,7 +482,7 @@ impl Entry {
     fn run(&mut self, context: &mut Context<'_>) -> Turn {
         let Source::Handler(visit) = &mut self.source else { return Turn::Over };
         let (turn, ran) = visit.run();
-        if turn == Turn::Waiting && !visit.has_errand() {
+        if turn == Turn::Waiting && !visit.has_pending_read() {
             visit.poll_wait(context);
         }
         let turn = if turn == Turn::Waiting && visit.can_run() { Turn::Sliced } else { turn };

@@ -13,15 +13,15 @@ use tollgate_script::Request;
 
 use super::digest::{CONTENT_DIGEST, REPR_DIGEST, digest_of, field_value};
 use super::digests::Known;
-use super::errand::{Errand, News, Wait, may_wait};
+use super::disk_jobs::DiskJobs;
 use super::listing::{self, Form, Rendered, Wanted};
-use super::look::Look;
-use super::lookup::Found;
+use super::lookup_context::LookupContext;
 use super::opened::OpenError;
+use super::path_lookup::Found;
+use super::pending_read::{PendingRead, ReadOutcome, ReadWait, may_wait};
 use super::representation::{Representation, tag_of_content};
 use super::resource::CODINGS;
 use super::root::Beneath;
-use super::work::Work;
 use super::{Files, selected};
 use crate::options::Etag;
 use crate::reply::{Reply, redirect_below};
@@ -33,40 +33,45 @@ impl Files {
         &self,
         request: &Request,
         begun: Instant,
-        errand: &mut Option<Box<Errand>>,
+        pending_read: &mut Option<Box<PendingRead>>,
         mut context: Option<&mut Context<'_>>,
     ) -> Poll<Reply> {
         loop {
-            if let Some(errand) = errand {
+            if let Some(pending_read) = pending_read {
                 let Some(context) = context.as_deref_mut() else { return Poll::Pending };
-                if let Some(news) = ready!(errand.poll(context)) {
+                if let Some(news) = ready!(pending_read.poll(context)) {
                     return Poll::Ready(self.settled(news, request, begun));
                 }
             }
-            match self.answer(request, begun, errand.as_deref()) {
+            match self.answer(request, begun, pending_read.as_deref()) {
                 Ok(reply) => return Poll::Ready(reply),
-                Err(wait) => errand.get_or_insert_default().begin(wait),
+                Err(wait) => pending_read.get_or_insert_default().begin(wait),
             }
         }
     }
 
     /// # Errors
     /// What to wait for first.
-    fn answer(&self, request: &Request, begun: Instant, errand: Option<&Errand>) -> Result<Reply, Wait> {
-        let look = Look::of(request, begun, errand);
+    fn answer(
+        &self,
+        request: &Request,
+        begun: Instant,
+        pending_read: Option<&PendingRead>,
+    ) -> Result<Reply, ReadWait> {
+        let look = LookupContext::of(request, begun, pending_read);
         if !matches!(request.head.method(), Method::Get | Method::Head) {
             let reply = Reply::text(StatusCode::METHOD_NOT_ALLOWED, "a file is read by GET and HEAD");
             return Ok(self.with_page(reply.with("Allow", "GET, HEAD".to_owned()), look));
         }
-        if let Some(one) = errand.and_then(Errand::digested) {
-            return self.represent(one, request, look, errand);
+        if let Some(one) = pending_read.and_then(PendingRead::digested) {
+            return self.represent(one, request, look, pending_read);
         }
         match self.find(request.path_info(), look) {
             Ok(Found::Resource(resource)) => self.represent(
                 &resource.select(&request.head, &self.made, &self.digests),
                 request,
                 look,
-                errand,
+                pending_read,
             ),
             Ok(Found::Folder) => {
                 Ok(self.with_page(redirect_below(request.path(), request.head.query()), look))
@@ -84,19 +89,19 @@ impl Files {
     }
 
     /// Has a thread open what the system does not know without the disk.
-    pub(super) fn look_for(&self, path: Box<str>, look: Look<'_>) -> Wait {
+    pub(super) fn look_for(&self, path: Box<str>, look: LookupContext<'_>) -> ReadWait {
         let beneath = self.root.beneath(look.at);
         let ends = if self.spec.precompressed { CODINGS.map(|(_, end)| end).to_vec() } else { Vec::new() };
         let work = self.work.clone();
         Box::pin(async move {
-            let Ok(beneath) = beneath else { return News::Failed };
+            let Ok(beneath) = beneath else { return ReadOutcome::Failed };
             let place = work.wait_to_look().await;
-            let opened = Work::run(place, move || beneath.open_all(&path, &ends)).await;
-            opened.map_or(News::Failed, News::Opened)
+            let opened = DiskJobs::run(place, move || beneath.open_all(&path, &ends)).await;
+            opened.map_or(ReadOutcome::Failed, ReadOutcome::Opened)
         })
     }
 
-    fn list(&self, beneath: Beneath, request: &Request) -> Wait {
+    fn list(&self, beneath: Beneath, request: &Request) -> ReadWait {
         let head = &request.head;
         let path_info = request.path_info();
         let wanted = Wanted {
@@ -108,33 +113,37 @@ impl Files {
             form: form_for(head),
             algorithm: wanted_digest(head, "want-repr-digest"),
         };
-        let (work, shelf) = (self.work.clone(), self.shelf.clone());
+        let (work, descriptors) = (self.work.clone(), self.descriptors.clone());
         Box::pin(async move {
             let place = work.wait().await;
-            let listed = Work::run(place, move || listing::list(&beneath, &wanted)).await;
+            let listed = DiskJobs::run(place, move || listing::list(&beneath, &wanted)).await;
             match listed.unwrap_or(Err(OpenError::Busy(Errno::CANCELED))).transpose() {
                 // With what it needs it is tried again.
-                Some(Err(error)) if error.is_for_want_of_descriptors() && shelf.clear() => News::Failed,
-                Some(listed) => News::Listed(listed),
-                None => News::Failed,
+                Some(Err(error)) if error.is_for_want_of_descriptors() && descriptors.clear() => {
+                    ReadOutcome::Failed
+                }
+                Some(listed) => ReadOutcome::Listed(listed),
+                None => ReadOutcome::Failed,
             }
         })
     }
 
     /// The reply that waited for this alone.
-    fn settled(&self, news: News, request: &Request, begun: Instant) -> Reply {
-        let look = Look::of(request, begun, None);
+    fn settled(&self, news: ReadOutcome, request: &Request, begun: Instant) -> Reply {
+        let look = LookupContext::of(request, begun, None);
         let error = match news {
-            News::Reply(reply) => return *reply,
-            News::Listed(Ok(rendered)) => return self.listed(rendered, &request.head, look),
-            News::Listed(Err(error)) => error,
-            News::Digested(_) | News::Failed | News::Opened(_) => OpenError::Busy(Errno::AGAIN),
+            ReadOutcome::Reply(reply) => return *reply,
+            ReadOutcome::Listed(Ok(rendered)) => return self.listed(rendered, &request.head, look),
+            ReadOutcome::Listed(Err(error)) => error,
+            ReadOutcome::Digested(_) | ReadOutcome::Failed | ReadOutcome::Opened(_) => {
+                OpenError::Busy(Errno::AGAIN)
+            }
         };
         self.with_page(self.refused(&error, request), look)
     }
 
     /// A listing is what its bytes say: so its tag is strong, whatever those of files are made of.
-    fn listed(&self, rendered: Rendered, head: &RequestHead, look: Look<'_>) -> Reply {
+    fn listed(&self, rendered: Rendered, head: &RequestHead, look: LookupContext<'_>) -> Reply {
         let form = form_for(head);
         let mut lines = Vec::new();
         let etag = match self.spec.etag {
@@ -169,14 +178,14 @@ impl Files {
         &self,
         one: &Rc<Representation>,
         request: &Request,
-        look: Look<'_>,
-        errand: Option<&Errand>,
-    ) -> Result<Reply, Wait> {
+        look: LookupContext<'_>,
+        pending_read: Option<&PendingRead>,
+    ) -> Result<Reply, ReadWait> {
         let head = &request.head;
         let untagged;
         let heads = match one.heads_by(&self.digests) {
             Some(heads) => heads,
-            None if may_wait(errand) => return Err(self.digests.make(one, DigestAlgorithm::Sha256)),
+            None if may_wait(pending_read) => return Err(self.digests.make(one, DigestAlgorithm::Sha256)),
             // It is written to again and again, or cannot be read, which shows when it is sent.
             None => {
                 untagged = one.untagged();
@@ -202,7 +211,7 @@ impl Files {
             reply.push("Last-Modified", date(0));
         }
         if has_content && is_selective {
-            return self.with_digests(reply, one, head, errand);
+            return self.with_digests(reply, one, head, pending_read);
         }
         Ok(if reply.status.as_u16() >= 400 { self.with_page(reply, look) } else { reply })
     }
@@ -213,8 +222,8 @@ impl Files {
         mut reply: Reply,
         one: &Rc<Representation>,
         head: &RequestHead,
-        errand: Option<&Errand>,
-    ) -> Result<Reply, Wait> {
+        pending_read: Option<&PendingRead>,
+    ) -> Result<Reply, ReadWait> {
         let of_content = wanted_digest(head, "want-content-digest");
         let is_whole = reply.status == StatusCode::OK && head.method() != Method::Head;
         let of_whole = [
@@ -225,7 +234,7 @@ impl Files {
             let Some(algorithm) = algorithm else { continue };
             match self.digests.find(one, algorithm) {
                 Known::Digest(digest) => reply.push(field, field_value(algorithm, &digest)),
-                Known::NotYet if may_wait(errand) => return Err(self.digests.make(one, algorithm)),
+                Known::NotYet if may_wait(pending_read) => return Err(self.digests.make(one, algorithm)),
                 Known::NotYet | Known::Never => {}
             }
         }
@@ -241,7 +250,7 @@ impl Files {
     }
 
     /// Adds the fields that every reply has, and puts the page of its status, if there is one, in place of the content.
-    fn with_page(&self, reply: Reply, look: Look<'_>) -> Reply {
+    fn with_page(&self, reply: Reply, look: LookupContext<'_>) -> Reply {
         let status = reply.status.as_u16();
         let page = self.spec.error_pages.iter().find(|(of, _)| *of == status);
         let page = page.and_then(|(_, path)| self.resource(path, look.at_once()).ok()?);

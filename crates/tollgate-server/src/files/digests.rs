@@ -11,13 +11,13 @@ use sha2::{Digest, Sha256, Sha512};
 use tokio::sync::watch;
 use tollgate_http::{DigestAlgorithm, RequestHead, named_tags, names_tag};
 
-use super::bounded::Bounded;
 use super::digest::{CONTENT_DIGEST, DIGESTED_BYTES_MAX, digest_of, field_value};
-use super::errand::{News, Wait};
+use super::disk_jobs::DiskJobs;
+use super::pending_read::{ReadOutcome, ReadWait};
 use super::representation::{Heads, Representation, tag_of_content};
 use super::source::{CONTENT_BYTES_MAX, Content};
 use super::stamp::Stamp;
-use super::work::Work;
+use super::two_generation_cache::TwoGenerationCache;
 use crate::file_slice::FileSlice;
 use crate::reply::Reply;
 
@@ -29,10 +29,10 @@ const DIGESTINGS_MAX: usize = 4;
 const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 pub(super) struct Digests {
-    known: RefCell<Bounded<Key, Bytes>>,
+    known: RefCell<TwoGenerationCache<Key, Bytes>>,
     /// What is being made; the end of the channel is the end of that. No more than there are places for work.
     under_way: RefCell<HashMap<Key, watch::Receiver<()>>>,
-    work: Rc<Work>,
+    work: Rc<DiskJobs>,
 }
 
 /// Bytes, by the file that they are or are made of.
@@ -63,8 +63,12 @@ pub(super) enum Known {
 }
 
 impl Digests {
-    pub(super) fn new(work: Rc<Work>) -> Self {
-        Self { known: RefCell::new(Bounded::new(KNOWN_BYTES_MAX)), under_way: RefCell::default(), work }
+    pub(super) fn new(work: Rc<DiskJobs>) -> Self {
+        Self {
+            known: RefCell::new(TwoGenerationCache::new(KNOWN_BYTES_MAX)),
+            under_way: RefCell::default(),
+            work,
+        }
     }
 
     /// The digest of a representation.
@@ -87,10 +91,14 @@ impl Digests {
     }
 
     /// Has a digest made. Requests for the same wait for one making of it.
-    pub(super) fn make(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> Wait {
+    pub(super) fn make(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> ReadWait {
         let (digests, one) = (self.clone(), one.clone());
         Box::pin(async move {
-            if digests.bring(&one, algorithm).await { News::Digested(one) } else { News::Failed }
+            if digests.bring(&one, algorithm).await {
+                ReadOutcome::Digested(one)
+            } else {
+                ReadOutcome::Failed
+            }
         })
     }
 
@@ -119,13 +127,13 @@ impl Digests {
         key: Key,
         one: &Rc<Representation>,
         algorithm: DigestAlgorithm,
-        place: super::work::Place,
+        place: super::disk_jobs::DiskJobPermit,
     ) -> watch::Receiver<()> {
         let (end, ending) = watch::channel(());
         self.under_way.borrow_mut().insert(key, ending.clone());
         let (digests, content, stamp) = (self.clone(), one.content.clone(), one.stamp);
         tokio::task::spawn_local(async move {
-            let made = Work::run(place, move || digest_of_file(algorithm, &content, &stamp)).await;
+            let made = DiskJobs::run(place, move || digest_of_file(algorithm, &content, &stamp)).await;
             digests.under_way.borrow_mut().remove(&key);
             match made {
                 Some(Ok(digest)) => digests.remember(key, &digest),
@@ -141,7 +149,7 @@ impl Digests {
     ///
     /// # Errors
     /// None: it is what to wait for, with the reply in it.
-    pub(super) fn add_to(&self, mut reply: Reply, algorithm: DigestAlgorithm) -> Result<Reply, Wait> {
+    pub(super) fn add_to(&self, mut reply: Reply, algorithm: DigestAlgorithm) -> Result<Reply, ReadWait> {
         if reply.content_bytes() > PART_BYTES_MAX {
             return Ok(reply);
         }
@@ -153,11 +161,11 @@ impl Digests {
         let pieces = pieces_of(&reply);
         Err(Box::pin(async move {
             let place = work.wait().await;
-            let made = Work::run(place, move || digest_of_pieces(algorithm, &pieces)).await;
+            let made = DiskJobs::run(place, move || digest_of_pieces(algorithm, &pieces)).await;
             if let Some(Ok(digest)) = made {
                 reply.push(CONTENT_DIGEST, field_value(algorithm, &digest));
             }
-            News::Reply(reply.into())
+            ReadOutcome::Reply(reply.into())
         }))
     }
 

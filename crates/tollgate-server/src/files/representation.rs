@@ -13,7 +13,7 @@ use tollgate_http::{Validators, http_date, push_field};
 
 use super::compress::Coding;
 use super::digest::DIGESTED_BYTES_MAX;
-use super::look::Look;
+use super::lookup_context::LookupContext;
 use super::media::for_type;
 use super::source::{CONTENT_BYTES_MAX, Content, Source};
 use super::stamp::Stamp;
@@ -67,7 +67,7 @@ impl Representation {
         common: &Rc<Common>,
         spec: &FilesSpec,
         mut before: impl Iterator<Item = &'a Rc<Self>>,
-        look: Look<'_>,
+        look: LookupContext<'_>,
     ) -> Option<Rc<Self>> {
         let Source { stamp, coding, .. } = source;
         let told_s = |stamp: Stamp| u64::try_from(stamp.modified_s).ok().filter(|s| *s <= look.wall_s());
@@ -309,7 +309,7 @@ mod tests {
     use std::fs;
     use std::time::Instant;
 
-    use super::super::{Files, Means};
+    use super::super::{Files, SharedFiles};
     use super::*;
 
     #[test]
@@ -321,14 +321,14 @@ mod tests {
             fs::write(folder.join("a"), text).unwrap();
         }
         let spec = FilesSpec { recheck: Duration::from_secs(4), ..FilesSpec::new(folder.clone()) };
-        let files = Files::new(&spec, &Means::default());
+        let files = Files::new(&spec, &SharedFiles::default());
         let begun = Instant::now();
         let len = |after_s| {
             let at = begun + Duration::from_secs(after_s);
-            let look = Look { at, wall_us: i64::MAX, brought: &[], is_patient: false };
+            let look = LookupContext { at, wall_us: i64::MAX, brought: &[], is_patient: false };
             files.resource("a", look).ok().flatten().map(|resource| resource.plain().len())
         };
-        let look = Look { at: begun, wall_us: i64::MAX, brought: &[], is_patient: false };
+        let look = LookupContext { at: begun, wall_us: i64::MAX, brought: &[], is_patient: false };
         assert!(files.resource("none", look).is_err());
         assert_eq!(len(3), Some(3));
         fs::rename(&folder, site.path().join("old")).unwrap();
@@ -341,9 +341,9 @@ mod tests {
     fn each_request_looks_whether_a_file_was_written_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &Means::default());
+        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &SharedFiles::default());
         // The requests began together.
-        let look = Look { at: Instant::now(), wall_us: 0, brought: &[], is_patient: false };
+        let look = LookupContext { at: Instant::now(), wall_us: 0, brought: &[], is_patient: false };
         for len in [100_000, 99_999, 100_001] {
             fs::write(&path, vec![1; len as usize]).unwrap();
             let resource = files.resource("a", look).ok().flatten().unwrap();

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use tollgate_http::{RequestHead, accepted_coding, accepts_identity, is_selective};
 
 use super::compress::Coding;
+use super::compressed::CompressedFiles;
 use super::digests::{Digests, Named};
-use super::look::Look;
-use super::made::Made;
+use super::lookup_context::LookupContext;
 use super::media::content_type;
 use super::opened::OpenError;
 use super::representation::{Common, Representation};
@@ -40,9 +40,9 @@ impl Resource {
         path: &str,
         root: &Root,
         spec: &FilesSpec,
-        made: &Made,
+        made: &CompressedFiles,
         before: Option<&Self>,
-        look: Look<'_>,
+        look: LookupContext<'_>,
     ) -> Result<Option<Self>, OpenError> {
         let looks = iter::once(look).chain(iter::repeat_n(look.anew(), LOOKS_MAX - 1));
         for look in looks {
@@ -80,7 +80,7 @@ impl Resource {
     pub(super) fn select(
         &self,
         head: &RequestHead,
-        made: &Rc<Made>,
+        made: &Rc<CompressedFiles>,
         digests: &Digests,
     ) -> Rc<Representation> {
         if self.coded.is_empty() && !self.is_compressed {
@@ -146,7 +146,7 @@ fn beside_of(
     end: &str,
     path: &str,
     root: &Root,
-    look: Look<'_>,
+    look: LookupContext<'_>,
 ) -> Result<Option<Source>, OpenError> {
     match Source::open(&format!("{path}{end}"), root, Some(coding), look) {
         // One thread looks for all of them.
@@ -170,16 +170,16 @@ mod tests {
     use tokio::runtime::{Builder, LocalOptions};
     use tollgate_http::{DigestAlgorithm, HeadReader, Limits};
 
-    use super::super::errand::{Errand, News, Wait};
-    use super::super::{Files, Means};
+    use super::super::pending_read::{PendingRead, ReadOutcome, ReadWait};
+    use super::super::{Files, SharedFiles};
     use super::*;
     use crate::options::Etag;
 
-    fn bring(errand: &mut Errand, news: News) {
-        let wait: Wait = Box::pin(ready(news));
-        errand.begin(wait);
+    fn bring(pending_read: &mut PendingRead, news: ReadOutcome) {
+        let wait: ReadWait = Box::pin(ready(news));
+        pending_read.begin(wait);
         let mut context = Context::from_waker(Waker::noop());
-        assert!(matches!(errand.poll(&mut context), Poll::Ready(None)));
+        assert!(matches!(pending_read.poll(&mut context), Poll::Ready(None)));
     }
 
     #[test]
@@ -189,19 +189,19 @@ mod tests {
         fs::write(&path, "before").unwrap();
         let spec = FilesSpec::new(folder.path().to_owned());
         let root = Root::new(&spec);
-        let made = Made::new(&spec, Rc::default());
+        let made = CompressedFiles::new(&spec, Rc::default());
         let at = Instant::now();
         let brought = || root.beneath(at).ok().unwrap().open_all("a", &CODINGS.map(|(_, end)| end));
-        let mut errand = Errand::default();
-        bring(&mut errand, News::Opened(brought()));
+        let mut pending_read = PendingRead::default();
+        bring(&mut pending_read, ReadOutcome::Opened(brought()));
         fs::write(&path, "behind it").unwrap();
 
-        let look = Look { at, wall_us: 0, brought: &errand.brought, is_patient: true };
+        let look = LookupContext { at, wall_us: 0, brought: &pending_read.brought, is_patient: true };
         let resource = Resource::open("a", &root, &spec, &made, None, look).ok().flatten().unwrap();
         assert_eq!(resource.plain().len(), 9);
 
-        bring(&mut errand, News::Failed);
-        assert!(errand.brought.is_empty());
+        bring(&mut pending_read, ReadOutcome::Failed);
+        assert!(pending_read.brought.is_empty());
     }
 
     #[test]
@@ -210,14 +210,14 @@ mod tests {
         fs::write(folder.path().join("a"), "a").unwrap();
         let spec = FilesSpec::new(folder.path().to_owned());
         let root = Root::new(&spec);
-        let made = Made::new(&spec, Rc::default());
+        let made = CompressedFiles::new(&spec, Rc::default());
         let open = |beside: OpenError| {
             let at = Instant::now();
             let mut brought = root.beneath(at).ok().unwrap().open_all("a", &[".br", ".zst"]);
             brought.push(("a.gz".into(), Err(beside)));
-            let mut errand = Errand::default();
-            bring(&mut errand, News::Opened(brought));
-            let look = Look { at, wall_us: 0, brought: &errand.brought, is_patient: true };
+            let mut pending_read = PendingRead::default();
+            bring(&mut pending_read, ReadOutcome::Opened(brought));
+            let look = LookupContext { at, wall_us: 0, brought: &pending_read.brought, is_patient: true };
             Resource::open("a", &root, &spec, &made, None, look)
         };
         assert!(open(OpenError::Forbidden).is_ok());
@@ -239,8 +239,9 @@ mod tests {
             fs::write(folder.path().join("a.js"), "let a = 1;\n".repeat(10_000)).unwrap();
             let spec =
                 FilesSpec { compress: true, etag: Etag::Content, ..FilesSpec::new(folder.path().to_owned()) };
-            let files = Files::new(&spec, &Means::default());
-            let look = Look { at: Instant::now(), wall_us: i64::MAX, brought: &[], is_patient: false };
+            let files = Files::new(&spec, &SharedFiles::default());
+            let look =
+                LookupContext { at: Instant::now(), wall_us: i64::MAX, brought: &[], is_patient: false };
             let open = || files.resource("a.js", look).ok().flatten().unwrap();
             let select = |resource: &Resource, digests: &Digests, fields: &str| {
                 resource.select(&request(fields), &files.made, digests)
@@ -261,7 +262,7 @@ mod tests {
             let names = |tag: &str| format!("If-None-Match: {tag}\r\n");
             let no_digests = Rc::new(Digests::new(Rc::default()));
             for (digests, coding_of_others) in [(&files.digests, Some("gzip")), (&no_digests, None)] {
-                files.shelf.clear();
+                files.descriptors.clear();
                 let again = open();
                 assert!(again.plain().heads().is_none());
                 let coding = |fields: &str| select(&again, digests, fields).coding();

@@ -13,10 +13,10 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
 use rustix::io::Errno;
 
-use super::look::Look;
+use super::lookup_context::LookupContext;
 use super::opened::{Brought, OpenError, Opened, opened};
 use crate::log_throttle::OncePerPause;
-use crate::options::{Bounds, FilesSpec, Symlinks};
+use crate::options::{FilesSpec, FolderBounds, Symlinks};
 
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
 const RACES_MAX: usize = 16;
@@ -29,7 +29,7 @@ const BOUNDS_HOLD: Duration = Duration::from_millis(500);
 
 pub(super) struct Root {
     path: PathBuf,
-    bounds: Bounds,
+    bounds: FolderBounds,
     resolve: ResolveFlags,
     recheck: Duration,
     /// The folder that is at the path, and when that was looked at.
@@ -77,7 +77,7 @@ impl Root {
     ///
     /// # Errors
     /// `Cold`: the system would have to look at the disk, and the request may wait for a thread that does.
-    pub(super) fn open(&self, below: &str, look: Look<'_>) -> Result<Opened, OpenError> {
+    pub(super) fn open(&self, below: &str, look: LookupContext<'_>) -> Result<Opened, OpenError> {
         if let Some(opened) = look.brought(below) {
             return opened;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::look::Look;
+use super::lookup_context::LookupContext;
 use super::opened::{OpenError, Opened};
 use super::root::Root;
 use super::stamp::Stamp;
@@ -39,7 +39,7 @@ impl Source {
         path: &str,
         root: &Root,
         coding: Option<&'static str>,
-        look: Look<'_>,
+        look: LookupContext<'_>,
     ) -> Result<Option<Self>, OpenError> {
         match root.open(path, look)? {
             Opened::File(file, stamp) => {
@@ -54,7 +54,7 @@ impl Source {
     ///
     /// It is a change of a file, too, that another takes its place: it loses its name. So the open file is read again, and not
     /// what is at the path, which may be another each time.
-    pub(super) fn content(self, spec: &FilesSpec, look: Look<'_>) -> Option<(Stamp, Content)> {
+    pub(super) fn content(self, spec: &FilesSpec, look: LookupContext<'_>) -> Option<(Stamp, Content)> {
         let Self { file, mut stamp, .. } = self;
         for _ in 0..READS_MAX {
             // A worker does not wait for the disk: what is not all there is sent as larger files are.

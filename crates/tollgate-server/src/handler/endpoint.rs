@@ -15,7 +15,7 @@ use super::collected::{self, BODY_BYTES_MAX};
 use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
 use crate::cors::Cors;
-use crate::files::{Files, Means};
+use crate::files::{Files, SharedFiles};
 use crate::log_throttle::FewPerPeriod;
 use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
@@ -78,7 +78,7 @@ impl Endpoint {
         spec: &RouteSpec,
         streams: &Rc<[Rc<StreamPlan>]>,
         scripts: Scripts,
-        means: &Means,
+        shared_files: &SharedFiles,
         client: &Client,
         cells: Arc<RouteCells>,
         options: &ServerOptions,
@@ -98,7 +98,7 @@ impl Endpoint {
             }
             (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
             (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
-            (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, means))),
+            (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, shared_files))),
             (HandlerSpec::Proxy(proxy), _) => match client.at(proxy.backend) {
                 Some(upstream) => {
                     let says = OwnWord {
@@ -144,7 +144,7 @@ impl Endpoint {
             dev_root: options.dev.as_ref().and_then(|_| script_root(spec)),
             stream,
             streams: streams.clone(),
-            sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::named(files, means))),
+            sent_files: spec.access.files.as_ref().map(|files| Box::new(Files::named(files, shared_files))),
             before: spec.before.iter().map(|file| load(file, Role::Before)).collect::<Result<_, _>>()?,
             after: spec.after.iter().map(|file| load(file, Role::After)).collect::<Result<_, _>>()?,
             host: spec.scripts().next().map(|_| scripts.host),

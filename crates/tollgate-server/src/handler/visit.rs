@@ -20,7 +20,7 @@ use super::flow::Flow;
 use super::flow::ScriptFlow;
 use super::proxy::{Asked, BackendFlow, Proxied};
 use super::script::{self, Records};
-use crate::files::{Errand, Sending};
+use crate::files::{PendingRead, ScriptFileReply};
 use crate::observe::OwnCells;
 use crate::overload::RouteCost;
 use crate::recorder::Recorder;
@@ -65,9 +65,9 @@ pub(super) enum Stage {
     /// It runs, or will.
     Script(Call),
     /// It returned, and its reply waits for a thread that opens the file which it sends.
-    Sends(Box<Outcome>, Sending),
+    Sends(Box<Outcome>, ScriptFileReply),
     /// It waits for a thread that reads files, or was not begun.
-    Files(Option<Box<Errand>>),
+    Files(Option<Box<PendingRead>>),
     /// It waits for a backend, or was not begun.
     Proxy(Option<Asked>),
     /// It is done. None: it was asked for its answer.
@@ -187,7 +187,7 @@ impl Visit {
     pub(crate) fn can_run(&self) -> bool {
         match &self.stage {
             Stage::Script(call) => !call.is_waiting(),
-            Stage::Files(errand) => errand.is_none(),
+            Stage::Files(pending_read) => pending_read.is_none(),
             Stage::Proxy(asked) => asked.is_none(),
             Stage::Sends(..) | Stage::AtOnce | Stage::Returned(_) => false,
         }
@@ -203,7 +203,7 @@ impl Visit {
     pub(crate) fn is_untouched(&self) -> bool {
         let has_to_begin = match &self.stage {
             Stage::Script(call) => !call.has_begun(),
-            Stage::Files(errand) => errand.is_none(),
+            Stage::Files(pending_read) => pending_read.is_none(),
             Stage::Proxy(asked) => asked.is_none(),
             Stage::AtOnce => true,
             Stage::Sends(..) | Stage::Returned(_) => false,
@@ -240,19 +240,19 @@ impl Visit {
     }
 
     /// Whether a thread is to look at files for it, and was not asked to.
-    pub(crate) fn has_errand(&self) -> bool {
-        self.errand().is_some_and(Errand::is_due)
+    pub(crate) fn has_pending_read(&self) -> bool {
+        self.pending_read().is_some_and(PendingRead::is_due)
     }
 
     /// Whether a thread looks at files for it, or will when it gets to it.
-    pub(crate) fn is_on_errand(&self) -> bool {
-        self.errand().is_some_and(Errand::is_under_way)
+    pub(crate) fn is_reading(&self) -> bool {
+        self.pending_read().is_some_and(PendingRead::is_under_way)
     }
 
-    fn errand(&self) -> Option<&Errand> {
+    fn pending_read(&self) -> Option<&PendingRead> {
         match &self.stage {
-            Stage::Files(errand) => errand.as_deref(),
-            Stage::Sends(_, sending) => sending.errand(),
+            Stage::Files(pending_read) => pending_read.as_deref(),
+            Stage::Sends(_, sending) => sending.pending_read(),
             Stage::Script(_) | Stage::Proxy(_) | Stage::AtOnce | Stage::Returned(_) => None,
         }
     }
@@ -323,7 +323,7 @@ impl Visit {
             Step::Passed(emitted) => self.passed(emitted),
             Step::Done(Ok(outcome)) if matches!(self.phase, Phase::After(_)) => self.changed(outcome),
             Step::Done(Ok(outcome)) if outcome.file.is_some() => {
-                self.stage = Stage::Sends(Box::new(outcome), Sending::default());
+                self.stage = Stage::Sends(Box::new(outcome), ScriptFileReply::default());
             }
             Step::Done(Ok(outcome)) | Step::Streams(outcome) => self.return_outcome(outcome),
             Step::Done(Err(error)) => self.return_with(Err(error)),
@@ -370,13 +370,13 @@ impl Visit {
     }
 
     fn poll_files(&mut self, context: Option<&mut Context<'_>>) -> Turn {
-        let (Stage::Files(errand), Handler::Files(files)) =
+        let (Stage::Files(pending_read), Handler::Files(files)) =
             (&mut self.stage, &self.exchange.endpoint.handler)
         else {
             return Turn::Over;
         };
         let Exchange { request, begun, .. } = &self.exchange;
-        let Poll::Ready(reply) = files.poll_answer(request, *begun, errand, context) else {
+        let Poll::Ready(reply) = files.poll_answer(request, *begun, pending_read, context) else {
             return Turn::Waiting;
         };
         self.return_reply(reply, Records::default(), None);

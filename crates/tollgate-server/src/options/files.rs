@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_http::push_field;
 
-use super::bounds::Bounds;
+use super::folder_bounds::FolderBounds;
 
 /// A folder that is served, and how.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct FilesSpec {
     /// The folder. Nothing outside of it is read, whatever lies in it.
     pub root: PathBuf,
     /// Where it may lie.
-    pub bounds: Bounds,
+    pub bounds: FolderBounds,
     /// Names of files that stand for their folder, the first that is there.
     pub index: Vec<String>,
     /// Whether a folder without one of them is shown.
@@ -55,7 +55,7 @@ impl FilesSpec {
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
-            bounds: Bounds::default(),
+            bounds: FolderBounds::default(),
             index: vec!["index.html".to_owned()],
             listing: false,
             candidates: vec![TryPath::Requested(String::new())],

@@ -1,9 +1,9 @@
 //! What the server is told to do: the resolved configuration, checked by whoever makes it.
 
 mod app;
-mod bounds;
 mod dev;
 mod files;
+mod folder_bounds;
 mod listen;
 mod proxy;
 pub(crate) mod stream;
@@ -19,9 +19,9 @@ use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
 
 use crate::trust::TrustedProxies;
 pub use app::AppSpec;
-pub use bounds::{Bounds, OwnFile};
 pub use dev::{Dev, SourceFault};
 pub use files::{Etag, FilesSpec, Symlinks, TryPath};
+pub use folder_bounds::{FolderBounds, OwnFile};
 pub use listen::{BoundAddress, Deferral, ListenAddress, ListenSpec};
 pub use proxy::{HostSent, ProxySpec};
 use stream::{Source, StreamSpec};

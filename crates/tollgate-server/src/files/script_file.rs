@@ -11,21 +11,21 @@ use bytes::Bytes;
 use tollgate_http::{Method, StatusCode};
 use tollgate_script::{CallError, HeaderLine, Outcome, Request, SentFile};
 
-use super::errand::{Errand, News, Wait};
-use super::look::Look;
-use super::lookup::Found;
+use super::lookup_context::LookupContext;
 use super::opened::OpenError;
+use super::path_lookup::Found;
+use super::pending_read::{PendingRead, ReadOutcome, ReadWait};
 use super::resource::Resource;
 use super::{Files, selected};
 use crate::reply::Reply;
 
 /// A file that a script sends, on its way into a reply.
 #[derive(Default)]
-pub(crate) struct Sending(Option<Box<Errand>>);
+pub(crate) struct ScriptFileReply(Option<Box<PendingRead>>);
 
-impl Sending {
+impl ScriptFileReply {
     /// What it waits for, if it does.
-    pub(crate) fn errand(&self) -> Option<&Errand> {
+    pub(crate) fn pending_read(&self) -> Option<&PendingRead> {
         self.0.as_deref()
     }
 
@@ -47,9 +47,9 @@ impl Sending {
             return Poll::Ready(Err(CallError::Reply(text.to_owned())));
         };
         loop {
-            if let Some(errand) = &mut self.0 {
+            if let Some(pending_read) = &mut self.0 {
                 let Some(context) = context.as_deref_mut() else { return Poll::Pending };
-                if let Some(News::Reply(mut reply)) = ready!(errand.poll(context)) {
+                if let Some(ReadOutcome::Reply(mut reply)) = ready!(pending_read.poll(context)) {
                     reply.overwrite(&fields(sent, outcome, reply.status));
                     return Poll::Ready(Ok(*reply));
                 }
@@ -71,9 +71,9 @@ impl Files {
         outcome: &Outcome,
         request: &Request,
         begun: Instant,
-        errand: Option<&Errand>,
-    ) -> Result<Result<Reply, CallError>, Wait> {
-        let look = Look::of(request, begun, errand);
+        pending_read: Option<&PendingRead>,
+    ) -> Result<Result<Reply, CallError>, ReadWait> {
+        let look = LookupContext::of(request, begun, pending_read);
         let found = match self.find(&sent.path, look) {
             Ok(Found::Resource(resource)) => Ok(resource),
             Ok(Found::Folder | Found::Listing) => Err(OpenError::Absent),
@@ -81,7 +81,7 @@ impl Files {
             Err(error) => Err(error),
         };
         match found {
-            Ok(resource) => self.send_found(&resource, sent, outcome, request, look, errand),
+            Ok(resource) => self.send_found(&resource, sent, outcome, request, look, pending_read),
             Err(error) => {
                 if let OpenError::Absent = error {
                     tracing::debug!(id = %request.id, file = sent.path, "a script sends a file that is not there");
@@ -97,9 +97,9 @@ impl Files {
         sent: &SentFile,
         outcome: &Outcome,
         request: &Request,
-        look: Look<'_>,
-        errand: Option<&Errand>,
-    ) -> Result<Result<Reply, CallError>, Wait> {
+        look: LookupContext<'_>,
+        pending_read: Option<&PendingRead>,
+    ) -> Result<Result<Reply, CallError>, ReadWait> {
         let plain = resource.plain();
         let len = plain.len();
         if sent.offset > len {
@@ -127,7 +127,7 @@ impl Files {
                 if sent.is_slice() || !matches!(reply.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
                     reply
                 } else {
-                    self.with_digests(reply, &one, head, errand)?
+                    self.with_digests(reply, &one, head, pending_read)?
                 }
             }
             _ => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Files;
 use super::cache::Entry;
-use super::look::Look;
+use super::lookup_context::LookupContext;
 use super::opened::{OpenError, Opened};
 use super::resource::Resource;
 use crate::options::TryPath;
@@ -26,7 +26,7 @@ pub(super) enum Found {
 
 impl Files {
     /// Looks up what `*` of the route stands for, decoded and normalised, with the slash before it.
-    pub(super) fn find(&self, path_info: &str, look: Look<'_>) -> Result<Found, OpenError> {
+    pub(super) fn find(&self, path_info: &str, look: LookupContext<'_>) -> Result<Found, OpenError> {
         let below = path_info.strip_prefix('/').unwrap_or(path_info);
         if !self.is_open_to_all(below) {
             return Err(OpenError::Absent);
@@ -46,7 +46,7 @@ impl Files {
     }
 
     /// None: a folder that has no index, or is none of this candidate.
-    fn requested(&self, below: &str, end: &str, look: Look<'_>) -> Result<Option<Found>, OpenError> {
+    fn requested(&self, below: &str, end: &str, look: LookupContext<'_>) -> Result<Option<Found>, OpenError> {
         let is_folder = below.is_empty() || below.ends_with('/');
         match (is_folder, end) {
             (true, "") => match self.index(below, look)? {
@@ -65,14 +65,14 @@ impl Files {
         }
     }
 
-    fn folder(&self, below: &str, look: Look<'_>) -> Result<Option<Found>, OpenError> {
+    fn folder(&self, below: &str, look: LookupContext<'_>) -> Result<Option<Found>, OpenError> {
         match self.root.open(below, look)? {
             Opened::Folder(_) => Ok(Some(Found::Listing)),
             Opened::File(..) => Ok(None),
         }
     }
 
-    fn index(&self, folder: &str, look: Look<'_>) -> Result<Option<Resource>, OpenError> {
+    fn index(&self, folder: &str, look: LookupContext<'_>) -> Result<Option<Resource>, OpenError> {
         for name in &self.spec.index {
             match self.resource(&format!("{folder}{name}"), look) {
                 Ok(None) | Err(OpenError::Absent) => {}
@@ -83,7 +83,11 @@ impl Files {
     }
 
     /// Opens a file, or returns what is known of it. None: it is a folder.
-    pub(super) fn resource(&self, path: &str, look: Look<'_>) -> Result<Option<Resource>, OpenError> {
+    pub(super) fn resource(
+        &self,
+        path: &str,
+        look: LookupContext<'_>,
+    ) -> Result<Option<Resource>, OpenError> {
         let is_current = |Entry { resource, looked }: &Entry| {
             look.at.saturating_duration_since(*looked) < self.recheck(resource) && resource.is_fresh()
         };
@@ -92,9 +96,9 @@ impl Files {
             known => known.map(|known| known.resource),
         };
         let open = |look| Resource::open(path, &self.root, &self.spec, &self.made, before.as_ref(), look);
-        self.shelf.make_room();
+        self.descriptors.make_room();
         let opened = match open(look) {
-            Err(error) if error.is_for_want_of_descriptors() && self.shelf.clear() => open(look.anew()),
+            Err(error) if error.is_for_want_of_descriptors() && self.descriptors.clear() => open(look.anew()),
             opened => opened,
         };
         match &opened {

@@ -8,19 +8,19 @@ use std::rc::Rc;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::bounded::Bounded;
 use super::compress::{Coding, SOURCE_BYTES, is_compressible};
+use super::disk_jobs::DiskJobs;
 use super::representation::Representation;
 use super::source::Content;
 use super::stamp::Stamp;
-use super::work::Work;
+use super::two_generation_cache::TwoGenerationCache;
 use crate::options::FilesSpec;
 
-pub(super) struct Made {
-    known: RefCell<Bounded<Key, State>>,
+pub(super) struct CompressedFiles {
+    known: RefCell<TwoGenerationCache<Key, State>>,
     /// Of files that are compressed. None: none are.
     source_bytes_max: Option<u64>,
-    work: Rc<Work>,
+    work: Rc<DiskJobs>,
 }
 
 /// A version of a file as it is sent: names of one file may have types of their own.
@@ -45,13 +45,13 @@ struct Compressed {
     sha256: [u8; 32],
 }
 
-impl Made {
-    pub(super) fn new(spec: &FilesSpec, work: Rc<Work>) -> Self {
+impl CompressedFiles {
+    pub(super) fn new(spec: &FilesSpec, work: Rc<DiskJobs>) -> Self {
         let bytes_max = spec.compress_cache_bytes_max;
         // What is compressed has to fit.
         let source_bytes_max = spec.compress.then_some((bytes_max / 4).min(*SOURCE_BYTES.end()));
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        Self { known: RefCell::new(Bounded::new(bytes_max)), source_bytes_max, work }
+        Self { known: RefCell::new(TwoGenerationCache::new(bytes_max)), source_bytes_max, work }
     }
 
     /// Whether files of that kind and length are compressed.
@@ -84,7 +84,7 @@ impl Made {
         let (content, stamp) = (plain.content.clone(), plain.stamp);
         let made = self.clone();
         tokio::task::spawn_local(async move {
-            let compressed = Work::run(place, move || compress(&content, &stamp, coding)).await;
+            let compressed = DiskJobs::run(place, move || compress(&content, &stamp, coding)).await;
             let mut known = made.known.borrow_mut();
             match compressed {
                 Some(Ok(Some(Compressed { content, sha256 }))) => {

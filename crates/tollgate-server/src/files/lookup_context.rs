@@ -6,7 +6,7 @@ use super::opened::{Brought, OpenError, Opened};
 
 /// How files are looked at for a request.
 #[derive(Clone, Copy)]
-pub(super) struct Look<'a> {
+pub(super) struct LookupContext<'a> {
     /// When: by the clock of ages, and for the dates in replies in microseconds since 1970.
     pub(super) at: Instant,
     pub(super) wall_us: i64,
@@ -15,7 +15,7 @@ pub(super) struct Look<'a> {
     pub(super) is_patient: bool,
 }
 
-impl Look<'_> {
+impl LookupContext<'_> {
     /// The same for who does not wait any more: the worker opens what it has to.
     pub(super) fn at_once(self) -> Self {
         Self { is_patient: false, ..self }

@@ -17,14 +17,14 @@ const DESCRIPTORS_MAX: RangeInclusive<u64> = 16..=128;
 /// Descriptors of the log, the databases, the listeners and the runtime, generously.
 const DESCRIPTORS_BESIDE: u64 = 128;
 
-pub(crate) struct Shelf {
+pub(crate) struct DescriptorCache {
     caches: RefCell<Vec<Rc<Cache>>>,
     young: Rc<Tally>,
     /// Of each generation of all caches together.
     young_max: usize,
 }
 
-impl Shelf {
+impl DescriptorCache {
     /// With what the limit of the process leaves beside connections.
     pub(crate) fn new(options: &ServerOptions) -> Self {
         Self::holding(share(getrlimit(Resource::Nofile).current, options))
@@ -61,7 +61,7 @@ impl Shelf {
     }
 }
 
-impl Default for Shelf {
+impl Default for DescriptorCache {
     fn default() -> Self {
         Self::holding(*DESCRIPTORS_MAX.end())
     }
@@ -81,8 +81,8 @@ mod tests {
     use std::path::Path;
     use std::time::Instant;
 
-    use super::super::look::Look;
-    use super::super::{Files, Means};
+    use super::super::lookup_context::LookupContext;
+    use super::super::{Files, SharedFiles};
     use super::*;
     use crate::options::FilesSpec;
     use crate::options::tests::options;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn ask(files: &Files, path: &str) {
-        let look = Look { at: Instant::now(), wall_us: 0, brought: &[], is_patient: false };
+        let look = LookupContext { at: Instant::now(), wall_us: 0, brought: &[], is_patient: false };
         assert_eq!(files.resource(path, look).ok().flatten().unwrap().plain().len(), 20_000);
     }
 
@@ -113,8 +113,9 @@ mod tests {
     #[test]
     fn routes_keep_no_more_open_than_their_worker_may() {
         let folder = folder();
-        let means = Means { shelf: Rc::new(Shelf::holding(16)), ..Means::default() };
-        let routes = [0; 3].map(|_| Files::new(&FilesSpec::new(folder.path().to_owned()), &means));
+        let shared =
+            SharedFiles { descriptors: Rc::new(DescriptorCache::holding(16)), ..SharedFiles::default() };
+        let routes = [0; 3].map(|_| Files::new(&FilesSpec::new(folder.path().to_owned()), &shared));
         for route in &routes {
             for number in 0..FILES {
                 ask(route, &number.to_string());
@@ -126,17 +127,17 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_between_two_turns_is_closed() {
         let folder = folder();
-        let means = Means::default();
-        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &means);
+        let shared = SharedFiles::default();
+        let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &shared);
         ["0", "1"].iter().for_each(|path| ask(&files, path));
         assert_eq!(open(folder.path()), 2);
-        assert_eq!(means.shelf.turn(), 0);
+        assert_eq!(shared.descriptors.turn(), 0);
         ask(&files, "1");
-        assert_eq!(means.shelf.turn(), 1);
+        assert_eq!(shared.descriptors.turn(), 1);
         assert_eq!(open(folder.path()), 1);
-        assert!(means.shelf.clear());
+        assert!(shared.descriptors.clear());
         assert_eq!(open(folder.path()), 0);
-        assert!(!means.shelf.clear());
+        assert!(!shared.descriptors.clear());
     }
 
     #[test]

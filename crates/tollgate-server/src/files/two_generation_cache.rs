@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 /// What an entry takes beside its value.
 const ENTRY_BYTES: usize = 256;
 
-pub(super) struct Bounded<K, V> {
+pub(super) struct TwoGenerationCache<K, V> {
     young: HashMap<K, (V, usize), RandomState>,
     old: HashMap<K, (V, usize), RandomState>,
     young_bytes: usize,
@@ -17,7 +17,7 @@ pub(super) struct Bounded<K, V> {
     bytes_max: usize,
 }
 
-impl<K: Eq + Hash, V: Clone> Bounded<K, V> {
+impl<K: Eq + Hash, V: Clone> TwoGenerationCache<K, V> {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { young: HashMap::default(), old: HashMap::default(), young_bytes: 0, bytes_max: bytes_max / 2 }
     }
@@ -68,7 +68,7 @@ mod tests {
         fn never_more_than_the_bound_is_held_and_what_is_asked_for_stays(
             values in prop::collection::vec((0_u8..40, 0_usize..6000), 1..300),
         ) {
-            let mut bounded = Bounded::new(16_000);
+            let mut bounded = TwoGenerationCache::new(16_000);
             for (key, bytes) in values {
                 bounded.insert(key, bytes, bytes);
                 prop_assert_eq!(bounded.get(&key), Some(bytes));
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_is_larger_than_a_generation_is_not_held() {
-        let mut bounded = Bounded::new(16_000);
+        let mut bounded = TwoGenerationCache::new(16_000);
         bounded.insert(1, (), 8_000);
         assert_eq!(bounded.get(&1), None);
         bounded.insert(1, (), 7_000);

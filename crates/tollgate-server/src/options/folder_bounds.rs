@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// What holds of a folder that is served, whatever takes its place.
 #[derive(Debug, Clone, Default)]
-pub struct Bounds {
+pub struct FolderBounds {
     /// The folder that it lies in: that of its app.
     pub within: Option<PathBuf>,
     /// What it neither holds nor lies in.
@@ -23,7 +23,7 @@ pub struct OwnFile {
     found: PathBuf,
 }
 
-impl Bounds {
+impl FolderBounds {
     /// What is wrong with a folder, by its path without links. None: it may be served.
     pub(crate) fn breach(&self, found: &Path) -> Option<String> {
         if let Some(within) = &self.within

@@ -8,39 +8,39 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const AT_ONCE_MAX: usize = 2;
 
 /// Where the routes of a worker have work done.
-pub(super) struct Work {
+pub(super) struct DiskJobs {
     places: Arc<Semaphore>,
     /// For who only looks what is at a path: not behind who reads a file to its end.
     places_to_look: Arc<Semaphore>,
 }
 
 /// A place among what is done at once.
-pub(super) struct Place {
+pub(super) struct DiskJobPermit {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Work {
+impl DiskJobs {
     /// A place now, if one is free.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<DiskJobPermit> {
         let permit = self.places.clone().try_acquire_owned().ok()?;
-        Some(Place { _permit: Some(permit) })
+        Some(DiskJobPermit { _permit: Some(permit) })
     }
 
     /// The same for opening files.
     ///
     /// # Cancel safety
     /// Whoever gives up leaves the queue.
-    pub(super) async fn wait_to_look(&self) -> Place {
-        Place { _permit: self.places_to_look.clone().acquire_owned().await.ok() }
+    pub(super) async fn wait_to_look(&self) -> DiskJobPermit {
+        DiskJobPermit { _permit: self.places_to_look.clone().acquire_owned().await.ok() }
     }
 
     /// Waits for a place: first come, first served.
     ///
     /// # Cancel safety
     /// Whoever gives up leaves the queue.
-    pub(super) async fn wait(&self) -> Place {
+    pub(super) async fn wait(&self) -> DiskJobPermit {
         // The semaphore is never closed.
-        Place { _permit: self.places.clone().acquire_owned().await.ok() }
+        DiskJobPermit { _permit: self.places.clone().acquire_owned().await.ok() }
     }
 
     /// Has a thread do a piece of work. None: the worker ends.
@@ -48,7 +48,7 @@ impl Work {
     /// # Cancel safety
     /// The work goes on, and keeps its place.
     pub(super) async fn run<T: Send + 'static>(
-        place: Place,
+        place: DiskJobPermit,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let done = tokio::task::spawn_blocking(move || {
@@ -60,7 +60,7 @@ impl Work {
     }
 }
 
-impl Default for Work {
+impl Default for DiskJobs {
     fn default() -> Self {
         let places = || Arc::new(Semaphore::new(AT_ONCE_MAX));
         Self { places: places(), places_to_look: places() }

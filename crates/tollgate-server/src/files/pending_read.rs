@@ -8,16 +8,16 @@ use std::time::Instant;
 use tollgate_script::Request;
 
 use super::listing::Rendered;
-use super::look::Look;
+use super::lookup_context::LookupContext;
 use super::opened::{Brought, OpenError};
 use super::representation::Representation;
 use crate::reply::Reply;
 
 /// What a request waits for.
-pub(super) type Wait = Pin<Box<dyn Future<Output = News>>>;
+pub(super) type ReadWait = Pin<Box<dyn Future<Output = ReadOutcome>>>;
 
 /// What came of it.
-pub(super) enum News {
+pub(super) enum ReadOutcome {
     /// A digest was made of it.
     Digested(Rc<Representation>),
     /// It is not, this time.
@@ -36,8 +36,8 @@ const FAILURES_MAX: usize = 3;
 
 /// A request of files that had to wait.
 #[derive(Default)]
-pub(crate) struct Errand {
-    work: Work,
+pub(crate) struct PendingRead {
+    work: Job,
     waits: usize,
     /// How often it waited for nothing.
     failures: usize,
@@ -47,23 +47,23 @@ pub(crate) struct Errand {
 
 /// What a thread is to do for it.
 #[derive(Default)]
-enum Work {
+enum Job {
     #[default]
     None,
     /// It is not asked for yet, and has no place in a queue.
-    Due(Wait),
-    UnderWay(Wait),
+    Due(ReadWait),
+    UnderWay(ReadWait),
 }
 
-impl Errand {
+impl PendingRead {
     /// Whether a thread is to do something for it that it was not asked for.
     pub(crate) fn is_due(&self) -> bool {
-        matches!(self.work, Work::Due(_))
+        matches!(self.work, Job::Due(_))
     }
 
     /// Whether a thread works for it, or will when it gets to it.
     pub(crate) fn is_under_way(&self) -> bool {
-        matches!(self.work, Work::UnderWay(_))
+        matches!(self.work, Job::UnderWay(_))
     }
 
     /// What was digested for this request. It is answered with that, although the path may lead to another file by now: else one that
@@ -72,51 +72,52 @@ impl Errand {
         self.digested.as_ref()
     }
 
-    pub(super) fn begin(&mut self, wait: Wait) {
+    pub(super) fn begin(&mut self, wait: ReadWait) {
         self.waits += 1;
-        self.work = Work::Due(wait);
+        self.work = Job::Due(wait);
     }
 
     /// Waits for what was begun, and returns what settles the request. None: nothing does yet, and there is nothing to wait for.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<News>> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<ReadOutcome>> {
         let mut wait = match std::mem::take(&mut self.work) {
-            Work::None => return Poll::Ready(None),
-            Work::Due(wait) | Work::UnderWay(wait) => wait,
+            Job::None => return Poll::Ready(None),
+            Job::Due(wait) | Job::UnderWay(wait) => wait,
         };
         let Poll::Ready(news) = wait.as_mut().poll(context) else {
-            self.work = Work::UnderWay(wait);
+            self.work = Job::UnderWay(wait);
             return Poll::Pending;
         };
         match news {
-            News::Digested(one) => {
+            ReadOutcome::Digested(one) => {
                 self.digested = Some(one);
                 Poll::Ready(None)
             }
-            News::Opened(brought) => {
+            ReadOutcome::Opened(brought) => {
                 self.brought.extend(brought);
                 Poll::Ready(None)
             }
-            News::Failed => {
+            ReadOutcome::Failed => {
                 self.failures += 1;
                 // It may be another by now than what was brought.
                 self.brought.clear();
                 self.digested = None;
                 Poll::Ready(None)
             }
-            News::Reply(_) | News::Listed(_) => Poll::Ready(Some(news)),
+            ReadOutcome::Reply(_) | ReadOutcome::Listed(_) => Poll::Ready(Some(news)),
         }
     }
 }
 
 /// Whether a request is to wait, or to wait once more.
-pub(super) fn may_wait(errand: Option<&Errand>) -> bool {
-    errand.is_none_or(|errand| errand.waits < WAITS_MAX && errand.failures < FAILURES_MAX)
+pub(super) fn may_wait(pending_read: Option<&PendingRead>) -> bool {
+    pending_read
+        .is_none_or(|pending_read| pending_read.waits < WAITS_MAX && pending_read.failures < FAILURES_MAX)
 }
 
-impl<'a> Look<'a> {
+impl<'a> LookupContext<'a> {
     /// Returns how a request looks at files that began when `begun` says, with what it waited for so far.
-    pub(super) fn of(request: &Request, begun: Instant, errand: Option<&'a Errand>) -> Self {
-        let brought = errand.map_or(&[][..], |errand| errand.brought.as_slice());
-        Self { at: begun, wall_us: request.time_us, brought, is_patient: may_wait(errand) }
+    pub(super) fn of(request: &Request, begun: Instant, pending_read: Option<&'a PendingRead>) -> Self {
+        let brought = pending_read.map_or(&[][..], |pending_read| pending_read.brought.as_slice());
+        Self { at: begun, wall_us: request.time_us, brought, is_patient: may_wait(pending_read) }
     }
 }

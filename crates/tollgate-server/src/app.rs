@@ -1,8 +1,8 @@
 //! Apps: folders of routes and scripts that are mounted below a path.
 //!
-//! Each mount has a script host of its own in each worker, so its modules, its state and its bounds are its own, also where one
-//! folder is mounted twice. What is below its path belongs to it: where none of its routes is, there is nothing, whatever
-//! routes of others would take.
+//! Each mount has a script host of its own in each worker, so its modules, its state and its bounds are its
+//! own, also where one folder is mounted twice. What is below its path belongs to it: where none of its
+//! routes is, there is nothing, whatever routes of others would take.
 
 use std::rc::Rc;
 
@@ -26,7 +26,8 @@ impl Hosts {
         Ok(Self { own: Host::new(options.script.clone())?, apps, app_streams: Vec::new() })
     }
 
-    /// Tells each which streams its scripts may emit records to: an app its own, as it calls them, others all.
+    /// Tells each which streams its scripts may emit records to: an app its own, as it calls them, others
+    /// all.
     pub(crate) fn with_streams(
         self,
         options: &ServerOptions,

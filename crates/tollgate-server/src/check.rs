@@ -23,7 +23,8 @@ pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
     faults
 }
 
-/// The methods that a route takes, its script asked where the route does not say. None: any, or the script cannot be asked.
+/// The methods that a route takes, its script asked where the route does not say. None: any, or the script
+/// cannot be asked.
 pub fn methods_of(options: &ServerOptions, route: &RouteSpec) -> Option<Methods> {
     let HandlerSpec::Script { file, root } = &route.handler else { return route.known_methods() };
     route.known_methods().or_else(|| {

@@ -65,8 +65,9 @@ impl Clock {
         self.coarse.get()
     }
 
-    /// This moment. Wall time is counted on from the last tick: one clock is read less, and a clock that is set is followed
-    /// within a tick. `Date` moves on with it, so that no reply says of what it tells that it is still to come.
+    /// This moment. Wall time is counted on from the last tick: one clock is read less, and a clock that is
+    /// set is followed within a tick. `Date` moves on with it, so that no reply says of what it tells that it
+    /// is still to come.
     pub(crate) fn now(&self) -> Moment {
         let at = Instant::now();
         let since = at.saturating_duration_since(self.coarse.get());
@@ -94,8 +95,8 @@ fn wall_clock_us() -> i64 {
     i64::try_from(since.as_micros()).map_or(LAST_US, |us| us.min(LAST_US))
 }
 
-/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones. A clock outside 1970 to 9999 is moved to the nearer end: neither `Date` nor RFC 3339 has
-/// room for it.
+/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones. A clock
+/// outside 1970 to 9999 is moved to the nearer end: neither `Date` nor RFC 3339 has room for it.
 const LAST_US: i64 = 253_402_207_199_999_999;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Which pages of other origins may use a route: the CORS protocol of the Fetch standard, section 3.3.
 //!
-//! A preflight is answered here and reaches no handler. What is granted is decided as a whole: a preflight that asks for
-//! too much gets no `Access-Control-` field at all, since browsers send GET, HEAD and POST to an allowed origin even when
-//! no field lists them.
+//! A preflight is answered here and reaches no handler. What is granted is decided as a whole: a preflight
+//! that asks for too much gets no `Access-Control-` field at all, since browsers send GET, HEAD and POST to
+//! an allowed origin even when no field lists them.
 
 use bytes::Bytes;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, is_field_name};
@@ -137,12 +137,13 @@ impl Cors {
 }
 
 impl Grant {
-    /// Adds to a reply what the policy says, in place of what a script, a backend or the fields of a route said about it: a
-    /// browser goes by any line that it finds, and takes two for none.
+    /// Adds to a reply what the policy says, in place of what a script, a backend or the fields of a route
+    /// said about it: a browser goes by any line that it finds, and takes two for none.
     pub(crate) fn add_to(&self, reply: &mut Reply) {
         reply.remove(is_policy_field);
         self.push_origin(reply);
-        // With a list the reply differs by origin, also the one to a request that names none (Fetch section 3.3.5).
+        // With a list the reply differs by origin, also the one to a request that names none (Fetch section
+        // 3.3.5).
         if !matches!(self.origin, Granted::Everybody) {
             reply.push("Vary", "Origin");
         }

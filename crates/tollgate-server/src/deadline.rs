@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, TICK};
 
-/// How long a connection that is idle when a drain begins may still ask, one to two ticks: its client may be sending, or just
-/// have been answered. Who is answered meanwhile is told that it was the last.
+/// How long a connection that is idle when a drain begins may still ask, one to two ticks: its client may be
+/// sending, or just have been answered. Who is answered meanwhile is told that it was the last.
 const IDLE_GRACE: Duration = Duration::from_millis(TICK.as_millis() as u64 * 3 / 2);
 
 /// How long a draining server waits for a peer that has its last reply already.
@@ -108,8 +108,8 @@ impl Deadlines {
         self.draining_since.get()
     }
 
-    /// From now on connections are closed after their replies, idle ones after a grace, and events end. Those that linger have
-    /// their replies.
+    /// From now on connections are closed after their replies, idle ones after a grace, and events end. Those
+    /// that linger have their replies.
     pub(crate) fn drain(&self) {
         let now = self.clock.coarse();
         self.draining_since.set(Some(now));
@@ -153,8 +153,8 @@ impl Slot {
         self.cells.phase.set(phase);
     }
 
-    /// Gives a phase more time for bytes that came or went at `rate` a second, up to an instant; without a rate, all
-    /// of it.
+    /// Gives a phase more time for bytes that came or went at `rate` a second, up to an instant; without a
+    /// rate, all of it.
     pub(crate) fn earn(&self, bytes: usize, rate: u64, most: Option<Instant>) {
         let nanoseconds = (bytes as u64).saturating_mul(1_000_000_000).checked_div(rate);
         let earned = self.cells.due.get().zip(nanoseconds);

@@ -1,5 +1,6 @@
-//! What a server in development shows in place of short replies: why a script failed, or why a changed configuration was not
-//! taken, with the source around the line. As a page for browsers, as JSON or text for other clients.
+//! What a server in development shows in place of short replies: why a script failed, or why a changed
+//! configuration was not taken, with the source around the line. As a page for browsers, as JSON or text for
+//! other clients.
 //!
 //! It shows code to whoever asks. That nobody but its author can ask is for the program to see to.
 
@@ -93,7 +94,8 @@ fn unzip(place: Option<(PathBuf, usize)>) -> (Option<PathBuf>, usize) {
     place.map_or((None, 0), |(file, line)| (Some(file), line))
 }
 
-/// The script that a text begins with, as `NAME.luau:LINE`, if it lies below `root`: a script says in its errors what it likes.
+/// The script that a text begins with, as `NAME.luau:LINE`, if it lies below `root`: a script says in its
+/// errors what it likes.
 fn within(root: &Path, text: &str) -> Option<(PathBuf, usize)> {
     const END: &str = ".luau:";
     let end = text.find(END)? + END.len();

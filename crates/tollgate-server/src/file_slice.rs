@@ -1,5 +1,5 @@
-//! Parts of files on their way into replies, and how they come into memory: what is there already is read by the worker, what
-//! is on the disk only by threads that may wait for it.
+//! Parts of files on their way into replies, and how they come into memory: what is there already is read by
+//! the worker, what is on the disk only by threads that may wait for it.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -14,8 +14,8 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 const AHEAD_BYTES: u64 = 1 << 20;
 /// Pages this far apart tell whether those between are in memory: the system reads and evicts larger pieces.
 const PROBE_BYTES: u64 = 32 << 10;
-/// Files up to here are looked at as a whole, and what was seen holds for so many ticks of the clock: the system seldom evicts what was
-/// sent a moment ago.
+/// Files up to here are looked at as a whole, and what was seen holds for so many ticks of the clock: the
+/// system seldom evicts what was sent a moment ago.
 const SEEN_BYTES_MAX: u64 = 1 << 20;
 const SEEN_TICKS: u32 = 4;
 
@@ -70,7 +70,8 @@ impl FileSlice {
         self.len -= bytes;
     }
 
-    /// Whether it can be read without waiting for a disk, at a tick of the clock. Where the system cannot tell, it is said to be.
+    /// Whether it can be read without waiting for a disk, at a tick of the clock. Where the system cannot
+    /// tell, it is said to be.
     pub(crate) fn is_in_memory(&self, tick: u32) -> bool {
         let SentFile { len, seen_until, .. } = &*self.file;
         if *len > SEEN_BYTES_MAX {
@@ -107,7 +108,8 @@ impl FileSlice {
         if read_to == end { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Has a thread read it, and what follows up to a bound, so that it is in memory. What goes wrong shows when it is sent.
+    /// Has a thread read it, and what follows up to a bound, so that it is in memory. What goes wrong shows
+    /// when it is sent.
     ///
     /// # Cancel safety
     /// The thread reads on.
@@ -164,7 +166,8 @@ mod tests {
     /// `f_type` of a file system that is memory: statfs(2), TMPFS_MAGIC.
     const TMPFS: i64 = 0x0102_1994;
 
-    /// A file of this size, as far as this source is on a disk there too: that of temporary files may be memory.
+    /// A file of this size, as far as this source is on a disk there too: that of temporary files may be
+    /// memory.
     fn slice(bytes: usize) -> FileSlice {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all_at(&vec![7; bytes], 0).unwrap();
@@ -173,8 +176,9 @@ mod tests {
         FileSlice { file, offset: 0, len: bytes as u64 }
     }
 
-    /// Whether it is told to be away after it was dropped from memory, once in many times: the system reads ahead for whoever
-    /// asks, and a fast disk may be done before the answer. Each time is at a tick that remembers nothing of the last.
+    /// Whether it is told to be away after it was dropped from memory, once in many times: the system reads
+    /// ahead for whoever asks, and a fast disk may be done before the answer. Each time is at a tick that
+    /// remembers nothing of the last.
     fn goes_away(slice: &FileSlice, is_away: impl Fn(&FileSlice, u32) -> bool) -> bool {
         (1..=100).any(|time| {
             fadvise(&slice.file.file, 0, None, Advice::DontNeed).unwrap();

@@ -1,5 +1,5 @@
-//! Request ids: those that came with a request, if they are sane, and UUIDs version 7 (RFC 9562 section 5.7), made without
-//! a system call.
+//! Request ids: those that came with a request, if they are sane, and UUIDs version 7 (RFC 9562 section 5.7),
+//! made without a system call.
 
 use std::cell::Cell;
 
@@ -34,8 +34,8 @@ impl IdMaker {
     }
 }
 
-/// The id that a request came with, if it is one: up to 128 letters, digits and signs that need no quotes in a header
-/// field, a log line or a URL. Another one is as if none had come.
+/// The id that a request came with, if it is one: up to 128 letters, digits and signs that need no quotes in
+/// a header field, a log line or a URL. Another one is as if none had come.
 pub(crate) fn taken(text: Bytes, made: Uuid) -> Option<RequestId> {
     let is_sane = (1..=TAKEN_BYTES_MAX).contains(&text.len())
         && text.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"-_.~:/+=@".contains(&byte));
@@ -44,8 +44,8 @@ pub(crate) fn taken(text: Bytes, made: Uuid) -> Option<RequestId> {
 
 const TAKEN_BYTES_MAX: usize = 128;
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a bijection of the
-/// counter, so that no value comes twice.
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a
+/// bijection of the counter, so that no value comes twice.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn mix(state: u64) -> u64 {

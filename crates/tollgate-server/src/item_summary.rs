@@ -7,7 +7,8 @@ use bytes::Bytes;
 /// Rejects that are listed; the others are counted.
 const LISTED_MAX: usize = 1000;
 
-/// How many of the records are kept as rows, and why which are not: `{"recorded":1,"rejected_count":1,"rejected":[...]}`.
+/// How many of the records are kept as rows, and why which are not:
+/// `{"recorded":1,"rejected_count":1,"rejected":[...]}`.
 ///
 /// Each reject is there by its place among the records.
 pub(crate) fn item_summary<'a>(

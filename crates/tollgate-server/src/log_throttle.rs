@@ -1,4 +1,5 @@
-//! Log lines that could be many: after one, or a few, there is a pause, and the next tells how many it stands for.
+//! Log lines that could be many: after one, or a few, there is a pause, and the next tells how many it stands
+//! for.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -67,7 +68,8 @@ impl FewPerPeriod {
     }
 }
 
-/// What happens for a while, often: told when it begins, at each pause with how often it did, and when for a pause it did not.
+/// What happens for a while, often: told when it begins, at each pause with how often it did, and when for a
+/// pause it did not.
 pub(crate) struct Episode {
     happened: OncePerPause,
     is_on: Cell<bool>,

@@ -1,8 +1,8 @@
-//! Another configuration for workers that serve, in two steps: each builds what it needs beside what it has and answers; when
-//! all have, they are told to swap, and else drop what they built.
+//! Another configuration for workers that serve, in two steps: each builds what it needs beside what it has
+//! and answers; when all have, they are told to swap, and else drop what they built.
 //!
-//! A worker swaps between two polls of its tasks, so no request sees half of it. While it builds, it serves: it goes on
-//! to others after each route.
+//! A worker swaps between two polls of its tasks, so no request sees half of it. While it builds, it serves:
+//! it goes on to others after each route.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,12 +42,12 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// Offers a configuration to workers, and waits until each has built it. Offers it again, up to [`LOADS_MAX`] times in
-    /// all, if a script changed and the workers therefore loaded different texts.
+    /// Offers a configuration to workers, and waits until each has built it. Offers it again, up to
+    /// [`LOADS_MAX`] times in all, if a script changed and the workers therefore loaded different texts.
     ///
     /// # Errors
-    /// The first that a worker told; `Changed` if the workers loaded different texts each time; `Unanswered` if one is
-    /// draining or takes too long.
+    /// The first that a worker told; `Changed` if the workers loaded different texts each time; `Unanswered`
+    /// if one is draining or takes too long.
     pub(crate) fn by(workers: &[mpsc::Sender<Offer>], plan: &Arc<Plan>) -> Result<Self, StartError> {
         match Self::by_one_load(workers, plan) {
             Err(StartError::Changed) => Self::again(workers, plan),

@@ -11,7 +11,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// What one read takes, at most.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// The room that an input without bytes leaves to the next one, at most: as long as a request is held, so is all of its room.
+/// The room that an input without bytes leaves to the next one, at most: as long as a request is held, so is
+/// all of its room.
 const ROOM_BYTES_MAX: usize = 1 << 10;
 
 /// What the connections of a worker read into, one at a time.
@@ -45,7 +46,8 @@ impl Scratch {
         Poll::Ready(Ok(came.filled().len()))
     }
 
-    /// Lets the next input have the room of one that is done with, unless that is large or a request is held that lies in it.
+    /// Lets the next input have the room of one that is done with, unless that is large or a request is held
+    /// that lies in it.
     pub(crate) fn take_back(&self, mut input: BytesMut) {
         input.clear();
         let is_whole = input.try_reclaim(input.capacity() + 1);

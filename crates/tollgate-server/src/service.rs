@@ -1,7 +1,7 @@
 //! What a configuration makes in a worker: its routes, scripts and rules. A reload swaps it as a whole.
 //!
-//! A request keeps the endpoint that it was led to, and with it the scripts and the stream, until it ends; a connection keeps
-//! the rules until its next request. What nobody keeps goes with the swap, the old VM too.
+//! A request keeps the endpoint that it was led to, and with it the scripts and the stream, until it ends; a
+//! connection keeps the rules until its next request. What nobody keeps goes with the swap, the old VM too.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Declares the streams in the log. Backends and limits of routes that are as they were `before` go on with what is
-    /// known of them.
+    /// Declares the streams in the log. Backends and limits of routes that are as they were `before` go on
+    /// with what is known of them.
     ///
     /// # Errors
     /// A stream that the log does not take.

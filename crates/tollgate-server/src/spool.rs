@@ -1,9 +1,10 @@
-//! Bodies beyond what is held in memory: files without a name, written by a few threads of their own, never by a worker.
+//! Bodies beyond what is held in memory: files without a name, written by a few threads of their own, never
+//! by a worker.
 //!
 //! A connection hands over one piece at a time and waits for it, so the queue is never longer than there are
-//! connections, and its pieces count as theirs. Threads start with the first pieces. A file goes with its body: what the
-//! process leaves behind when it is killed, the kernel frees. If [`SpoolOptions::encrypt`] is set, [`cipher`] encrypts what
-//! goes to the disk.
+//! connections, and its pieces count as theirs. Threads start with the first pieces. A file goes with its
+//! body: what the process leaves behind when it is killed, the kernel frees. If [`SpoolOptions::encrypt`] is
+//! set, [`cipher`] encrypts what goes to the disk.
 
 mod cipher;
 

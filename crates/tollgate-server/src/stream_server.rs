@@ -1,5 +1,5 @@
-//! A worker without listeners and without a thread, for callers who bring their own streams: the fuzz targets run whole
-//! connections through it.
+//! A worker without listeners and without a thread, for callers who bring their own streams: the fuzz targets
+//! run whole connections through it.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -18,8 +18,9 @@ use crate::service::Plan;
 use crate::spool::Spool;
 use crate::worker::Worker;
 
-/// Serves byte streams on the calling thread. No deadline runs, nothing measures the age of its queue, and replies that
-/// wait for a record wait for ever: it is for routes without a stream, with a long `queue_age_max`.
+/// Serves byte streams on the calling thread. No deadline runs, nothing measures the age of its queue, and
+/// replies that wait for a record wait for ever: it is for routes without a stream, with a long
+/// `queue_age_max`.
 pub struct StreamServer {
     worker: Rc<Worker>,
     capacity: Arc<Capacity>,

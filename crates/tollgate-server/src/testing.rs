@@ -1,4 +1,5 @@
-//! Tests of an app: each asks a service of its own, made of the configuration, without a socket and without a log.
+//! Tests of an app: each asks a service of its own, made of the configuration, without a socket and without a
+//! log.
 
 mod fakes;
 mod head;
@@ -59,8 +60,8 @@ pub enum TestError {
     Runtime(#[source] io::Error),
 }
 
-/// Runs the tests of a file whose names have `filter` in them, each with scripts that are loaded anew; tells each result. Those of
-/// an app, by its place in the options, have its bounds and share its values.
+/// Runs the tests of a file whose names have `filter` in them, each with scripts that are loaded anew; tells
+/// each result. Those of an app, by its place in the options, have its bounds and share its values.
 ///
 /// # Errors
 /// The app does not start, or the file is none of tests: nothing was run.

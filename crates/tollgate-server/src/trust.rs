@@ -1,9 +1,9 @@
 //! Proxies that are trusted, and the client that they name in a request.
 //!
-//! Each proxy appends the address it was reached from, so the list is read from its end: the first address that is
-//! no trusted proxy's is the client's; what stands before it, anybody may have written. An entry that is no address
-//! ends the walk at the proxy that wrote it. The walk reads from the right byte by byte, so that nothing a client
-//! wrote, an open quote for one, changes how the entries behind it read.
+//! Each proxy appends the address it was reached from, so the list is read from its end: the first address
+//! that is no trusted proxy's is the client's; what stands before it, anybody may have written. An entry that
+//! is no address ends the walk at the proxy that wrote it. The walk reads from the right byte by byte, so
+//! that nothing a client wrote, an open quote for one, changes how the entries behind it read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -43,7 +43,8 @@ impl ClientHeader {
         }
     }
 
-    /// The entries of a request's list, the last one first; empty members say nothing (RFC 9110 section 5.6.1.2).
+    /// The entries of a request's list, the last one first; empty members say nothing (RFC 9110 section
+    /// 5.6.1.2).
     fn entries(self, head: &RequestHead) -> impl Iterator<Item = &[u8]> {
         let is_ours = |name: &[u8]| name.eq_ignore_ascii_case(self.name().as_bytes());
         let lines: Vec<_> =
@@ -51,8 +52,8 @@ impl ClientHeader {
         entries(lines.into_iter().rev())
     }
 
-    /// The last of them, in their order, as far as each ends with its quotes closed: an open one would hide from the next reader
-    /// what is written behind it.
+    /// The last of them, in their order, as far as each ends with its quotes closed: an open one would hide
+    /// from the next reader what is written behind it.
     pub(crate) fn closed_entries(self, head: &RequestHead) -> Vec<&[u8]> {
         let mut closed: Vec<_> = self.entries(head).take_while(|entry| is_closed(entry)).collect();
         closed.reverse();
@@ -210,7 +211,8 @@ impl<'a> Iterator for EntriesFromTheEnd<'a> {
     }
 }
 
-/// The `for` of an entry of `Forwarded` (RFC 7239 section 4); none if there is not exactly one, or no address in it.
+/// The `for` of an entry of `Forwarded` (RFC 7239 section 4); none if there is not exactly one, or no address
+/// in it.
 fn forwarded_for(entry: &[u8]) -> Option<IpAddr> {
     let mut is_quoted = false;
     let pairs = entry.split(|byte| {

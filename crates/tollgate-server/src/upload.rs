@@ -1,6 +1,8 @@
-//! A body on its way from a connection to the handler that passes it on: what came and was not taken, bounded, and its end.
+//! A body on its way from a connection to the handler that passes it on: what came and was not taken,
+//! bounded, and its end.
 //!
-//! Both ends are of one connection and of one task, but each is polled by itself: whoever waits leaves a waker.
+//! Both ends are of one connection and of one task, but each is polled by itself: whoever waits leaves a
+//! waker.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Looks after the VMs of a worker: one whose scripts keep too much memory is replaced, and those that nobody uses any more are closed.
+//! Looks after the VMs of a worker: one whose scripts keep too much memory is replaced, and those that nobody
+//! uses any more are closed.
 //!
 //! It tells of it once in [`LINE_PAUSE`] for each host, and how often there was nothing said.
 

@@ -1,9 +1,10 @@
 //! Whether the system gives connections out as they come, or when bytes have come on them.
 //!
-//! A client that comes with a connection for each request costs less where its request comes with it: the worker is not woken for
-//! each of them, and a socket that is asked once is never waited for (`docs/performance.md`). But connections that are opened ahead
-//! count nowhere while they are held back. So that is done as long as many come and are soon over: where they last less than a tick
-//! on average, fewer are open than come in one (Little's law).
+//! A client that comes with a connection for each request costs less where its request comes with it: the
+//! worker is not woken for each of them, and a socket that is asked once is never waited for
+//! (`docs/performance.md`). But connections that are opened ahead count nowhere while they are held back. So
+//! that is done as long as many come and are soon over: where they last less than a tick on average, fewer
+//! are open than come in one (Little's law).
 
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};

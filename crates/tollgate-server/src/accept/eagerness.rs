@@ -1,5 +1,6 @@
-//! Whether connections that come with their request are served as they are accepted: as long as that is the end of most. Of one that
-//! has to wait, for the log or for a script, a task looks at all again that it waits for.
+//! Whether connections that come with their request are served as they are accepted: as long as that is the
+//! end of most. Of one that has to wait, for the log or for a script, a task looks at all again that it waits
+//! for.
 
 use std::cell::Cell;
 use std::task::Poll;

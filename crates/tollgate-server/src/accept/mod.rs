@@ -1,7 +1,7 @@
 //! Step 1: connections as they come: accepted, counted, and handed to the worker that has the fewest.
 //!
-//! Without a descriptor for a connection it could neither be served nor refused, and its client would wait: then a
-//! spare descriptor is given up for a moment, to accept and to close.
+//! Without a descriptor for a connection it could neither be served nor refused, and its client would wait:
+//! then a spare descriptor is given up for a moment, to accept and to close.
 
 mod accepted;
 mod deferral;
@@ -111,7 +111,8 @@ impl Acceptor {
         }
     }
 
-    /// Asks the runtime when nobody waits, and not before: it lets a task have so many answers, and then ends its turn.
+    /// Asks the runtime when nobody waits, and not before: it lets a task have so many answers, and then ends
+    /// its turn.
     fn poll_accept(
         &self,
         context: &mut Context<'_>,

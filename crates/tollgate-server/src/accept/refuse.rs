@@ -17,7 +17,8 @@ use crate::overload::refusal_text;
 use crate::reply::{Reply, Writing};
 use crate::worker::Worker;
 
-/// Connections that are told so in their own time, by worker; more are told at once, and closed before they ask.
+/// Connections that are told so in their own time, by worker; more are told at once, and closed before they
+/// ask.
 const REFUSALS_AT_ONCE_MAX: usize = 64;
 /// What is read at once of the requests of one that is turned away, and how often.
 const TURNED_AWAY_BYTES: usize = 16 << 10;
@@ -37,8 +38,9 @@ pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     });
 }
 
-/// Tells a connection that it would wait too long. What it asked is in the socket already, and is read first: bytes that
-/// nobody read would take the reply with them (RFC 9112 section 9.6). Given back is one that has not asked yet, and so waits for nothing.
+/// Tells a connection that it would wait too long. What it asked is in the socket already, and is read first:
+/// bytes that nobody read would take the reply with them (RFC 9112 section 9.6). Given back is one that has
+/// not asked yet, and so waits for nothing.
 pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
     let mut asked = [0; TURNED_AWAY_BYTES];
     match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {

@@ -45,8 +45,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Whether a request that has come is begun now. While the server drains, none is that comes behind a running one; and none
-    /// behind one that was refused, before its client has rested.
+    /// Whether a request that has come is begun now. While the server drains, none is that comes behind a
+    /// running one; and none behind one that was refused, before its client has rested.
     pub(super) fn takes_requests(&self) -> bool {
         let may_join =
             || self.queue.is_empty() || (self.queue.takes_more() && !self.worker.deadlines.is_draining());
@@ -161,8 +161,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Replies to a request that takes no handler, if nothing of its connection changes by that: by bytes that are written out
-    /// already. False: it is to be answered as any other.
+    /// Replies to a request that takes no handler, if nothing of its connection changes by that: by bytes
+    /// that are written out already. False: it is to be answered as any other.
     #[inline]
     fn replies_plainly(&mut self, endpoint: &Endpoint, head: &RequestHead, now: Moment) -> bool {
         let Some(reply) = endpoint.plain_reply() else { return false };
@@ -298,8 +298,8 @@ impl<S: Transport> Connection<S> {
         self.reply_by_itself(reply, form);
     }
 
-    /// Whether the request that is being read is HEAD, as far as that is known: a refusal has no content then either
-    /// (RFC 9110 section 9.3.2).
+    /// Whether the request that is being read is HEAD, as far as that is known: a refusal has no content then
+    /// either (RFC 9110 section 9.3.2).
     fn is_head_request(&self) -> bool {
         match &self.reading {
             Reading::Head => self.input.starts_with(b"HEAD "),

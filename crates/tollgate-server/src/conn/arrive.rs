@@ -28,7 +28,8 @@ impl<S: Transport> Connection<S> {
         Ok(())
     }
 
-    /// Reads the header of the proxy; without a sound one in time the connection ends, and nothing of it is a request.
+    /// Reads the header of the proxy; without a sound one in time the connection ends, and nothing of it is a
+    /// request.
     async fn read_proxy_header(&mut self, peer: Option<IpAddr>) -> Result<Option<IpAddr>, Gone> {
         let timeout = self.limits().head_timeout;
         self.slot.arm(Phase::Silent, timeout);

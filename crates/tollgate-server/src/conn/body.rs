@@ -1,7 +1,8 @@
-//! The body of a request: taken out of its framing and its content coding as it comes, held in memory up to a bound,
-//! beyond it handed on piece by piece.
+//! The body of a request: taken out of its framing and its content coding as it comes, held in memory up to a
+//! bound, beyond it handed on piece by piece.
 //!
-//! A short body of known length stays in the read buffer until it is whole, and is cut out of it without a copy.
+//! A short body of known length stays in the read buffer until it is whole, and is cut out of it without a
+//! copy.
 
 use std::rc::Rc;
 
@@ -15,15 +16,16 @@ use crate::admit::Arrived;
 use crate::options::ConnectionLimits;
 use crate::spool::{Spool, SpoolError, SpooledBody};
 
-/// How many times as long as it came content may be, beyond the first [`EXPANDED_BYTES_FREE`]. Gzip ends at 1032 by
-/// itself.
+/// How many times as long as it came content may be, beyond the first [`EXPANDED_BYTES_FREE`]. Gzip ends at
+/// 1032 by itself.
 const EXPANSION_MAX: u64 = 1100;
 const EXPANDED_BYTES_FREE: u64 = 1 << 20;
-/// How many times as long as its content what came may be, beyond the first [`ENCODED_BYTES_FREE`] and a block: as with the framing of chunks.
+/// How many times as long as its content what came may be, beyond the first [`ENCODED_BYTES_FREE`] and a
+/// block: as with the framing of chunks.
 const ENCODED_PER_CONTENT_BYTE: u64 = 4;
 const ENCODED_BYTES_FREE: u64 = 16 << 10;
-/// There may be a member or a frame for so many bytes of content, beyond the first [`PARTS_FREE`]: to begin one is work that no
-/// content pays for.
+/// There may be a member or a frame for so many bytes of content, beyond the first [`PARTS_FREE`]: to begin
+/// one is work that no content pays for.
 const CONTENT_BYTES_PER_PART: u64 = 16;
 const PARTS_FREE: u64 = 500;
 
@@ -157,7 +159,8 @@ impl BodyReader {
         self.decoding.is_some()
     }
 
-    /// Leave to pass the body on while it comes. None: it has to come whole, as one has whose beginning was spooled.
+    /// Leave to pass the body on while it comes. None: it has to come whole, as one has whose beginning was
+    /// spooled.
     pub(super) fn upload_place(&self) -> Option<UploadPlace> {
         if self.spooled.is_some() { None } else { self.arrived.upload_place() }
     }

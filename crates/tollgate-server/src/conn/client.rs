@@ -1,5 +1,5 @@
-//! Whose connection it is, and whose request: the address of the peer, of its PROXY header, or what a trusted proxy
-//! says in the request.
+//! Whose connection it is, and whose request: the address of the peer, of its PROXY header, or what a trusted
+//! proxy says in the request.
 
 use std::net::IpAddr;
 

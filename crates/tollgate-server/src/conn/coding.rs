@@ -1,8 +1,9 @@
-//! Content codings of requests (RFC 9110 section 8.4): gzip (RFC 1952) and zstd (RFC 8878), decoded as they come.
+//! Content codings of requests (RFC 9110 section 8.4): gzip (RFC 1952) and zstd (RFC 8878), decoded as they
+//! come.
 //!
-//! A step makes at most [`STEP_BYTES`] of content, so a few bytes that expand to gigabytes cost no memory; how far they
-//! may go is for the caller, who counts. What a coding needs by itself is bounded: 32 KiB of history for gzip, the
-//! window of 8 MiB that RFC 9659 allows for zstd.
+//! A step makes at most [`STEP_BYTES`] of content, so a few bytes that expand to gigabytes cost no memory;
+//! how far they may go is for the caller, who counts. What a coding needs by itself is bounded: 32 KiB of
+//! history for gzip, the window of 8 MiB that RFC 9659 allows for zstd.
 
 use bytes::{Buf, BytesMut};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
@@ -35,8 +36,8 @@ pub(super) enum Coding {
 pub(super) struct Unsupported;
 
 impl Arrived {
-    /// Looks at what the content is said to be: its coding, if it is to be decoded. What the endpoint does not take is
-    /// answered now (RFC 9110 section 15.5.16).
+    /// Looks at what the content is said to be: its coding, if it is to be decoded. What the endpoint does
+    /// not take is answered now (RFC 9110 section 15.5.16).
     pub(super) fn check_content(&mut self) -> Option<Coding> {
         let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
         let checked = match endpoint.refusal(&self.head) {
@@ -105,8 +106,8 @@ struct Made<T> {
     end: T,
 }
 
-/// Where the content of a step is made: zeros, as many as the steps before let expect. All of [`STEP_BYTES`] would take longer
-/// than the decoding where a content is made of many short pieces.
+/// Where the content of a step is made: zeros, as many as the steps before let expect. All of [`STEP_BYTES`]
+/// would take longer than the decoding where a content is made of many short pieces.
 struct Room {
     bytes: usize,
 }
@@ -181,7 +182,8 @@ impl Decoder {
         }
     }
 
-    /// How much it takes before there is content of that: a block of zstd has to be whole (RFC 8878 section 3.1.1.2).
+    /// How much it takes before there is content of that: a block of zstd has to be whole (RFC 8878 section
+    /// 3.1.1.2).
     pub(super) fn block_bytes_max(&self) -> u64 {
         match self {
             Self::Gzip(_) => 0,

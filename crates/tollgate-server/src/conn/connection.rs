@@ -35,7 +35,8 @@ pub(super) struct Connection<S> {
     pub(super) queue: Queue,
     pub(super) replies: Replies,
     pub(super) reuse: Reuse,
-    /// Until when no further request of it is looked at, if one was refused and it may not come again at once.
+    /// Until when no further request of it is looked at, if one was refused and it may not come again at
+    /// once.
     pub(super) paused_until: Option<Instant>,
     pub(super) requests: u64,
 }
@@ -56,9 +57,11 @@ pub(super) enum Reuse {
     Open,
     /// It ends: the peer asked for that by a head without content, and sends nothing more.
     Leave,
-    /// It ends: the peer asked for that, and sends nothing more, but for a line end behind its content, as some do.
+    /// It ends: the peer asked for that, and sends nothing more, but for a line end behind its content, as
+    /// some do.
     Close,
-    /// It ends although the peer may still be sending, or about to: at a limit, because the server does, or by a refusal.
+    /// It ends although the peer may still be sending, or about to: at a limit, because the server does, or
+    /// by a refusal.
     Linger,
     /// It ends: the peer said that it sends no more.
     Ended,

@@ -13,7 +13,8 @@ use super::stream::{Came, read};
 use super::transport::Transport;
 use crate::deadline::{LINGER_TIME_DRAINING, Phase};
 
-/// Who was answered within so long is not looked at again as it leaves: what would have come by then comes later as well.
+/// Who was answered within so long is not looked at again as it leaves: what would have come by then comes
+/// later as well.
 const MOMENT: Duration = Duration::from_micros(100);
 /// How long, with which pauses, and how many bytes a peer may still send to a connection that
 /// ends. Enough for one that sends all of a body before it looks for a reply.
@@ -22,7 +23,8 @@ const LINGER_PAUSE_MAX: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 64 << 20;
 
 impl<S: Transport> Connection<S> {
-    /// Closes with replies on their way, which the system goes on to deliver as long as the peer sends nothing.
+    /// Closes with replies on their way, which the system goes on to deliver as long as the peer sends
+    /// nothing.
     pub(super) async fn close(&mut self) -> Result<(), Gone> {
         if self.has_more_come().await? { self.linger().await } else { Ok(()) }
     }

@@ -1,8 +1,8 @@
-//! A body that is passed on while it comes: what of it does not fit in memory goes to the handler instead of the spool, at the
-//! pace of whoever takes it there.
+//! A body that is passed on while it comes: what of it does not fit in memory goes to the handler instead of
+//! the spool, at the pace of whoever takes it there.
 //!
-//! Nothing behind it is read as a request before it is whole. If the handler answers before, the rest is not waited for:
-//! the connection ends behind that reply (RFC 9112 section 9.6).
+//! Nothing behind it is read as a request before it is whole. If the handler answers before, the rest is not
+//! waited for: the connection ends behind that reply (RFC 9112 section 9.6).
 
 use std::future::poll_fn;
 

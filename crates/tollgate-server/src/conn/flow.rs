@@ -1,8 +1,9 @@
-//! A streamed reply on its way to the client, after its head: what the script writes leaves as it comes, framed as chunks, or
-//! up to the end of the connection for HTTP/1.0.
+//! A streamed reply on its way to the client, after its head: what the script writes leaves as it comes,
+//! framed as chunks, or up to the end of the connection for HTTP/1.0.
 //!
-//! The script and the client take turns: while bytes are sent the script waits, so that a slow client slows it down, and no
-//! more is held than one pipe. While the script waits, the connection is read, so that it is seen when the client goes.
+//! The script and the client take turns: while bytes are sent the script waits, so that a slow client slows
+//! it down, and no more is held than one pipe. While the script waits, the connection is read, so that it is
+//! seen when the client goes.
 
 use std::future::{pending, poll_fn};
 use std::io;
@@ -42,8 +43,8 @@ pub(super) enum PeerHalf {
 impl<S: Transport> Connection<S> {
     /// Sends the content of a reply whose head has left.
     pub(super) async fn pour(&mut self, mut flow: Flow, framing: Framing) -> Result<(), Gone> {
-        // That it is not whole shows by the chunk or the bytes that are missing, unless the end of the connection is that of the
-        // content: then whatever ends it before, a drain among it, has to show.
+        // That it is not whole shows by the chunk or the bytes that are missing, unless the end of the
+        // connection is that of the content: then whatever ends it before, a drain among it, has to show.
         if framing == Framing::UntilClose {
             self.stream.when_dropped(Ending::Reset);
         }

@@ -18,7 +18,8 @@ use crate::overload::HeldMemory;
 use crate::scratch::Scratch;
 use crate::task_turn::give_turn;
 
-/// What one connection sends before others have their turn: from memory, and of a file by the system, which is cheaper.
+/// What one connection sends before others have their turn: from memory, and of a file by the system, which
+/// is cheaper.
 const WRITE_BYTES_MAX: usize = 32 << 10;
 const SEND_FILE_BYTES_MAX: u64 = 256 << 10;
 
@@ -48,8 +49,8 @@ pub(super) struct Outlet<'a, S> {
 }
 
 impl<S: Transport> Outlet<'_, S> {
-    /// Sends replies, which are released. Files are sent as they are now: one that became shorter resets the connection, as
-    /// the rest of its announced length is not there.
+    /// Sends replies, which are released. Files are sent as they are now: one that became shorter resets the
+    /// connection, as the rest of its announced length is not there.
     pub(super) async fn send(&mut self, replies: &Replies, then: Then, copies: &Copies) -> Result<(), Gone> {
         if then == Then::End {
             self.expect_end(replies)?;
@@ -71,8 +72,8 @@ impl<S: Transport> Outlet<'_, S> {
         }
     }
 
-    /// What ends a connection leaves with its end, by one packet and not by two: what is in memory is sent as something that is
-    /// followed, and behind a file the system is told.
+    /// What ends a connection leaves with its end, by one packet and not by two: what is in memory is sent as
+    /// something that is followed, and behind a file the system is told.
     fn expect_end(&mut self, replies: &Replies) -> io::Result<()> {
         let Some(longest) = replies.slices().map(|(_, slice)| slice.len).max() else { return Ok(()) };
         if longest > FILE_BYTES_AT_ONCE {
@@ -81,7 +82,8 @@ impl<S: Transport> Outlet<'_, S> {
         self.stream.hold_back()
     }
 
-    /// Sends what the peer takes at once of bytes and the slice behind them: mostly all, and then nobody waits for anything.
+    /// Sends what the peer takes at once of bytes and the slice behind them: mostly all, and then nobody
+    /// waits for anything.
     fn begin(
         &mut self,
         head: &[u8],
@@ -158,8 +160,8 @@ impl<S: Transport> Outlet<'_, S> {
         Ok(sent)
     }
 
-    /// Sends all of `bytes`; each part that the peer takes gives it more time for the next. A peer that takes nothing at
-    /// once while too much is held for such peers is cut off.
+    /// Sends all of `bytes`; each part that the peer takes gives it more time for the next. A peer that takes
+    /// nothing at once while too much is held for such peers is cut off.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         let turn = |outlet: &mut Self, sent: usize, context: &mut Context<'_>| {
             Pin::new(&mut *outlet.stream).poll_write(context, turn_of(&bytes[sent..]))
@@ -197,8 +199,8 @@ impl<S: Transport> Outlet<'_, S> {
         Ok(())
     }
 
-    /// Waits until a part is in memory, or was: others are served meanwhile, which they would not be if the system had to wait
-    /// for the disk while it sends.
+    /// Waits until a part is in memory, or was: others are served meanwhile, which they would not be if the
+    /// system had to wait for the disk while it sends.
     async fn bring(&mut self, part: &FileSlice) {
         if !part.is_in_memory(self.slot.ticks()) {
             self.slot.set(Phase::Handling);
@@ -257,7 +259,8 @@ impl<S: Transport> Outlet<'_, S> {
             }
             let taken = ready!(written)?;
             if taken == 0 {
-                // The file has become shorter. What the system still holds of its pages may be zeros, so none of that is sent.
+                // The file has become shorter. What the system still holds of its pages may be zeros, so none
+                // of that is sent.
                 return Poll::Ready(Err(self.give_up()));
             }
             sent += taken;
@@ -273,8 +276,9 @@ impl<S: Transport> Outlet<'_, S> {
         .await
     }
 
-    /// Has the connection reset when it is dropped. Without a reset the system keeps the bytes that the peer does not take,
-    /// and probes the peer's window (RFC 9293 section 3.8.6.1) while the peer answers. No bound counts those bytes.
+    /// Has the connection reset when it is dropped. Without a reset the system keeps the bytes that the peer
+    /// does not take, and probes the peer's window (RFC 9293 section 3.8.6.1) while the peer answers. No
+    /// bound counts those bytes.
     fn give_up(&mut self) -> Gone {
         self.stream.when_dropped(Ending::Reset);
         Gone

@@ -1,21 +1,23 @@
-//! Requests of one connection that are in their handlers, in their order: those whose handlers did not return at once, and
-//! what came behind them.
+//! Requests of one connection that are in their handlers, in their order: those whose handlers did not return
+//! at once, and what came behind them.
 //!
-//! Handlers with safe methods run side by side. Any other runs when those before it have returned - returned, not
-//! acknowledged - and nothing runs behind it (RFC 9112 section 9.3.2). Answers are made, and records appended, in the
-//! order of the requests.
+//! Handlers with safe methods run side by side. Any other runs when those before it have returned - returned,
+//! not acknowledged - and nothing runs behind it (RFC 9112 section 9.3.2). Answers are made, and records
+//! appended, in the order of the requests.
 //!
 //! A handler that waits is polled wherever the connection is, and runs on when what it waits for is there.
 //!
-//! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other connections of
-//! the worker have theirs. A connection with many running handlers has no larger share of the worker than one with one:
-//! for those of its scripts that go on after a slice, or may not begin at once, it has one place in the script queue of the worker. (A
-//! reply that a script streams has a place of its own.) And a thread of the worker looks at files for one of its handlers at a time,
-//! not before the client has taken the replies to those before it.
+//! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other
+//! connections of the worker have theirs. A connection with many running handlers has no larger share of the
+//! worker than one with one: for those of its scripts that go on after a slice, or may not begin at once, it
+//! has one place in the script queue of the worker. (A reply that a script streams has a place of its own.)
+//! And a thread of the worker looks at files for one of its handlers at a time, not before the client has
+//! taken the replies to those before it.
 //!
-//! Memory: a handler begins or goes on only while the connection holds less than [`REPLIES_BYTES_MAX`] of replies that the
-//! client has not taken. One with a method that is not safe does so behind a longer reply that leaves. While all connections together hold too much, a handler that has not begun is refused, and one that
-//! has begun waits. What a handler returned is counted before the next handler runs.
+//! Memory: a handler begins or goes on only while the connection holds less than [`REPLIES_BYTES_MAX`] of
+//! replies that the client has not taken. One with a method that is not safe does so behind a longer reply
+//! that leaves. While all connections together hold too much, a handler that has not begun is refused, and
+//! one that has begun waits. What a handler returned is counted before the next handler runs.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -178,7 +180,8 @@ impl Queue {
         Some(answered)
     }
 
-    /// Waits for `future`, and runs the handlers meanwhile. The future stays where it is pinned: it may be large.
+    /// Waits for `future`, and runs the handlers meanwhile. The future stays where it is pinned: it may be
+    /// large.
     pub(super) fn beside<F: Future + Unpin>(
         &mut self,
         worker: &Worker,
@@ -287,13 +290,15 @@ impl Queue {
         }
     }
 
-    /// Whether there is room for what a handler may return. The first one does not wait for what those behind it returned.
+    /// Whether there is room for what a handler may return. The first one does not wait for what those behind
+    /// it returned.
     fn may_go_on(&self, index: usize, worker: &Worker) -> bool {
         let returned_bytes = if index == 0 { 0 } else { self.bytes.reply };
         let has_room = if self.running[index].is_safe() {
             self.leaving_bytes + self.answered_bytes + returned_bytes < REPLIES_BYTES_MAX
         } else {
-            // It changes something, and nothing runs behind it: as long as peers may hold more it does not wait for its own.
+            // It changes something, and nothing runs behind it: as long as peers may hold more it does not
+            // wait for its own.
             let is_behind_much = self.leaving_bytes >= REPLIES_BYTES_MAX;
             self.answered_bytes < REPLIES_BYTES_MAX
                 && !(is_behind_much && worker.capacity.is_full_for_peers())
@@ -301,13 +306,14 @@ impl Queue {
         has_room && !self.has_to_await_room(index, worker)
     }
 
-    /// Whether a handler waits for room that the log or the peers of other connections have to make. One that has not begun does
-    /// not wait, as it is refused.
+    /// Whether a handler waits for room that the log or the peers of other connections have to make. One that
+    /// has not begun does not wait, as it is refused.
     fn has_to_await_room(&self, index: usize, worker: &Worker) -> bool {
         worker.capacity.is_full_without_handlers() && !self.running[index].is_untouched()
     }
 
-    /// Asks again, a moment later, if a handler waits for room: what makes it is another connection, which wakes none.
+    /// Asks again, a moment later, if a handler waits for room: what makes it is another connection, which
+    /// wakes none.
     fn await_room(&mut self, worker: &Worker, context: &mut Context<'_>) {
         let awaits_room = |index: usize| {
             let entry = &self.running[index];
@@ -384,7 +390,8 @@ impl Queue {
         Some(index)
     }
 
-    /// Answers those at the front whose handlers have returned, and those that need no handler as far as there is room.
+    /// Answers those at the front whose handlers have returned, and those that need no handler as far as
+    /// there is room.
     fn settle(&mut self, worker: &Worker) {
         while let Some(first) = self.running.front() {
             if first.is_at_once() {

@@ -1,5 +1,5 @@
-//! A content of known length from a backend, passed on as it comes: read into the worker's own memory and written from there, so
-//! that what the client takes at once is neither kept nor copied.
+//! A content of known length from a backend, passed on as it comes: read into the worker's own memory and
+//! written from there, so that what the client takes at once is neither kept nor copied.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,7 +15,8 @@ use crate::handler::{BackendFlow, Flowed, Passed};
 use crate::task_turn::give_turn;
 
 impl<S: Transport> Connection<S> {
-    /// Relays until the content is over, or the client does not take a piece at once: then the rest of it has to be sent.
+    /// Relays until the content is over, or the client does not take a piece at once: then the rest of it has
+    /// to be sent.
     pub(super) async fn relay(
         &mut self,
         flow: &mut BackendFlow,

@@ -106,7 +106,8 @@ impl Replies {
         self.bytes.extend_from_slice(interim);
     }
 
-    /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before it did.
+    /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before
+    /// it did.
     pub(crate) fn follow(&mut self, flow: Box<Flow>) {
         self.flow = Some(flow);
     }
@@ -144,8 +145,8 @@ impl Replies {
             + self.flow.as_ref().map_or(0, |flow| flow.memory_bytes())
     }
 
-    /// Waits until every reply may leave. What says something that did not come true is told otherwise. False: the log
-    /// failed.
+    /// Waits until every reply may leave. What says something that did not come true is told otherwise.
+    /// False: the log failed.
     pub(crate) async fn release(&mut self, recorder: &Recorder) -> bool {
         let (mut are_kept, mut is_lost) = (true, false);
         for entry in &self.entries {
@@ -262,11 +263,12 @@ impl Replies {
     }
 }
 
-/// Room for the first reply of a connection, so that it grows once: for one that is plain, and for the fields of others beside
-/// those that are written already.
+/// Room for the first reply of a connection, so that it grows once: for one that is plain, and for the fields
+/// of others beside those that are written already.
 const REPLY_BYTES_USUAL: usize = 256;
 const HEAD_BYTES_USUAL: usize = 192;
-/// Room that is made at once for replies because others were as long: a short one behind a long one takes no more than this.
+/// Room that is made at once for replies because others were as long: a short one behind a long one takes no
+/// more than this.
 const EXPECTED_BYTES_MAX: usize = 64 << 10;
 /// Memory for replies that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 512;

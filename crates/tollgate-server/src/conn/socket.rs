@@ -1,7 +1,8 @@
-//! A socket as a connection has it: as it was accepted at first, and told of by the runtime once it has to be waited for.
+//! A socket as a connection has it: as it was accepted at first, and told of by the runtime once it has to be
+//! waited for.
 //!
-//! Who comes with a request and is closed after its reply is never waited for, and costs the system no registration. What came is
-//! read from such a socket once: who asks for more will wait for it, as a rule.
+//! Who comes with a request and is closed after its reply is never waited for, and costs the system no
+//! registration. What came is read from such a socket once: who asks for more will wait for it, as a rule.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -20,8 +21,9 @@ use super::transport::{Ending, Transport, UNSENT_FILE_BYTES};
 use crate::listen::Family;
 use crate::sys;
 
-/// Packets that are at least so long hold most replies whole, as those of loopback do. Of shorter ones a file takes many, and to keep
-/// its last one back for the end of the connection slows all of them (`docs/performance.md`).
+/// Packets that are at least so long hold most replies whole, as those of loopback do. Of shorter ones a file
+/// takes many, and to keep its last one back for the end of the connection slows all of them
+/// (`docs/performance.md`).
 const LONG_PACKET_BYTES: u32 = 32 << 10;
 
 /// The socket of one connection.
@@ -82,7 +84,8 @@ impl<R: Registered> Socket<R> {
         }
     }
 
-    /// Registers it, if it is not. What is ready by then is told by the system as it is registered, so nothing is missed.
+    /// Registers it, if it is not. What is ready by then is told by the system as it is registered, so
+    /// nothing is missed.
     fn registered(&mut self) -> io::Result<&mut R> {
         if let Self::Fresh(_) | Self::Read(_) = self
             && let Self::Fresh(socket) | Self::Read(socket) = std::mem::replace(self, Self::Lost)

@@ -8,9 +8,11 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What leaves of a file by one call all the same, as the bound is looked at before each packet: letting more go ahead is no gain.
+/// What leaves of a file by one call all the same, as the bound is looked at before each packet: letting more
+/// go ahead is no gain.
 pub(super) const FILE_BYTES_AT_ONCE: u64 = 64 << 10;
-/// The same at the end of a connection, for files: their pages are in memory once, however many peers wait for them.
+/// The same at the end of a connection, for files: their pages are in memory once, however many peers wait
+/// for them.
 pub(super) const UNSENT_FILE_BYTES: u32 = 1 << 20;
 
 /// How a connection ends.
@@ -55,8 +57,8 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         None
     }
 
-    /// Waits until the peer has broken the connection off; one that only ended its half has not. For who reads nothing now, and
-    /// would not hear of it otherwise.
+    /// Waits until the peer has broken the connection off; one that only ended its half has not. For who
+    /// reads nothing now, and would not hear of it otherwise.
     fn broken_off(&mut self) -> impl Future<Output = io::Error> {
         pending()
     }

@@ -1,8 +1,9 @@
 //! A peer whose time to take a reply is over: whether it goes on to take what the system holds for it.
 //!
-//! The system asks for more of a reply when half of what it holds ahead is gone, 16 KiB: a peer that takes `write_rate_min` needs longer
-//! for that than `write_timeout`. So who seems to take nothing is watched for a part of that time, and again as long as it takes
-//! enough. What it takes shows in steps: its system makes room known some 7 KiB at a time where its buffer is small.
+//! The system asks for more of a reply when half of what it holds ahead is gone, 16 KiB: a peer that takes
+//! `write_rate_min` needs longer for that than `write_timeout`. So who seems to take nothing is watched for a
+//! part of that time, and again as long as it takes enough. What it takes shows in steps: its system makes
+//! room known some 7 KiB at a time where its buffer is small.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ impl Trial {
         }
     }
 
-    /// How much longer a peer has, for which the system holds so many bytes now; none if it took too little since the last look.
+    /// How much longer a peer has, for which the system holds so many bytes now; none if it took too little
+    /// since the last look.
     pub(super) fn more_time(&mut self, untaken: usize, limits: &ConnectionLimits) -> Option<Duration> {
         let time = limits.write_timeout / PART;
         let Some(before) = self.untaken.replace(untaken) else { return Some(time) };

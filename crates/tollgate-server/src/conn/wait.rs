@@ -18,7 +18,8 @@ use crate::observe::Refusal;
 use crate::reply::Reply;
 
 impl<S: Transport> Connection<S> {
-    /// Waits for a handler, and reads more of what the connection waits for; what does not come in time or at all ends it.
+    /// Waits for a handler, and reads more of what the connection waits for; what does not come in time or at
+    /// all ends it.
     pub(super) async fn read_on(&mut self) -> Result<(), Gone> {
         self.ask_for_body().await?;
         if let Reading::Upload(_) = self.reading {
@@ -70,8 +71,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Waits for bytes, or for an answer to the first request: None. What cannot be taken now stays in the socket, but for
-    /// what one read takes: without reading nobody would learn that the peer is gone.
+    /// Waits for bytes, or for an answer to the first request: None. What cannot be taken now stays in the
+    /// socket, but for what one read takes: without reading nobody would learn that the peer is gone.
     async fn come(&mut self) -> io::Result<Option<Came>> {
         let reads = self.takes_requests() || (self.input.is_empty() && self.reuse != Reuse::Ended);
         let Self { stream, slot, held, worker, input, queue, reading, .. } = self;
@@ -133,7 +134,8 @@ impl<S: Transport> Connection<S> {
         self.queue.beside(&self.worker, &self.held, pin!(tokio::task::yield_now())).await;
     }
 
-    /// Moves what came of a body out of memory. The peer waits meanwhile, and its time stands still: nothing is read.
+    /// Moves what came of a body out of memory. The peer waits meanwhile, and its time stands still: nothing
+    /// is read.
     async fn spool(&mut self) {
         self.count_held();
         let Reading::Body(body) = &mut self.reading else { return };
@@ -147,7 +149,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Begins the time of what is waited for. A handler has bounds of its own, and its client may wait for it.
+    /// Begins the time of what is waited for. A handler has bounds of its own, and its client may wait for
+    /// it.
     fn await_time(&self) {
         let limits = self.limits();
         let (phase, timeout) = match &self.reading {
@@ -170,7 +173,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Whether some of a request has come that no handler has. What one takes while it comes is bounded by itself.
+    /// Whether some of a request has come that no handler has. What one takes while it comes is bounded by
+    /// itself.
     fn has_part_of_request(&self) -> bool {
         !self.is_between_requests() && !matches!(self.reading, Reading::Upload(_))
     }
@@ -200,8 +204,8 @@ impl<S: Transport> Connection<S> {
         self.slot.earn(bytes, pace.rate_min, self.slot.after(begun, pace.timeout));
     }
 
-    /// RFC 9110 section 10.1.1: a client that waits for it is told to send its body, behind all replies to what it asked
-    /// before.
+    /// RFC 9110 section 10.1.1: a client that waits for it is told to send its body, behind all replies to
+    /// what it asked before.
     async fn ask_for_body(&mut self) -> Result<(), Gone> {
         let Reading::Body(body) = &mut self.reading else { return Ok(()) };
         if self.queue.is_empty() && body.take_continue() {

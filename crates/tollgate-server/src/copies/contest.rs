@@ -1,5 +1,5 @@
-//! Which of two ways to send costs less time: some replies leave by each of them in turns, by the clock, and then many by the
-//! cheaper one, or by the one that is better for the peer and costs little more.
+//! Which of two ways to send costs less time: some replies leave by each of them in turns, by the clock, and
+//! then many by the cheaper one, or by the one that is better for the peer and costs little more.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Copies of the files that a worker sends again and again.
 //!
-//! Up to one packet of the longest, sendfile is the cheaper way for both sides. A reply of two packets is cheaper for the peer if
-//! it is copied. What it costs the worker depends on the processor, so that is timed (`contest`), and nothing is copied where it
-//! costs much more (docs/performance.md).
+//! Up to one packet of the longest, sendfile is the cheaper way for both sides. A reply of two packets is
+//! cheaper for the peer if it is copied. What it costs the worker depends on the processor, so that is timed
+//! (`contest`), and nothing is copied where it costs much more (docs/performance.md).
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,8 @@ mod contest;
 pub(crate) use contest::Lap;
 use contest::{Contest, Way};
 
-/// What leaves in one packet, up to the bound of 64 KiB for all of it, is not copied, nor what is much longer than one.
+/// What leaves in one packet, up to the bound of 64 KiB for all of it, is not copied, nor what is much longer
+/// than one.
 const ONE_PACKET_BYTES: u64 = 63 << 10;
 const COPIED_BYTES_MAX: u64 = 96 << 10;
 /// How many files are in the cache at once: with all of them as long as can be, three quarters of a megabyte.
@@ -40,8 +41,9 @@ struct Known {
 }
 
 impl Copies {
-    /// The way of a slice that is about to be sent, if its file is one that is sent again and again. A copy is of one version of the
-    /// file, as the file that is sent is: whoever looks it up sees that it was written to.
+    /// The way of a slice that is about to be sent, if its file is one that is sent again and again. A copy
+    /// is of one version of the file, as the file that is sent is: whoever looks it up sees that it was
+    /// written to.
     pub(crate) fn lap(&self, slice: &FileSlice) -> Option<Lap> {
         let SentFile { len, passage, .. } = *slice.file;
         let is_of_two_packets = slice.len > ONE_PACKET_BYTES && len <= COPIED_BYTES_MAX;

@@ -27,8 +27,8 @@ use crate::options::Etag;
 use crate::reply::{Reply, redirect_below};
 
 impl Files {
-    /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing, or has to be asked to by another
-    /// call, where there is no context.
+    /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing, or has to
+    /// be asked to by another call, where there is no context.
     pub(crate) fn poll_answer(
         &self,
         request: &Request,
@@ -249,7 +249,8 @@ impl Files {
         }
     }
 
-    /// Adds the fields that every reply has, and puts the page of its status, if there is one, in place of the content.
+    /// Adds the fields that every reply has, and puts the page of its status, if there is one, in place of
+    /// the content.
     fn with_page(&self, reply: Reply, look: LookupContext<'_>) -> Reply {
         let status = reply.status.as_u16();
         let page = self.spec.error_pages.iter().find(|(of, _)| *of == status);

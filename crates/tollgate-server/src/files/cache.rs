@@ -1,5 +1,6 @@
-//! What a worker knows of the files of a route, by path: two generations, of which the older is dropped when the younger is full. What
-//! is asked for moves to the younger, so what nobody asks for goes. What holds descriptors goes by the turns of the shelf, too.
+//! What a worker knows of the files of a route, by path: two generations, of which the older is dropped when
+//! the younger is full. What is asked for moves to the younger, so what nobody asks for goes. What holds
+//! descriptors goes by the turns of the shelf, too.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

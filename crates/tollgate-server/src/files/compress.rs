@@ -1,4 +1,5 @@
-//! Compression: which contents are worth it, and the bytes that come of it. The same content always comes to the same bytes.
+//! Compression: which contents are worth it, and the bytes that come of it. The same content always comes to
+//! the same bytes.
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
@@ -6,7 +7,8 @@ use std::ops::RangeInclusive;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Contents that are compressed. Shorter ones fit into a packet or two as they are, longer ones take too long.
+/// Contents that are compressed. Shorter ones fit into a packet or two as they are, longer ones take too
+/// long.
 pub(super) const SOURCE_BYTES: RangeInclusive<u64> = 1 << 10..=4 << 20;
 /// Where a higher level takes much more time than it saves bytes.
 const ZSTD_LEVEL: i32 = 9;
@@ -31,7 +33,8 @@ impl Coding {
         }
     }
 
-    /// Compresses a content. None: it would not become shorter by an eighth, which is not worth another representation.
+    /// Compresses a content. None: it would not become shorter by an eighth, which is not worth another
+    /// representation.
     pub(super) fn compress(self, content: &[u8]) -> Option<Vec<u8>> {
         let compressed = match self {
             Self::Zstd => zstd(content),
@@ -59,7 +62,8 @@ fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
     Ok(compressed)
 }
 
-/// Whether contents of that type become shorter: text, what is text by another name, and some that are not packed yet.
+/// Whether contents of that type become shorter: text, what is text by another name, and some that are not
+/// packed yet.
 pub(super) fn is_compressible(content_type: &str) -> bool {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let Some((family, kind)) = media.split_once('/') else { return false };

@@ -1,6 +1,8 @@
-//! Representations that are compressed here: made once for each version of a file and coding, and kept within a bound.
+//! Representations that are compressed here: made once for each version of a file and coding, and kept within
+//! a bound.
 //!
-//! Nobody waits for one: whoever asks first gets another representation, and has it made for those who come later.
+//! Nobody waits for one: whoever asks first gets another representation, and has it made for those who come
+//! later.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
-//! What the routes of a worker keep open between requests, within one bound over all of them. What nobody asks for is given up, and
-//! so is all of it as soon as the process has no descriptor left: what is only kept yields to connections and to files that are
-//! asked for.
+//! What the routes of a worker keep open between requests, within one bound over all of them. What nobody
+//! asks for is given up, and so is all of it as soon as the process has no descriptor left: what is only kept
+//! yields to connections and to files that are asked for.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -67,7 +67,8 @@ impl Default for DescriptorCache {
     }
 }
 
-/// What one worker may keep open. A connection takes one descriptor, and one more while its request waits for a backend.
+/// What one worker may keep open. A connection takes one descriptor, and one more while its request waits for
+/// a backend.
 fn share(limit: Option<u64>, options: &ServerOptions) -> u64 {
     let of_each = if options.backends.is_empty() { 1 } else { 2 };
     let needed = (options.capacity.connections_max as u64).saturating_mul(of_each) + DESCRIPTORS_BESIDE;

@@ -1,5 +1,5 @@
-//! Digests of what is sent: short contents are digested at once, others by a thread while their requests wait. Each is made once
-//! for a version of a file, and remembered.
+//! Digests of what is sent: short contents are digested at once, others by a thread while their requests
+//! wait. Each is made once for a version of a file, and remembered.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! What a folder holds, for people and for programs. A thread reads it, within bounds; a listing shows what would be served, found
-//! out by opening it the same way.
+//! What a folder holds, for people and for programs. A thread reads it, within bounds; a listing shows what
+//! would be served, found out by opening it the same way.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -85,7 +85,8 @@ enum Kind {
     File,
 }
 
-/// Reads a folder and writes it down; for threads that may wait. None: it has an index by now, or another folder is there that has one.
+/// Reads a folder and writes it down; for threads that may wait. None: it has an index by now, or another
+/// folder is there that has one.
 ///
 /// # Errors
 /// It is no folder any more, or cannot be read.

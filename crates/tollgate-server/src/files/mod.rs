@@ -1,16 +1,22 @@
 //! Files of a folder, with what HTTP says about representations: validators, conditions, ranges, codings.
 //!
-//! A request goes through the files in this order: [`answer`] has it answered, [`path_lookup`] finds out which file is meant, [`root`] opens it where [`FolderBounds`](crate::options::FolderBounds) let its folder lie, [`resource`] makes
-//! of it what is sent, [`cache`] keeps that for the next request, as far as [`descriptor_cache`] lets it, [`compressed`] has it compressed, [`digests`] has it digested, [`selected`] decides how much of it a
-//! request gets. What is not small leaves as slices of the open file, by `conn/outlet.rs`.
+//! A request goes through the files in this order: [`answer`] has it answered, [`path_lookup`] finds out
+//! which file is meant, [`root`] opens it where [`FolderBounds`](crate::options::FolderBounds) let its folder
+//! lie, [`resource`] makes of it what is sent, [`cache`] keeps that for the next request, as far as
+//! [`descriptor_cache`] lets it, [`compressed`] has it compressed, [`digests`] has it digested, [`selected`]
+//! decides how much of it a request gets. What is not small leaves as slices of the open file, by
+//! `conn/outlet.rs`.
 //!
 //! Invariants:
-//! - nothing is opened but by the kernel's rule that it lies beneath the root, and nothing is served but regular files;
-//! - a folder that may not be served when a configuration is read is not served when it comes to its place later;
-//! - a reply is of one file: one that is replaced goes on from its old descriptor as it was, one that becomes shorter ends the
-//!   connection; one that is written in place may be read halfway, and the system does not always tell;
-//! - the worker reads what is in memory, and never waits for the content of a file: what takes longer a thread does, and the
-//!   request waits for that as a [`PendingRead`], or does without.
+//! - nothing is opened but by the kernel's rule that it lies beneath the root, and nothing is served but
+//!   regular files;
+//! - a folder that may not be served when a configuration is read is not served when it comes to its place
+//!   later;
+//! - a reply is of one file: one that is replaced goes on from its old descriptor as it was, one that becomes
+//!   shorter ends the connection; one that is written in place may be read halfway, and the system does not
+//!   always tell;
+//! - the worker reads what is in memory, and never waits for the content of a file: what takes longer a
+//!   thread does, and the request waits for that as a [`PendingRead`], or does without.
 
 mod answer;
 mod cache;

@@ -30,7 +30,8 @@ pub(super) enum ReadOutcome {
     Listed(Result<Rendered, OpenError>),
 }
 
-/// How often one request waits: what it waited for may have been forgotten meanwhile, or be of what the file was.
+/// How often one request waits: what it waited for may have been forgotten meanwhile, or be of what the file
+/// was.
 const WAITS_MAX: usize = 16;
 const FAILURES_MAX: usize = 3;
 
@@ -66,8 +67,8 @@ impl PendingRead {
         matches!(self.work, Job::UnderWay(_))
     }
 
-    /// What was digested for this request. It is answered with that, although the path may lead to another file by now: else one that
-    /// is replaced again and again would have no tag, ever.
+    /// What was digested for this request. It is answered with that, although the path may lead to another
+    /// file by now: else one that is replaced again and again would have no tag, ever.
     pub(super) fn digested(&self) -> Option<&Rc<Representation>> {
         self.digested.as_ref()
     }
@@ -77,7 +78,8 @@ impl PendingRead {
         self.work = Job::Due(wait);
     }
 
-    /// Waits for what was begun, and returns what settles the request. None: nothing does yet, and there is nothing to wait for.
+    /// Waits for what was begun, and returns what settles the request. None: nothing does yet, and there is
+    /// nothing to wait for.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<ReadOutcome>> {
         let mut wait = match std::mem::take(&mut self.work) {
             Job::None => return Poll::Ready(None),

@@ -1,5 +1,5 @@
-//! One file as it is sent: its content, its validators and the lines of its head, made once and shared by all replies until
-//! the file is another.
+//! One file as it is sent: its content, its validators and the lines of its head, made once and shared by all
+//! replies until the file is another.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -40,8 +40,8 @@ pub(super) struct Representation {
 pub(super) struct Heads {
     /// Empty: there is none.
     etag: String,
-    /// The lines of a reply with content, of one with several parts of it, which tell its type themselves, and of one without
-    /// content that says the same (RFC 9110 section 15.4.5).
+    /// The lines of a reply with content, of one with several parts of it, which tell its type themselves,
+    /// and of one without content that says the same (RFC 9110 section 15.4.5).
     pub(super) lines: Bytes,
     pub(super) lines_of_parts: Bytes,
     pub(super) lines_without_content: Bytes,
@@ -61,7 +61,8 @@ pub(super) struct Common {
 }
 
 impl Representation {
-    /// Makes it of an open file; what has not changed is taken from those of the path that were there `before`.
+    /// Makes it of an open file; what has not changed is taken from those of the path that were there
+    /// `before`.
     pub(super) fn open<'a>(
         source: Source,
         common: &Rc<Common>,
@@ -197,8 +198,8 @@ impl Representation {
         Validators { etag: heads.etag(), modified_s: self.modified_s }
     }
 
-    /// What tells whether a range is of it. Representations of one path have the same date, which is no strong validator of any then (RFC
-    /// 9110 section 8.8.1).
+    /// What tells whether a range is of it. Representations of one path have the same date, which is no
+    /// strong validator of any then (RFC 9110 section 8.8.1).
     pub(super) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         let validators = self.validators(heads);
         Validators { modified_s: validators.modified_s.filter(|_| !self.common.varies), ..validators }
@@ -274,7 +275,8 @@ impl Common {
     }
 }
 
-/// `max-age` of a `Cache-Control` (RFC 9111 section 5.2.2), in seconds: none beside what says that each use is to be asked for.
+/// `max-age` of a `Cache-Control` (RFC 9111 section 5.2.2), in seconds: none beside what says that each use
+/// is to be asked for.
 fn max_age_s(cache_control: &str) -> Option<u32> {
     let directives = || {
         let directives = cache_control.split(',').map(str::trim);
@@ -287,10 +289,12 @@ fn max_age_s(cache_control: &str) -> Option<u32> {
     Some(if is_asked_for { 0 } else { seconds })
 }
 
-/// From what tells a file from what it was. Machines that have the same files with the same times say the same.
+/// From what tells a file from what it was. Machines that have the same files with the same times say the
+/// same.
 ///
-/// RFC 9110 section 8.8.1: weak as long as the next version may have the same time. Not the same text as later, either: tags
-/// that are compared weakly are the same if their texts are, and who has this version would keep it when the next is there.
+/// RFC 9110 section 8.8.1: weak as long as the next version may have the same time. Not the same text as
+/// later, either: tags that are compared weakly are the same if their texts are, and who has this version
+/// would keep it when the next is there.
 fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
     let Stamp { len, modified_s, modified_ns, .. } = stamp;
     let (weak, new) = if stamp.is_settled() { ("", "") } else { ("W/", "-new") };

@@ -1,5 +1,6 @@
-//! A file as it is served: itself, and what lies beside it in other codings. Each is a representation of its own, with its own
-//! validators and head lines, made once and shared by all replies until the file is another.
+//! A file as it is served: itself, and what lies beside it in other codings. Each is a representation of its
+//! own, with its own validators and head lines, made once and shared by all replies until the file is
+//! another.
 
 use std::iter;
 use std::rc::Rc;
@@ -76,7 +77,8 @@ impl Resource {
         self.all().all(|one| one.stamp.is_settled())
     }
 
-    /// The representation for a client: of codings that it likes as much, what lies beside the file goes before what is made.
+    /// The representation for a client: of codings that it likes as much, what lies beside the file goes
+    /// before what is made.
     pub(super) fn select(
         &self,
         head: &RequestHead,
@@ -135,11 +137,12 @@ fn coding_to_make(head: &RequestHead, beside: &[&'static str]) -> Option<Coding>
     Coding::ALL.into_iter().find(|coding| coding.name() == offered[place])
 }
 
-/// What lies beside a file in a coding. One that is older than the file is of what the file was, and one without a byte is not
-/// written yet: no coding makes nothing of a content.
+/// What lies beside a file in a coding. One that is older than the file is of what the file was, and one
+/// without a byte is not written yet: no coding makes nothing of a content.
 ///
 /// # Errors
-/// It takes a wait, or there are no descriptors: whether it is there is not known. What else goes wrong there is no matter of the file.
+/// It takes a wait, or there are no descriptors: whether it is there is not known. What else goes wrong there
+/// is no matter of the file.
 fn beside_of(
     plain: &Source,
     coding: &'static str,

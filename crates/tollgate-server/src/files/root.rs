@@ -1,5 +1,5 @@
-//! The folder that is served, and what is opened in it: always by the kernel's own rule that nothing above it is reached
-//! (rule 29), never by comparing paths.
+//! The folder that is served, and what is opened in it: always by the kernel's own rule that nothing above it
+//! is reached (rule 29), never by comparing paths.
 
 use std::cell::RefCell;
 use std::fs::{self, canonicalize};
@@ -24,7 +24,8 @@ const RACES_MAX: usize = 16;
 /// Between two lines of the log that say why the folder is not served.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
-/// For so long a folder may be served that may be, unless its path leads elsewhere: what it must not hold moves seldom.
+/// For so long a folder may be served that may be, unless its path leads elsewhere: what it must not hold
+/// moves seldom.
 const BOUNDS_HOLD: Duration = Duration::from_millis(500);
 
 pub(super) struct Root {
@@ -157,7 +158,8 @@ impl Beneath {
         }
     }
 
-    /// Opens what is at a path, and, if that is a file, what lies beside it with these ends; for threads that may wait.
+    /// Opens what is at a path, and, if that is a file, what lies beside it with these ends; for threads that
+    /// may wait.
     pub(super) fn open_all(&self, below: &str, ends: &[&str]) -> Vec<Brought> {
         let first = self.open(below);
         let ends = if matches!(first, Ok(Opened::File(..))) { ends } else { &[] };
@@ -166,8 +168,9 @@ impl Beneath {
         std::iter::once((below.into(), first)).chain(beside).collect()
     }
 
-    /// Looks first, without opening: who opens a pipe to read lets in whoever waits to write, and some devices begin to do
-    /// something. The look costs 4 us beside 4 of opening, and only where nothing is known of the path.
+    /// Looks first, without opening: who opens a pipe to read lets in whoever waits to write, and some
+    /// devices begin to do something. The look costs 4 us beside 4 of opening, and only where nothing is
+    /// known of the path.
     fn open_by(&self, below: &str, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
         let below = if below.is_empty() { "." } else { below };
         let at = |flags| openat2(&*self.folder, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve);

@@ -1,7 +1,9 @@
-//! Files that scripts send: found, opened and told of as those of a route are, but by the name that the script gave.
+//! Files that scripts send: found, opened and told of as those of a route are, but by the name that the
+//! script gave.
 //!
-//! The status of the script counts. With 200 the conditions and ranges of GET and HEAD are those of files; any other status, and
-//! any other method, has the whole. No coding is chosen: what a script names is what is sent.
+//! The status of the script counts. With 200 the conditions and ranges of GET and HEAD are those of files;
+//! any other status, and any other method, has the whole. No coding is chosen: what a script names is what is
+//! sent.
 
 use std::borrow::Cow;
 use std::task::{Context, Poll, ready};
@@ -29,8 +31,8 @@ impl ScriptFileReply {
         self.0.as_deref()
     }
 
-    /// Makes the reply of an outcome with a file. Pending: a thread looks for what is missing, or has to be asked to by another call,
-    /// where there is no context.
+    /// Makes the reply of an outcome with a file. Pending: a thread looks for what is missing, or has to be
+    /// asked to by another call, where there is no context.
     ///
     /// # Errors
     /// The script is at fault: the route names no folder, or the slice begins behind the end of the file.
@@ -140,7 +142,8 @@ impl Files {
     }
 }
 
-/// What the script says beside the file, as far as the reply has the content that it is about (RFC 9110 section 15.4.5).
+/// What the script says beside the file, as far as the reply has the content that it is about (RFC 9110
+/// section 15.4.5).
 fn fields(sent: &SentFile, outcome: &Outcome, status: StatusCode) -> Vec<HeaderLine> {
     let is_refusal = status.as_u16() != outcome.status && status != StatusCode::PARTIAL_CONTENT;
     let is_about_content = |name: &str| name.len() > 8 && name[..8].eq_ignore_ascii_case("content-");

@@ -1,4 +1,5 @@
-//! How much of a representation a request gets: all, some ranges, or only that it has it (RFC 9110 sections 13 to 15).
+//! How much of a representation a request gets: all, some ranges, or only that it has it (RFC 9110 sections
+//! 13 to 15).
 
 use std::ops::Range;
 
@@ -27,7 +28,8 @@ pub(super) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_
             }
             Ranges::Parts(parts) => match &parts[..] {
                 [part] => single(of, heads, part),
-                // What is between them is not in the coding that a client takes off the content (RFC 9110 section 8.4).
+                // What is between them is not in the coding that a client takes off the content (RFC 9110
+                // section 8.4).
                 _ if of.coding().is_some() => all(of, heads),
                 parts => multipart(of, heads, parts),
             },

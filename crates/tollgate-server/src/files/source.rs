@@ -1,4 +1,5 @@
-//! A file that is open, and its content: what is small is read into memory, of the rest the descriptor is kept.
+//! A file that is open, and its content: what is small is read into memory, of the rest the descriptor is
+//! kept.
 
 use std::fs::File;
 use std::io;
@@ -14,8 +15,8 @@ use super::stamp::Stamp;
 use crate::file_slice::{Passage, SentFile, read_at_once};
 use crate::options::FilesSpec;
 
-/// Files up to this length are held in memory and leave with the head in one write. Such a write costs more than
-/// sendfile for longer files (`bench/study.py downloads`).
+/// Files up to this length are held in memory and leave with the head in one write. Such a write costs more
+/// than sendfile for longer files (`bench/study.py downloads`).
 pub(super) const CONTENT_BYTES_MAX: u64 = 16 << 10;
 
 /// How often a file is read that changes meanwhile.
@@ -49,11 +50,11 @@ impl Source {
         }
     }
 
-    /// The content, if it is small and there at once, the file, else; and the stamp that belongs to it. None: it changed
-    /// whenever it was read.
+    /// The content, if it is small and there at once, the file, else; and the stamp that belongs to it. None:
+    /// it changed whenever it was read.
     ///
-    /// It is a change of a file, too, that another takes its place: it loses its name. So the open file is read again, and not
-    /// what is at the path, which may be another each time.
+    /// It is a change of a file, too, that another takes its place: it loses its name. So the open file is
+    /// read again, and not what is at the path, which may be another each time.
     pub(super) fn content(self, spec: &FilesSpec, look: LookupContext<'_>) -> Option<(Stamp, Content)> {
         let Self { file, mut stamp, .. } = self;
         for _ in 0..READS_MAX {
@@ -91,7 +92,8 @@ impl Content {
     }
 }
 
-/// Returns how the content of a file is sent. A file that may still change is never copied: the system sends it as it is.
+/// Returns how the content of a file is sent. A file that may still change is never copied: the system sends
+/// it as it is.
 fn passage(spec: &FilesSpec, stamp: &Stamp) -> Passage {
     match (spec.sendfile, stamp.is_settled()) {
         (false, _) => Passage::Copy,

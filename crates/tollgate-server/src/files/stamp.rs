@@ -14,13 +14,13 @@ pub(super) struct Stamp {
     pub(super) modified_ns: i64,
     changed: (i64, i64),
     inode: (u64, u64),
-    /// When it was looked at, in seconds since 1970, as long as the next version may have the same times: what was learned of
-    /// one is not held to be true of the other for longer than that second.
+    /// When it was looked at, in seconds since 1970, as long as the next version may have the same times:
+    /// what was learned of one is not held to be true of the other for longer than that second.
     unsettled_s: Option<i64>,
 }
 
-/// How long the clock of a file system may say the same: that of Linux has ticks of up to 10 ms, before 6.13 or where the file
-/// system keeps no finer time; some others count seconds, FAT two at a time.
+/// How long the clock of a file system may say the same: that of Linux has ticks of up to 10 ms, before 6.13
+/// or where the file system keeps no finer time; some others count seconds, FAT two at a time.
 const TICK_US: i64 = 100_000;
 const TICK_OF_SECONDS_US: i64 = 2_100_000;
 
@@ -49,8 +49,8 @@ impl Stamp {
         Self::of(file).ok().map(|(stamp, _)| stamp.looked_at(wall_us))
     }
 
-    /// Returns the stamp as it was seen at a time, in microseconds since 1970. A time of modification that was given to a file, long before it was changed, is
-    /// believed to be no other version's.
+    /// Returns the stamp as it was seen at a time, in microseconds since 1970. A time of modification that
+    /// was given to a file, long before it was changed, is believed to be no other version's.
     pub(super) fn looked_at(self, wall_us: i64) -> Self {
         let tick_us = if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US };
         let modified_us = microseconds(self.modified_s, self.modified_ns);
@@ -70,7 +70,8 @@ impl Stamp {
         microseconds(self.changed.0, self.changed.1)
     }
 
-    /// Looks at an open file once more. None: it was written to. That its name or its mode changed makes it no other version.
+    /// Looks at an open file once more. None: it was written to. That its name or its mode changed makes it
+    /// no other version.
     pub(super) fn of_this_version(&self, file: &File) -> Option<Self> {
         let (now, _) = Self::of(file).ok()?;
         (Self { changed: self.changed, unsettled_s: self.unsettled_s, ..now } == *self).then_some(now)

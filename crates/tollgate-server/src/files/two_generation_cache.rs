@@ -1,5 +1,5 @@
-//! What a worker remembers within a bound of bytes: two generations, of which the older is dropped when the younger is full.
-//! What is asked for moves to the younger, so what nobody asks for goes.
+//! What a worker remembers within a bound of bytes: two generations, of which the older is dropped when the
+//! younger is full. What is asked for moves to the younger, so what nobody asks for goes.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -4,8 +4,8 @@ use tollgate_http::{RequestHead, StatusCode};
 
 use crate::reply::Reply;
 
-/// Bytes of a collected body at most, decoded. It is parsed at one stroke, so a worker has one of them in memory at a
-/// time; more text than that seldom has room in a transaction.
+/// Bytes of a collected body at most, decoded. It is parsed at one stroke, so a worker has one of them in
+/// memory at a time; more text than that seldom has room in a transaction.
 pub const BODY_BYTES_MAX: u64 = 16 << 20;
 
 /// What `Accept` says is taken.
@@ -13,8 +13,8 @@ const ACCEPTED: &str = "application/json, application/x-ndjson, text/plain";
 
 /// Why content of that type is not taken, if it is not.
 ///
-/// Beacons say `text/plain`, or nothing. Tools that were not told a type say that it is a form; what it is is seen when
-/// it is read.
+/// Beacons say `text/plain`, or nothing. Tools that were not told a type say that it is a form; what it is is
+/// seen when it is read.
 pub(super) fn refusal(head: &RequestHead) -> Option<Reply> {
     let mut types = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     // Of several each reader picks another: all have to do.

@@ -184,12 +184,14 @@ impl Endpoint {
         }
     }
 
-    /// Whether a content coding is undone before the handler gets the content: a backend gets what the client sent.
+    /// Whether a content coding is undone before the handler gets the content: a backend gets what the client
+    /// sent.
     pub(crate) fn decodes_content(&self) -> bool {
         !matches!(self.handler, Handler::Proxy(_))
     }
 
-    /// Leave to begin with a content that is still coming: a backend gives it, where nobody else needs the whole.
+    /// Leave to begin with a content that is still coming: a backend gives it, where nobody else needs the
+    /// whole.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         let needs_whole = self.stream.is_some() || !self.before.is_empty() || !self.after.is_empty();
         match &self.handler {
@@ -198,8 +200,8 @@ impl Endpoint {
         }
     }
 
-    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that is away, or the
-    /// log would refuse them, or its scripts keep too much memory, or are too many.
+    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that
+    /// is away, or the log would refuse them, or its scripts keep too much memory, or are too many.
     #[inline]
     pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
         if let Some(stream) = &self.stream {

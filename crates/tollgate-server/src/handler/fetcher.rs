@@ -1,4 +1,5 @@
-//! What scripts ask backends: by the connections of their worker. What comes counts as in flight until no script can see it any more.
+//! What scripts ask backends: by the connections of their worker. What comes counts as in flight until no
+//! script can see it any more.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -96,7 +96,8 @@ impl Flow {
         }
     }
 
-    /// Tells it that nobody takes any more: a script runs up to its next wait, a request to a backend is cancelled.
+    /// Tells it that nobody takes any more: a script runs up to its next wait, a request to a backend is
+    /// cancelled.
     pub(crate) async fn abandon(self) {
         match self {
             Self::Script(script) => script.abandon().await,

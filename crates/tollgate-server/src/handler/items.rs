@@ -39,7 +39,8 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Splits a body. What is one JSON value is an object or an array; else its lines are items, if the first is JSON.
+/// Splits a body. What is one JSON value is an object or an array; else its lines are items, if the first is
+/// JSON.
 ///
 /// # Errors
 /// The body is neither, or has more than [`ITEMS_MAX`].

@@ -1,5 +1,6 @@
-//! A handler that passes: the request goes on to the next route that takes it, in the order in which routes answer, as if the
-//! others were not there. The route that answers counts, with its stream, its bounds and its policy.
+//! A handler that passes: the request goes on to the next route that takes it, in the order in which routes
+//! answer, as if the others were not there. The route that answers counts, with its stream, its bounds and
+//! its policy.
 
 use std::rc::Rc;
 

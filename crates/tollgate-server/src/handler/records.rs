@@ -19,7 +19,8 @@ use crate::reply::Reply;
 use crate::row::{Ending, Facts, StreamPlan};
 
 impl Endpoint {
-    /// Appends the records of a transaction that is complete: that of its route, if this has a stream, and what was emitted.
+    /// Appends the records of a transaction that is complete: that of its route, if this has a stream, and
+    /// what was emitted.
     pub(super) fn record<'a>(
         &self,
         reply: Cow<'a, Reply>,

@@ -1,4 +1,5 @@
-//! Handlers without a server: what a test is told in place of a reply that leaves, and of records that go to the log.
+//! Handlers without a server: what a test is told in place of a reply that leaves, and of records that go to
+//! the log.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -50,7 +51,8 @@ impl Rehearsed {
 }
 
 impl Exchange {
-    /// Answers the request; nothing is recorded. Returns what it came to, and the stream of the route that answered.
+    /// Answers the request; nothing is recorded. Returns what it came to, and the stream of the route that
+    /// answered.
     ///
     /// # Errors
     /// What cannot be read.

@@ -12,10 +12,11 @@ use super::items::Item;
 use crate::options::stream::{ColumnSpec, KEY_COLUMN, Overlong, StreamSpec};
 use crate::row::{ColumnWriter, Given, StreamPlan, Target, is_marker};
 
-/// Reads the items of rejects by the streams of a configuration, as collect would, but for two bounds: `max`, where it
-/// refuses, and levels of JSON. What they are too much for is the table's to say.
+/// Reads the items of rejects by the streams of a configuration, as collect would, but for two bounds: `max`,
+/// where it refuses, and levels of JSON. What they are too much for is the table's to say.
 ///
-/// Of a transaction its item is all that is left: columns of other sources have no value, and a key of the request is none.
+/// Of a transaction its item is all that is left: columns of other sources have no value, and a key of the
+/// request is none.
 #[derive(Debug)]
 pub struct ItemReader {
     streams: BTreeMap<String, Stream>,

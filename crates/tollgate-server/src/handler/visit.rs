@@ -1,8 +1,8 @@
 //! A request in its handler: the turns that the handler takes, then its reply and its records.
 //!
-//! What runs are the `before` scripts of the route, its handler, and the `after` scripts, one behind the other; a handler that
-//! passes has the next route begin anew (`pass`). Turns may be taken while requests before it run still; reply and records are
-//! asked for in the order of the requests.
+//! What runs are the `before` scripts of the route, its handler, and the `after` scripts, one behind the
+//! other; a handler that passes has the next route begin anew (`pass`). Turns may be taken while requests
+//! before it run still; reply and records are asked for in the order of the requests.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -173,7 +173,8 @@ impl Visit {
         Handled { id: self.exchange.request.id.clone(), route: self.exchange.endpoint.cells.clone() }
     }
 
-    /// Returns the head of a request that was answered; none while a script or a flow still reads the request.
+    /// Returns the head of a request that was answered; none while a script or a flow still reads the
+    /// request.
     pub(crate) fn unread_head(&mut self) -> Option<&mut RequestHead> {
         Rc::get_mut(&mut self.exchange.request).map(|request| &mut request.head)
     }
@@ -216,7 +217,8 @@ impl Visit {
         matches!(self.stage, Stage::AtOnce)
     }
 
-    /// Whether it waits for the reply of a backend, and that alone: not while it sends on what comes of its own content.
+    /// Whether it waits for the reply of a backend, and that alone: not while it sends on what comes of its
+    /// own content.
     pub(crate) fn awaits_reply(&self) -> bool {
         matches!(self.stage, Stage::Proxy(Some(_))) && self.exchange.upload.is_none()
     }
@@ -400,7 +402,8 @@ impl Visit {
         Turn::Over
     }
 
-    /// Returns the reply and the records that a script decided on. They move once, because each move copies them.
+    /// Returns the reply and the records that a script decided on. They move once, because each move copies
+    /// them.
     #[inline]
     fn return_outcome(&mut self, mut outcome: Outcome) {
         self.failure = None;
@@ -442,8 +445,8 @@ impl Visit {
         self.stage = Stage::Returned(Some(Returned { reply, records, took_us, tail }));
     }
 
-    /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has not
-    /// returned.
+    /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has
+    /// not returned.
     pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<Answer<'_>> {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
@@ -492,8 +495,8 @@ impl Visit {
         is_kept.then(|| self.exchange.took_us())
     }
 
-    /// Ends it: nobody waits for the answer any more. A handler that was entered leaves its record: one that returned what
-    /// it returned, another that it was cancelled.
+    /// Ends it: nobody waits for the answer any more. A handler that was entered leaves its record: one that
+    /// returned what it returned, another that it was cancelled.
     pub(crate) fn cancel(mut self, recorder: &Recorder) {
         if self.is_untouched() {
             return;

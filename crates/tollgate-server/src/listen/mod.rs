@@ -1,8 +1,8 @@
 //! Step 1: the listening sockets.
 //!
-//! A TCP address has one socket per worker, which share it by SO_REUSEPORT: the kernel spreads connections. A Unix
-//! socket, and one that systemd hands in, is one socket that all workers accept from. [`proxy_header`] reads what a
-//! proxy says of a connection before the client's first byte.
+//! A TCP address has one socket per worker, which share it by SO_REUSEPORT: the kernel spreads connections. A
+//! Unix socket, and one that systemd hands in, is one socket that all workers accept from. [`proxy_header`]
+//! reads what a proxy says of a connection before the client's first byte.
 
 mod acceptance;
 mod inherited;
@@ -52,7 +52,8 @@ pub(crate) enum Family {
 impl Listeners {
     /// Binds the addresses for all workers. Connections queue up from now on.
     ///
-    /// Each address is first bound alone, so that a second server fails instead of taking every other connection.
+    /// Each address is first bound alone, so that a second server fails instead of taking every other
+    /// connection.
     ///
     /// # Errors
     /// `Listen` names the address, `Inherited` what systemd did not hand in.

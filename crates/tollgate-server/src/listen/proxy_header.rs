@@ -1,7 +1,8 @@
-//! The header of the PROXY protocol, version 2: what a proxy says of a connection before the client's first byte.
+//! The header of the PROXY protocol, version 2: what a proxy says of a connection before the client's first
+//! byte.
 //!
-//! Strict: the binary form only; the commands LOCAL and PROXY; TCP over IPv4 and IPv6, and Unix stream sockets.
-//! Extensions (TLVs) have to fill the rest exactly; of them only the checksum is looked at.
+//! Strict: the binary form only; the commands LOCAL and PROXY; TCP over IPv4 and IPv6, and Unix stream
+//! sockets. Extensions (TLVs) have to fill the rest exactly; of them only the checksum is looked at.
 //!
 //! | offset | bytes | meaning |
 //! | --- | --- | --- |
@@ -17,7 +18,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const FIXED_BYTES: usize = 16;
-/// What a header may have behind its fixed part. Real ones have some hundred bytes, with a certificate a few thousand.
+/// What a header may have behind its fixed part. Real ones have some hundred bytes, with a certificate a few
+/// thousand.
 const REST_BYTES_MAX: usize = 16 << 10;
 
 const LOCAL: u8 = 0x20;

@@ -4,9 +4,10 @@ use std::io;
 
 use socket2::Socket;
 
-/// What the system takes of a reply ahead of what it may send: enough to keep a fast peer busy until we are asked for more. What a peer
-/// does not take stays with us, where it is counted and bounded, and not in the system. Half of the longest packet: with more, a second
-/// one may lie behind the first, and where the congestion control paces (bbr) each that does costs a timer (`docs/performance.md`).
+/// What the system takes of a reply ahead of what it may send: enough to keep a fast peer busy until we are
+/// asked for more. What a peer does not take stays with us, where it is counted and bounded, and not in the
+/// system. Half of the longest packet: with more, a second one may lie behind the first, and where the
+/// congestion control paces (bbr) each that does costs a timer (`docs/performance.md`).
 pub(crate) const UNSENT_BYTES: u32 = 32 << 10;
 
 /// Sets what connections inherit (Linux).

@@ -37,8 +37,8 @@ pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Socket, 
     Ok((socket, file))
 }
 
-/// Removes the file of a server that is gone: nobody answers behind it, nor after a wait. One that is starting has its file before it
-/// listens.
+/// Removes the file of a server that is gone: nobody answers behind it, nor after a wait. One that is
+/// starting has its file before it listens.
 fn remove_dead(path: &Path, address: &SockAddr, wait: impl FnOnce()) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),

@@ -105,7 +105,8 @@ impl RouteCells {
 #[derive(Debug, Default)]
 pub(crate) struct Unrouted(pub(crate) [Counter; CLASSES.len()]);
 
-/// The cells of a route as its worker holds them: requests share these without a count that threads would share.
+/// The cells of a route as its worker holds them: requests share these without a count that threads would
+/// share.
 #[derive(Debug)]
 pub(crate) struct OwnCells(Arc<RouteCells>);
 
@@ -185,7 +186,8 @@ pub struct RouteStatus {
     pub took: Observed,
     /// Calls of its script that failed, by reason.
     pub script_failures: Vec<(&'static str, u64)>,
-    /// Requests that lead here and were not taken on as their head was there, by reason. The server replied to them by itself.
+    /// Requests that lead here and were not taken on as their head was there, by reason. The server replied
+    /// to them by itself.
     pub refusals: Vec<(&'static str, u64)>,
 }
 

@@ -14,7 +14,8 @@ pub struct SourceFault {
     pub line: usize,
 }
 
-/// That a server is in development, and why it does not serve what is written now. Clones are one and the same.
+/// That a server is in development, and why it does not serve what is written now. Clones are one and the
+/// same.
 #[derive(Debug, Clone, Default)]
 pub struct Dev(Arc<Mutex<Arc<[SourceFault]>>>);
 

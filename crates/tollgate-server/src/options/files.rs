@@ -32,7 +32,8 @@ pub struct FilesSpec {
     pub etag: Etag,
     /// `Cache-Control` by media type: `text/html`, `image/*` or `*/*`; the most exact counts.
     pub cache_control: Vec<(String, String)>,
-    /// Whether `Expires` says the same as a `max-age` of it, for caches that know no other (RFC 9111 section 5.3).
+    /// Whether `Expires` says the same as a `max-age` of it, for caches that know no other (RFC 9111 section
+    /// 5.3).
     pub expires: bool,
     /// Further fields of every reply.
     pub headers: Vec<(String, String)>,
@@ -88,7 +89,8 @@ impl FilesSpec {
 /// One place where a file is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TryPath {
-    /// The path of the request with something behind it: nothing, or `.html`. A folder counts where that is nothing.
+    /// The path of the request with something behind it: nothing, or `.html`. A folder counts where that is
+    /// nothing.
     Requested(String),
     /// A path in the folder, whatever was asked for: the page of an application that knows its paths itself.
     Fixed(String),

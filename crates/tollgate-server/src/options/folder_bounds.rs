@@ -1,5 +1,6 @@
-//! Where a folder that is served may lie: wherever links lead, it stays in the folder of its app, and apart from what the server
-//! writes and runs. That holds when a configuration is read, and whenever the folder is looked up again.
+//! Where a folder that is served may lie: wherever links lead, it stays in the folder of its app, and apart
+//! from what the server writes and runs. That holds when a configuration is read, and whenever the folder is
+//! looked up again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,8 @@ impl OwnFile {
     fn reached(own: &[Self], found: &Path) -> Vec<String> {
         let mut known = Vec::new();
         let meet = |own: &Path| own.starts_with(found) || found.starts_with(own);
-        // Where it leads now is another place, after a release took the place of the one before: both are its own.
+        // Where it leads now is another place, after a release took the place of the one before: both are its
+        // own.
         let is_reached = |own: &&Self| meet(&own.found) || meet(&resolved(&own.path));
         let reached = own.iter().filter(is_reached).filter(|own| {
             let is_new = !known.contains(&&own.path);

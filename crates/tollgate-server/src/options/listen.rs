@@ -15,8 +15,8 @@ pub struct ListenSpec {
     pub deferral: Deferral,
 }
 
-/// Whether the system holds a connection of TCP back until bytes have come on it, or a second of silence (tcp(7),
-/// `TCP_DEFER_ACCEPT`).
+/// Whether the system holds a connection of TCP back until bytes have come on it, or a second of silence
+/// (tcp(7), `TCP_DEFER_ACCEPT`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Deferral {
     /// As long as they come in numbers and are soon over. A socket that systemd hands in stays as it is.

@@ -192,7 +192,8 @@ pub struct CapacityLimits {
     pub connections_max: usize,
     /// Connections at once of one client: an IPv4 address, or an IPv6 network of 64 bits.
     pub connections_per_client_max: Option<u32>,
-    /// Bytes of requests that are not complete and of replies that are not taken, beyond 4 KiB for each connection.
+    /// Bytes of requests that are not complete and of replies that are not taken, beyond 4 KiB for each
+    /// connection.
     pub in_flight_bytes_max: u64,
     /// How long a request may wait for its turn.
     pub queue_age_max: Duration,
@@ -267,7 +268,8 @@ pub struct RouteSpec {
     pub access: ScriptAccess,
     /// Scripts that run before the handler, in this order, and may reply in its place.
     pub before: Vec<ScriptFile>,
-    /// Scripts that are told each reply, in this order, and may change header fields of it; none with [`HandlerSpec::Collect`].
+    /// Scripts that are told each reply, in this order, and may change header fields of it; none with
+    /// [`HandlerSpec::Collect`].
     pub after: Vec<ScriptFile>,
 }
 
@@ -327,7 +329,8 @@ pub enum RateKey {
     Route,
     /// Those of a client: an IPv4 address, or an IPv6 network of 64 bits.
     Client,
-    /// Those that say the same there: a header field, a cookie or an item of the query. Who says nothing counts as client.
+    /// Those that say the same there: a header field, a cookie or an item of the query. Who says nothing
+    /// counts as client.
     Named(Source),
 }
 
@@ -337,7 +340,8 @@ impl RouteSpec {
     /// Bytes of a request body, of routes that say nothing else.
     pub const BODY_BYTES_MAX: u64 = 1 << 20;
 
-    /// A route of any host that does nothing beside its handler: no stream, no bounds of its own but that of bodies.
+    /// A route of any host that does nothing beside its handler: no stream, no bounds of its own but that of
+    /// bodies.
     pub fn new(path: &str, handler: HandlerSpec) -> Self {
         Self {
             path: path.to_owned(),

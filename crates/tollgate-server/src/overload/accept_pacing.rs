@@ -1,10 +1,11 @@
 //! What is accepted before others have their turn.
 //!
-//! One connection is, then all that is ready comes first: who comes in a crowd waits in the kernel, in nobody's way. Of those that
-//! are served as they are accepted it is as many as take no longer than others may wait: they are over by then. After a long turn it
-//! is some, as many as cost next to nothing beside it, for in the kernel nobody tells them anything, and where its queue is full they
-//! are reset in the end. Where turns take so long that those who wait will not be served in time all the same, some of them are
-//! accepted to be refused: as many as are too many, and again at most as many as cost next to nothing.
+//! One connection is, then all that is ready comes first: who comes in a crowd waits in the kernel, in
+//! nobody's way. Of those that are served as they are accepted it is as many as take no longer than others
+//! may wait: they are over by then. After a long turn it is some, as many as cost next to nothing beside it,
+//! for in the kernel nobody tells them anything, and where its queue is full they are reset in the end. Where
+//! turns take so long that those who wait will not be served in time all the same, some of them are accepted
+//! to be refused: as many as are too many, and again at most as many as cost next to nothing.
 
 use std::os::fd::OwnedFd;
 use std::task::Poll;
@@ -14,7 +15,8 @@ use crate::sys::{self, AcceptQueue};
 
 /// In a turn of so long one connection is refused, which takes a tenth of that.
 const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
-/// For so long a turn one connection is accepted after it, which takes a tenth of that; after a shorter one as well.
+/// For so long a turn one connection is accepted after it, which takes a tenth of that; after a shorter one
+/// as well.
 const ARRIVAL_PAUSE: Duration = Duration::from_micros(250);
 /// For so long connections are served as they are accepted while others wait: further ones have tasks.
 const AT_ONCE: Duration = Duration::from_micros(100);
@@ -81,8 +83,8 @@ impl AcceptPacing {
         self.begun.is_none_or(|begun| begun.elapsed() < AT_ONCE)
     }
 
-    /// Gives others their turn, if one is due after a connection that was `served` or not. Who waits on `listener` may do so for
-    /// `patience`.
+    /// Gives others their turn, if one is due after a connection that was `served` or not. Who waits on
+    /// `listener` may do so for `patience`.
     pub(crate) async fn pass(&mut self, served: Poll<()>, listener: &OwnedFd, patience: Duration) {
         if !self.is_others_turn(served) {
             return;

@@ -1,9 +1,9 @@
 //! Which requests are taken on while the worker is behind: by how long what is ready waits for its turn.
 //!
-//! A probe goes through the worker's run queue, which is first in, first out: the time it takes is the age of the
-//! queue. Up to half of the age that may be, every request is taken; from there on a growing share is refused, and all
-//! at that age. A refusal is cheap against work that is worth queueing for, so the age settles in between while the
-//! worker stays as busy as it can be.
+//! A probe goes through the worker's run queue, which is first in, first out: the time it takes is the age of
+//! the queue. Up to half of the age that may be, every request is taken; from there on a growing share is
+//! refused, and all at that age. A refusal is cheap against work that is worth queueing for, so the age
+//! settles in between while the worker stays as busy as it can be.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use crate::log_throttle::{Episode, EpisodeNews};
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
 /// Half of a slice of scripts, or a hundred short requests.
 const LONG_AGE: Duration = Duration::from_millis(1);
-/// A queue that was that old is held to be long for so long: where those who come again rest, it is short now and then.
+/// A queue that was that old is held to be long for so long: where those who come again rest, it is short now
+/// and then.
 const LONG_FOR: Duration = Duration::from_millis(100);
 /// How often the log hears of it.
 const LINE_PAUSE: Duration = Duration::from_secs(10);

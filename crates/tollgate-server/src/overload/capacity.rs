@@ -1,6 +1,8 @@
-//! All connections of a server: how many each worker has, how many come from one client, what they hold in memory.
+//! All connections of a server: how many each worker has, how many come from one client, what they hold in
+//! memory.
 //!
-//! Counted where a connection comes, goes, or waits with something large in hand; a small request touches none of it.
+//! Counted where a connection comes, goes, or waits with something large in hand; a small request touches
+//! none of it.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -83,8 +85,8 @@ impl Capacity {
         }))
     }
 
-    /// Sets other bounds. What is there already stays, and counts; connections that came while clients were not counted
-    /// are nobody's.
+    /// Sets other bounds. What is there already stays, and counts; connections that came while clients were
+    /// not counted are nobody's.
     pub(crate) fn limit(&self, limits: &CapacityLimits) {
         let Limits { connections_max, connections_per_client_max, in_flight_bytes_max } = &self.limits;
         connections_max.store(limits.connections_max, Ordering::Relaxed);
@@ -158,8 +160,9 @@ impl Capacity {
         Some(ClientPermit { capacity: self.clone(), client })
     }
 
-    /// Whether the connections hold more than `in_flight_bytes_max`: no new request is taken on. Peers alone do not
-    /// get it so far, because what they make the server hold ends at three quarters. Replies that wait for the log do.
+    /// Whether the connections hold more than `in_flight_bytes_max`: no new request is taken on. Peers alone
+    /// do not get it so far, because what they make the server hold ends at three quarters. Replies that wait
+    /// for the log do.
     pub(crate) fn is_full(&self) -> bool {
         self.held_bytes() > self.limits.in_flight_bytes_max()
     }
@@ -169,8 +172,9 @@ impl Capacity {
         !self.is_share_of_peers(self.held_bytes())
     }
 
-    /// Whether they hold more than `in_flight_bytes_max` without what running handlers hold. A handler that has begun then waits: the log and the
-    /// peers make room without it. For room that other handlers hold it must not wait, because they may wait as well.
+    /// Whether they hold more than `in_flight_bytes_max` without what running handlers hold. A handler that
+    /// has begun then waits: the log and the peers make room without it. For room that other handlers hold it
+    /// must not wait, because they may wait as well.
     pub(crate) fn is_full_without_handlers(&self) -> bool {
         let handlers_bytes = self.handlers_bytes.load(Ordering::Relaxed);
         self.held_bytes().saturating_sub(handlers_bytes) > self.limits.in_flight_bytes_max()
@@ -235,8 +239,8 @@ impl Drop for ClientPermit {
 
 /// The memory that one connection holds, counted in the memory of all connections.
 ///
-/// The connection counts what it holds itself, its queue what it holds for requests: both by a shared reference, because the
-/// queue runs handlers while the connection lends its parts to what is being sent.
+/// The connection counts what it holds itself, its queue what it holds for requests: both by a shared
+/// reference, because the queue runs handlers while the connection lends its parts to what is being sent.
 pub(crate) struct HeldMemory {
     capacity: Arc<Capacity>,
     own: Cell<usize>,
@@ -281,8 +285,8 @@ impl HeldMemory {
         self.counted.get().bytes > 0 && self.capacity.is_full_for_peers()
     }
 
-    /// Counts what the connection holds now, itself and for its requests. False: it became more, and that, with all that
-    /// others hold, is more than peers may have held.
+    /// Counts what the connection holds now, itself and for its requests. False: it became more, and that,
+    /// with all that others hold, is more than peers may have held.
     pub(crate) fn set_all(&self, own_bytes: usize, queued: QueuedMemory) -> bool {
         self.own.set(own_bytes);
         self.queued.set(queued);
@@ -295,7 +299,8 @@ impl HeldMemory {
         self.set_all(bytes, self.queued.get())
     }
 
-    /// Counts what is held for requests of the connection now. Returns what [`set_all`](Self::set_all) returns.
+    /// Counts what is held for requests of the connection now. Returns what [`set_all`](Self::set_all)
+    /// returns.
     pub(crate) fn set_queued(&self, queued: QueuedMemory) -> bool {
         self.queued.replace(queued) == queued || self.count()
     }

@@ -1,7 +1,8 @@
-//! What the server does when more comes than it can do: each gate takes a connection or a request on, or refuses it.
+//! What the server does when more comes than it can do: each gate takes a connection or a request on, or
+//! refuses it.
 //!
-//! The gates, in the order in which a connection and its request meet them. A request that a gate refuses is not
-//! recorded, and its reply says so: `Tollgate-Outcome: refused`.
+//! The gates, in the order in which a connection and its request meet them. A request that a gate refuses is
+//! not recorded, and its reply says so: `Tollgate-Outcome: refused`.
 //!
 //! | gate | refuses | status | key |
 //! | --- | --- | --- | --- |
@@ -19,9 +20,9 @@
 //! | [`throttle`], concurrency | a request beyond those of its route that run | 503 | `concurrency_max` |
 //! | [`capacity`], memory, once more | a request whose handler has not begun | 503 | `in_flight_bytes_max` |
 //!
-//! The acceptor asks the first three gates, `admit` asks the others when the head of a request is complete, the
-//! queue of a connection asks the last one. [`refusal_text`] has the texts for clients, `Refusal` in `observe` the
-//! reasons that are counted, [`unserved`] the log lines about connections.
+//! The acceptor asks the first three gates, `admit` asks the others when the head of a request is complete,
+//! the queue of a connection asks the last one. [`refusal_text`] has the texts for clients, `Refusal` in
+//! `observe` the reasons that are counted, [`unserved`] the log lines about connections.
 
 mod accept_pacing;
 mod admission;

@@ -1,10 +1,11 @@
-//! How soon a client that was refused while others wait is looked at again. Most wait by themselves, as `Retry-After` asks; a crowd
-//! that comes again at once would have the worker refuse and do little else.
+//! How soon a client that was refused while others wait is looked at again. Most wait by themselves, as
+//! `Retry-After` asks; a crowd that comes again at once would have the worker refuse and do little else.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// A refusal takes the worker and its system about 8 us: with as many as that a second they have a tenth of its time.
+/// A refusal takes the worker and its system about 8 us: with as many as that a second they have a tenth of
+/// its time.
 const SPACING: Duration = Duration::from_micros(80);
 /// As many at once cost nobody anything: they take a tenth of a slice.
 const BURST: u32 = 25;

@@ -1,8 +1,8 @@
 //! Descriptors that are kept for the moment when the process has no other left.
 //!
-//! One is given up to accept a connection and to close it. Meanwhile somebody else may take its place in the table; then
-//! it is lacking until a connection that comes next is closed for it. There is one more of them than workers that could
-//! do so at the same moment.
+//! One is given up to accept a connection and to close it. Meanwhile somebody else may take its place in the
+//! table; then it is lacking until a connection that comes next is closed for it. There is one more of them
+//! than workers that could do so at the same moment.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,7 +1,8 @@
 //! Replies that wait until a sink has their records.
 //!
-//! They are in one queue for each sink, in the order of their batches, as the log tells how far the sink is. A reply that has
-//! waited long enough leaves without that: its place in the queue is over when those before it are.
+//! They are in one queue for each sink, in the order of their batches, as the log tells how far the sink is.
+//! A reply that has waited long enough leaves without that: its place in the queue is over when those before
+//! it are.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,10 +1,11 @@
-//! Step 5 as a worker sees it: records go to the log in one batch per pass, replies wait until the log got on.
+//! Step 5 as a worker sees it: records go to the log in one batch per pass, replies wait until the log got
+//! on.
 //!
-//! The first append of a pass wakes [`Recorder::hand_over`]. The run queue is first in, first out, so this task runs after
-//! every connection that is ready now, and their records leave in one batch. While the disk is quick the batch is written
-//! there and then, and the connections whose records only have to be written go on at once. For all others the log wakes
-//! [`Recorder::release`], which wakes the connections whose records are there. [`loading`] holds the replies that wait for
-//! a database.
+//! The first append of a pass wakes [`Recorder::hand_over`]. The run queue is first in, first out, so this
+//! task runs after every connection that is ready now, and their records leave in one batch. While the disk
+//! is quick the batch is written there and then, and the connections whose records only have to be written go
+//! on at once. For all others the log wakes [`Recorder::release`], which wakes the connections whose records
+//! are there. [`loading`] holds the replies that wait for a database.
 
 mod loading;
 mod verdict;
@@ -46,7 +47,8 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    /// Notes why records became rejects, by their place among those of the transaction: the client may know that.
+    /// Notes why records became rejects, by their place among those of the transaction: the client may know
+    /// that.
     pub(crate) fn note_rejected(&self, reasons: &[(usize, String)]) {
         if let Self::Loaded(loading) = self {
             loading.note_rejected(reasons);
@@ -96,7 +98,8 @@ impl Recorder {
         &self.cells
     }
 
-    /// Appends the records of a request's transaction and returns what its reply has to wait for, if anything.
+    /// Appends the records of a request's transaction and returns what its reply has to wait for, if
+    /// anything.
     ///
     /// # Errors
     /// Nothing was recorded.
@@ -218,8 +221,8 @@ impl Recorder {
         }
     }
 
-    /// Lets requests that came meanwhile join the batch, while there are any. A round costs one look at the sockets, so
-    /// there is none when all connections wait for the log already.
+    /// Lets requests that came meanwhile join the batch, while there are any. A round costs one look at the
+    /// sockets, so there is none when all connections wait for the log already.
     async fn gather(&self, connections: impl Fn() -> usize) {
         let pending = || self.appender.borrow().pending();
         for _ in 0..GATHER_ROUNDS_MAX {
@@ -234,7 +237,8 @@ impl Recorder {
         }
     }
 
-    /// Hands over what is pending; afterwards nothing is, unless the log stopped. Wakes connections whose records this wrote.
+    /// Hands over what is pending; afterwards nothing is, unless the log stopped. Wakes connections whose
+    /// records this wrote.
     pub(crate) async fn hand_over_all(&self) {
         while !self.try_hand_over() {
             tokio::time::sleep(QUEUE_FULL_PAUSE).await;
@@ -242,7 +246,8 @@ impl Recorder {
         self.release_reached();
     }
 
-    /// Hands over what was appended when no task runs any more; not beyond [`LAST_TRIES_MAX`], if the log is that far behind.
+    /// Hands over what was appended when no task runs any more; not beyond [`LAST_TRIES_MAX`], if the log is
+    /// that far behind.
     pub(crate) fn hand_over_last(&self) {
         for _ in 0..LAST_TRIES_MAX {
             if self.try_hand_over() {

@@ -160,7 +160,8 @@ impl Reply {
         self.fields.retain(|(name, _)| !goes(name.as_bytes()));
     }
 
-    /// Reads what is in files into the content, and waits for the disk: for who has no connection to send them by.
+    /// Reads what is in files into the content, and waits for the disk: for who has no connection to send
+    /// them by.
     pub(crate) fn read_parts(&mut self) -> io::Result<()> {
         if self.parts.is_empty() {
             return Ok(());
@@ -334,7 +335,8 @@ pub(crate) fn is_policy_field(name: &[u8]) -> bool {
         .is_some_and(|front| front.eq_ignore_ascii_case(POLICY_FIELDS_PREFIX))
 }
 
-/// What `Allow` says (RFC 9110 section 10.2.1). OPTIONS is always among it: if no route takes it, the server answers.
+/// What `Allow` says (RFC 9110 section 10.2.1). OPTIONS is always among it: if no route takes it, the server
+/// answers.
 pub(crate) fn allowed_methods(mut methods: Methods) -> String {
     methods.insert(Method::Options);
     methods.to_string()

@@ -1,4 +1,5 @@
-//! Replies that are the same for every request, but for `Date` and the request's id: written out once, with their route.
+//! Replies that are the same for every request, but for `Date` and the request's id: written out once, with
+//! their route.
 
 use bytes::Bytes;
 use tollgate_script::RequestId;

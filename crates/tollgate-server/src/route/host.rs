@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-/// Returns the one spelling of a host, which has no port: lower case, IPv6 addresses as RFC 5952 writes them, and without
-/// the dot that may end a name.
+/// Returns the one spelling of a host, which has no port: lower case, IPv6 addresses as RFC 5952 writes them,
+/// and without the dot that may end a name.
 pub fn canonical_host(host: &str) -> Cow<'_, str> {
     if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return match address.parse::<Ipv6Addr>() {

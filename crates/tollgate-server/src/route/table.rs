@@ -57,8 +57,8 @@ impl<T> Default for RouteTable<T> {
 }
 
 impl<T> RouteTable<T> {
-    /// Adds a route. The pattern is one that the configuration allows: it begins with `/`, and `*` stands last, or it
-    /// is `*` alone, the server itself.
+    /// Adds a route. The pattern is one that the configuration allows: it begins with `/`, and `*` stands
+    /// last, or it is `*` alone, the server itself.
     pub fn insert(&mut self, host: Option<&str>, pattern: &str, methods: Methods, endpoint: T) {
         let site = match host {
             Some(host) => self.hosts.entry(canonical_host(host).into()).or_default(),
@@ -71,8 +71,8 @@ impl<T> RouteTable<T> {
         leaf.insert(methods, captures, endpoint);
     }
 
-    /// Looks up a decoded, normalised path, or `*`. The host, which may have a port, is asked for only if a route names
-    /// one.
+    /// Looks up a decoded, normalised path, or `*`. The host, which may have a port, is asked for only if a
+    /// route names one.
     #[inline]
     pub fn find<'t, 'h>(
         &'t self,
@@ -88,8 +88,8 @@ impl<T> RouteTable<T> {
         }
     }
 
-    /// Lists what answers a path and a method: the first is what [`find`](Self::find) finds, each other would be found if those
-    /// before it were not there.
+    /// Lists what answers a path and a method: the first is what [`find`](Self::find) finds, each other would
+    /// be found if those before it were not there.
     pub fn find_all<'t>(&'t self, host: Option<&str>, path: &[u8], method: Method) -> Vec<Match<'t, T>> {
         let named = host.and_then(|host| self.site(host));
         let mut landings = Vec::new();
@@ -154,7 +154,8 @@ impl<'t, T> Match<'t, T> {
         &self.entry.endpoint
     }
 
-    /// What the pattern left open in the path that was looked up, for a request whose head has the path as it is.
+    /// What the pattern left open in the path that was looked up, for a request whose head has the path as it
+    /// is.
     pub fn place(&self, path: &[u8]) -> MatchedPath {
         let captures = self.entry.captures.as_ref();
         MatchedPath {

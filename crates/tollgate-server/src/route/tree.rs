@@ -1,8 +1,9 @@
 //! The paths of one host as a tree of segments.
 //!
-//! A lookup goes down one branch. Only where a literal and a `{name}` both fit the same segment are there two, and the
-//! second is looked at when the first leads nowhere. So it costs a hash for each segment of the path, and never visits
-//! more than the beginnings of patterns that fit the path: how many other routes there are does not matter.
+//! A lookup goes down one branch. Only where a literal and a `{name}` both fit the same segment are there
+//! two, and the second is looked at when the first leads nowhere. So it costs a hash for each segment of the
+//! path, and never visits more than the beginnings of patterns that fit the path: how many other routes there
+//! are does not matter.
 
 use std::collections::HashMap;
 use std::rc::Rc;

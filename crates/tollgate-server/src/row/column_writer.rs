@@ -148,7 +148,8 @@ impl<C: ColumnWriter> Ruled<'_, C> {
     }
 }
 
-/// The first 24 bits of an IPv4 address, also one that is mapped into IPv6, or the first 48 of an IPv6 address.
+/// The first 24 bits of an IPv4 address, also one that is mapped into IPv6, or the first 48 of an IPv6
+/// address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),

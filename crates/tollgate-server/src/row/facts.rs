@@ -35,7 +35,8 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// That of a reply to a method. Behind the head of one to HEAD nothing is written; what is told of it is what GET would bring.
+    /// That of a reply to a method. Behind the head of one to HEAD nothing is written; what is told of it is
+    /// what GET would bring.
     pub(crate) fn of(reply: &Reply, method: Method) -> Self {
         let status = reply.status.as_u16();
         match (reply.extent, method) {

@@ -18,8 +18,8 @@ use super::{ColumnWriter, Target};
 const SHOWN_CHARS_MAX: usize = 48;
 /// From here on doubles leave out integers.
 const EXACT_MAX: i64 = 1 << 53;
-/// Arrays and objects inside each other, in a column of type json: as many as scripts read and write. SQLite's functions of
-/// JSON take 1,000, PostgreSQL's `jsonb` as many as its stack holds.
+/// Arrays and objects inside each other, in a column of type json: as many as scripts read and write.
+/// SQLite's functions of JSON take 1,000, PostgreSQL's `jsonb` as many as its stack holds.
 const JSON_DEPTH_MAX: usize = 128;
 
 /// Appends JSON text or null, for a column of type json.

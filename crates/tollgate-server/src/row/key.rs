@@ -1,7 +1,8 @@
 //! The key of a record: a digest of what the client sent to tell a retry from another request.
 //!
-//! It is a digest so that every key has 32 bytes, whatever a client sends. A record has one if its handler succeeded: the
-//! first record of a key is the row, and one of a failure would take the place of the success that a retry brings.
+//! It is a digest so that every key has 32 bytes, whatever a client sends. A record has one if its handler
+//! succeeded: the first record of a key is the row, and one of a failure would take the place of the success
+//! that a retry brings.
 
 use std::borrow::Cow;
 
@@ -30,8 +31,8 @@ impl KeyPlan {
 
     /// Puts the key of a record, or null if it has none. An empty one is none, and a failure has none.
     ///
-    /// A request may bring many records: each but the first has its place in what is digested, so that a retry has the same
-    /// keys again.
+    /// A request may bring many records: each but the first has its place in what is digested, so that a
+    /// retry has the same keys again.
     ///
     /// # Errors
     /// A field that is neither a text nor an integer.

@@ -24,7 +24,8 @@ impl ColumnWriter for Named<'_> {
 }
 
 impl StreamPlan {
-    /// Hands out the values of the columns that are filled from the item, by their names, and returns its key.
+    /// Hands out the values of the columns that are filled from the item, by their names, and returns its
+    /// key.
     ///
     /// # Errors
     /// The first value that does not fit its column.

@@ -17,7 +17,8 @@ pub(crate) struct StreamPlan {
     pub(crate) id: SchemaId,
     pub(crate) ack: Ack,
     pub(crate) unknown: UnknownFields,
-    /// The fields of a record that are kept: the names of [`Source::RecordField`] once each, and whether the whole is.
+    /// The fields of a record that are kept: the names of [`Source::RecordField`] once each, and whether the
+    /// whole is.
     pub(crate) fields: RecordFields,
     pub(super) columns: Vec<ColumnPlan>,
     pub(super) key: Option<KeyPlan>,

@@ -13,7 +13,8 @@ const HIDDEN: &str = "\"(redacted)\"";
 /// How the text begins that stands for a value which JSON has no form for; why follows.
 pub(crate) const NOT_KEPT: &str = "(not kept: ";
 
-/// Whether a field of an item stands for a value that is not kept. A client that sends such a text cannot be told apart.
+/// Whether a field of an item stands for a value that is not kept. A client that sends such a text cannot be
+/// told apart.
 pub(crate) fn is_marker(value: &RawValue) -> bool {
     let json = value.get();
     json == HIDDEN || json.strip_prefix('"').is_some_and(|text| text.starts_with(NOT_KEPT))

@@ -45,8 +45,8 @@ impl Server {
     /// Workers that loaded different texts, because a script changed meanwhile, load again.
     ///
     /// # Errors
-    /// A script or a stream was not taken, a script changed at each load, or the system gave no thread. Workers that
-    /// started end again.
+    /// A script or a stream was not taken, a script changed at each load, or the system gave no thread.
+    /// Workers that started end again.
     pub fn start(
         options: ServerOptions,
         listeners: Listeners,
@@ -104,8 +104,8 @@ impl Server {
         same_sources(starts.iter().take(self.workers.len()).collect::<Result<_, _>>()?)
     }
 
-    /// Has all workers serve by other options, or none; returns when they do, with what they made the configuration of. Requests
-    /// in flight end with what they began with.
+    /// Has all workers serve by other options, or none; returns when they do, with what they made the
+    /// configuration of. Requests in flight end with what they began with.
     ///
     /// What is listened on, the backlog and the number of workers stay as they are.
     ///

@@ -49,11 +49,13 @@ pub struct ServerStatus {
     pub in_flight: u64,
     /// Requests and connections that were not taken on, by reason.
     pub refusals: Vec<(&'static str, u64)>,
-    /// How long ago a connection was closed as it came, because the process had no descriptor left; none if that never was.
+    /// How long ago a connection was closed as it came, because the process had no descriptor left; none if
+    /// that never was.
     pub closed_ago: Option<Duration>,
     /// How long ago something was refused because too much was in flight; none if nothing ever was.
     pub starved_ago: Option<Duration>,
-    /// What came and was no request, or came too slowly, by the status that it was answered with; 0 for any other.
+    /// What came and was no request, or came too slowly, by the status that it was answered with; 0 for any
+    /// other.
     pub malformed: Vec<(u16, u64)>,
     /// Replies whose records did not get where they should be, by what became of them.
     pub unconfirmed: Vec<(&'static str, u64)>,
@@ -62,7 +64,8 @@ pub struct ServerStatus {
 /// How one worker does.
 #[derive(Debug, Clone)]
 pub struct WorkerStatus {
-    /// How long it has not told that it turns; up to a quarter of a second is as it should be. None, once it has ended.
+    /// How long it has not told that it turns; up to a quarter of a second is as it should be. None, once it
+    /// has ended.
     pub silence: Duration,
     /// How long what is ready waits for its turn, four times a second.
     pub turn: Observed,
@@ -74,7 +77,8 @@ pub struct WorkerStatus {
     pub script_vms_replaced: u64,
     /// The share of requests that it refuses because it is behind, up to 1.
     pub refused_share: f64,
-    /// Scripts that were not done within a slice, or may not begin before others, and run or wait for their next ones.
+    /// Scripts that were not done within a slice, or may not begin before others, and run or wait for their
+    /// next ones.
     pub scripts_queued: u64,
     /// How long the first of them has been among these.
     pub script_queue_age: Duration,

@@ -1,7 +1,8 @@
-//! Encryption of spooled bodies: ChaCha20 with a random key for each file. The key is in memory only, so a file is unreadable
-//! once its process has ended.
+//! Encryption of spooled bodies: ChaCha20 with a random key for each file. The key is in memory only, so a
+//! file is unreadable once its process has ended.
 //!
-//! Nothing is authenticated: the key guards what lies on the disk against readers, not the file against writers.
+//! Nothing is authenticated: the key guards what lies on the disk against readers, not the file against
+//! writers.
 
 use std::fmt;
 use std::io;

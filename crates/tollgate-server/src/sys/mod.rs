@@ -17,8 +17,8 @@ pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     if number < 0 {
         return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
     }
-    // SAFETY: the number is not -1, and nothing is done with it but to ask the kernel for a duplicate, which fails if
-    // it is not open.
+    // SAFETY: the number is not -1, and nothing is done with it but to ask the kernel for a duplicate, which
+    // fails if it is not open.
     let inherited = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(rustix::io::fcntl_dupfd_cloexec(inherited, FIRST_FREE)?)
 }
@@ -28,14 +28,14 @@ pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
 /// # Errors
 /// The system cannot wait for it.
 pub(crate) fn readable(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an owned descriptor stays open and the same until it is dropped, which the registration does after its
-    // own end.
+    // SAFETY: an owned descriptor stays open and the same until it is dropped, which the registration does
+    // after its own end.
     let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
     registered.map_err(io::Error::from)
 }
 
-/// Has a listening TCP socket give a connection out when bytes have come on it, or when its peer was silent for so many seconds;
-/// for 0 as it comes (tcp(7), `TCP_DEFER_ACCEPT`).
+/// Has a listening TCP socket give a connection out when bytes have come on it, or when its peer was silent
+/// for so many seconds; for 0 as it comes (tcp(7), `TCP_DEFER_ACCEPT`).
 ///
 /// # Errors
 /// It is no TCP socket.
@@ -62,7 +62,8 @@ pub(crate) struct AcceptQueue {
 
 /// Looks how many wait to be accepted. None do, as far as anybody knows, where it is no TCP socket.
 ///
-/// The kernel tells the two numbers in fields that mean other things for a connection (`tcp_get_info` in Linux).
+/// The kernel tells the two numbers in fields that mean other things for a connection (`tcp_get_info` in
+/// Linux).
 pub(crate) fn accept_queue(listener: &OwnedFd) -> AcceptQueue {
     let told = tcp_info(listener.as_fd());
     told.map_or_else(AcceptQueue::default, |info| AcceptQueue {
@@ -89,7 +90,8 @@ fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     (result == 0).then(|| unsafe { info.assume_init() })
 }
 
-/// Bytes that a connected socket holds and its peer has not confirmed (tcp(7), `SIOCOUTQ`); of a Unix socket, that nobody has read.
+/// Bytes that a connected socket holds and its peer has not confirmed (tcp(7), `SIOCOUTQ`); of a Unix socket,
+/// that nobody has read.
 pub(crate) fn unconfirmed_bytes(socket: BorrowedFd<'_>) -> Option<usize> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the descriptor is open, and the kernel writes one integer.

@@ -1,4 +1,5 @@
-//! Backends in tests: functions of the test answer what scripts ask, in the VM of the test. No socket is there.
+//! Backends in tests: functions of the test answer what scripts ask, in the VM of the test. No socket is
+//! there.
 
 use std::future::poll_fn;
 use std::rc::Rc;

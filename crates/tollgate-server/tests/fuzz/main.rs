@@ -1,5 +1,5 @@
-//! Replays the corpus of the fuzz targets, and mutations of it by a fixed seed, without a fuzzer. `make fuzz` searches
-//! further with coverage feedback.
+//! Replays the corpus of the fuzz targets, and mutations of it by a fixed seed, without a fuzzer. `make fuzz`
+//! searches further with coverage feedback.
 
 // The functions of the targets are shared with a crate of its own, where they are public.
 #![allow(unreachable_pub, missing_docs)]

@@ -1,5 +1,5 @@
-//! Connections that are taken when bytes have come on them: their first request may be there already, or come in parts, or later;
-//! and what its reply then meets.
+//! Connections that are taken when bytes have come on them: their first request may be there already, or come
+//! in parts, or later; and what its reply then meets.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -38,7 +38,8 @@ fn site() -> Site {
         })
 }
 
-/// Connections of which the server accepts the next once it answered the one before: so those have been accepted.
+/// Connections of which the server accepts the next once it answered the one before: so those have been
+/// accepted.
 fn accepted(server: &Running, peer: Peer) -> Peer {
     (0..3).for_each(|_| server.check(&get("/", ""), "200", "hello"));
     peer

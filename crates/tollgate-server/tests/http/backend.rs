@@ -61,8 +61,8 @@ impl FakeBackend {
         })
     }
 
-    /// Answers every connection by a reply without an end, and tells the test `0` once the server takes no more of it. `framing` is
-    /// the field that announces the content.
+    /// Answers every connection by a reply without an end, and tells the test `0` once the server takes no
+    /// more of it. `framing` is the field that announces the content.
     pub(crate) fn endless(framing: &'static str) -> Self {
         Self::start(move |taken| {
             taken.request();

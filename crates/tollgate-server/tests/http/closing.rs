@@ -1,4 +1,5 @@
-//! The end of a connection: who asked for it, and that the last reply arrives (RFC 9112 sections 9.3 and 9.6).
+//! The end of a connection: who asked for it, and that the last reply arrives (RFC 9112 sections 9.3 and
+//! 9.6).
 
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -277,7 +277,8 @@ fn the_route_that_takes_the_method_decides_about_a_preflight() {
     let granted = format!("204 | Allow-Origin=* | Allow-Methods=GET, HEAD | Max-Age=600 | {PREFLIGHT_VARY}");
     check(&preflight("/a", "GET"), &granted);
     check(&preflight("/a", "PUT"), &format!("403 | {PREFLIGHT_VARY}"));
-    // Its route has no policy, so the preflight is any OPTIONS: what the path says to pages is said by its policy.
+    // Its route has no policy, so the preflight is any OPTIONS: what the path says to pages is said by its
+    // policy.
     let reply = preflight("/plain", "GET");
     check(&reply, "204");
     assert_eq!(reply.field("allow"), Some("GET, HEAD, OPTIONS"));

@@ -1,4 +1,5 @@
-//! The whole catalogue of faults of backends: what the client sees of each, and that all is well once it is over.
+//! The whole catalogue of faults of backends: what the client sees of each, and that all is well once it is
+//! over.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Scripts that ask backends: what is sent, what comes back, what failure looks like, and that nobody is held up.
+//! Scripts that ask backends: what is sent, what comes back, what failure looks like, and that nobody is held
+//! up.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

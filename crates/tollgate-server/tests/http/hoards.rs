@@ -148,7 +148,8 @@ fn a_call_ends_in_the_vm_that_it_began_in() {
     until(|| ask(&mut server.connect(), "/look").content == "1waits");
     hoard(&server, "/hoard", 1);
     assert_eq!(ask(&mut server.connect(), "/look").content, "2waits");
-    // Another one is not made before the first has ended its calls: until then the second fills, and is not asked any more.
+    // Another one is not made before the first has ended its calls: until then the second fills, and is not
+    // asked any more.
     let mut peer = server.connect();
     until(|| ask(&mut peer, "/hoard").status == 503);
     assert_eq!(server.vms_replaced(), 1);

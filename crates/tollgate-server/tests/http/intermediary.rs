@@ -1,5 +1,5 @@
-//! Proxied routes as an intermediary (RFC 9110 section 7.6): how far a request may go, and what no client is to see, in which
-//! part of a reply it ever comes.
+//! Proxied routes as an intermediary (RFC 9110 section 7.6): how far a request may go, and what no client is
+//! to see, in which part of a reply it ever comes.
 
 use std::thread;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Scripts that take more than a slice: they go on one after the other, whoever is quick goes between their slices, and those
-//! are refused who would wait for too many of them.
+//! Scripts that take more than a slice: they go on one after the other, whoever is quick goes between their
+//! slices, and those are refused who would wait for too many of them.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -15,8 +15,9 @@ use crate::peer::Peer;
 use crate::site::{Running, Site};
 use crate::throttles::hourly;
 
-/// `/run/hold` runs until somebody asked for `/release`, and `/run/nap` then sleeps for an hour; `/run/behind` runs until
-/// another did. `entered` is how many were, `switches` how often another of them ran than before.
+/// `/run/hold` runs until somebody asked for `/release`, and `/run/nap` then sleeps for an hour;
+/// `/run/behind` runs until another did. `entered` is how many were, `switches` how often another of them ran
+/// than before.
 const RUN: &str = "
     local last
     local function run_on(own)
@@ -297,7 +298,8 @@ fn rests(peer: &mut Peer, path: &str, status: u16) {
         peer.send(get(path).repeat(50));
         (0..50).for_each(|_| assert_eq!(peer.reply(false).status, status));
     }
-    // One in 80 us, but for some at the beginning, the last that do not come again, and whoever comes in a short turn.
+    // One in 80 us, but for some at the beginning, the last that do not come again, and whoever comes in a
+    // short turn.
     assert!(begun.elapsed() >= Duration::from_micros(80) * 1600, "{:?}", begun.elapsed());
 }
 

@@ -199,7 +199,8 @@ fn what_a_peer_does_not_take_of_a_reply_does_not_wait_in_the_kernel() {
 const ESTABLISHED: &str = "01";
 const CLOSED_WITH_BYTES_UNSENT: &str = "04";
 
-/// What the kernel has of replies from an address that was not acknowledged, of connections in that state (proc_pid_net(5), `tx_queue`).
+/// What the kernel has of replies from an address that was not acknowledged, of connections in that state
+/// (proc_pid_net(5), `tx_queue`).
 fn bytes_queued_by(address: SocketAddr, state: &str) -> usize {
     let port = format!(":{:04X}", address.port());
     let connections = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
@@ -232,7 +233,8 @@ fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
         }
         assert!(begun.elapsed() < LONG);
     }
-    // What was sent to those who were refused is taken in a moment, what was sent to those who take nothing never is.
+    // What was sent to those who were refused is taken in a moment, what was sent to those who take nothing
+    // never is.
     while bytes_queued_by(server.address(), CLOSED_WITH_BYTES_UNSENT) > 0 {
         assert!(begun.elapsed() < LONG / 2);
         thread::yield_now();
@@ -310,7 +312,8 @@ fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
     }
 }
 
-/// Has each turn of its worker take 20 ms, for a while: Luau does not suspend a metamethod, but the loop behind it.
+/// Has each turn of its worker take 20 ms, for a while: Luau does not suspend a metamethod, but the loop
+/// behind it.
 const BUSY: &str = "return { write = function(out)
     out:write('busy')
     while true do
@@ -350,8 +353,8 @@ impl BusyServer {
         Self { server, _busy: busy }
     }
 
-    /// Strangers who come at once and ask for these in turns: in crowds, until a crowd shows what is looked for. One that comes
-    /// within a single long turn may be accepted whole.
+    /// Strangers who come at once and ask for these in turns: in crowds, until a crowd shows what is looked
+    /// for. One that comes within a single long turn may be accepted whole.
     fn crowds(&self, requests: &[&str], mut is_seen: impl FnMut(Vec<Peer>) -> bool) {
         let ask = |requests: &&str| {
             let mut peer = self.server.connect();
@@ -365,7 +368,8 @@ impl BusyServer {
     }
 }
 
-/// Whether it is that of a connection that was refused as it was accepted: one whose request is refused goes on.
+/// Whether it is that of a connection that was refused as it was accepted: one whose request is refused goes
+/// on.
 fn is_of_one_turned_away(reply: &Reply) -> bool {
     reply.status == 503 && reply.field("connection") == Some("close")
 }

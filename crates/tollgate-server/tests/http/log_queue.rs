@@ -1,5 +1,5 @@
-//! While the disk is behind, requests whose records would wait for it are refused before anything is done for them; all
-//! others are answered.
+//! While the disk is behind, requests whose records would wait for it are refused before anything is done for
+//! them; all others are answered.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,7 +48,8 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Asks on a new connection until it is answered by 200: while the writer has its turn now and then only, it may be late.
+/// Asks on a new connection until it is answered by 200: while the writer has its turn now and then only, it
+/// may be late.
 fn until_taken(server: &Running, target: &str) {
     wait_until("it is taken", || {
         let mut peer = server.connect();

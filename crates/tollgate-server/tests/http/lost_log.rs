@@ -1,5 +1,5 @@
-//! What a connection is told when the log fails: the replies that waited for it are unknown, and the last one of those that
-//! leave says that the connection ends (RFC 9112 section 9.6).
+//! What a connection is told when the log fails: the replies that waited for it are unknown, and the last one
+//! of those that leave says that the connection ends (RFC 9112 section 9.6).
 
 use std::fs;
 
@@ -25,7 +25,8 @@ fn server() -> Running {
     server
 }
 
-/// Sends a request whose record is lost, and others behind it that wait for nothing; returns their peer when it was told.
+/// Sends a request whose record is lost, and others behind it that wait for nothing; returns their peer when
+/// it was told.
 fn with_lost_record(server: &Running, others: &[&str]) -> Peer {
     let mut peer = server.connect();
     peer.send(format!("{POST}{}", others.concat()));

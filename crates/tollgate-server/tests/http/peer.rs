@@ -62,8 +62,8 @@ impl Peer {
         self.stream.write_all(bytes).expect("the server takes what is sent");
     }
 
-    /// Sends `bytes` again and again until the system takes no more, also after the server had `turns`; returns how often they
-    /// went. What is missing of the last goes when there is room.
+    /// Sends `bytes` again and again until the system takes no more, also after the server had `turns`;
+    /// returns how often they went. What is missing of the last goes when there is room.
     pub(crate) fn fill(&mut self, bytes: &[u8], turns: impl Fn()) -> usize {
         let mut sent = 0;
         let mut refused = 0;

@@ -1,8 +1,9 @@
-//! Requests that are sent before those ahead of them are answered (RFC 9112 section 9.3.2): which run side by side, in which
-//! order they are answered and recorded, how many there are, and what becomes of them when the connection ends.
+//! Requests that are sent before those ahead of them are answered (RFC 9112 section 9.3.2): which run side by
+//! side, in which order they are answered and recorded, how many there are, and what becomes of them when the
+//! connection ends.
 //!
-//! Handlers that take their time are scripts that run over their slice; where one has to wait for another, it watches
-//! what they share.
+//! Handlers that take their time are scripts that run over their slice; where one has to wait for another, it
+//! watches what they share.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -19,8 +20,8 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Longer than two slices.
 const BURN: &str = "local function burn() local n = 0 while n < 600000 do n += 1 end end\n";
 
-/// `/hold` returns when somebody asked for `/release`, `/quick` at once; `/entered` tells how many of both were entered,
-/// `/spins` how far those have come that are held.
+/// `/hold` returns when somebody asked for `/release`, `/quick` at once; `/entered` tells how many of both
+/// were entered, `/spins` how far those have come that are held.
 const GATE: &str = "
     local entered, spins, is_released = 0, 0, false
     return function(req)

@@ -1,4 +1,5 @@
-//! The content of a proxied reply: it comes when it comes, it breaks off, or it waits for a client that is slow with what is before it.
+//! The content of a proxied reply: it comes when it comes, it breaks off, or it waits for a client that is
+//! slow with what is before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -18,7 +18,8 @@ fn serve_trusted(backend: &FakeBackend, header: ClientHeader) -> Running {
     site.tune(|options| options.trusted_proxies = trusted).start()
 }
 
-/// What the backend hears of a request that this machine sends: `Forwarded` and `X-Forwarded-For`, the latter without our peer.
+/// What the backend hears of a request that this machine sends: `Forwarded` and `X-Forwarded-For`, the latter
+/// without our peer.
 fn told(header: ClientHeader, fields: &str) -> [String; 2] {
     let backend = FakeBackend::replying(OK);
     let server = serve_trusted(&backend, header);

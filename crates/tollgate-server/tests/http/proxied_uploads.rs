@@ -1,4 +1,5 @@
-//! Bodies that are passed on to a backend while they come: as fast as both sides are, and what happens when one of them ends.
+//! Bodies that are passed on to a backend while they come: as fast as both sides are, and what happens when
+//! one of them ends.
 
 use std::sync::{Arc, Barrier};
 use std::thread;

@@ -16,7 +16,8 @@ const SHORT: Duration = Duration::from_millis(50);
 /// Longer than a client of these tests stays.
 const LONG: Duration = Duration::from_secs(2);
 
-/// A server whose backend failed until its breaker opened, and from then on does as it is told; one request has to succeed.
+/// A server whose backend failed until its breaker opened, and from then on does as it is told; one request
+/// has to succeed.
 fn tried(
     open: Duration,
     timeouts: Timeouts,

@@ -1,4 +1,5 @@
-//! Backends that misbehave: what the client is told, what is sent again, and what becomes of the connections (rule 20).
+//! Backends that misbehave: what the client is told, what is sent again, and what becomes of the connections
+//! (rule 20).
 
 use std::net::TcpListener;
 use std::sync::Arc;

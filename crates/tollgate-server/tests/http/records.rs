@@ -8,7 +8,8 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: example.org:80\r\nX-Tag: t\r\n\r\n")
 }
 
-/// Runs handlers that return `record = { v = VALUE }` into a column of type `kind`, and compares what is recorded.
+/// Runs handlers that return `record = { v = VALUE }` into a column of type `kind`, and compares what is
+/// recorded.
 fn check_values(kind: &str, values: &[(&str, &str)]) {
     let mut site = Site::new().stream("all", Level::Written, &[&format!("v {kind} record.v")]);
     for (index, (value, _)) in values.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! What every reply has, and what none may have (RFC 9110 sections 6.6.1, 8.6, 9.3.2, 15; RFC 9112 sections 6 and 9.6).
+//! What every reply has, and what none may have (RFC 9110 sections 6.6.1, 8.6, 9.3.2, 15; RFC 9112 sections 6
+//! and 9.6).
 
 use bytes::Bytes;
 use tollgate_server::HandlerSpec;

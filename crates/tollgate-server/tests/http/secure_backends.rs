@@ -1,4 +1,5 @@
-//! Backends over TLS: who is trusted, what becomes of those who are not, and that all else is as it is without.
+//! Backends over TLS: who is trusted, what becomes of those who are not, and that all else is as it is
+//! without.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -261,7 +262,8 @@ fn handshakes_that_fail_open_the_breaker_and_another_address_is_asked_instead() 
     two.breaker.requests_min = 2;
     two.pool.idle_max = 0;
     let server = serve(two);
-    // Nothing of it was sent, so a POST may go to the other; which is asked first for a second then, before the breaker opens.
+    // Nothing of it was sent, so a POST may go to the other; which is asked first for a second then, before
+    // the breaker opens.
     let begun = Instant::now();
     for _ in 0..8 {
         server.check(POST, "200", "hello");

@@ -1,4 +1,5 @@
-//! Files that scripts send: whole and in slices, with the conditions and ranges of files, and never from outside of their folder.
+//! Files that scripts send: whole and in slices, with the conditions and ranges of files, and never from
+//! outside of their folder.
 
 use std::fs::{self, File};
 use std::time::{Duration, UNIX_EPOCH};

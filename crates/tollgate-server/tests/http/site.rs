@@ -25,8 +25,8 @@ use crate::peer::Peer;
 /// A request that nobody may answer, put behind one that is refused.
 pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// The tests run at the same time, so worker and disk may be behind by seconds. A test that needs a server which refuses
-/// requests for that tunes `queue_age_max`.
+/// The tests run at the same time, so worker and disk may be behind by seconds. A test that needs a server
+/// which refuses requests for that tunes `queue_age_max`.
 const PATIENT: Duration = Duration::from_hours(1);
 
 /// What a server is made of.
@@ -253,7 +253,8 @@ impl Running {
         self.server.watch().status().workers.iter().map(|worker| worker.script_vms_replaced).sum()
     }
 
-    /// Sends `request` on a new connection and checks that its reply begins with `status` and ends with `content`.
+    /// Sends `request` on a new connection and checks that its reply begins with `status` and ends with
+    /// `content`.
     pub(crate) fn check(&self, request: &str, status: &str, content: &str) {
         let mut peer = self.connect();
         peer.send(request);

@@ -1,5 +1,5 @@
-//! Replies that a script writes as it goes: how they are framed, what a slow client and one that is gone do to the script, what
-//! an error leaves, and what is recorded.
+//! Replies that a script writes as it goes: how they are framed, what a slow client and one that is gone do
+//! to the script, what an error leaves, and what is recorded.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,8 @@ use tollgate_log::Level;
 use crate::asking::{PATIENCE, ask, get, until};
 use crate::site::{Running, Site};
 
-/// `/parts` writes a part, and the next one when somebody asked for `/release`; `/runs` tells how often it was asked for content.
+/// `/parts` writes a part, and the next one when somebody asked for `/release`; `/runs` tells how often it
+/// was asked for content.
 const PARTS: &str = "
     local is_released, runs = false, 0
     return {

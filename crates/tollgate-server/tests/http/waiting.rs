@@ -1,5 +1,5 @@
-//! Scripts that wait: others are served meanwhile, replies keep their order, and a wait ends with its time, its client or the
-//! server.
+//! Scripts that wait: others are served meanwhile, replies keep their order, and a wait ends with its time,
+//! its client or the server.
 
 use std::thread;
 use std::time::{Duration, Instant};

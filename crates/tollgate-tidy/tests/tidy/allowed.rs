@@ -220,7 +220,7 @@ pub(crate) const WIDE_LINES: [(&str, usize, usize); 7] = [
     ("tollgate-load", 9, 53),
     ("tollgate-log", 17, 5),
     ("tollgate-script", 0, 61),
-    ("tollgate-server", 429, 67),
+    ("tollgate-server", 8, 67),
 ];
 
 /// Lines of text that are too wide. May only shrink.

@@ -1,4 +1,5 @@
-//! For which routes the scripts of a connection count in the script queue, and how much of what they return is held.
+//! For which routes the scripts of a connection count in the script queue, and how much of what they return
+//! is held.
 
 use std::cell::Cell;
 use std::fs;
@@ -170,7 +171,8 @@ fn with_too_much_in_flight_those_are_refused_who_wait_to_begin_and_not_who_ran_a
     });
 }
 
-/// `/slow` runs over its slice until somebody asks for `/go`, `/big` makes a megabyte, `/made` tells how many of these.
+/// `/slow` runs over its slice until somebody asks for `/go`, `/big` makes a megabyte, `/made` tells how many
+/// of these.
 const BIG: [(&str, &str); 5] = [
     ("/slow", "while not tollgate.shared.get('go') do end return 204"),
     ("/go", "tollgate.shared.set('go', true) return 204"),

@@ -1,4 +1,5 @@
-//! The content of a long reply, from the backend to the client: it is read when the client took what came before.
+//! The content of a long reply, from the backend to the client: it is read when the client took what came
+//! before.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -104,7 +105,8 @@ impl BackendFlow {
         self.content.is_plain() && self.came.is_empty()
     }
 
-    /// Has `send` send what there is, without keeping it; what it does not take has to be [taken](Self::take).
+    /// Has `send` send what there is, without keeping it; what it does not take has to be
+    /// [taken](Self::take).
     pub(crate) fn poll_relay(
         &mut self,
         context: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! How often a request may still be forwarded (RFC 9110 section 7.6.2): counted for OPTIONS, the one method of ours that it is
-//! meant for. TRACE is not spoken.
+//! How often a request may still be forwarded (RFC 9110 section 7.6.2): counted for OPTIONS, the one method
+//! of ours that it is meant for. TRACE is not spoken.
 
 use tollgate_backend::Outgoing;
 use tollgate_http::{Method, RequestHead};

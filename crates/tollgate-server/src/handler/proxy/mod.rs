@@ -1,10 +1,10 @@
 //! Proxied routes: a request goes on to a backend, and what comes back to the client.
 //!
-//! Both are written anew from what was read ([`request`], [`reply`]), never passed on as bytes (rule 20). A request with a
-//! short body has come whole before it goes on, so a slow client holds no place at a backend, and what is idempotent can be
-//! sent again; a long body goes on while it comes, if others leave it one of the places for such, else through the spool. A
-//! short reply is gathered first, so that a backend that breaks off shows as 502; a longer one leaves as it comes ([`flow`]),
-//! and one side waits for the other.
+//! Both are written anew from what was read ([`request`], [`reply`]), never passed on as bytes (rule 20). A
+//! request with a short body has come whole before it goes on, so a slow client holds no place at a backend,
+//! and what is idempotent can be sent again; a long body goes on while it comes, if others leave it one of
+//! the places for such, else through the spool. A short reply is gathered first, so that a backend that
+//! breaks off shows as 502; a longer one leaves as it comes ([`flow`]), and one side waits for the other.
 
 mod ask;
 mod flow;

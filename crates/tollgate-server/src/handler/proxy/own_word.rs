@@ -5,8 +5,8 @@ use crate::reply::{REQUEST_ID, is_policy_field};
 /// What the server says itself in replies of a route, and no backend for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnWord {
-    /// What became of the record, in fields `Tollgate-*`: not where the route leaves none, and the backend may be the one to
-    /// record.
+    /// What became of the record, in fields `Tollgate-*`: not where the route leaves none, and the backend
+    /// may be the one to record.
     pub(crate) of_records: bool,
     /// The id of the request.
     pub(crate) of_ids: bool,

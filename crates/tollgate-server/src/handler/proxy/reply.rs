@@ -1,4 +1,5 @@
-//! A reply as the client gets it: fields of the backend's connection end here, framing and Date are ours (rules 20, 22).
+//! A reply as the client gets it: fields of the backend's connection end here, framing and Date are ours
+//! (rules 20, 22).
 
 use bytes::Bytes;
 use tollgate_backend::{Failure, Incoming};
@@ -44,8 +45,8 @@ impl Proxy {
         out.into()
     }
 
-    /// Whether a field of the backend is not the client's to see, in whichever head or trailer section: the server says it
-    /// itself, or the route does.
+    /// Whether a field of the backend is not the client's to see, in whichever head or trailer section: the
+    /// server says it itself, or the route does.
     pub(super) fn ends_here(&self, name: &[u8]) -> bool {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         is("date")
@@ -63,7 +64,8 @@ fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What the client is told when there is no reply. Where nobody was asked, it is as if the request had not come.
+/// What the client is told when there is no reply. Where nobody was asked, it is as if the request had not
+/// come.
 pub(super) fn of_failure(failure: &Failure) -> Reply {
     let reply = Reply::text(failure.status(), failure.client_text());
     match failure.retry_after() {

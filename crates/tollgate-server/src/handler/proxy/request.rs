@@ -1,4 +1,5 @@
-//! A request as a backend gets it: its target, its fields without those of the connection, and who asked (rules 4, 19, 20).
+//! A request as a backend gets it: its target, its fields without those of the connection, and who asked
+//! (rules 4, 19, 20).
 
 use std::borrow::Cow;
 use std::io;
@@ -69,7 +70,8 @@ impl Proxy {
         }
     }
 
-    /// Fields that end here are those of the connection, those that it names, ours, and what the route takes out.
+    /// Fields that end here are those of the connection, those that it names, ours, and what the route takes
+    /// out.
     fn push_fields(&self, out: &mut Outgoing, request: &Request, is_from_proxy: bool) {
         let head = &request.head;
         // A trace goes on with our span; what is none ends here. Without traces these are fields like others.
@@ -101,8 +103,8 @@ impl Proxy {
         }
     }
 
-    /// Who asked, and for what: `Forwarded` (RFC 7239) and the older fields. What a trusted proxy said is kept and added to;
-    /// what anybody else said is replaced.
+    /// Who asked, and for what: `Forwarded` (RFC 7239) and the older fields. What a trusted proxy said is
+    /// kept and added to; what anybody else said is replaced.
     fn push_origin(&self, out: &mut Outgoing, exchange: &Exchange) {
         let head = &exchange.request.head;
         let peer = exchange.peer.map(|peer| peer.to_canonical());
@@ -169,8 +171,8 @@ fn is_named_by_connection(head: &RequestHead, name: &[u8]) -> bool {
     lines.flat_map(|(_, value)| connection_options(value)).any(|option| option.eq_ignore_ascii_case(name))
 }
 
-/// What a list of addresses says before us: what trusted proxies wrote in theirs. The other one they let pass as anybody sent it,
-/// so that it begins anew, with the client that theirs names.
+/// What a list of addresses says before us: what trusted proxies wrote in theirs. The other one they let pass
+/// as anybody sent it, so that it begins anew, with the client that theirs names.
 fn told(exchange: &Exchange, list: ClientHeader) -> Vec<Cow<'_, [u8]>> {
     let request = &exchange.request;
     match exchange.told_by {

@@ -1,5 +1,6 @@
-//! How often a request went through here before: Via says it, so a loop is seen (RFC 9110 section 7.6.3). A backend that is our own
-//! listener, or leads back to it, would have a request go round until all descriptors are taken.
+//! How often a request went through here before: Via says it, so a loop is seen (RFC 9110 section 7.6.3). A
+//! backend that is our own listener, or leads back to it, would have a request go round until all descriptors
+//! are taken.
 
 use tollgate_http::{RequestHead, StatusCode};
 
@@ -7,7 +8,8 @@ use crate::reply::Reply;
 
 /// What Tollgate calls itself in Via.
 const PSEUDONYM: &[u8] = b"tollgate";
-/// Servers of one name that may be on one way: each adds itself once, and nobody has so many behind each other.
+/// Servers of one name that may be on one way: each adds itself once, and nobody has so many behind each
+/// other.
 const ROUNDS_MAX: usize = 8;
 
 /// Whether a request is in a loop.
@@ -22,8 +24,8 @@ pub(super) fn reply() -> Reply {
     Reply::text(StatusCode::LOOP_DETECTED, "the request goes round in a loop")
 }
 
-/// `received-protocol RWS received-by [ RWS comment ]`. A comma within a comment cuts it: what is behind is no member of ours but
-/// by intent, and that harms nobody else.
+/// `received-protocol RWS received-by [ RWS comment ]`. A comma within a comment cuts it: what is behind is
+/// no member of ours but by intent, and that harms nobody else.
 fn is_own(member: &[u8]) -> bool {
     let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     words.nth(1).is_some_and(|received_by| received_by.eq_ignore_ascii_case(PSEUDONYM))

@@ -55,7 +55,8 @@ impl Proxy {
         self.upstream.try_upload()
     }
 
-    /// Tells why a request got no reply, unless many do not. Where nobody was asked, once a second: the breaker told why.
+    /// Tells why a request got no reply, unless many do not. Where nobody was asked, once a second: the
+    /// breaker told why.
     pub(super) fn tell(&self, failure: &Failure, request: &Request) {
         let (route, id) = (&self.route, &request.id);
         let Failure { backend, address, phase, .. } = failure;

@@ -32,7 +32,8 @@ impl Ack {
         }
     }
 
-    /// What records of both wait for together. What a database has is on the disk; of two databases the first counts.
+    /// What records of both wait for together. What a database has is on the disk; of two databases the first
+    /// counts.
     pub(crate) fn strictest(self, other: Self) -> Self {
         match (self, other) {
             (Self::Log(own), Self::Log(other)) => Self::Log(own.max(other)),

@@ -1,6 +1,7 @@
 //! What is kept of each transaction: streams, their columns, where values come from and what is done to them.
 //!
-//! [`Source`] is the catalogue of what a column can be filled from, [`ColumnRules`] of what happens on the way.
+//! [`Source`] is the catalogue of what a column can be filled from, [`ColumnRules`] of what happens on the
+//! way.
 
 mod ack;
 mod rules;

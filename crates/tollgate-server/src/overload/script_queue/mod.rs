@@ -1,18 +1,22 @@
-//! The script queue of a worker: scripts that were not done within their first slice wait here for the next ones, first in, first
-//! out, so that one is done when those before it are. In turns all would take as long as all of them together.
+//! The script queue of a worker: scripts that were not done within their first slice wait here for the next
+//! ones, first in, first out, so that one is done when those before it are. In turns all would take as long
+//! as all of them together.
 //!
-//! Where the scripts of a route are known to be long, they wait here for their first slice too, if others are before them or a
-//! slice of scripts ran in this turn: a crowd of them would have a turn of as many slices, and all that is short waits for turns.
+//! Where the scripts of a route are known to be long, they wait here for their first slice too, if others are
+//! before them or a slice of scripts ran in this turn: a crowd of them would have a turn of as many slices,
+//! and all that is short waits for turns.
 //!
-//! Only who is first runs, and scripts run a slice in a turn: then others have theirs. After [`ROUND_SLICES`] it goes to
-//! the back, so that a script with a large budget does not stop those behind it. Who waits for anything else leaves.
+//! Only who is first runs, and scripts run a slice in a turn: then others have theirs. After [`ROUND_SLICES`]
+//! it goes to the back, so that a script with a large budget does not stop those behind it. Who waits for
+//! anything else leaves.
 //!
-//! A script queue that is long is no harm as long as it gets shorter again, and then nobody is refused. Once those at its end would
-//! wait for a quarter of `queue_age_max` it does not: more comes than is done, and whatever may wait waits for nothing. From
-//! then on it is kept short, until for as long nobody had to be refused, or for a minute (256 times as long). As many are done a
-//! second as before.
+//! A script queue that is long is no harm as long as it gets shorter again, and then nobody is refused. Once
+//! those at its end would wait for a quarter of `queue_age_max` it does not: more comes than is done, and
+//! whatever may wait waits for nothing. From then on it is kept short, until for as long nobody had to be
+//! refused, or for a minute (256 times as long). As many are done a second as before.
 //!
-//! Refused are requests for routes whose scripts are long and that have one in the script queue: others do not wait here.
+//! Refused are requests for routes whose scripts are long and that have one in the script queue: others do
+//! not wait here.
 
 mod route_cost;
 
@@ -27,13 +31,14 @@ use crate::log_throttle::{Episode, EpisodeNews};
 
 /// How many slices the first runs before the others are.
 const ROUND_SLICES: u32 = 8;
-/// So many in a script queue are never too many: with fewer a worker would have nothing to do between two of them.
+/// So many in a script queue are never too many: with fewer a worker would have nothing to do between two of
+/// them.
 const SHORT_LEN: usize = 2;
 /// As little is a wait of so many slices, however many have them together.
 const SHORT_SLICES: u32 = 2;
-/// After so many patiences (a quarter of `queue_age_max` each) a short script queue is tried anew, a minute by default: clients that
-/// come again as soon as they are refused could keep it short for ever, though it had room for all of them. Fewer than one in a
-/// hundred wait long for that.
+/// After so many patiences (a quarter of `queue_age_max` each) a short script queue is tried anew, a minute
+/// by default: clients that come again as soon as they are refused could keep it short for ever, though it
+/// had room for all of them. Fewer than one in a hundred wait long for that.
 const SHORT_PATIENCES: u32 = 256;
 /// How often the log hears of it.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
@@ -55,7 +60,8 @@ pub(crate) struct ScriptQueue {
     /// By number.
     places: RefCell<VecDeque<Waiter>>,
     next_number: Cell<u64>,
-    /// What the last scripts took: a moving average. It begins with nothing, for a guess would refuse a crowd that comes to a new server.
+    /// What the last scripts took: a moving average. It begins with nothing, for a guess would refuse a crowd
+    /// that comes to a new server.
     script: Cell<Duration>,
     state: Cell<State>,
     refusals: Episode,
@@ -232,8 +238,8 @@ impl ScriptQueue {
         self.script.set(known - known / LAST_DIVISOR + last / LAST_DIVISOR);
     }
 
-    /// Removes a place. Who is first by that is woken, with as many behind as one slice may be enough for: each that had to wake
-    /// the next would let all who are ready go before.
+    /// Removes a place. Who is first by that is woken, with as many behind as one slice may be enough for:
+    /// each that had to wake the next would let all who are ready go before.
     fn leave(&self, number: u64) {
         let mut places = self.places.borrow_mut();
         let Some(at) = find(&places, number) else { return };
@@ -276,7 +282,8 @@ impl QueuePlace {
         self.script_queue.is_first(self.number)
     }
 
-    /// Whether it runs now: those before it are done, and scripts did not have all that they may of this turn.
+    /// Whether it runs now: those before it are done, and scripts did not have all that they may of this
+    /// turn.
     pub(crate) fn may_run(&mut self) -> bool {
         if !self.is_first() || (self.script_queue.is_turn_used_up() && !self.gave_turn) {
             return false;

@@ -8,18 +8,20 @@ use tollgate_script::thread_time;
 
 use super::{QueuePlace, ScriptQueue};
 
-/// Of scripts that are not long each seventeenth is timed: to read this clock twice takes a microsecond, as each is a system call.
-/// No other short cycle has that length.
+/// Of scripts that are not long each seventeenth is timed: to read this clock twice takes a microsecond, as
+/// each is a system call. No other short cycle has that length.
 const UNTIMED: u32 = 16;
-/// So many that were timed are what is known of a route. With fewer one that was held up would have all be long.
+/// So many that were timed are what is known of a route. With fewer one that was held up would have all be
+/// long.
 const KNOWN_MAX: u32 = 64;
 
 pub(crate) struct RouteCost {
     script_queue: Rc<ScriptQueue>,
     /// How many there are.
     waiting: Cell<usize>,
-    /// The processor time of a script up to its end, a wait, or the end of its slice: the mean of the first ones, then a moving
-    /// average. By the clock of the wall a short one would be long where the system had others run meanwhile.
+    /// The processor time of a script up to its end, a wait, or the end of its slice: the mean of the first
+    /// ones, then a moving average. By the clock of the wall a short one would be long where the system had
+    /// others run meanwhile.
     stretch: Cell<Duration>,
     /// Of how many that is the mean.
     known: Cell<u32>,
@@ -27,8 +29,8 @@ pub(crate) struct RouteCost {
     untimed: Cell<u32>,
 }
 
-/// A script that waits for its turn in the script queue, counted for the route that it is of now, whether it has a place of its own or
-/// shares that of its connection. Dropping it ends that.
+/// A script that waits for its turn in the script queue, counted for the route that it is of now, whether it
+/// has a place of its own or shares that of its connection. Dropping it ends that.
 pub(crate) struct WaitingScript {
     pub(super) route_cost: Rc<RouteCost>,
 }
@@ -57,8 +59,8 @@ impl RouteCost {
         self.waiting.get() > 0 && self.is_long() && self.script_queue.refuses(now)
     }
 
-    /// Whether a script waits in the script queue before it begins: those of the route are long, and others are before it, or had the
-    /// turn.
+    /// Whether a script waits in the script queue before it begins: those of the route are long, and others
+    /// are before it, or had the turn.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         self.is_long() && (self.script_queue.len() > 0 || self.script_queue.is_turn_used_up())
@@ -87,8 +89,8 @@ impl RouteCost {
     pub(crate) fn end(&self, begun: Option<Duration>, was_sliced: bool) {
         match begun {
             Some(begun) => self.learn(thread_time().saturating_sub(begun)),
-            // Its slice is over by the clock of the wall: another thread may have had that time, so it tells nothing but to
-            // look at the next one.
+            // Its slice is over by the clock of the wall: another thread may have had that time, so it tells
+            // nothing but to look at the next one.
             None if was_sliced => {
                 self.untimed.set(0);
                 self.count(self.script_queue.slice);

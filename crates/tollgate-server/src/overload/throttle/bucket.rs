@@ -1,6 +1,7 @@
 //! A token bucket in one number: when it will be full again.
 //!
-//! Source: the generic cell rate algorithm, ITU-T I.371. A bucket that is full already needs no memory at all.
+//! Source: the generic cell rate algorithm, ITU-T I.371. A bucket that is full already needs no memory at
+//! all.
 
 use std::time::Duration;
 

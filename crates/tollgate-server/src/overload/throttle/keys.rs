@@ -1,8 +1,9 @@
 //! The buckets of many keys in a table of fixed size.
 //!
-//! A key is a hash of 64 bits that nobody outside can compute. It has its place in one set of eight: a new one takes the place of the one
-//! whose bucket is full again soonest. One that is full already loses nothing by that; if none is, the table is too
-//! small for its clients, and the one that asked least gets a full bucket again. Who asks most stays.
+//! A key is a hash of 64 bits that nobody outside can compute. It has its place in one set of eight: a new
+//! one takes the place of the one whose bucket is full again soonest. One that is full already loses nothing
+//! by that; if none is, the table is too small for its clients, and the one that asked least gets a full
+//! bucket again. Who asks most stays.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -17,8 +18,8 @@ const WAYS: usize = 8;
 /// Parts with a lock of their own, which is held for one look.
 const PARTS_MAX: usize = 64;
 
-/// A hash, and when its bucket is full again, in nanoseconds since the rule began. Zeros from the system, so that memory
-/// which nobody used yet is not taken.
+/// A hash, and when its bucket is full again, in nanoseconds since the rule began. Zeros from the system, so
+/// that memory which nobody used yet is not taken.
 type Slot = [u64; 2];
 
 #[derive(Debug)]
@@ -45,8 +46,8 @@ impl Keys {
         self.take(1, bucket, now_ns)
     }
 
-    /// Takes a token of a client: an IPv4 address or an IPv6 network of 64 bits. Who has no address shares with all that
-    /// have none.
+    /// Takes a token of a client: an IPv4 address or an IPv6 network of 64 bits. Who has no address shares
+    /// with all that have none.
     pub(super) fn take_of_client(
         &self,
         client: Option<IpAddr>,

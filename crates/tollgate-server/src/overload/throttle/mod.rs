@@ -1,8 +1,8 @@
-//! What one route may take, over all workers: how many of its requests run at once, and how many come in a time, of each
-//! client, of each key, or all together.
+//! What one route may take, over all workers: how many of its requests run at once, and how many come in a
+//! time, of each client, of each key, or all together.
 //!
-//! Looked at when the head of a request is there, before anything is done for it. A reload keeps what was counted as long as
-//! route and rule are the same.
+//! Looked at when the head of a request is there, before anything is done for it. A reload keeps what was
+//! counted as long as route and rule are the same.
 
 mod bucket;
 mod keys;

@@ -1,4 +1,5 @@
-//! Conditions and ranges over the wire (RFC 9110 sections 13 and 14); the tables are beside the code in `tollgate-http`.
+//! Conditions and ranges over the wire (RFC 9110 sections 13 and 14); the tables are beside the code in
+//! `tollgate-http`.
 
 use std::fs;
 use std::time::{Duration, Instant, SystemTime};

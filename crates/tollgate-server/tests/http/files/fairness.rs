@@ -1,4 +1,5 @@
-//! A small request beside downloads whose peers take whatever they are given: nothing but the turns of the worker lets it through.
+//! A small request beside downloads whose peers take whatever they are given: nothing but the turns of the
+//! worker lets it through.
 
 use std::cell::RefCell;
 use std::io;

@@ -105,7 +105,8 @@ fn ranges_reach_beyond_four_gibibytes() {
     assert!(reply.content.contains("\r\n\r\nbe\r\n--"), "{reply:?}");
 }
 
-/// A reader that has taken the head and the first bytes of a file, which is much longer than what the sockets hold.
+/// A reader that has taken the head and the first bytes of a file, which is much longer than what the sockets
+/// hold.
 fn begun(peer: &mut Peer, content: &str) -> usize {
     let head = peer.head();
     let bytes: usize = head.field("content-length").unwrap().parse().unwrap();

@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn local_paths_are_those_of_folders() {
-        for line in ["see /work/shared/x", "`/root`", "cd /home/anna", "PATH=/root/bin"] {
+        for line in ["see /work/x", "`/root`", "cd /home/anna", "PATH=/root/bin"] {
             assert!(has_local_path(line), "{line}");
         }
         for line in

@@ -1,13 +1,17 @@
 //! Step 2: one connection, from its bytes to replies in order.
 //!
-//! Four parts of state: [`Reading`] what of a request has come, [`Queue`] whose handlers run, [`Replies`]
-//! what waits to leave, [`Reuse`] what becomes of the connection afterwards. A pass answers every complete
-//! request of the read buffer, waits until the log has their records, sends all replies by one write, and
-//! reads on. A handler that does not return at once joins the queue, and so does all that comes behind it;
-//! the queue runs wherever the connection waits.
+//! A connection has four parts of state:
+//! - [`Reading`](connection::Reading): the part of a request that has arrived.
+//! - [`Queue`](queue::Queue): the handlers that run.
+//! - [`Replies`]: the replies that wait to be sent.
+//! - [`Reuse`](connection::Reuse): whether the connection serves another request.
 //!
-//! The engine knows a byte stream, not a socket, so that TLS can join. Deadlines are kept by
-//! [`Deadlines`](crate::deadline::Deadlines).
+//! A pass answers every complete request of the read buffer. It waits until the log has their records, sends
+//! all replies by one write, and reads again. A handler that does not return at once joins the queue. All
+//! requests behind it join the queue too. The queue runs wherever the connection waits.
+//!
+//! The engine uses a byte stream, not a socket, so that TLS can be added.
+//! [`Deadlines`](crate::deadline::Deadlines) keeps the deadlines.
 
 mod answering;
 mod arrive;

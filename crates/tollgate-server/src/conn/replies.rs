@@ -93,9 +93,15 @@ impl Replies {
         }
     }
 
+    /// Makes room for one more reply. Where long replies are, the buffer grows by what is needed and a step:
+    /// doubling would hold up to twice the memory of the replies.
     #[inline]
     fn make_room(&mut self, bytes: usize) {
-        if self.entries.is_empty() {
+        if self.bytes.len() + bytes > EXPECTED_BYTES_MAX {
+            if self.bytes.capacity() - self.bytes.len() < bytes + HEAD_BYTES_SPARE {
+                self.bytes.reserve_exact(bytes + STEP_BYTES);
+            }
+        } else if self.entries.is_empty() {
             self.bytes.reserve(self.expected.0.max(bytes));
             self.entries.reserve(self.expected.1);
         }
@@ -267,6 +273,10 @@ impl Replies {
 /// of others beside those that are written already.
 const REPLY_BYTES_USUAL: usize = 256;
 const HEAD_BYTES_USUAL: usize = 192;
+/// Room for the fields of a head beyond the usual, so that the buffer grows once for a reply.
+const HEAD_BYTES_SPARE: usize = 1 << 10;
+/// Room for short replies behind long ones.
+const STEP_BYTES: usize = 16 << 10;
 /// Room that is made at once for replies because others were as long: a short one behind a long one takes no
 /// more than this.
 const EXPECTED_BYTES_MAX: usize = 64 << 10;
@@ -322,6 +332,25 @@ mod tests {
         assert_eq!(routes.map(|route| route.observed().count()), [3, 2]);
         replies.clear();
         assert_eq!(replies.count(), 0);
+    }
+
+    #[test]
+    fn replies_that_are_long_hold_little_more_memory_than_their_bytes() {
+        let (short, long) =
+            (Reply::text(StatusCode::OK, "hello"), Reply::text(StatusCode::OK, "x".repeat(1_000_000)));
+        let id = RequestId::Made(Uuid::nil());
+        for order in [[&short, &long, &short, &long], [&long, &long, &short, &short]] {
+            let mut replies = Replies::default();
+            for reply in order {
+                replies.push(reply, None, Some(&id), WHOLE, tally());
+                let spare_bytes = replies.memory_bytes() - replies.bytes_len();
+                assert!(spare_bytes < 64 << 10, "{spare_bytes} bytes beside {} replies", replies.count());
+            }
+            for _ in 0..1000 {
+                replies.push(&short, None, Some(&id), WHOLE, tally());
+            }
+            assert!(replies.memory_bytes() < replies.bytes_len() * 5 / 4, "{}", replies.memory_bytes());
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@
 //! Memory: a handler begins or goes on only while the connection holds less than [`REPLIES_BYTES_MAX`] of
 //! replies that the client has not taken. One with a method that is not safe does so behind a longer reply
 //! that leaves. While all connections together hold too much, a handler that has not begun is refused, and
-//! one that has begun waits. What a handler returned is counted before the next handler runs.
+//! one that has begun waits. Handlers behind the first of a connection wait as soon as handlers hold a quarter
+//! of what all may hold. What a handler returned is counted before the next handler runs.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -91,6 +92,8 @@ struct Entry {
 #[derive(Debug, Default, Clone, Copy)]
 struct Bytes {
     all: usize,
+    /// The part of it that its handler made.
+    made: usize,
     /// The part of it that is a reply.
     reply: usize,
 }
@@ -138,9 +141,15 @@ impl Queue {
         self.bytes.all + self.answered_bytes
     }
 
-    /// The same, by what gives it back.
+    /// The same, by what gives it back. A first handler that holds much waits for no room, so what it holds
+    /// counts with the answers.
     pub(super) fn queued(&self) -> QueuedMemory {
-        QueuedMemory { waiting_bytes: self.answered_bytes, handlers_bytes: self.bytes.all }
+        let first_bytes =
+            self.running.front().filter(|first| first.holds_much()).map_or(0, |first| first.bytes.all);
+        QueuedMemory {
+            waiting_bytes: self.answered_bytes + first_bytes,
+            handlers_bytes: self.bytes.all - first_bytes,
+        }
     }
 
     /// Notes how many bytes of replies leave at the moment: what the client has not taken is not added to.
@@ -306,15 +315,20 @@ impl Queue {
         has_room && !self.has_to_await_room(index, worker)
     }
 
-    /// Whether a handler waits for room. One that has not begun does not wait, as it is refused. The first one
-    /// waits only for room that the log or the peers make. Those behind it also wait for what handlers hold:
-    /// their replies cannot leave before the first one's.
+    /// Whether a handler waits for room. The first one waits only for room that is made without it: by the log,
+    /// the peers, and first handlers that hold much, which do not wait. So no two connections wait for each
+    /// other. A handler behind the first also waits for what handlers hold, because its reply cannot leave
+    /// before the first one's. While all memory is held, a handler that has not begun does not wait, because it
+    /// is refused.
     fn has_to_await_room(&self, index: usize, worker: &Worker) -> bool {
-        let is_full = match index {
-            0 => worker.capacity.is_full_without_handlers(),
-            _ => worker.capacity.is_full(),
-        };
-        is_full && !self.running[index].is_untouched()
+        let entry = &self.running[index];
+        let has_begun = !entry.is_untouched();
+        let capacity = &worker.capacity;
+        match index {
+            0 => has_begun && !entry.holds_much() && capacity.is_full_without_handlers(),
+            _ if capacity.is_full() => has_begun,
+            _ => capacity.is_full_for_handlers_behind(),
+        }
     }
 
     /// Asks again, a moment later, if a handler waits for room: what makes it is another connection, which
@@ -444,6 +458,11 @@ impl Entry {
         matches!(&self.source, Source::Handler(visit) if visit.is_reading())
     }
 
+    /// Whether its handler has made so much that it is better to end it than to let it wait for room.
+    fn holds_much(&self) -> bool {
+        self.bytes.made >= MUCH_BYTES
+    }
+
     /// Whether it is answered as soon as it is the first.
     fn is_at_once(&self) -> bool {
         matches!(&self.source, Source::Handler(visit) if visit.is_at_once())
@@ -542,11 +561,18 @@ impl Entry {
 
     /// Counts what it holds now, and what all of them hold by that.
     fn count(&mut self, all: &mut Bytes) {
-        let (held, reply) = match &self.source {
-            Source::Handler(visit) => (REQUEST_BYTES + visit.memory_bytes(), visit.reply_bytes()),
-            Source::Reply(reply) => (reply.memory_bytes(), reply.memory_bytes()),
+        let bytes = match &self.source {
+            Source::Handler(visit) => Bytes {
+                all: REQUEST_BYTES + visit.memory_bytes(),
+                made: visit.made_bytes(),
+                reply: visit.reply_bytes(),
+            },
+            Source::Reply(reply) => {
+                let bytes = reply.memory_bytes();
+                Bytes { all: bytes, made: bytes, reply: bytes }
+            }
         };
-        let bytes = Bytes { all: size_of::<Self>() + held, reply };
+        let bytes = Bytes { all: size_of::<Self>() + bytes.all, ..bytes };
         self.replace(bytes, all);
     }
 
@@ -558,12 +584,15 @@ impl Entry {
     fn replace(&mut self, bytes: Bytes, all: &mut Bytes) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         all.all = all.all - before.all + bytes.all;
+        all.made = all.made - before.made + bytes.made;
         all.reply = all.reply - before.reply + bytes.reply;
     }
 }
 
 /// What a request takes beside the bytes of its head and body: where its parts are.
 const REQUEST_BYTES: usize = size_of::<Request>() + 256;
+/// A first handler that has made so much does not wait for room: most likely it holds its reply.
+const MUCH_BYTES: usize = 64 << 10;
 /// How soon a handler that has begun asks again for room.
 const ROOM_PAUSE: Duration = Duration::from_millis(50);
 

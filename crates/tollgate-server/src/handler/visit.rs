@@ -529,27 +529,38 @@ impl Visit {
         }
     }
 
-    /// What is held for the reply, once it is there.
+    /// What is held for the reply, once it is there, in bytes: also while `after` scripts run.
     pub(crate) fn reply_bytes(&self) -> usize {
         match &self.stage {
             Stage::Returned(Some(returned)) => returned.memory_bytes(),
-            _ => 0,
+            _ => self.reply_before_after_bytes(),
         }
     }
 
-    /// What is held for the request, for a handler that is set aside, and for the reply.
+    /// What is held for the reply that `after` scripts are told.
+    fn reply_before_after_bytes(&self) -> usize {
+        let returned = self.aside.as_ref().and_then(|aside| aside.returned.as_ref());
+        returned.map_or(0, Returned::memory_bytes)
+    }
+
+    /// What is held for the request, for a handler that is set aside, and for the reply, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let request = &self.exchange.request;
         let body_bytes = match &request.body {
             Body::Memory(bytes) => bytes.len(),
             Body::File(_) => 0,
         };
-        let handler_bytes = match &self.stage {
+        request.head.bytes_len() + body_bytes + self.made_bytes()
+    }
+
+    /// What the handler itself has made and holds, its reply too, in bytes.
+    pub(crate) fn made_bytes(&self) -> usize {
+        let stage_bytes = match &self.stage {
             Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),
             Stage::Script(call) => call.memory_bytes(),
             Stage::Proxy(asked) => asked.as_ref().map_or(0, Asked::memory_bytes),
             Stage::Files(_) | Stage::Sends(..) | Stage::AtOnce => 0,
         };
-        request.head.bytes_len() + body_bytes + handler_bytes
+        stage_bytes + self.reply_before_after_bytes()
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Capacity {
     workers: Box<[Place]>,
     clients: Mutex<HashMap<IpAddr, u32>>,
     held_bytes: AtomicU64,
-    /// The part of `held_bytes` that only a running handler gives back.
+    /// The part of `held_bytes` that handlers hold which may wait for room.
     handlers_bytes: AtomicU64,
     pub(crate) spare_descriptors: SpareDescriptors,
 }
@@ -172,12 +172,22 @@ impl Capacity {
         !self.is_share_of_peers(self.held_bytes())
     }
 
-    /// Whether they hold more than `in_flight_bytes_max` without what running handlers hold. A handler that
-    /// has begun then waits: the log and the peers make room without it. For room that other handlers hold it
-    /// must not wait, because they may wait as well.
+    /// Whether the connections hold more than three quarters of `in_flight_bytes_max` without what handlers
+    /// hold that may wait for room. A handler that has begun then waits: the others make room without it. It
+    /// must not wait for room that waiting handlers hold.
     pub(crate) fn is_full_without_handlers(&self) -> bool {
-        let handlers_bytes = self.handlers_bytes.load(Ordering::Relaxed);
-        self.held_bytes().saturating_sub(handlers_bytes) > self.limits.in_flight_bytes_max()
+        !self.is_share_of_peers(self.held_bytes().saturating_sub(self.handlers_bytes()))
+    }
+
+    /// Whether handlers that may wait for room hold more than a quarter of `in_flight_bytes_max`. Handlers behind
+    /// the first of their connection then wait: their replies are held until the first has returned. So both
+    /// parts together are at most `in_flight_bytes_max`, and two replies for each worker.
+    pub(crate) fn is_full_for_handlers_behind(&self) -> bool {
+        self.handlers_bytes() > self.limits.in_flight_bytes_max() / 4
+    }
+
+    fn handlers_bytes(&self) -> u64 {
+        self.handlers_bytes.load(Ordering::Relaxed)
     }
 
     fn is_share_of_peers(&self, held_bytes: u64) -> bool {
@@ -251,9 +261,9 @@ pub(crate) struct HeldMemory {
 /// The memory that is held for the requests of a connection which are not replied to yet.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuedMemory {
-    /// Requests that wait to begin, and answers.
+    /// Answers, and a first handler that holds much: they wait for the log or the peer, not for room.
     pub(crate) waiting_bytes: usize,
-    /// Handlers that have begun.
+    /// Handlers that may wait for room, and requests that wait to begin.
     pub(crate) handlers_bytes: usize,
 }
 

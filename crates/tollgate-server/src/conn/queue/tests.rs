@@ -251,6 +251,40 @@ fn connections_whose_handlers_go_on_together_hold_no_more_than_all_may() {
 }
 
 #[test]
+fn first_handlers_wait_for_room_before_they_make_a_long_reply() {
+    in_turns(async {
+        let long = "tollgate.sleep(0.02) return string.rep('x', 1000000)";
+        let bench = Bench::with(&[("/long", long), BIG[1]], |routes, folder| {
+            let file = folder.join("after.luau");
+            fs::write(
+                &file,
+                "return function() while not tollgate.shared.get('go') do tollgate.sleep(0.01) end end",
+            )
+            .unwrap();
+            routes[0].after.push(ScriptFile { file, root: folder.to_owned() });
+        });
+        bench.hold_at_most(6 * MEGABYTE);
+        let mut peers = Vec::new();
+        for _ in 0..20 {
+            peers.push(bench.send(&["/long"]).await);
+        }
+        bench.until("some have made their replies", || bench.capacity.held_bytes() > 4 * MEGABYTE).await;
+        let begun = Instant::now();
+        let held_max = Cell::new(0);
+        bench
+            .until("the others had their turn", || {
+                held_max.set(held_max.get().max(bench.capacity.held_bytes()));
+                begun.elapsed() > Duration::from_millis(100) && bench.worker.script_queue.len() == 0
+            })
+            .await;
+        assert!(held_max.get() < 7 * MEGABYTE, "{} bytes", held_max.get());
+        bench.ask("/go").await;
+        drop(peers);
+        bench.until("all is given back", || bench.capacity.held_bytes() == 0).await;
+    });
+}
+
+#[test]
 fn requests_that_wait_count_with_all_that_they_take() {
     in_turns(async {
         let bench = Bench::new(&BIG);

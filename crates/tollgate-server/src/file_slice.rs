@@ -41,8 +41,6 @@ impl SentFile {
 pub(crate) enum Passage {
     /// By sendfile, where the connection can.
     System,
-    /// By sendfile or from a copy that is kept, as each later version of the file is seen to be another.
-    Either,
     /// Through our memory.
     Copy,
 }

@@ -41,7 +41,6 @@ mod app;
 mod check;
 mod clock;
 mod conn;
-mod copies;
 mod cors;
 mod deadline;
 mod dev;

@@ -10,7 +10,6 @@ use tollgate_script::{Host, Keeper};
 
 use crate::app::Sources;
 use crate::clock::Clock;
-use crate::copies::Copies;
 use crate::deadline::Deadlines;
 use crate::error::StartError;
 use crate::handler::BackendFetcher;
@@ -28,7 +27,6 @@ pub(crate) struct Worker {
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) recorder: Recorder,
     pub(crate) scratch: Scratch,
-    pub(crate) copies: Copies,
     pub(crate) index: usize,
     pub(crate) capacity: Arc<Capacity>,
     pub(crate) spool: Arc<Spool>,
@@ -67,7 +65,6 @@ impl Worker {
             clock,
             recorder: Recorder::new(log, cells),
             scratch: Scratch::default(),
-            copies: Copies::default(),
             index,
             capacity: capacity.clone(),
             spool: spool.clone(),

@@ -1,7 +1,7 @@
 //! Bytes and files to a peer, against the deadline of its connection, in turns with the others of its worker.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -10,7 +10,6 @@ use super::replies::Replies;
 use super::transport::FILE_BYTES_AT_ONCE;
 use super::transport::{Ending, Transport};
 use super::trial::Trial;
-use crate::copies::Copies;
 use crate::deadline::{Phase, Slot};
 use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
@@ -51,16 +50,14 @@ pub(super) struct Outlet<'a, S> {
 impl<S: Transport> Outlet<'_, S> {
     /// Sends replies, which are released. Files are sent as they are now: one that became shorter resets the
     /// connection, as the rest of its announced length is not there.
-    pub(super) async fn send(&mut self, replies: &Replies, then: Then, copies: &Copies) -> Result<(), Gone> {
+    pub(super) async fn send(&mut self, replies: &Replies, then: Then) -> Result<(), Gone> {
         if then == Then::End {
             self.expect_end(replies)?;
         }
         let mut sent = 0;
         if let Some((end, slice)) = replies.slices().next() {
             let head = &replies.bytes()[..end];
-            // To those who come for one request pages are as cheap as copies.
-            let copies = (then == Then::More && self.stream.is_write_vectored()).then_some(copies);
-            let begun = poll_fn(|context| Poll::Ready(self.begin(head, slice, copies, context))).await?;
+            let begun = poll_fn(|context| Poll::Ready(self.begin(head, slice, context))).await?;
             let is_over = begun.file_bytes == slice.len && replies.slices().nth(1).is_none();
             // On the heap, so that connections that send no file stay small.
             sent = if is_over { end } else { Box::pin(self.send_slices(replies, begun)).await? };
@@ -82,48 +79,11 @@ impl<S: Transport> Outlet<'_, S> {
         self.stream.hold_back()
     }
 
-    /// Sends what the peer takes at once of bytes and the slice behind them: mostly all, and then nobody
-    /// waits for anything.
-    fn begin(
-        &mut self,
-        head: &[u8],
-        slice: &FileSlice,
-        copies: Option<&Copies>,
-        context: &mut Context<'_>,
-    ) -> Result<Begun, Gone> {
-        if head.len() > WRITE_BYTES_MAX {
-            return Ok(Begun::default());
-        }
-        let Some((copies, lap)) = copies.and_then(|copies| Some((copies, copies.lap(slice)?))) else {
-            return self.begin_pages(head, slice, context);
-        };
-        let begun = match &lap.copy {
-            Some(copy) => self.begin_copy(head, copy, context)?,
-            None => self.begin_pages(head, slice, context)?,
-        };
-        if begun.file_bytes == slice.len {
-            copies.end(&lap);
-        }
-        Ok(begun)
-    }
-
-    fn begin_copy(&mut self, head: &[u8], copy: &[u8], context: &mut Context<'_>) -> Result<Begun, Gone> {
-        let both = [IoSlice::new(head), IoSlice::new(copy)];
-        let Poll::Ready(taken) = Pin::new(&mut *self.stream).poll_write_vectored(context, &both)? else {
-            return Ok(Begun::default());
-        };
-        let head_bytes = taken.min(head.len());
-        Ok(Begun { head_bytes, file_bytes: (taken - head_bytes) as u64 })
-    }
-
-    fn begin_pages(
-        &mut self,
-        head: &[u8],
-        slice: &FileSlice,
-        context: &mut Context<'_>,
-    ) -> Result<Begun, Gone> {
+    /// Sends as much of `head`, and of the slice after it, as the peer takes at once. The peer mostly takes
+    /// all, and then the connection waits for nothing.
+    fn begin(&mut self, head: &[u8], slice: &FileSlice, context: &mut Context<'_>) -> Result<Begun, Gone> {
         let first = slice.first(SEND_FILE_BYTES_MAX);
-        if !first.is_in_memory(self.slot.ticks()) {
+        if head.len() > WRITE_BYTES_MAX || !first.is_in_memory(self.slot.ticks()) {
             return Ok(Begun::default());
         }
         let mut begun = Begun::default();
@@ -217,9 +177,7 @@ impl<S: Transport> Outlet<'_, S> {
         let (file, offset) = (&part.file, part.offset + sent as u64);
         let left = usize::try_from(part.len).unwrap_or(usize::MAX) - sent;
         let by_system = match file.passage {
-            Passage::System | Passage::Either => {
-                self.stream.poll_send_file(context, &file.file, offset, left)
-            }
+            Passage::System => self.stream.poll_send_file(context, &file.file, offset, left),
             Passage::Copy => None,
         };
         by_system.unwrap_or_else(|| {

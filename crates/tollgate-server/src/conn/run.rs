@@ -92,9 +92,7 @@ impl<S: Transport> Connection<S> {
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
         let flowing = flow.as_mut().map(|(flow, _)| flow);
-        queue
-            .beside(worker, held, beside_flow(pin!(outlet.send(replies, then, &worker.copies)), flowing))
-            .await?;
+        queue.beside(worker, held, beside_flow(pin!(outlet.send(replies, then)), flowing)).await?;
         queue.let_leave(0);
         self.worker.cells.count_sent(self.replies.bytes_len());
         self.replies.clear();

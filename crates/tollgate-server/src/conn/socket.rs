@@ -5,14 +5,14 @@
 //! registration. What came is read from such a socket once: who asks for more will wait for it, as a rule.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -209,20 +209,6 @@ impl<R: Registered> AsyncWrite for Socket<R> {
         self.get_mut().poll_call(context, |socket| send(socket, bytes, SendFlags::NOSIGNAL))
     }
 
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let mut nothing_else = SendAncillaryBuffer::default();
-        self.get_mut()
-            .poll_call(context, |socket| sendmsg(socket, parts, &mut nothing_else, SendFlags::NOSIGNAL))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -410,12 +396,9 @@ mod tests {
             // Whatever the system takes without being waited for.
             while !is_registered(&socket) {
                 let rest = &content[sent % content.len()..];
-                let (head, tail) = rest.split_at(rest.len() / 2);
-                let both = [IoSlice::new(head), IoSlice::new(tail)];
-                let taken = match sent % 4 {
+                let taken = match sent % 3 {
                     0 => now(|context| socket.poll_write_more(context, rest)).await,
                     1 => now(|context| Pin::new(&mut socket).poll_write(context, rest)).await,
-                    2 => now(|context| Pin::new(&mut socket).poll_write_vectored(context, &both)).await,
                     _ => {
                         let (at, len) = ((sent % content.len()) as u64, rest.len());
                         now(|context| socket.poll_send_file(context, &file, at, len).unwrap()).await

@@ -62,7 +62,7 @@ impl Source {
             let content = if stamp.len > CONTENT_BYTES_MAX { None } else { read_at_once(&file, stamp.len) };
             let then = if stamp.len > CONTENT_BYTES_MAX { stamp } else { Stamp::now(&file, look.wall_us)? };
             if then == stamp {
-                let sent = || Content::File(Arc::new(SentFile::new(file, stamp.len, passage(spec, &stamp))));
+                let sent = || Content::File(Arc::new(SentFile::new(file, stamp.len, passage(spec))));
                 return Some((stamp, content.map_or_else(sent, Content::Memory)));
             }
             stamp = then;
@@ -92,12 +92,7 @@ impl Content {
     }
 }
 
-/// Returns how the content of a file is sent. A file that may still change is never copied: the system sends
-/// it as it is.
-fn passage(spec: &FilesSpec, stamp: &Stamp) -> Passage {
-    match (spec.sendfile, stamp.is_settled()) {
-        (false, _) => Passage::Copy,
-        (true, false) => Passage::System,
-        (true, true) => Passage::Either,
-    }
+/// Returns how the content of a file is sent.
+fn passage(spec: &FilesSpec) -> Passage {
+    if spec.sendfile { Passage::System } else { Passage::Copy }
 }

@@ -187,7 +187,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
                 "trust",
                 "upload",
             ],
-            &["copies", "deadline", "options"],
+            &["deadline", "options"],
             &["listen", "observe"],
             // The seam to the log.
             &["recorder"],

@@ -26,7 +26,6 @@ struct Sips {
     /// 0: it takes nothing, and is asked again.
     sips: Box<dyn Iterator<Item = usize>>,
     taken: Vec<u8>,
-    written_together: usize,
     /// What the system holds for it, of which it takes a step between two looks.
     untaken: Cell<usize>,
     ending: Ending,
@@ -42,7 +41,6 @@ impl From<Box<dyn Iterator<Item = usize>>> for Sips {
         Self {
             sips,
             taken: Vec::new(),
-            written_together: 0,
             untaken: Cell::new(0),
             ending: Ending::Close,
             is_corked: false,
@@ -111,20 +109,6 @@ impl AsyncWrite for Sips {
         Poll::Ready(Ok(taken))
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.written_together += 1;
-        let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
-        self.poll_write(context, &parts.concat())
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -158,16 +142,11 @@ fn replies(file: &Arc<SentFile>, lens: &[&[u64]]) -> Replies {
 
 /// What is sent in the end, or that the peer is given up.
 fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<u8>, Gone> {
-    Ok(sent_before(Then::More, replies, &Copies::default(), sips)?.taken)
+    Ok(sent_before(Then::More, replies, sips)?.taken)
 }
 
 /// The peer to which replies were sent, with what comes behind them.
-fn sent_before(
-    then: Then,
-    replies: &Replies,
-    copies: &Copies,
-    sips: Box<dyn Iterator<Item = usize>>,
-) -> Result<Sips, Gone> {
+fn sent_before(then: Then, replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Sips, Gone> {
     let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
     let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
@@ -176,7 +155,7 @@ fn sent_before(
     let mut outlet =
         Outlet { stream: &mut stream, slot: &slot, held: &held, limits: &limits, scratch: &scratch };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(outlet.send(replies, then, copies))?;
+    runtime.block_on(outlet.send(replies, then))?;
     Ok(stream)
 }
 
@@ -190,7 +169,7 @@ fn sent_file(len: u64, passage: Passage) -> Arc<SentFile> {
 #[test]
 fn whatever_the_peer_takes_at_once_all_leaves_in_its_order() {
     const LONG: u64 = SEND_FILE_BYTES_MAX * 2 + 70_000;
-    for passage in [Passage::System, Passage::Either, Passage::Copy] {
+    for passage in [Passage::System, Passage::Copy] {
         let file = sent_file(LONG + 10_000, passage);
         let all: [&[&[u64]]; 5] =
             [&[&[20_000]], &[&[LONG]], &[&[5000, 1]], &[&[], &[LONG, 9], &[]], &[&[7], &[8]]];
@@ -228,31 +207,11 @@ fn what_ends_a_connection_is_held_back_for_its_end_and_nothing_else_is() {
         for lens in all {
             for (then, is_held_back) in [(Then::More, false), (Then::End, true)] {
                 let replies = replies(&file, lens);
-                let peer = sent_before(then, &replies, &Copies::default(), Box::new(std::iter::empty()));
+                let peer = sent_before(then, &replies, Box::new(std::iter::empty()));
                 assert_eq!(peer.ok().unwrap().is_held_back, is_held_back, "{lens:?} {then:?}");
             }
         }
     }
-}
-
-#[test]
-fn what_is_sent_again_and_again_leaves_with_its_head_and_all_of_it_in_its_order() {
-    let file = sent_file(70_000, Passage::Either);
-    let mut content = vec![0; 70_000];
-    file.file.read_exact_at(&mut content, 0).unwrap();
-    let (copies, replies) = (Copies::cheaper(), replies(&file, &[&[70_000]]));
-    let head = replies.slices().next().unwrap().0;
-    let expected = [&replies.bytes()[..head], &content, &replies.bytes()[head..]].concat();
-    let written_together = |then, sips: &[usize]| {
-        let peer = sent_before(then, &replies, &copies, Box::new(Vec::from(sips).into_iter())).ok().unwrap();
-        assert!(peer.taken == expected, "{then:?} {sips:?}");
-        peer.written_together
-    };
-    assert_eq!([0; 5].map(|_| written_together(Then::More, &[])), [0, 0, 0, 1, 1]);
-    for sips in [&[0][..], &[3], &[head], &[head + 1], &[head + 1, 0, 69_999 - 1], &[head + 70_000, 0]] {
-        assert_eq!(written_together(Then::More, sips), 1, "{sips:?}");
-    }
-    assert_eq!(written_together(Then::End, &[]), 0);
 }
 
 #[test]

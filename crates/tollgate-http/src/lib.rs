@@ -1,8 +1,8 @@
 //! HTTP/1.1 as bytes: request heads, body framing, chunks and reply heads (RFC 9110, RFC 9112).
 //!
 //! Step 2 of the path of a transaction. Bytes come in, a [`RequestHead`] with its [`BodyFraming`] comes out;
-//! status, framing and fields of a reply come in, bytes come out. Sockets, deadlines, routes and bodies on
-//! disk belong to the server.
+//! status, framing and fields of a reply come in, bytes come out. Step 3 is [`route`]: it finds what answers
+//! a host, a path and a method. Sockets, deadlines, handlers and bodies on disk belong to the server.
 //!
 //! Invariants:
 //! - no I/O, no clock, no unsafe code, and no input that panics;
@@ -31,6 +31,7 @@ mod range;
 mod reply;
 mod reply_head;
 mod request;
+pub mod route;
 mod span;
 mod status;
 mod structured;

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::{Lua, Table};
 use tollgate_http::RequestHead;
+use tollgate_http::route::MatchedPath;
 
 use crate::body::Body;
 use crate::id::RequestId;
-use crate::matched_path::MatchedPath;
 use crate::memory::unlimited;
 use crate::trace::{self, Trace, TraceRule};
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
+use tollgate_http::route::MatchedPath;
 use tollgate_http::{HeadReader, Limits};
 use uuid::Uuid;
 
@@ -25,7 +26,6 @@ use crate::host::Host;
 use crate::http_date::HTTP_LAST_US;
 use crate::id::RequestId;
 use crate::loaded_script::LoadedScript;
-use crate::matched_path::MatchedPath;
 use crate::memory::{check_memory, string_within, watched};
 use crate::request::{Context, Request};
 use crate::sys::operation;

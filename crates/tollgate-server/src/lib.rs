@@ -2,11 +2,10 @@
 //! transaction.
 //!
 //! A request passes these modules in this order. [`listen`] binds the sockets and [`accept`] takes
-//! connections from them. [`conn`] reads requests. [`admit`] finds the endpoint of a request by [`route`],
-//! and admits or
-//! refuses it; [`overload`] has the gates. [`handler`] answers it. [`row`] fills the row of its
-//! record. [`recorder`] hands the record to the log, and holds the reply back until the record is where its
-//! stream wants it. [`reply`] is the reply as a value.
+//! connections from them. [`conn`] reads requests. [`admit`] finds the endpoint of a request by
+//! [`tollgate_http::route`], and admits or refuses it; [`overload`] has the gates. [`handler`] answers it.
+//! [`row`] fills the row of its record. [`recorder`] hands the record to the log, and holds the reply back
+//! until the record is where its stream wants it. [`reply`] is the reply as a value.
 //!
 //! Each module imports only modules of the lines below its own (`tollgate-tidy` tests it):
 //!
@@ -59,7 +58,6 @@ mod overload;
 mod recorder;
 mod reload;
 mod reply;
-mod route;
 mod row;
 mod scratch;
 mod server;
@@ -91,7 +89,6 @@ pub use options::{
     RateSpec, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault,
     SpoolOptions, Symlinks, Traces, TryPath,
 };
-pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tollgate_backend::{Backend, BackendOptions, Client};
 use tollgate_http::Method;
+use tollgate_http::route::RouteTable;
 use tollgate_log::{Log, SchemaId};
 
 use crate::app::{Hosts, Sources};
@@ -18,7 +19,6 @@ use crate::handler::{Endpoint, Routes, Scripts};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
 use crate::overload::{ScriptQueue, Throttle};
-use crate::route::RouteTable;
 use crate::row::StreamPlan;
 use crate::trust::TrustedProxies;
 

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
+use tollgate_http::route::MatchedPath;
 use tollgate_http::{HeadReader, Limits};
-use tollgate_script::{Context, MatchedPath, Request, RequestId, TraceRule};
+use tollgate_script::{Context, Request, RequestId, TraceRule};
 use uuid::Uuid;
 
 /// Makes it of a whole head, and of a content that may be empty.

@@ -7,10 +7,11 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use tempfile::TempDir;
+use tollgate_http::route::MatchedPath;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::{
-    Call, CallError, Context, FieldValue, Host, HostOptions, LoadError, LoadedScript, MatchedPath, Outcome,
-    RecordFields, Request, RequestId, Step, TraceRule,
+    Call, CallError, Context, FieldValue, Host, HostOptions, LoadError, LoadedScript, Outcome, RecordFields,
+    Request, RequestId, Step, TraceRule,
 };
 use uuid::Uuid;
 

@@ -7,7 +7,8 @@
 
 use std::rc::Rc;
 
-use tollgate_script::{HostOptions, MatchedPath, RecordFields};
+use tollgate_http::route::MatchedPath;
+use tollgate_script::{HostOptions, RecordFields};
 
 use crate::app::{App, finish, request, text};
 

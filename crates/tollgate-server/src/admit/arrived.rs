@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tollgate_backend::UploadPlace;
 use tollgate_http::RequestHead;
-use tollgate_script::MatchedPath;
+use tollgate_http::route::MatchedPath;
 
 use crate::cors::Grant;
 use crate::handler::{Endpoint, Routes};

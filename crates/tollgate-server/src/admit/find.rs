@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use tollgate_http::route::{Match, Routed};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path};
 
 use super::arrived::Destination;
 use crate::cors::{self, Cors};
 use crate::handler::{Endpoint, Routes};
 use crate::reply::{Reply, allowed_methods, redirect_below};
-use crate::route::{Match, Routed};
 use crate::service::Service;
 
 /// A route that a request leads to.

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use tollgate_script::Request;
 
+use tollgate_http::route::RouteTable;
+
 use super::endpoint::Endpoint;
 use crate::overload::RequestPermit;
-use crate::route::RouteTable;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 

@@ -5,13 +5,13 @@
 use std::rc::Rc;
 
 use tollgate_http::StatusCode;
+use tollgate_http::route::Match;
 
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
 use super::script::Records;
 use super::visit::{Phase, Returned, Stage, Visit};
 use crate::reply::Reply;
-use crate::route::Match;
 
 impl Visit {
     pub(super) fn pass(&mut self) {

@@ -6,9 +6,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use tollgate_http::Limits;
+use tollgate_http::route::MatchedPath;
 use tollgate_script::{
     CallError, Clock, Context, FakeBackends, FetchError, FetchRequest, Fetched, Fetcher, Fetching, Host,
-    LoadedScript, MatchedPath, Outcome, Request, RequestId, Step, TestRequest, TraceRule,
+    LoadedScript, Outcome, Request, RequestId, Step, TestRequest, TraceRule,
 };
 use uuid::Uuid;
 

@@ -63,8 +63,8 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
             &["field", "framing", "path", "target"],
             &["connection", "form_data", "reply"],
             &["chunked", "range", "reply_head", "request"],
-            // Functions of a whole request head.
-            &["conditional"],
+            // What answers a request head, and functions of a whole one.
+            &["conditional", "route"],
             &["digest", "negotiate"],
             &["lib"],
         ],
@@ -93,7 +93,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
         &[
             // Values, texts and files, of which each knows little else.
             &["body", "clock", "collector", "conversion", "database", "disk", "error", "fetch"],
-            &["http_date", "id", "interned", "keeper", "marks", "matched_path", "memory", "nearest", "pipe"],
+            &["http_date", "id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
             &["record", "shared", "ticker"],
             &["arguments", "emitted", "form_parts", "options", "require", "trace"],
             &["precondition", "request", "uploads", "waits"],
@@ -180,7 +180,6 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
                 "identity",
                 "item_summary",
                 "log_throttle",
-                "route",
                 "scratch",
                 "sys",
                 "task_turn",
@@ -241,10 +240,7 @@ pub(crate) const LOCAL_PATHS: [(&str, &str); 1] =
 pub(crate) const NAMES_DEFINED_TWICE: [(&str, &[&str]); 3] = [
     (
         "tollgate-server",
-        &[
-            "Coding", "Ending", "Entry", "Form", "Found", "Framing", "Phase", "Plain", "Resource", "Rules",
-            "Source",
-        ],
+        &["Coding", "Ending", "Form", "Found", "Framing", "Phase", "Plain", "Rules", "Source"],
     ),
     ("tollgate-load", &["Chunk", "Keys"]),
     ("tollgate", &["Counts", "Span"]),

@@ -8,10 +8,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tollgate_http::route::canonical_host;
 use tollgate_log::LogOptions;
 use tollgate_server::{
-    AppSpec, BackendOptions, BodyPace, Database, HostOptions, RouteSpec, ScriptAccess, SourceFile,
-    StreamSpec, canonical_host,
+    AppSpec, BackendOptions, BodyPace, Database, HostOptions, RouteSpec, ScriptAccess, SourceFile, StreamSpec,
 };
 
 use super::access::{Reachable, access};

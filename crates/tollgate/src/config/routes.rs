@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::Path;
 
+use tollgate_http::route::canonical_host;
 use tollgate_server::{
     BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, RouteSpec, ScriptAccess,
-    ServerOptions, StreamSpec, canonical_host,
+    ServerOptions, StreamSpec,
 };
 
 use super::access::{self, Reachable};

@@ -20,6 +20,7 @@ pub fn canonical_host(host: &str) -> Cow<'_, str> {
 }
 
 /// RFC 3986 section 3.2.2: colons of an IPv6 address stand in brackets.
+#[inline]
 pub(super) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

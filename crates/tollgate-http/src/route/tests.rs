@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use tollgate_http::{Method, Methods};
 
 use super::*;
+use crate::method::{Method, Methods};
 
 fn table(routes: &[&'static str]) -> RouteTable<&'static str> {
     let mut table = RouteTable::default();

@@ -1,11 +1,11 @@
 //! The price of finding a route among one and among ten thousand; prints figures, proves nothing.
-//! `cargo run --release -p tollgate-server --example route_speed`
+//! `cargo run --release -p tollgate-http --example route_speed`
 
 use std::hint::black_box;
 use std::time::Instant;
 
+use tollgate_http::route::{RouteTable, Routed};
 use tollgate_http::{Method, Methods};
-use tollgate_server::{RouteTable, Routed};
 
 const LOOKUPS: usize = 1_000_000;
 const ROUNDS: u32 = 7;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use tollgate_http::{Method, Methods};
-use tollgate_script::MatchedPath;
 
 use super::host::{canonical_host, without_port};
+use super::matched_path::MatchedPath;
 use super::tree::{Entry, Landing, Leaf, Node};
+use crate::method::{Method, Methods};
 
 /// Routes with something of type `T` behind each.
 pub struct RouteTable<T> {
@@ -149,7 +149,8 @@ fn choose<T>(leaf: &Leaf<T>, path_info_bytes: usize, method: Method) -> Routed<'
 }
 
 impl<'t, T> Match<'t, T> {
-    /// What answers.
+    /// Returns what answers.
+    #[inline]
     pub fn endpoint(&self) -> &'t T {
         &self.entry.endpoint
     }

@@ -9,10 +9,12 @@
 //! that is 405, never another path.
 
 mod host;
+mod matched_path;
 mod table;
 mod tree;
 
 pub use host::canonical_host;
+pub use matched_path::MatchedPath;
 pub use table::{Match, Resource, RouteTable, Routed};
 
 #[cfg(test)]

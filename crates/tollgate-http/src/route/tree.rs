@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
-use tollgate_http::{Method, Methods};
+
+use crate::method::{Method, Methods};
 
 /// What follows one beginning of a path.
 pub(super) struct Node<T> {
@@ -176,6 +177,7 @@ impl Captures {
 }
 
 /// Segments are short: a plain loop finds their ends sooner than a search that sets out to be fast.
+#[inline]
 fn split(path: &[u8]) -> (&[u8], Option<&[u8]>) {
     match path.iter().position(|&byte| byte == b'/') {
         Some(end) => (&path[..end], Some(&path[end + 1..])),

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use tollgate_http::RequestHead;
+use crate::request::RequestHead;
 
 /// The path of a request, and the parts of it that matched `{name}` and `*`.
 #[derive(Debug, Clone, Default)]
@@ -19,17 +19,20 @@ pub struct MatchedPath {
 }
 
 impl MatchedPath {
-    /// The path, decoded and normalised.
-    pub(crate) fn path<'a>(&'a self, head: &'a RequestHead) -> &'a str {
+    /// Returns the path, decoded and normalised. `head` is the head of the request that was matched.
+    #[inline]
+    pub fn path<'a>(&'a self, head: &'a RequestHead) -> &'a str {
         self.decoded.as_deref().unwrap_or_else(|| head.path())
     }
 
-    pub(crate) fn path_info<'a>(&'a self, head: &'a RequestHead) -> &'a str {
+    /// Returns the end of the path that `*` matched, with the slash before it. It is empty without a `*`.
+    pub fn path_info<'a>(&'a self, head: &'a RequestHead) -> &'a str {
         let path = self.path(head);
         path.get(path.len().saturating_sub(self.path_info_bytes)..).unwrap_or_default()
     }
 
-    pub(crate) fn params<'a>(&'a self, head: &'a RequestHead) -> impl Iterator<Item = (&'a str, &'a str)> {
+    /// Returns the name and the value of each `{name}`, in the order of the path.
+    pub fn params<'a>(&'a self, head: &'a RequestHead) -> impl Iterator<Item = (&'a str, &'a str)> {
         let path = self.path(head);
         let values = self.spans.iter().map(|&(start, end)| path.get(start..end).unwrap_or_default());
         self.names.iter().flat_map(|names| names.iter()).map(|name| &**name).zip(values)

@@ -51,7 +51,6 @@ mod html;
 mod identity;
 mod item_summary;
 mod listen;
-mod log_throttle;
 mod observe;
 mod options;
 mod overload;

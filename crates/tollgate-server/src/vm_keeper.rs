@@ -8,9 +8,9 @@ use std::future::pending;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tollgate_meter::OncePerPause;
 use tollgate_script::{Host, Relief};
 
-use crate::log_throttle::OncePerPause;
 use crate::worker::Worker;
 
 /// What was told of the host of an app, by the path of that.

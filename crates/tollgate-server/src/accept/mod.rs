@@ -27,7 +27,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::conn::Origin;
 use crate::listen::{Acceptance, Family, Listener};
-use crate::log_throttle::Episode;
 use crate::observe::Refusal;
 use crate::overload::{AcceptPacing, Fate};
 use crate::sys;
@@ -37,6 +36,7 @@ use deferral::Policy;
 use eagerness::{Eagerness, Start};
 pub(crate) use inboxes::Inboxes;
 use refuse::{refuse, turn_away};
+use tollgate_meter::Episode;
 
 /// How long accepting pauses after an error, which is one of the system's: no descriptors, no memory.
 const PAUSE: Duration = Duration::from_millis(100);

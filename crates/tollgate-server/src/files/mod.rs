@@ -54,8 +54,8 @@ use disk_jobs::DiskJobs;
 pub(crate) use pending_read::PendingRead;
 use root::Root;
 pub(crate) use script_file::ScriptFileReply;
+use tollgate_meter::FewPerPeriod;
 
-use crate::log_throttle::FewPerPeriod;
 use crate::options::{FilesSpec, ServerOptions};
 
 /// What the routes of a worker share.

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
 use rustix::io::Errno;
+use tollgate_meter::OncePerPause;
 
 use super::lookup_context::LookupContext;
 use super::opened::{Brought, OpenError, Opened, opened};
-use crate::log_throttle::OncePerPause;
 use crate::options::{FilesSpec, FolderBounds, Symlinks};
 
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.

@@ -9,8 +9,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-
-use crate::log_throttle::{Episode, EpisodeNews};
+use tollgate_meter::{Episode, EpisodeNews};
 
 /// How often a probe is sent, at most.
 const PROBE_PAUSE: Duration = Duration::from_millis(5);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::log_throttle::{Episode, EpisodeNews};
+use tollgate_meter::{Episode, EpisodeNews};
 
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 

@@ -179,7 +179,6 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
                 "html",
                 "identity",
                 "item_summary",
-                "log_throttle",
                 "scratch",
                 "sys",
                 "task_turn",

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use tollgate_backend::{Failure, UploadPlace, Upstream};
 use tollgate_http::Methods;
+use tollgate_meter::{FewPerPeriod, OncePerPause};
 use tollgate_script::Request;
 
 use super::own_word::OwnWord;
-use crate::log_throttle::{FewPerPeriod, OncePerPause};
 use crate::options::ProxySpec;
 
 /// Refusals of one route are told once in this time.

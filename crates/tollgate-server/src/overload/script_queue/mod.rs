@@ -26,8 +26,9 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use tollgate_meter::{Episode, EpisodeNews};
+
 pub(crate) use self::route_cost::{RouteCost, WaitingScript};
-use crate::log_throttle::{Episode, EpisodeNews};
 
 /// How many slices the first runs before the others are.
 const ROUND_SLICES: u32 = 8;

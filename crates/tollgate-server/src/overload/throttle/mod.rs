@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tollgate_http::{RequestHead, StatusCode};
 
-use crate::log_throttle::OncePerPause;
 use crate::observe::{Refusal, RouteName};
 use crate::options::stream::named;
 use crate::options::{RateKey, RateSpec, RouteLimits, RouteSpec};
 use crate::reply::Reply;
 use bucket::Bucket;
 use keys::Keys;
+use tollgate_meter::OncePerPause;
 
 /// What bounds one route.
 #[derive(Debug)]

@@ -1,27 +1,33 @@
-//! Log lines that could be many: after one, or a few, there is a pause, and the next tells how many it stands
-//! for.
+//! Limits on repeated log lines. After one line, or a few, there is a pause. The next line says how many
+//! events it stands for.
+//!
+//! A limit writes no line. It counts events and tells its caller when a line is due. The caller passes the
+//! time in.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-pub(crate) struct OncePerPause {
+/// Events that share one line in each pause.
+pub struct OncePerPause {
     pause: Duration,
     told: Cell<Option<Instant>>,
     untold: Cell<u64>,
 }
 
 impl OncePerPause {
-    pub(crate) fn new(pause: Duration) -> Self {
+    /// Makes a limit with this time between two lines.
+    pub fn new(pause: Duration) -> Self {
         Self { pause, told: Cell::default(), untold: Cell::default() }
     }
 
-    /// Something came that the log should hear of.
-    pub(crate) fn note(&self) {
+    /// Counts one event.
+    #[inline]
+    pub fn note(&self) {
         self.untold.set(self.untold.get() + 1);
     }
 
-    /// How many came since the last line, if it is time for one: it counts as told.
-    pub(crate) fn due(&self, now: Instant) -> Option<u64> {
+    /// Returns the count of events since the last line, if a line is due, and counts that line as written.
+    pub fn due(&self, now: Instant) -> Option<u64> {
         if !self.is_time(now) || self.untold.get() == 0 {
             return None;
         }
@@ -34,8 +40,8 @@ impl OncePerPause {
     }
 }
 
-/// What is told whole, each by itself, as long as it is not more than a few in a time.
-pub(crate) struct FewPerPeriod {
+/// Events with a line each, up to a number of lines in each period.
+pub struct FewPerPeriod {
     max: u32,
     period: Duration,
     begun: Cell<Option<Instant>>,
@@ -44,8 +50,8 @@ pub(crate) struct FewPerPeriod {
 }
 
 impl FewPerPeriod {
-    /// Failures of one route that a worker tells one by one: enough to show that they differ.
-    pub(crate) fn failures() -> Self {
+    /// Makes the limit for failures of one route: 10 lines a second show whether the failures differ.
+    pub fn failures() -> Self {
         Self::new(10, Duration::from_secs(1))
     }
 
@@ -53,8 +59,8 @@ impl FewPerPeriod {
         Self { max, period, begun: Cell::default(), told: Cell::default(), left_out: Cell::default() }
     }
 
-    /// It happened. If it is to be told: how many were left out since the last one that was.
-    pub(crate) fn note(&self, now: Instant) -> Option<u64> {
+    /// Counts one event. If its line is due, returns the count of events without a line since the last line.
+    pub fn note(&self, now: Instant) -> Option<u64> {
         if self.begun.get().is_none_or(|begun| now.saturating_duration_since(begun) >= self.period) {
             self.begun.set(Some(now));
             self.told.set(0);
@@ -68,34 +74,36 @@ impl FewPerPeriod {
     }
 }
 
-/// What happens for a while, often: told when it begins, at each pause with how often it did, and when for a
-/// pause it did not.
-pub(crate) struct Episode {
+/// Events that come in episodes. Lines are due when an episode begins, after each pause while it lasts, and
+/// once when a pause passed without an event.
+pub struct Episode {
     happened: OncePerPause,
     is_on: Cell<bool>,
 }
 
-/// What the log should hear of an episode.
+/// What the next line says about an episode.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum EpisodeNews {
-    /// So often since the last line.
+pub enum EpisodeNews {
+    /// The count of events since the last line.
     Happened(u64),
+    /// No event came for a pause.
     Over,
 }
 
 impl Episode {
-    pub(crate) fn new(pause: Duration) -> Self {
+    /// Makes one with this time between two lines.
+    pub fn new(pause: Duration) -> Self {
         Self { happened: OncePerPause::new(pause), is_on: Cell::new(false) }
     }
 
-    /// It happened once more.
+    /// Counts one event.
     #[inline]
-    pub(crate) fn note(&self) {
+    pub fn note(&self) {
         self.happened.note();
     }
 
-    /// What there is to tell, which counts as told.
-    pub(crate) fn news(&self, now: Instant) -> Option<EpisodeNews> {
+    /// Returns what a line is due for, if one is, and counts that line as written.
+    pub fn news(&self, now: Instant) -> Option<EpisodeNews> {
         if let Some(count) = self.happened.due(now) {
             self.is_on.set(true);
             return Some(EpisodeNews::Happened(count));

@@ -9,10 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tollgate_http::{RequestHead, StatusCode, accepted_media};
+use tollgate_http::{RequestHead, StatusCode, accepted_media, escaped_html};
 use tollgate_script::{CallError, LoadError, Request};
 
-use crate::html::escaped;
 use crate::options::{Dev, SourceFault};
 use crate::reply::Reply;
 
@@ -199,28 +198,29 @@ impl Problem {
     }
 
     fn html(&self) -> String {
-        let title = escaped(self.title);
+        let title = escaped_html(self.title);
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
              <h1>{title}</h1>\n"
         );
         for Shown { text, file, line, excerpt, traceback } in &self.faults {
-            let _ = writeln!(out, "<p class=\"text\">{}</p>", escaped(text));
+            let _ = writeln!(out, "<p class=\"text\">{}</p>", escaped_html(text));
             if !excerpt.is_empty() {
                 let file = file.as_deref().unwrap_or(Path::new("")).to_string_lossy();
-                let _ = write!(out, "<h2>{}:{line}</h2>\n<pre>", escaped(&file));
+                let _ = write!(out, "<h2>{}:{line}</h2>\n<pre>", escaped_html(&file));
                 for (number, source) in excerpt {
                     let tag = if number == line { "mark" } else { "span" };
-                    let _ = writeln!(out, "<{tag}>{number:5}  {}</{tag}>", escaped(source));
+                    let _ = writeln!(out, "<{tag}>{number:5}  {}</{tag}>", escaped_html(source));
                 }
                 out.push_str("</pre>\n");
             }
             if !traceback.is_empty() {
-                let _ = writeln!(out, "<h2>traceback</h2>\n<pre>{}</pre>", escaped(&traceback.join("\n")));
+                let _ =
+                    writeln!(out, "<h2>traceback</h2>\n<pre>{}</pre>", escaped_html(&traceback.join("\n")));
             }
         }
         for (name, value) in &self.about {
-            let _ = writeln!(out, "<p>{name}: <code>{}</code></p>", escaped(value));
+            let _ = writeln!(out, "<p>{name}: <code>{}</code></p>", escaped_html(value));
         }
         out.push_str("<p class=\"note\">Shown by <code>serve --dev</code> only.</p>\n</html>\n");
         out

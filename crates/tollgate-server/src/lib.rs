@@ -47,7 +47,6 @@ mod error;
 mod file_slice;
 mod files;
 mod handler;
-mod html;
 mod identity;
 mod item_summary;
 mod listen;

@@ -10,11 +10,13 @@
 
 mod host;
 mod matched_path;
+mod redirect;
 mod table;
 mod tree;
 
 pub use host::canonical_host;
 pub use matched_path::MatchedPath;
+pub use redirect::location_below;
 pub use table::{Match, Resource, RouteTable, Routed};
 
 #[cfg(test)]

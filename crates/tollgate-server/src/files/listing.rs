@@ -5,13 +5,12 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use rustix::fs::{Dir, FileType};
 use serde_json::json;
-use tollgate_http::{DigestAlgorithm, write_path};
+use tollgate_http::{DigestAlgorithm, escaped_html, write_path};
 
 use super::digest::digest_of;
 use super::opened::{OpenError, Opened};
 use super::root::Beneath;
 use super::stamp::Stamp;
-use crate::html::escaped;
 
 /// What one listing shows.
 pub(super) const ENTRIES_MAX: usize = 2000;
@@ -152,7 +151,7 @@ impl<'a> Listing<'a> {
     }
 
     fn html(&self, is_top: bool) -> String {
-        let path = escaped(self.path);
+        let path = escaped_html(self.path);
         let mut html = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>{path}</title>\n</head>\n<body>\n\
@@ -211,9 +210,9 @@ impl Entry {
         // Led by a dot, so that no name reads as a scheme.
         let mut link = b"./".to_vec();
         write_path(&mut link, &self.name);
-        let link = escaped(&String::from_utf8_lossy(&link));
+        let link = escaped_html(&String::from_utf8_lossy(&link));
         let bytes = self.bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
-        let (name, modified) = (escaped(&self.name), &self.modified);
+        let (name, modified) = (escaped_html(&self.name), &self.modified);
         html.push_str(&format!(
             "<tr><td><a href=\"{link}{slash}\">{name}{slash}</a></td><td>{bytes}</td><td>{modified}</td></tr>\n"
         ));

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use std::io;
 
 use bytes::Bytes;
+use tollgate_http::route::location_below;
 use tollgate_http::{
     Connection, Method, Methods, ReplyBody, StatusCode, begin_reply_head, end_reply_head, push_field,
-    write_path, write_target,
 };
 use tollgate_log::Level;
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
@@ -342,15 +342,9 @@ pub(crate) fn allowed_methods(mut methods: Methods) -> String {
     methods.to_string()
 }
 
-/// From the path as it is matched: one as sent, `//host/../docs`, may lead to another server.
+/// Redirects a request that lacks the slash at the end of its path. The path is decoded and normalised.
 pub(crate) fn redirect_below(path: &str, query: Option<&str>) -> Reply {
-    let mut location = Vec::new();
-    write_path(&mut location, path);
-    location.push(b'/');
-    if let Some(query) = query {
-        location.push(b'?');
-        write_target(&mut location, query);
-    }
+    let location = location_below(path, query);
     Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
 }
 

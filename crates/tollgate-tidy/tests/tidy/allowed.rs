@@ -57,7 +57,18 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
     (
         "tollgate-http",
         &[
-            &["cookie", "date", "grammar", "limits", "method", "span", "status", "structured", "version"],
+            &[
+                "cookie",
+                "date",
+                "grammar",
+                "html",
+                "limits",
+                "method",
+                "span",
+                "status",
+                "structured",
+                "version",
+            ],
             &["authority", "error", "query"],
             // The topics of a head.
             &["field", "framing", "path", "target"],
@@ -176,7 +187,6 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
                 "clock",
                 "error",
                 "file_slice",
-                "html",
                 "identity",
                 "item_summary",
                 "scratch",

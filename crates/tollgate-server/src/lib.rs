@@ -44,6 +44,7 @@ mod cors;
 mod deadline;
 mod dev;
 mod error;
+mod file_descriptors;
 mod file_slice;
 mod files;
 mod handler;

@@ -14,6 +14,7 @@ use tollgate_log::{Log, SchemaId};
 
 use crate::app::{Hosts, Sources};
 use crate::error::StartError;
+use crate::file_descriptors::file_descriptors_max;
 use crate::files::{DescriptorCache, SharedFiles};
 use crate::handler::{Endpoint, Routes, Scripts};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
@@ -138,7 +139,7 @@ impl<'a> Building<'a> {
         let hosts =
             hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (shared_files, route_cells, routes) =
-            (SharedFiles::new(options), Vec::new(), RouteTable::default());
+            (SharedFiles::new(file_descriptors_max(options)), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
         Ok(Self {
             options,

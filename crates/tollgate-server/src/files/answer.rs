@@ -5,11 +5,11 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::io::Errno;
+use tollgate_http::route::location_below;
 use tollgate_http::{
     DigestAlgorithm, Method, Precondition, RequestHead, StatusCode, Validators, accepted_media, http_date,
     is_selective, push_field, wanted_digest,
 };
-use tollgate_script::Request;
 
 use super::digest::{CONTENT_DIGEST, REPR_DIGEST, digest_of, field_value};
 use super::digests::Known;
@@ -19,31 +19,34 @@ use super::lookup_context::LookupContext;
 use super::opened::OpenError;
 use super::path_lookup::Found;
 use super::pending_read::{PendingRead, ReadOutcome, ReadWait, may_wait};
+use super::reply::FileReply;
 use super::representation::{Representation, tag_of_content};
+use super::request::FileRequest;
 use super::resource::CODINGS;
 use super::root::Beneath;
 use super::{Files, selected};
 use crate::options::Etag;
-use crate::reply::{Reply, redirect_below};
 
 impl Files {
-    /// Answers a request that came when `begun` says. Pending: a thread looks for what is missing, or has to
-    /// be asked to by another call, where there is no context.
+    /// Answers a request. It is pending while a thread looks for what is missing. Without a context no thread
+    /// is asked: the caller polls again with one, and with the same `pending_read`.
+    ///
+    /// # Cancel safety
+    /// Dropping `pending_read` takes the request out of its queue. A thread that has begun goes on.
     pub(crate) fn poll_answer(
         &self,
-        request: &Request,
-        begun: Instant,
+        request: &FileRequest<'_>,
         pending_read: &mut Option<Box<PendingRead>>,
         mut context: Option<&mut Context<'_>>,
-    ) -> Poll<Reply> {
+    ) -> Poll<FileReply> {
         loop {
             if let Some(pending_read) = pending_read {
                 let Some(context) = context.as_deref_mut() else { return Poll::Pending };
                 if let Some(news) = ready!(pending_read.poll(context)) {
-                    return Poll::Ready(self.settled(news, request, begun));
+                    return Poll::Ready(self.settled(news, request));
                 }
             }
-            match self.answer(request, begun, pending_read.as_deref()) {
+            match self.answer(request, pending_read.as_deref()) {
                 Ok(reply) => return Poll::Ready(reply),
                 Err(wait) => pending_read.get_or_insert_default().begin(wait),
             }
@@ -54,13 +57,12 @@ impl Files {
     /// What to wait for first.
     fn answer(
         &self,
-        request: &Request,
-        begun: Instant,
+        request: &FileRequest<'_>,
         pending_read: Option<&PendingRead>,
-    ) -> Result<Reply, ReadWait> {
-        let look = LookupContext::of(request, begun, pending_read);
+    ) -> Result<FileReply, ReadWait> {
+        let look = LookupContext::of(request, pending_read);
         if !matches!(request.head.method(), Method::Get | Method::Head) {
-            let reply = Reply::text(StatusCode::METHOD_NOT_ALLOWED, "a file is read by GET and HEAD");
+            let reply = FileReply::text(StatusCode::METHOD_NOT_ALLOWED, "a file is read by GET and HEAD");
             return Ok(self.with_page(reply.with("Allow", "GET, HEAD".to_owned()), look));
         }
         if let Some(one) = pending_read.and_then(PendingRead::digested) {
@@ -68,13 +70,16 @@ impl Files {
         }
         match self.find(request.path_info(), look) {
             Ok(Found::Resource(resource)) => self.represent(
-                &resource.select(&request.head, &self.made, &self.digests),
+                &resource.select(request.head, &self.made, &self.digests),
                 request,
                 look,
                 pending_read,
             ),
             Ok(Found::Folder) => {
-                Ok(self.with_page(redirect_below(request.path(), request.head.query()), look))
+                let location = location_below(request.path(), request.head.query());
+                let text = "it is below, after a slash";
+                let reply = FileReply::text(StatusCode::PERMANENT_REDIRECT, text);
+                Ok(self.with_page(reply.with("Location", location), look))
             }
             Ok(Found::Listing) if !look.is_patient() => {
                 Ok(self.with_page(self.refused(&OpenError::Busy(Errno::BUSY), request), look))
@@ -101,8 +106,8 @@ impl Files {
         })
     }
 
-    fn list(&self, beneath: Beneath, request: &Request) -> ReadWait {
-        let head = &request.head;
+    fn list(&self, beneath: Beneath, request: &FileRequest<'_>) -> ReadWait {
+        let head = request.head;
         let path_info = request.path_info();
         let wanted = Wanted {
             below: path_info.strip_prefix('/').unwrap_or(path_info).to_owned(),
@@ -129,11 +134,11 @@ impl Files {
     }
 
     /// The reply that waited for this alone.
-    fn settled(&self, news: ReadOutcome, request: &Request, begun: Instant) -> Reply {
-        let look = LookupContext::of(request, begun, None);
+    fn settled(&self, news: ReadOutcome, request: &FileRequest<'_>) -> FileReply {
+        let look = LookupContext::of(request, None);
         let error = match news {
             ReadOutcome::Reply(reply) => return *reply,
-            ReadOutcome::Listed(Ok(rendered)) => return self.listed(rendered, &request.head, look),
+            ReadOutcome::Listed(Ok(rendered)) => return self.listed(rendered, request.head, look),
             ReadOutcome::Listed(Err(error)) => error,
             ReadOutcome::Digested(_) | ReadOutcome::Failed | ReadOutcome::Opened(_) => {
                 OpenError::Busy(Errno::AGAIN)
@@ -143,7 +148,7 @@ impl Files {
     }
 
     /// A listing is what its bytes say: so its tag is strong, whatever those of files are made of.
-    fn listed(&self, rendered: Rendered, head: &RequestHead, look: LookupContext<'_>) -> Reply {
+    fn listed(&self, rendered: Rendered, head: &RequestHead, look: LookupContext<'_>) -> FileReply {
         let form = form_for(head);
         let mut lines = Vec::new();
         let etag = match self.spec.etag {
@@ -158,30 +163,30 @@ impl Files {
         self.spec.push_headers(&mut lines);
         let validators = Validators { etag: etag.as_bytes(), modified_s: None };
         let reply = match Precondition::evaluate(head, &validators) {
-            Precondition::NotModified => Reply::empty(StatusCode::NOT_MODIFIED),
+            Precondition::NotModified => FileReply::empty(StatusCode::NOT_MODIFIED),
             Precondition::Failed => {
-                let reply = Reply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have");
+                let reply = FileReply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have");
                 return self.with_page(reply, look);
             }
             Precondition::Met => {
-                let mut reply = Reply::new(StatusCode::OK, form.content_type(), rendered.content);
+                let mut reply = FileReply::new(StatusCode::OK, form.content_type(), rendered.content);
                 if let Some((algorithm, digest)) = rendered.digest {
                     reply.push(REPR_DIGEST, field_value(algorithm, &digest));
                 }
                 reply
             }
         };
-        Reply { lines: lines.into(), ..reply }
+        FileReply { lines: lines.into(), ..reply }
     }
 
     fn represent(
         &self,
         one: &Rc<Representation>,
-        request: &Request,
+        request: &FileRequest<'_>,
         look: LookupContext<'_>,
         pending_read: Option<&PendingRead>,
-    ) -> Result<Reply, ReadWait> {
-        let head = &request.head;
+    ) -> Result<FileReply, ReadWait> {
+        let head = request.head;
         let untagged;
         let heads = match one.heads_by(&self.digests) {
             Some(heads) => heads,
@@ -219,11 +224,11 @@ impl Files {
     /// Adds the digests that the client wants (RFC 9530): of the representation, and of what is sent of it.
     pub(super) fn with_digests(
         &self,
-        mut reply: Reply,
+        mut reply: FileReply,
         one: &Rc<Representation>,
         head: &RequestHead,
         pending_read: Option<&PendingRead>,
-    ) -> Result<Reply, ReadWait> {
+    ) -> Result<FileReply, ReadWait> {
         let of_content = wanted_digest(head, "want-content-digest");
         let is_whole = reply.status == StatusCode::OK && head.method() != Method::Head;
         let of_whole = [
@@ -251,29 +256,29 @@ impl Files {
 
     /// Adds the fields that every reply has, and puts the page of its status, if there is one, in place of
     /// the content.
-    fn with_page(&self, reply: Reply, look: LookupContext<'_>) -> Reply {
+    fn with_page(&self, reply: FileReply, look: LookupContext<'_>) -> FileReply {
         let status = reply.status.as_u16();
         let page = self.spec.error_pages.iter().find(|(of, _)| *of == status);
         let page = page.and_then(|(_, path)| self.resource(path, look.at_once()).ok()?);
         let lines = self.lines();
         match page {
-            None => Reply { lines, ..reply },
+            None => FileReply { lines, ..reply },
             Some(page) => {
                 let mut lines = Vec::from(lines);
                 push_field(&mut lines, b"Content-Type", page.plain().content_type().as_bytes());
                 let fields = reply.fields.into_iter().filter(|(name, _)| name != "Content-Type").collect();
                 let whole = selected::whole(page.plain(), reply.status);
-                Reply { lines: lines.into(), fields, ..whole }
+                FileReply { lines: lines.into(), fields, ..whole }
             }
         }
     }
 
     /// Why nothing is sent. What is no matter of the request is told to the log, unless there is much of it.
-    pub(super) fn refused(&self, error: &OpenError, request: &Request) -> Reply {
-        let (path, id) = (request.path(), &request.id);
+    pub(super) fn refused(&self, error: &OpenError, request: &FileRequest<'_>) -> FileReply {
+        let (path, id) = (request.path(), request.id);
         match error {
-            OpenError::Absent => Reply::text(StatusCode::NOT_FOUND, "nothing is here"),
-            OpenError::Forbidden => Reply::text(StatusCode::FORBIDDEN, "this is not for reading"),
+            OpenError::Absent => FileReply::text(StatusCode::NOT_FOUND, "nothing is here"),
+            OpenError::Forbidden => FileReply::text(StatusCode::FORBIDDEN, "this is not for reading"),
             OpenError::Rootless => unavailable(),
             OpenError::Cold(_) | OpenError::Busy(_) => {
                 if let Some(left_out) = self.failures.note(Instant::now()) {
@@ -285,7 +290,7 @@ impl Files {
                 if let Some(left_out) = self.failures.note(Instant::now()) {
                     tracing::error!(path, %id, left_out, "file not served: {error}");
                 }
-                Reply::text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read")
+                FileReply::text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read")
             }
         }
     }
@@ -295,6 +300,6 @@ fn form_for(head: &RequestHead) -> Form {
     Form::ALL[accepted_media(head, &Form::MEDIA_TYPES)]
 }
 
-fn unavailable() -> Reply {
-    Reply::text(StatusCode::SERVICE_UNAVAILABLE, "the file cannot be opened now").with("Retry-After", "1")
+fn unavailable() -> FileReply {
+    FileReply::text(StatusCode::SERVICE_UNAVAILABLE, "the file cannot be opened now").with("Retry-After", "1")
 }

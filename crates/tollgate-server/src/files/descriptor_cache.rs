@@ -3,19 +3,10 @@
 //! yields to connections and to files that are asked for.
 
 use std::cell::RefCell;
-use std::ops::RangeInclusive;
 use std::rc::Rc;
-
-use rustix::process::{Resource, getrlimit};
 
 use super::cache::Cache;
 use super::tally::Tally;
-use crate::options::ServerOptions;
-
-/// What a worker keeps open at most, whatever the limit is.
-const DESCRIPTORS_MAX: RangeInclusive<u64> = 16..=128;
-/// Descriptors of the log, the databases, the listeners and the runtime, generously.
-const DESCRIPTORS_BESIDE: u64 = 128;
 
 pub(crate) struct DescriptorCache {
     caches: RefCell<Vec<Rc<Cache>>>,
@@ -25,12 +16,8 @@ pub(crate) struct DescriptorCache {
 }
 
 impl DescriptorCache {
-    /// With what the limit of the process leaves beside connections.
-    pub(crate) fn new(options: &ServerOptions) -> Self {
-        Self::holding(share(getrlimit(Resource::Nofile).current, options))
-    }
-
-    fn holding(descriptors_max: u64) -> Self {
+    /// Makes one that keeps up to `descriptors_max` open between requests.
+    pub(crate) fn new(descriptors_max: u64) -> Self {
         let young_max = usize::try_from(descriptors_max / 2).unwrap_or(usize::MAX);
         Self { caches: RefCell::default(), young: Rc::default(), young_max }
     }
@@ -62,18 +49,10 @@ impl DescriptorCache {
 }
 
 impl Default for DescriptorCache {
+    /// Keeps up to 128 descriptors open.
     fn default() -> Self {
-        Self::holding(*DESCRIPTORS_MAX.end())
+        Self::new(128)
     }
-}
-
-/// What one worker may keep open. A connection takes one descriptor, and one more while its request waits for
-/// a backend.
-fn share(limit: Option<u64>, options: &ServerOptions) -> u64 {
-    let of_each = if options.backends.is_empty() { 1 } else { 2 };
-    let needed = (options.capacity.connections_max as u64).saturating_mul(of_each) + DESCRIPTORS_BESIDE;
-    let left = limit.unwrap_or(u64::MAX).saturating_sub(needed) / options.workers.max(1) as u64;
-    left.clamp(*DESCRIPTORS_MAX.start(), *DESCRIPTORS_MAX.end())
 }
 
 #[cfg(test)]
@@ -86,7 +65,6 @@ mod tests {
     use super::super::{Files, SharedFiles};
     use super::*;
     use crate::options::FilesSpec;
-    use crate::options::tests::options;
 
     const FILES: usize = 40;
 
@@ -114,8 +92,7 @@ mod tests {
     #[test]
     fn routes_keep_no_more_open_than_their_worker_may() {
         let folder = folder();
-        let shared =
-            SharedFiles { descriptors: Rc::new(DescriptorCache::holding(16)), ..SharedFiles::default() };
+        let shared = SharedFiles { descriptors: Rc::new(DescriptorCache::new(16)), ..SharedFiles::default() };
         let routes = [0; 3].map(|_| Files::new(&FilesSpec::new(folder.path().to_owned()), &shared));
         for route in &routes {
             for number in 0..FILES {
@@ -139,14 +116,5 @@ mod tests {
         assert!(shared.descriptors.clear());
         assert_eq!(open(folder.path()), 0);
         assert!(!shared.descriptors.clear());
-    }
-
-    #[test]
-    fn what_is_left_beside_connections_is_shared_by_the_workers() {
-        let mut options = options();
-        (options.workers, options.capacity.connections_max) = (2, 150);
-        assert_eq!(share(Some(410), &options), 66);
-        assert_eq!(share(Some(100), &options), 16);
-        assert_eq!(share(None, &options), 128);
     }
 }

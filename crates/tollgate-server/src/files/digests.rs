@@ -14,12 +14,12 @@ use tollgate_http::{DigestAlgorithm, RequestHead, named_tags, names_tag};
 use super::digest::{CONTENT_DIGEST, DIGESTED_BYTES_MAX, digest_of, field_value};
 use super::disk_jobs::DiskJobs;
 use super::pending_read::{ReadOutcome, ReadWait};
+use super::reply::FileReply;
 use super::representation::{Heads, Representation, tag_of_content};
 use super::source::{CONTENT_BYTES_MAX, Content};
 use super::stamp::Stamp;
 use super::two_generation_cache::TwoGenerationCache;
 use crate::file_slice::FileSlice;
-use crate::reply::Reply;
 
 /// Longer parts have no digest of their own: nobody remembers those, so each would be made again.
 const PART_BYTES_MAX: u64 = 16 << 20;
@@ -149,7 +149,11 @@ impl Digests {
     ///
     /// # Errors
     /// None: it is what to wait for, with the reply in it.
-    pub(super) fn add_to(&self, mut reply: Reply, algorithm: DigestAlgorithm) -> Result<Reply, ReadWait> {
+    pub(super) fn add_to(
+        &self,
+        mut reply: FileReply,
+        algorithm: DigestAlgorithm,
+    ) -> Result<FileReply, ReadWait> {
         if reply.content_bytes() > PART_BYTES_MAX {
             return Ok(reply);
         }
@@ -213,7 +217,7 @@ enum Piece {
     File(FileSlice),
 }
 
-fn pieces_of(reply: &Reply) -> Vec<Piece> {
+fn pieces_of(reply: &FileReply) -> Vec<Piece> {
     let first = Piece::Bytes(reply.content.clone());
     let parts = reply.parts.iter();
     let parts = parts.flat_map(|part| [Piece::File(part.slice.clone()), Piece::Bytes(part.then.clone())]);

@@ -29,13 +29,15 @@ mod disk_jobs;
 mod listing;
 mod lookup_context;
 mod media;
+mod named;
 mod opened;
 mod path_lookup;
 mod pending_read;
+mod reply;
 mod representation;
+mod request;
 mod resource;
 mod root;
-mod script_file;
 mod selected;
 mod source;
 mod stamp;
@@ -51,12 +53,14 @@ use compressed::CompressedFiles;
 pub(crate) use descriptor_cache::DescriptorCache;
 use digests::Digests;
 use disk_jobs::DiskJobs;
+pub(crate) use named::{NamedFile, NamedFileError};
 pub(crate) use pending_read::PendingRead;
+pub(crate) use reply::{FilePart, FileReply};
+pub(crate) use request::FileRequest;
 use root::Root;
-pub(crate) use script_file::ScriptFileReply;
 use tollgate_meter::FewPerPeriod;
 
-use crate::options::{FilesSpec, ServerOptions};
+use crate::options::FilesSpec;
 
 /// What the routes of a worker share.
 #[derive(Default)]
@@ -79,8 +83,9 @@ pub(crate) struct Files {
 }
 
 impl SharedFiles {
-    pub(crate) fn new(options: &ServerOptions) -> Self {
-        Self { work: Rc::default(), descriptors: Rc::new(DescriptorCache::new(options)) }
+    /// Makes them for a worker that keeps up to `descriptors_max` descriptors open between requests.
+    pub(crate) fn new(descriptors_max: u64) -> Self {
+        Self { work: Rc::default(), descriptors: Rc::new(DescriptorCache::new(descriptors_max)) }
     }
 }
 

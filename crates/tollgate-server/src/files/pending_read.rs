@@ -3,15 +3,13 @@
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Instant;
-
-use tollgate_script::Request;
 
 use super::listing::Rendered;
 use super::lookup_context::LookupContext;
 use super::opened::{Brought, OpenError};
+use super::reply::FileReply;
 use super::representation::Representation;
-use crate::reply::Reply;
+use super::request::FileRequest;
 
 /// What a request waits for.
 pub(super) type ReadWait = Pin<Box<dyn Future<Output = ReadOutcome>>>;
@@ -25,7 +23,7 @@ pub(super) enum ReadOutcome {
     /// What was not known of some paths.
     Opened(Vec<Brought>),
     /// It was the last that was missing.
-    Reply(Box<Reply>),
+    Reply(Box<FileReply>),
     /// A folder was read, or could not be.
     Listed(Result<Rendered, OpenError>),
 }
@@ -117,9 +115,9 @@ pub(super) fn may_wait(pending_read: Option<&PendingRead>) -> bool {
 }
 
 impl<'a> LookupContext<'a> {
-    /// Returns how a request looks at files that began when `begun` says, with what it waited for so far.
-    pub(super) fn of(request: &Request, begun: Instant, pending_read: Option<&'a PendingRead>) -> Self {
+    /// Returns how a request looks at files, with what threads found for it so far.
+    pub(super) fn of(request: &FileRequest<'_>, pending_read: Option<&'a PendingRead>) -> Self {
         let brought = pending_read.map_or(&[][..], |pending_read| pending_read.brought.as_slice());
-        Self { at: begun, wall_us: request.time_us, brought, is_patient: may_wait(pending_read) }
+        Self { at: request.begun, wall_us: request.time_us, brought, is_patient: may_wait(pending_read) }
     }
 }

@@ -6,25 +6,26 @@ use std::ops::Range;
 use bytes::Bytes;
 use tollgate_http::{Method, Precondition, Ranges, RequestHead, StatusCode, Validators, is_range_current};
 
+use super::reply::{FilePart, FileReply};
 use super::representation::{Heads, Representation};
 use super::source::Content;
 use crate::file_slice::FileSlice;
-use crate::reply::{FilePart, Reply};
 
 /// Answers GET or HEAD at a moment in seconds since 1970.
-pub(super) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_s: u64) -> Reply {
+pub(super) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_s: u64) -> FileReply {
     let validators = of.validators(heads);
     match Precondition::evaluate(head, &validators) {
-        Precondition::Failed => Reply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have"),
-        Precondition::NotModified => {
-            Reply { lines: heads.lines_without_content.clone(), ..Reply::empty(StatusCode::NOT_MODIFIED) }
-        }
+        Precondition::Failed => FileReply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have"),
+        Precondition::NotModified => FileReply {
+            lines: heads.lines_without_content.clone(),
+            ..FileReply::empty(StatusCode::NOT_MODIFIED)
+        },
         Precondition::Met => match ranges(of.len(), &of.validators_of_ranges(heads), head, now_s) {
             Ranges::Whole => all(of, heads),
             Ranges::Unsatisfiable => {
                 let text = "it has no such bytes";
                 let length = format!("bytes */{}", of.len());
-                Reply::text(StatusCode::RANGE_NOT_SATISFIABLE, text).with("Content-Range", length)
+                FileReply::text(StatusCode::RANGE_NOT_SATISFIABLE, text).with("Content-Range", length)
             }
             Ranges::Parts(parts) => match &parts[..] {
                 [part] => single(of, heads, part),
@@ -51,32 +52,32 @@ fn ranges(len: u64, validators: &Validators<'_>, head: &RequestHead, now_s: u64)
 }
 
 /// All of it: what who sets no condition gets.
-pub(super) fn all(of: &Representation, heads: &Heads) -> Reply {
-    Reply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) }
+pub(super) fn all(of: &Representation, heads: &Heads) -> FileReply {
+    FileReply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) }
 }
 
 /// All of the content, and no field.
-pub(super) fn whole(of: &Representation, status: StatusCode) -> Reply {
-    let mut reply = Reply::empty(status);
+pub(super) fn whole(of: &Representation, status: StatusCode) -> FileReply {
+    let mut reply = FileReply::empty(status);
     push(&mut reply, of, &(0..of.len()));
     reply
 }
 
-fn single(of: &Representation, heads: &Heads, part: &Range<u64>) -> Reply {
-    let mut reply = Reply { lines: heads.lines.clone(), ..Reply::empty(StatusCode::PARTIAL_CONTENT) };
+fn single(of: &Representation, heads: &Heads, part: &Range<u64>) -> FileReply {
+    let mut reply = FileReply { lines: heads.lines.clone(), ..FileReply::empty(StatusCode::PARTIAL_CONTENT) };
     reply.push("Content-Range", content_range(part, of.len()));
     push(&mut reply, of, part);
     reply
 }
 
 /// RFC 9110 section 14.6. What cannot be told apart from the content by randomness is sent whole.
-fn multipart(of: &Representation, heads: &Heads, parts: &[Range<u64>]) -> Reply {
+fn multipart(of: &Representation, heads: &Heads, parts: &[Range<u64>]) -> FileReply {
     let Ok(boundary) = getrandom::u64() else {
         return all(of, heads);
     };
     let boundary = format!("{boundary:016x}");
     let mut reply =
-        Reply { lines: heads.lines_of_parts.clone(), ..Reply::empty(StatusCode::PARTIAL_CONTENT) };
+        FileReply { lines: heads.lines_of_parts.clone(), ..FileReply::empty(StatusCode::PARTIAL_CONTENT) };
     reply.push("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
     for part in parts {
         let kind = of.content_type();
@@ -94,7 +95,7 @@ fn content_range(part: &Range<u64>, length: u64) -> String {
 }
 
 /// Appends a part of the representation to the content.
-fn push(reply: &mut Reply, of: &Representation, part: &Range<u64>) {
+fn push(reply: &mut FileReply, of: &Representation, part: &Range<u64>) {
     match &of.content {
         Content::Memory(content) => {
             let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(content.len());
@@ -111,7 +112,7 @@ fn push(reply: &mut Reply, of: &Representation, part: &Range<u64>) {
 }
 
 /// Appends bytes to the content.
-fn push_bytes(reply: &mut Reply, bytes: &[u8]) {
+fn push_bytes(reply: &mut FileReply, bytes: &[u8]) {
     let end = reply.parts.last_mut().map_or(&mut reply.content, |part| &mut part.then);
     *end = [end, bytes].concat().into();
 }

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
+use tollgate_http::route::RouteTable;
 use tollgate_script::Request;
 
-use tollgate_http::route::RouteTable;
-
 use super::endpoint::Endpoint;
+use crate::files::FileRequest;
 use crate::overload::RequestPermit;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
@@ -38,6 +38,12 @@ impl Exchange {
     /// Whether a trusted proxy sent it.
     pub(super) fn is_from_proxy(&self) -> bool {
         self.told_by.is_some()
+    }
+
+    /// Returns the request as the file handler takes it.
+    pub(super) fn file_request(&self) -> FileRequest<'_> {
+        let Request { head, place, id, time_us, .. } = &*self.request;
+        FileRequest { head, place, id, begun: self.begun, time_us: *time_us }
     }
 
     pub(super) fn took_us(&self) -> i64 {

@@ -16,6 +16,7 @@ mod records;
 mod rehearsal;
 mod retried;
 mod script;
+mod script_file;
 mod visit;
 
 pub(crate) use answer::Answer;

@@ -20,7 +20,8 @@ use super::flow::Flow;
 use super::flow::ScriptFlow;
 use super::proxy::{Asked, BackendFlow, Proxied};
 use super::script::{self, Records};
-use crate::files::{PendingRead, ScriptFileReply};
+use super::script_file::ScriptFileReply;
+use crate::files::PendingRead;
 use crate::observe::OwnCells;
 use crate::overload::RouteCost;
 use crate::recorder::Recorder;
@@ -377,11 +378,11 @@ impl Visit {
         else {
             return Turn::Over;
         };
-        let Exchange { request, begun, .. } = &self.exchange;
-        let Poll::Ready(reply) = files.poll_answer(request, *begun, pending_read, context) else {
+        let request = self.exchange.file_request();
+        let Poll::Ready(reply) = files.poll_answer(&request, pending_read, context) else {
             return Turn::Waiting;
         };
-        self.return_reply(reply, Records::default(), None);
+        self.return_reply(reply.into(), Records::default(), None);
         Turn::Over
     }
 
@@ -392,9 +393,7 @@ impl Visit {
 
     fn poll_sent(&mut self, context: Option<&mut Context<'_>>) -> Turn {
         let Stage::Sends(outcome, sending) = &mut self.stage else { return Turn::Over };
-        let Exchange { request, begun, endpoint, .. } = &self.exchange;
-        let files = endpoint.sent_files.as_deref();
-        let Poll::Ready(sent) = sending.poll(files, outcome, request, *begun, context) else {
+        let Poll::Ready(sent) = sending.poll(outcome, &self.exchange, context) else {
             return Turn::Waiting;
         };
         let records = Records::take(outcome);

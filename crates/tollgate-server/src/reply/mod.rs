@@ -13,7 +13,7 @@ use tollgate_http::{
 use tollgate_log::Level;
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
-use crate::file_slice::FileSlice;
+use crate::files::{FilePart, FileReply};
 use crate::recorder::{Gate, Verdict};
 pub(crate) use plain::PlainReply;
 
@@ -45,13 +45,6 @@ pub(crate) enum Extent {
     Streamed,
     /// As it is written, so many bytes.
     Sized(u64),
-}
-
-/// A part of the content that is in a file, and the bytes behind it.
-#[derive(Debug, Clone)]
-pub(crate) struct FilePart {
-    pub(crate) slice: FileSlice,
-    pub(crate) then: Bytes,
 }
 
 impl Reply {
@@ -226,6 +219,13 @@ fn is_kept(name: &str) -> bool {
     is_policy_field(name.as_bytes())
         || name.eq_ignore_ascii_case(REQUEST_ID)
         || name.eq_ignore_ascii_case("vary")
+}
+
+impl From<FileReply> for Reply {
+    #[inline]
+    fn from(FileReply { status, lines, fields, content, parts }: FileReply) -> Self {
+        Self { status, lines, fields, content, parts, extent: Extent::Whole, interim: Bytes::new() }
+    }
 }
 
 impl From<Outcome> for Reply {

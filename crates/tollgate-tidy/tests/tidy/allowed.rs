@@ -196,12 +196,12 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
                 "upload",
             ],
             &["deadline", "options"],
-            &["listen", "observe"],
+            &["file_descriptors", "files", "listen", "observe"],
             // The seam to the log.
             &["recorder"],
             &["reply"],
             // What answers a request, and the gates that refuse it.
-            &["cors", "dev", "files", "overload", "row", "spool"],
+            &["cors", "dev", "overload", "row", "spool"],
             &["app", "handler"],
             &["check", "service"],
             // What connections share, the way of a request to its route, and connections.

@@ -16,10 +16,11 @@ use super::*;
 use crate::clock::{Clock, TICK};
 use crate::deadline::Deadlines;
 use crate::file_slice::SentFile;
+use crate::files::FilePart;
 use crate::observe::RouteTally;
 use crate::options::CapacityLimits;
 use crate::overload::Capacity;
-use crate::reply::{FilePart, Reply, Writing};
+use crate::reply::{Reply, Writing};
 
 /// A peer that takes so many bytes at once: no socket can be made to take just these.
 struct Sips {

@@ -1,0 +1,151 @@
+//! Files that something else than the path of a request names, as scripts do: found and opened as files of a
+//! route are.
+//!
+//! The caller's status counts. With 200 the conditions and ranges of GET and HEAD are those of files. Any
+//! other status, and any other method, gets the whole content. No coding is chosen: the named file is sent.
+
+use std::task::{Context, Poll, ready};
+
+use tollgate_http::{Method, StatusCode};
+
+use super::lookup_context::LookupContext;
+use super::opened::OpenError;
+use super::path_lookup::Found;
+use super::pending_read::{PendingRead, ReadOutcome, ReadWait};
+use super::reply::FileReply;
+use super::request::FileRequest;
+use super::resource::Resource;
+use super::{Files, selected};
+
+/// A file by its name, and the part of it that is the content of a reply.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedFile<'a> {
+    /// The path below the folder. A slash in front counts for nothing. An empty path is the folder, so no
+    /// file.
+    pub(crate) path: &'a str,
+    /// The media type. None: that of the name.
+    pub(crate) content_type: Option<&'a str>,
+    /// Where the content begins in the file, in bytes.
+    pub(crate) offset: u64,
+    /// The length of the content in bytes, at most up to the end of the file. None: up to that end.
+    pub(crate) length: Option<u64>,
+    /// The status of the reply.
+    pub(crate) status: StatusCode,
+}
+
+/// Why a reply does not have the named file.
+#[derive(Debug)]
+pub(crate) enum NamedFileError {
+    /// The content begins behind the end of the file.
+    BeyondEnd {
+        /// The length of the file in bytes.
+        file_bytes: u64,
+    },
+    /// The file was not opened. This reply says why: 403, 404, 500 or 503.
+    NotOpened(Box<FileReply>),
+}
+
+impl NamedFile<'_> {
+    /// Whether the caller asked for a part of the file.
+    fn is_slice(&self) -> bool {
+        self.offset > 0 || self.length.is_some()
+    }
+}
+
+impl Files {
+    /// Makes the reply with a named file. It is pending as [`poll_answer`](Self::poll_answer) is.
+    ///
+    /// # Errors
+    /// `BeyondEnd` if the part that the caller asked for is not there. `NotOpened` if no file can be sent.
+    ///
+    /// # Cancel safety
+    /// That of [`poll_answer`](Self::poll_answer).
+    pub(crate) fn poll_named(
+        &self,
+        named: &NamedFile<'_>,
+        request: &FileRequest<'_>,
+        pending_read: &mut Option<Box<PendingRead>>,
+        mut context: Option<&mut Context<'_>>,
+    ) -> Poll<Result<FileReply, NamedFileError>> {
+        loop {
+            if let Some(pending_read) = pending_read {
+                let Some(context) = context.as_deref_mut() else { return Poll::Pending };
+                if let Some(ReadOutcome::Reply(reply)) = ready!(pending_read.poll(context)) {
+                    return Poll::Ready(Ok(*reply));
+                }
+            }
+            match self.send(named, request, pending_read.as_deref()) {
+                Ok(reply) => return Poll::Ready(reply),
+                Err(wait) => pending_read.get_or_insert_default().begin(wait),
+            }
+        }
+    }
+
+    /// # Errors
+    /// What to wait for first.
+    fn send(
+        &self,
+        named: &NamedFile<'_>,
+        request: &FileRequest<'_>,
+        pending_read: Option<&PendingRead>,
+    ) -> Result<Result<FileReply, NamedFileError>, ReadWait> {
+        let look = LookupContext::of(request, pending_read);
+        let found = match self.find(named.path, look) {
+            Ok(Found::Resource(resource)) => Ok(resource),
+            Ok(Found::Folder | Found::Listing) => Err(OpenError::Absent),
+            Err(OpenError::Cold(path)) => return Err(self.look_for(path, look)),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(resource) => self.send_found(&resource, named, request, look, pending_read),
+            Err(error) => {
+                if let OpenError::Absent = error {
+                    let (id, file) = (request.id, named.path);
+                    tracing::debug!(%id, file, "a script sends a file that is not there");
+                }
+                Ok(Err(NamedFileError::NotOpened(self.refused(&error, request).into())))
+            }
+        }
+    }
+
+    fn send_found(
+        &self,
+        resource: &Resource,
+        named: &NamedFile<'_>,
+        request: &FileRequest<'_>,
+        look: LookupContext<'_>,
+        pending_read: Option<&PendingRead>,
+    ) -> Result<Result<FileReply, NamedFileError>, ReadWait> {
+        let plain = resource.plain();
+        let len = plain.len();
+        if named.offset > len {
+            return Ok(Err(NamedFileError::BeyondEnd { file_bytes: len }));
+        }
+        let end = named.length.map_or(len, |length| len.min(named.offset.saturating_add(length)));
+        let one = match (named.is_slice(), named.content_type) {
+            (false, None) => plain.clone(),
+            (_, content_type) => plain.derived(&(named.offset..end), content_type).into(),
+        };
+        let untagged;
+        let heads = match one.heads() {
+            Some(heads) => heads,
+            None => {
+                untagged = one.untagged();
+                &untagged
+            }
+        };
+        let head = request.head;
+        let reply = match head.method() {
+            Method::Get | Method::Head if named.status == StatusCode::OK => {
+                let reply = selected::reply(&one, heads, head, look.wall_s());
+                if named.is_slice() || !matches!(reply.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
+                    reply
+                } else {
+                    self.with_digests(reply, &one, head, pending_read)?
+                }
+            }
+            _ => FileReply { lines: heads.lines.clone(), ..selected::whole(&one, named.status) },
+        };
+        Ok(Ok(reply))
+    }
+}

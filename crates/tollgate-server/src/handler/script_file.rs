@@ -1,0 +1,113 @@
+//! Files that scripts send. [`Files`](crate::files::Files) finds and opens them. The script adds its fields.
+
+use std::borrow::Cow;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tollgate_http::StatusCode;
+use tollgate_script::{CallError, HeaderLine, Outcome, SentFile};
+
+use super::exchange::Exchange;
+use crate::files::{NamedFile, NamedFileError, PendingRead};
+use crate::reply::Reply;
+
+/// A file that a script sends, on its way into a reply.
+#[derive(Default)]
+pub(super) struct ScriptFileReply(Option<Box<PendingRead>>);
+
+impl ScriptFileReply {
+    /// Returns the read that it waits for, if it waits.
+    pub(super) fn pending_read(&self) -> Option<&PendingRead> {
+        self.0.as_deref()
+    }
+
+    /// Makes the reply of an outcome with a file. It is pending while a thread looks for what is missing.
+    /// Without a context no thread is asked.
+    ///
+    /// # Errors
+    /// The script is at fault: the route names no folder, or the slice begins behind the end of the file.
+    pub(super) fn poll(
+        &mut self,
+        outcome: &Outcome,
+        exchange: &Exchange,
+        context: Option<&mut Context<'_>>,
+    ) -> Poll<Result<Reply, CallError>> {
+        let (Some(files), Some(sent)) = (exchange.endpoint.sent_files.as_deref(), &outcome.file) else {
+            let text = "reply.file: the route has no folder of files, name one by file_dir";
+            return Poll::Ready(Err(CallError::Reply(text.to_owned())));
+        };
+        let named = NamedFile {
+            path: &sent.path,
+            content_type: sent.content_type.as_deref(),
+            offset: sent.offset,
+            length: sent.length,
+            status: StatusCode::new(outcome.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        };
+        let reply = ready!(files.poll_named(&named, &exchange.file_request(), &mut self.0, context));
+        Poll::Ready(match reply {
+            Ok(reply) => {
+                let mut reply = Reply::from(reply);
+                reply.overwrite(&fields(sent, outcome, reply.status));
+                Ok(reply)
+            }
+            Err(NamedFileError::NotOpened(reply)) => Ok((*reply).into()),
+            Err(NamedFileError::BeyondEnd { file_bytes }) => {
+                let SentFile { path, offset, .. } = &**sent;
+                let text = format!(
+                    "reply.file.offset exceeds file {path:?}: {offset} bytes, file {file_bytes} bytes"
+                );
+                Err(CallError::Reply(text))
+            }
+        })
+    }
+}
+
+/// What the script says beside the file, as far as the reply has the content that it is about (RFC 9110
+/// section 15.4.5).
+fn fields(sent: &SentFile, outcome: &Outcome, status: StatusCode) -> Vec<HeaderLine> {
+    let is_refusal = status.as_u16() != outcome.status && status != StatusCode::PARTIAL_CONTENT;
+    let is_about_content = |name: &str| name.len() > 8 && name[..8].eq_ignore_ascii_case("content-");
+    let told = outcome.headers.iter().filter(|(name, _)| !(is_refusal && is_about_content(name)));
+    let mut fields: Vec<_> = told.cloned().collect();
+    if let Some(name) = sent.download_name.as_ref().filter(|_| !is_refusal) {
+        fields.push((Cow::Borrowed("Content-Disposition"), disposition(name)));
+    }
+    fields
+}
+
+/// RFC 6266: the name as far as it is ASCII, and, if it is not, the whole of it by RFC 8187.
+fn disposition(name: &str) -> Bytes {
+    let plain: String = name
+        .chars()
+        .map(|c| match c {
+            '"' | '\\' | '/' | '%' => '_',
+            c if c.is_ascii() => c,
+            _ => '_',
+        })
+        .collect();
+    let mut value = format!("attachment; filename=\"{plain}\"");
+    if plain != name {
+        value.push_str("; filename*=UTF-8''");
+        for byte in name.bytes() {
+            if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) {
+                value.push(char::from(byte));
+            } else {
+                value.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    value.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_to_save_under_is_told_in_both_forms() {
+        let check = |name, expect: &str| assert_eq!(disposition(name), expect, "{name}");
+        check("report.pdf", "attachment; filename=\"report.pdf\"");
+        check("a \"b\".txt", "attachment; filename=\"a _b_.txt\"; filename*=UTF-8''a%20%22b%22.txt");
+        check("Grüße.txt", "attachment; filename=\"Gr__e.txt\"; filename*=UTF-8''Gr%C3%BC%C3%9Fe.txt");
+    }
+}

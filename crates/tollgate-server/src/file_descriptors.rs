@@ -11,7 +11,8 @@ const DESCRIPTORS_MAX: RangeInclusive<u64> = 16..=128;
 /// Descriptors of the log, the databases, the listeners and the runtime, generously.
 const DESCRIPTORS_BESIDE: u64 = 128;
 
-/// Returns the share of one worker in the descriptors that the limit of the process leaves beside connections.
+/// Returns the share of one worker in the descriptors that the limit of the process leaves beside
+/// connections.
 pub(crate) fn file_descriptors_max(options: &ServerOptions) -> u64 {
     share(getrlimit(Resource::Nofile).current, options)
 }

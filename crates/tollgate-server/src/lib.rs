@@ -18,13 +18,13 @@
 //! 7. [`service`] is what a configuration makes: routes, scripts, rules; [`check`] loads scripts without
 //!    serving them.
 //! 8. [`handler`] and [`app`] answer requests.
-//! 9. [`files`], [`cors`], [`dev`], [`overload`], [`spool`] and [`row`] do the work of handlers.
+//! 9. [`cors`], [`dev`], [`overload`], [`spool`] and [`row`] do the work of handlers.
 //! 10. [`reply`], then [`recorder`], then [`observe`] and [`listen`].
 //! 11. [`options`] is what the server is told to do. The rest uses nothing of this crate but a clock or a
 //!     helper.
 //!
-//! What a request means as bytes is decided in `tollgate-http`, what a record means on disk in
-//! `tollgate-log`.
+//! What a request means as bytes is decided in `tollgate-http`, which file a path means in `tollgate-files`,
+//! what a record means on disk in `tollgate-log`.
 //!
 //! Invariants:
 //! - a worker shares nothing on the path of a request: its state is `Rc` and `Cell`, the log is a queue away;
@@ -45,8 +45,6 @@ mod deadline;
 mod dev;
 mod error;
 mod file_descriptors;
-mod file_slice;
-mod files;
 mod handler;
 mod identity;
 mod item_summary;
@@ -83,10 +81,9 @@ pub use options::stream::{
     Redaction, Source, StreamSpec, UnknownFields,
 };
 pub use options::{
-    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Deferral, Dev, Etag,
-    FilesSpec, FolderBounds, HandlerSpec, HostSent, ListenAddress, ListenSpec, OwnFile, ProxySpec, RateKey,
-    RateSpec, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault,
-    SpoolOptions, Symlinks, Traces, TryPath,
+    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Deferral, Dev,
+    HandlerSpec, HostSent, ListenAddress, ListenSpec, ProxySpec, RateKey, RateSpec, RequestIds, RouteLimits,
+    RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions, Traces,
 };
 pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};
 pub use stream_server::StreamServer;
@@ -95,6 +92,7 @@ pub use tollgate_backend::{
     Address, AddressSnapshot, AddressState, BackendOptions, BackendSnapshot, BreakerOptions, BreakerState,
     ClientIdentity, PoolOptions, RetryOptions, Scheme, Timeouts, TlsError, TlsFiles, TlsOptions,
 };
+pub use tollgate_files::{Etag, FilesSpec, FolderBounds, OwnFile, Symlinks, TryPath};
 pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
 pub use tollgate_script::{
     CallError, Database, HostOptions, SourceFile, SqlAnswer, SqlReply, SqlRow, SqlValue, Uploads,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_backend::{Backend, BackendOptions, Client};
+use tollgate_files::{DescriptorCache, SharedFiles};
 use tollgate_http::Method;
 use tollgate_http::route::RouteTable;
 use tollgate_log::{Log, SchemaId};
@@ -15,7 +16,6 @@ use tollgate_log::{Log, SchemaId};
 use crate::app::{Hosts, Sources};
 use crate::error::StartError;
 use crate::file_descriptors::file_descriptors_max;
-use crate::files::{DescriptorCache, SharedFiles};
 use crate::handler::{Endpoint, Routes, Scripts};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
@@ -186,7 +186,7 @@ impl<'a> Building<'a> {
         Service {
             sources: self.hosts.sources(),
             client: self.client,
-            descriptors: self.shared_files.descriptors,
+            descriptors: self.shared_files.descriptors(),
             rules: Rc::new(Rules::new(self.options)),
             route_cells: self.route_cells,
             hosts: self.hosts,

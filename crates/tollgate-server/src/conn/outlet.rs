@@ -5,13 +5,14 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use tollgate_files::{FileSlice, Passage};
+
 use super::gone::Gone;
 use super::replies::Replies;
 use super::transport::FILE_BYTES_AT_ONCE;
 use super::transport::{Ending, Transport};
 use super::trial::Trial;
 use crate::deadline::{Phase, Slot};
-use crate::file_slice::{FileSlice, Passage};
 use crate::options::ConnectionLimits;
 use crate::overload::HeldMemory;
 use crate::scratch::Scratch;

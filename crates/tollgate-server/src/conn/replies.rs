@@ -3,10 +3,10 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use tollgate_files::FileSlice;
 use tollgate_http::Connection;
 use tollgate_script::RequestId;
 
-use crate::file_slice::FileSlice;
 use crate::handler::Flow;
 use crate::observe::{OwnCells, RouteTally, WorkerCells};
 use crate::recorder::{Gate, Recorder, Verdict};

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tollgate_backend::{Client, UploadPlace};
+use tollgate_files::{Files, SharedFiles};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_meter::FewPerPeriod;
 use tollgate_script::{Host, LoadError, Reach, RecordFields, Role};
@@ -16,7 +17,6 @@ use super::collected::{self, BODY_BYTES_MAX};
 use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
 use crate::cors::Cors;
-use crate::files::{Files, SharedFiles};
 use crate::observe::{OwnCells, Refusal, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
 use crate::overload::{RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};

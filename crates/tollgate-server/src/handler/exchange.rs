@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
+use tollgate_files::FileRequest;
 use tollgate_http::route::RouteTable;
 use tollgate_script::Request;
 
 use super::endpoint::Endpoint;
-use crate::files::FileRequest;
 use crate::overload::RequestPermit;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;

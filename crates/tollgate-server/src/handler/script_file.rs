@@ -1,14 +1,15 @@
-//! Files that scripts send. [`Files`](crate::files::Files) finds and opens them. The script adds its fields.
+//! Files that scripts send. [`Files`](tollgate_files::Files) finds and opens them. The script adds its
+//! fields.
 
 use std::borrow::Cow;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use tollgate_files::{NamedFile, NamedFileError, PendingRead};
 use tollgate_http::StatusCode;
 use tollgate_script::{CallError, HeaderLine, Outcome, SentFile};
 
 use super::exchange::Exchange;
-use crate::files::{NamedFile, NamedFileError, PendingRead};
 use crate::reply::Reply;
 
 /// A file that a script sends, on its way into a reply.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tollgate_files::PendingRead;
 use tollgate_http::RequestHead;
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
@@ -21,7 +22,6 @@ use super::flow::ScriptFlow;
 use super::proxy::{Asked, BackendFlow, Proxied};
 use super::script::{self, Records};
 use super::script_file::ScriptFileReply;
-use crate::files::PendingRead;
 use crate::observe::OwnCells;
 use crate::overload::RouteCost;
 use crate::recorder::Recorder;

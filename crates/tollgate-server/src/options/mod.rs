@@ -2,8 +2,6 @@
 
 mod app;
 mod dev;
-mod files;
-mod folder_bounds;
 mod listen;
 mod proxy;
 pub(crate) mod stream;
@@ -14,14 +12,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_backend::BackendOptions;
+use tollgate_files::FilesSpec;
 use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
 
 use crate::trust::TrustedProxies;
 pub use app::AppSpec;
 pub use dev::{Dev, SourceFault};
-pub use files::{Etag, FilesSpec, Symlinks, TryPath};
-pub use folder_bounds::{FolderBounds, OwnFile};
 pub use listen::{BoundAddress, Deferral, ListenAddress, ListenSpec};
 pub use proxy::{HostSent, ProxySpec};
 use stream::{Source, StreamSpec};

@@ -13,9 +13,9 @@ use tollgate_http::{
 use tollgate_log::Level;
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
-use crate::files::{FilePart, FileReply};
 use crate::recorder::{Gate, Verdict};
 pub(crate) use plain::PlainReply;
+use tollgate_files::{FilePart, FileReply};
 
 /// The longest content that is read whole.
 const READ_BYTES_MAX: u64 = 64 << 20;

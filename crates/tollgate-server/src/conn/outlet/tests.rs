@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tollgate_files::{FilePart, SentFile};
 use tollgate_http::StatusCode;
 
 use super::*;
 use crate::clock::{Clock, TICK};
 use crate::deadline::Deadlines;
-use crate::file_slice::SentFile;
-use crate::files::FilePart;
 use crate::observe::RouteTally;
 use crate::options::CapacityLimits;
 use crate::overload::Capacity;

@@ -5,11 +5,11 @@ use std::cell::Cell;
 use std::fs;
 
 use bytes::BytesMut;
+use tollgate_files::FilesSpec;
 use tollgate_http::{HeadReader, Limits};
 
 use super::*;
 use crate::conn::bench::{Bench, head, in_turns};
-use crate::options::FilesSpec;
 use crate::options::{CapacityLimits, HandlerSpec, RouteSpec, ScriptFile};
 use crate::overload::HeldMemory;
 use crate::worker::Worker;

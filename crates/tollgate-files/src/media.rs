@@ -5,7 +5,7 @@ use crate::options::FilesSpec;
 const UNKNOWN: &str = "application/octet-stream";
 
 /// The media type of a file, as `Content-Type` tells it.
-pub(super) fn content_type(path: &str, spec: &FilesSpec) -> String {
+pub(crate) fn content_type(path: &str, spec: &FilesSpec) -> String {
     let media = media_type(path, spec);
     match &spec.charset {
         Some(charset) if is_text(&media) && !media.contains(';') => format!("{media}; charset={charset}"),
@@ -70,7 +70,7 @@ fn is_text(media: &str) -> bool {
 }
 
 /// What the most exact pattern says for a content type.
-pub(super) fn for_type<'a>(rules: &'a [(String, String)], content_type: &str) -> Option<&'a str> {
+pub(crate) fn for_type<'a>(rules: &'a [(String, String)], content_type: &str) -> Option<&'a str> {
     let media = content_type.split(';').next().unwrap_or(content_type).trim_end();
     let family = media.split('/').next().unwrap_or(media);
     let find = |wanted: &str| rules.iter().find(|(pattern, _)| pattern.eq_ignore_ascii_case(wanted));

@@ -4,18 +4,18 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use super::listing::Rendered;
-use super::lookup_context::LookupContext;
-use super::opened::{Brought, OpenError};
-use super::reply::FileReply;
-use super::representation::Representation;
-use super::request::FileRequest;
+use crate::listing::Rendered;
+use crate::lookup_context::LookupContext;
+use crate::opened::{Brought, OpenError};
+use crate::reply::FileReply;
+use crate::representation::Representation;
+use crate::request::FileRequest;
 
 /// What a request waits for.
-pub(super) type ReadWait = Pin<Box<dyn Future<Output = ReadOutcome>>>;
+pub(crate) type ReadWait = Pin<Box<dyn Future<Output = ReadOutcome>>>;
 
 /// What came of it.
-pub(super) enum ReadOutcome {
+pub(crate) enum ReadOutcome {
     /// A digest was made of it.
     Digested(Rc<Representation>),
     /// It is not, this time.
@@ -33,14 +33,14 @@ pub(super) enum ReadOutcome {
 const WAITS_MAX: usize = 16;
 const FAILURES_MAX: usize = 3;
 
-/// A request of files that had to wait.
+/// A request for a file that waits for a thread, and what threads found for it so far.
 #[derive(Default)]
-pub(crate) struct PendingRead {
+pub struct PendingRead {
     work: Job,
     waits: usize,
     /// How often it waited for nothing.
     failures: usize,
-    pub(super) brought: Vec<Brought>,
+    pub(crate) brought: Vec<Brought>,
     digested: Option<Rc<Representation>>,
 }
 
@@ -55,30 +55,30 @@ enum Job {
 }
 
 impl PendingRead {
-    /// Whether a thread is to do something for it that it was not asked for.
-    pub(crate) fn is_due(&self) -> bool {
+    /// Whether it needs a thread that was not asked yet. The next poll with a context asks.
+    pub fn is_due(&self) -> bool {
         matches!(self.work, Job::Due(_))
     }
 
-    /// Whether a thread works for it, or will when it gets to it.
-    pub(crate) fn is_under_way(&self) -> bool {
+    /// Whether a thread was asked and has not answered.
+    pub fn is_under_way(&self) -> bool {
         matches!(self.work, Job::UnderWay(_))
     }
 
     /// What was digested for this request. It is answered with that, although the path may lead to another
     /// file by now: else one that is replaced again and again would have no tag, ever.
-    pub(super) fn digested(&self) -> Option<&Rc<Representation>> {
+    pub(crate) fn digested(&self) -> Option<&Rc<Representation>> {
         self.digested.as_ref()
     }
 
-    pub(super) fn begin(&mut self, wait: ReadWait) {
+    pub(crate) fn begin(&mut self, wait: ReadWait) {
         self.waits += 1;
         self.work = Job::Due(wait);
     }
 
     /// Waits for what was begun, and returns what settles the request. None: nothing does yet, and there is
     /// nothing to wait for.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<ReadOutcome>> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<ReadOutcome>> {
         let mut wait = match std::mem::take(&mut self.work) {
             Job::None => return Poll::Ready(None),
             Job::Due(wait) | Job::UnderWay(wait) => wait,
@@ -109,14 +109,14 @@ impl PendingRead {
 }
 
 /// Whether a request is to wait, or to wait once more.
-pub(super) fn may_wait(pending_read: Option<&PendingRead>) -> bool {
+pub(crate) fn may_wait(pending_read: Option<&PendingRead>) -> bool {
     pending_read
         .is_none_or(|pending_read| pending_read.waits < WAITS_MAX && pending_read.failures < FAILURES_MAX)
 }
 
 impl<'a> LookupContext<'a> {
     /// Returns how a request looks at files, with what threads found for it so far.
-    pub(super) fn of(request: &FileRequest<'_>, pending_read: Option<&'a PendingRead>) -> Self {
+    pub(crate) fn of(request: &FileRequest<'_>, pending_read: Option<&'a PendingRead>) -> Self {
         let brought = pending_read.map_or(&[][..], |pending_read| pending_read.brought.as_slice());
         Self { at: request.begun, wall_us: request.time_us, brought, is_patient: may_wait(pending_read) }
     }

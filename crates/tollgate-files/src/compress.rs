@@ -9,24 +9,24 @@ use flate2::write::GzEncoder;
 
 /// Contents that are compressed. Shorter ones fit into a packet or two as they are, longer ones take too
 /// long.
-pub(super) const SOURCE_BYTES: RangeInclusive<u64> = 1 << 10..=4 << 20;
+pub(crate) const SOURCE_BYTES: RangeInclusive<u64> = 1 << 10..=4 << 20;
 /// Where a higher level takes much more time than it saves bytes.
 const ZSTD_LEVEL: i32 = 9;
 const GZIP_LEVEL: u32 = 6;
 
 /// A coding that is made here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Coding {
+pub(crate) enum Coding {
     Zstd,
     Gzip,
 }
 
 impl Coding {
     /// Best first.
-    pub(super) const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
+    pub(crate) const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
 
     /// Its name in `Content-Encoding`.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
             Self::Gzip => "gzip",
@@ -35,7 +35,7 @@ impl Coding {
 
     /// Compresses a content. None: it would not become shorter by an eighth, which is not worth another
     /// representation.
-    pub(super) fn compress(self, content: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn compress(self, content: &[u8]) -> Option<Vec<u8>> {
         let compressed = match self {
             Self::Zstd => zstd(content),
             Self::Gzip => gzip(content).ok(),
@@ -64,7 +64,7 @@ fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Whether contents of that type become shorter: text, what is text by another name, and some that are not
 /// packed yet.
-pub(super) fn is_compressible(content_type: &str) -> bool {
+pub(crate) fn is_compressible(content_type: &str) -> bool {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let Some((family, kind)) = media.split_once('/') else { return false };
     let (_, suffix) = kind.rsplit_once('+').unwrap_or(("", ""));

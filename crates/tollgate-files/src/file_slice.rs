@@ -1,5 +1,5 @@
-//! Parts of files on their way into replies, and how they come into memory: what is there already is read by
-//! the worker, what is on the disk only by threads that may wait for it.
+//! Parts of files on their way into replies. A worker reads and sends the parts that are in memory. Threads
+//! read the other parts, because a thread may wait for the disk.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -19,58 +19,74 @@ const PROBE_BYTES: u64 = 32 << 10;
 const SEEN_BYTES_MAX: u64 = 1 << 20;
 const SEEN_TICKS: u32 = 4;
 
-/// A file that is sent.
+/// An open file whose content is sent.
 #[derive(Debug)]
-pub(crate) struct SentFile {
-    pub(crate) file: File,
-    pub(crate) passage: Passage,
-    pub(crate) len: u64,
-    /// Until which tick all of it is held to be in memory.
+pub struct SentFile {
+    /// The file.
+    pub file: File,
+    /// How its bytes get to the peer.
+    pub passage: Passage,
+    /// Its length when it was opened, in bytes.
+    len: u64,
+    /// The tick until which all of it is treated as in memory.
     seen_until: AtomicU32,
 }
 
 impl SentFile {
-    /// An open file of `len` bytes.
-    pub(crate) fn new(file: File, len: u64, passage: Passage) -> Self {
+    /// Makes it of an open file of `len` bytes.
+    pub fn new(file: File, len: u64, passage: Passage) -> Self {
         Self { file, passage, len, seen_until: AtomicU32::new(0) }
     }
 }
 
-/// How its bytes get to the peer.
+/// How the bytes of a file get to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Passage {
-    /// By sendfile, where the connection can.
+pub enum Passage {
+    /// By sendfile, where the connection can do that.
     System,
-    /// Through our memory.
+    /// Through the memory of the process.
     Copy,
 }
 
-/// Bytes of a file, by their place in it. The file is not held to have them all: it may have become shorter.
+/// Bytes of a file, by their place in it. The file may have become shorter meanwhile.
 #[derive(Debug, Clone)]
-pub(crate) struct FileSlice {
-    pub(crate) file: Arc<SentFile>,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
+pub struct FileSlice {
+    /// The file.
+    pub file: Arc<SentFile>,
+    /// Where it begins in the file, in bytes.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
 }
 
 impl FileSlice {
-    /// Its first bytes.
-    pub(crate) fn first(&self, len: u64) -> Self {
+    /// Returns its first `len` bytes, or all if it is shorter.
+    #[inline]
+    pub fn first(&self, len: u64) -> Self {
         Self { len: self.len.min(len), ..self.clone() }
     }
 
-    pub(crate) fn end(&self) -> u64 {
+    fn end(&self) -> u64 {
         self.offset + self.len
     }
 
-    pub(crate) fn advance(&mut self, bytes: u64) {
+    /// Removes its first `bytes` bytes.
+    ///
+    /// # Panics
+    /// With overflow checks, if it is shorter.
+    #[inline]
+    pub fn advance(&mut self, bytes: u64) {
         self.offset += bytes;
         self.len -= bytes;
     }
 
-    /// Whether it can be read without waiting for a disk, at a tick of the clock. Where the system cannot
-    /// tell, it is said to be.
-    pub(crate) fn is_in_memory(&self, tick: u32) -> bool {
+    /// Whether it can be read without waiting for a disk. Where the system cannot tell, the answer is yes.
+    ///
+    /// `tick` is the time of the caller's coarse clock. What was seen of a short file counts for some ticks.
+    ///
+    /// Source: preadv2(2), `RWF_NOWAIT`.
+    #[inline]
+    pub fn is_in_memory(&self, tick: u32) -> bool {
         let SentFile { len, seen_until, .. } = &*self.file;
         if *len > SEEN_BYTES_MAX {
             return self.is_seen();
@@ -96,22 +112,22 @@ impl FileSlice {
         })
     }
 
-    /// Reads all of it, and waits for the disk: for threads that may.
+    /// Reads all of it in pieces, and waits for the disk. Only threads that may wait call this.
     ///
     /// # Errors
-    /// It cannot be read, or has become shorter.
-    pub(crate) fn read_through(&self, taker: impl FnMut(&[u8])) -> io::Result<()> {
+    /// It cannot be read, or the file has become shorter (`UnexpectedEof`).
+    pub fn read_through(&self, taker: impl FnMut(&[u8])) -> io::Result<()> {
         let end = self.end();
         let read_to = read_through(&self.file.file, self.offset, end, taker)?;
         if read_to == end { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Has a thread read it, and what follows up to a bound, so that it is in memory. What goes wrong shows
-    /// when it is sent.
+    /// Has a thread read it, and what follows up to 1 MiB in all, so that it is in memory. A failure is not
+    /// returned, because it shows when the slice is sent.
     ///
     /// # Cancel safety
     /// The thread reads on.
-    pub(crate) async fn bring(&self) {
+    pub async fn bring(&self) {
         let file = self.file.clone();
         let (offset, end) = (self.offset, self.offset + self.len.max(AHEAD_BYTES));
         let brought = tokio::task::spawn_blocking(move || read_through(&file.file, offset, end, |_| {}));

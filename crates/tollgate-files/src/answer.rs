@@ -11,21 +11,22 @@ use tollgate_http::{
     is_selective, push_field, wanted_digest,
 };
 
-use super::digest::{CONTENT_DIGEST, REPR_DIGEST, digest_of, field_value};
-use super::digests::Known;
-use super::disk_jobs::DiskJobs;
-use super::listing::{self, Form, Rendered, Wanted};
-use super::lookup_context::LookupContext;
-use super::opened::OpenError;
-use super::path_lookup::Found;
-use super::pending_read::{PendingRead, ReadOutcome, ReadWait, may_wait};
-use super::reply::FileReply;
-use super::representation::{Representation, tag_of_content};
-use super::request::FileRequest;
-use super::resource::CODINGS;
-use super::root::Beneath;
-use super::{Files, selected};
+use crate::digest::{CONTENT_DIGEST, REPR_DIGEST, digest_of, field_value};
+use crate::digests::Known;
+use crate::disk_jobs::DiskJobs;
+use crate::files::Files;
+use crate::listing::{self, Form, Rendered, Wanted};
+use crate::lookup_context::LookupContext;
+use crate::opened::OpenError;
 use crate::options::Etag;
+use crate::path_lookup::Found;
+use crate::pending_read::{PendingRead, ReadOutcome, ReadWait, may_wait};
+use crate::reply::FileReply;
+use crate::representation::{Representation, tag_of_content};
+use crate::request::FileRequest;
+use crate::resource::CODINGS;
+use crate::root::Beneath;
+use crate::selected;
 
 impl Files {
     /// Answers a request. It is pending while a thread looks for what is missing. Without a context no thread
@@ -33,7 +34,7 @@ impl Files {
     ///
     /// # Cancel safety
     /// Dropping `pending_read` takes the request out of its queue. A thread that has begun goes on.
-    pub(crate) fn poll_answer(
+    pub fn poll_answer(
         &self,
         request: &FileRequest<'_>,
         pending_read: &mut Option<Box<PendingRead>>,
@@ -94,7 +95,7 @@ impl Files {
     }
 
     /// Has a thread open what the system does not know without the disk.
-    pub(super) fn look_for(&self, path: Box<str>, look: LookupContext<'_>) -> ReadWait {
+    pub(crate) fn look_for(&self, path: Box<str>, look: LookupContext<'_>) -> ReadWait {
         let beneath = self.root.beneath(look.at);
         let ends = if self.spec.precompressed { CODINGS.map(|(_, end)| end).to_vec() } else { Vec::new() };
         let work = self.work.clone();
@@ -222,7 +223,7 @@ impl Files {
     }
 
     /// Adds the digests that the client wants (RFC 9530): of the representation, and of what is sent of it.
-    pub(super) fn with_digests(
+    pub(crate) fn with_digests(
         &self,
         mut reply: FileReply,
         one: &Rc<Representation>,
@@ -274,7 +275,7 @@ impl Files {
     }
 
     /// Why nothing is sent. What is no matter of the request is told to the log, unless there is much of it.
-    pub(super) fn refused(&self, error: &OpenError, request: &FileRequest<'_>) -> FileReply {
+    pub(crate) fn refused(&self, error: &OpenError, request: &FileRequest<'_>) -> FileReply {
         let (path, id) = (request.path(), request.id);
         match error {
             OpenError::Absent => FileReply::text(StatusCode::NOT_FOUND, "nothing is here"),

@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 /// What an entry takes beside its value.
 const ENTRY_BYTES: usize = 256;
 
-pub(super) struct TwoGenerationCache<K, V> {
+pub(crate) struct TwoGenerationCache<K, V> {
     young: HashMap<K, (V, usize), RandomState>,
     old: HashMap<K, (V, usize), RandomState>,
     young_bytes: usize,
@@ -18,11 +18,11 @@ pub(super) struct TwoGenerationCache<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> TwoGenerationCache<K, V> {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self { young: HashMap::default(), old: HashMap::default(), young_bytes: 0, bytes_max: bytes_max / 2 }
     }
 
-    pub(super) fn get(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn get(&mut self, key: &K) -> Option<V> {
         if let Some((value, _)) = self.young.get(key) {
             return Some(value.clone());
         }
@@ -32,12 +32,12 @@ impl<K: Eq + Hash, V: Clone> TwoGenerationCache<K, V> {
     }
 
     /// Remembers a value that holds `bytes`; one that is larger than a generation, not.
-    pub(super) fn insert(&mut self, key: K, value: V, bytes: usize) {
+    pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) {
         self.remove(&key);
         self.put(key, value, bytes + ENTRY_BYTES);
     }
 
-    pub(super) fn remove(&mut self, key: &K) {
+    pub(crate) fn remove(&mut self, key: &K) {
         self.old.remove(key);
         if let Some((_, bytes)) = self.young.remove(key) {
             self.young_bytes -= bytes;

@@ -8,35 +8,35 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::lookup_context::LookupContext;
-use super::opened::{OpenError, Opened};
-use super::root::Root;
-use super::stamp::Stamp;
 use crate::file_slice::{Passage, SentFile, read_at_once};
+use crate::lookup_context::LookupContext;
+use crate::opened::{OpenError, Opened};
 use crate::options::FilesSpec;
+use crate::root::Root;
+use crate::stamp::Stamp;
 
 /// Files up to this length are held in memory and leave with the head in one write. Such a write costs more
 /// than sendfile for longer files (`bench/study.py downloads`).
-pub(super) const CONTENT_BYTES_MAX: u64 = 16 << 10;
+pub(crate) const CONTENT_BYTES_MAX: u64 = 16 << 10;
 
 /// How often a file is read that changes meanwhile.
 const READS_MAX: usize = 4;
 
 /// A file that is open, and what it is.
-pub(super) struct Source {
-    pub(super) file: File,
-    pub(super) stamp: Stamp,
-    pub(super) coding: Option<&'static str>,
+pub(crate) struct Source {
+    pub(crate) file: File,
+    pub(crate) stamp: Stamp,
+    pub(crate) coding: Option<&'static str>,
 }
 
 #[derive(Clone)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Memory(Bytes),
     File(Arc<SentFile>),
 }
 
 impl Source {
-    pub(super) fn open(
+    pub(crate) fn open(
         path: &str,
         root: &Root,
         coding: Option<&'static str>,
@@ -55,7 +55,7 @@ impl Source {
     ///
     /// It is a change of a file, too, that another takes its place: it loses its name. So the open file is
     /// read again, and not what is at the path, which may be another each time.
-    pub(super) fn content(self, spec: &FilesSpec, look: LookupContext<'_>) -> Option<(Stamp, Content)> {
+    pub(crate) fn content(self, spec: &FilesSpec, look: LookupContext<'_>) -> Option<(Stamp, Content)> {
         let Self { file, mut stamp, .. } = self;
         for _ in 0..READS_MAX {
             // A worker does not wait for the disk: what is not all there is sent as larger files are.
@@ -76,7 +76,7 @@ impl Content {
     ///
     /// # Errors
     /// It cannot be read, or is not what it was.
-    pub(super) fn read(&self, stamp: &Stamp) -> io::Result<Bytes> {
+    pub(crate) fn read(&self, stamp: &Stamp) -> io::Result<Bytes> {
         match self {
             Self::Memory(content) => Ok(content.clone()),
             Self::File(sent) => {

@@ -11,15 +11,15 @@ use sha2::{Digest, Sha256, Sha512};
 use tokio::sync::watch;
 use tollgate_http::{DigestAlgorithm, RequestHead, named_tags, names_tag};
 
-use super::digest::{CONTENT_DIGEST, DIGESTED_BYTES_MAX, digest_of, field_value};
-use super::disk_jobs::DiskJobs;
-use super::pending_read::{ReadOutcome, ReadWait};
-use super::reply::FileReply;
-use super::representation::{Heads, Representation, tag_of_content};
-use super::source::{CONTENT_BYTES_MAX, Content};
-use super::stamp::Stamp;
-use super::two_generation_cache::TwoGenerationCache;
+use crate::digest::{CONTENT_DIGEST, DIGESTED_BYTES_MAX, digest_of, field_value};
+use crate::disk_jobs::DiskJobs;
 use crate::file_slice::FileSlice;
+use crate::pending_read::{ReadOutcome, ReadWait};
+use crate::reply::FileReply;
+use crate::representation::{Heads, Representation, tag_of_content};
+use crate::source::{CONTENT_BYTES_MAX, Content};
+use crate::stamp::Stamp;
+use crate::two_generation_cache::TwoGenerationCache;
 
 /// Longer parts have no digest of their own: nobody remembers those, so each would be made again.
 const PART_BYTES_MAX: u64 = 16 << 20;
@@ -28,7 +28,7 @@ const DIGESTINGS_MAX: usize = 4;
 /// What is remembered of digests.
 const KNOWN_BYTES_MAX: usize = 1 << 20;
 
-pub(super) struct Digests {
+pub(crate) struct Digests {
     known: RefCell<TwoGenerationCache<Key, Bytes>>,
     /// What is being made; the end of the channel is the end of that. No more than there are places for work.
     under_way: RefCell<HashMap<Key, watch::Receiver<()>>>,
@@ -46,7 +46,7 @@ struct Key {
 
 /// Whether a request names a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
+pub(crate) enum Named {
     Yes,
     Not,
     /// It names some tag, and which one this has takes a wait.
@@ -54,7 +54,7 @@ pub(super) enum Named {
 }
 
 /// What is known of a digest.
-pub(super) enum Known {
+pub(crate) enum Known {
     Digest(Bytes),
     /// It takes a wait.
     NotYet,
@@ -63,7 +63,7 @@ pub(super) enum Known {
 }
 
 impl Digests {
-    pub(super) fn new(work: Rc<DiskJobs>) -> Self {
+    pub(crate) fn new(work: Rc<DiskJobs>) -> Self {
         Self {
             known: RefCell::new(TwoGenerationCache::new(KNOWN_BYTES_MAX)),
             under_way: RefCell::default(),
@@ -72,7 +72,7 @@ impl Digests {
     }
 
     /// The digest of a representation.
-    pub(super) fn find(&self, one: &Representation, algorithm: DigestAlgorithm) -> Known {
+    pub(crate) fn find(&self, one: &Representation, algorithm: DigestAlgorithm) -> Known {
         if one.len() > DIGESTED_BYTES_MAX {
             return Known::Never;
         }
@@ -91,7 +91,7 @@ impl Digests {
     }
 
     /// Has a digest made. Requests for the same wait for one making of it.
-    pub(super) fn make(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> ReadWait {
+    pub(crate) fn make(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> ReadWait {
         let (digests, one) = (self.clone(), one.clone());
         Box::pin(async move {
             if digests.bring(&one, algorithm).await {
@@ -127,7 +127,7 @@ impl Digests {
         key: Key,
         one: &Rc<Representation>,
         algorithm: DigestAlgorithm,
-        place: super::disk_jobs::DiskJobPermit,
+        place: crate::disk_jobs::DiskJobPermit,
     ) -> watch::Receiver<()> {
         let (end, ending) = watch::channel(());
         self.under_way.borrow_mut().insert(key, ending.clone());
@@ -149,7 +149,7 @@ impl Digests {
     ///
     /// # Errors
     /// None: it is what to wait for, with the reply in it.
-    pub(super) fn add_to(
+    pub(crate) fn add_to(
         &self,
         mut reply: FileReply,
         algorithm: DigestAlgorithm,
@@ -192,7 +192,7 @@ fn key(one: &Representation, algorithm: DigestAlgorithm) -> Key {
 
 impl Representation {
     /// The same, made if the digest of the content is known.
-    pub(super) fn heads_by(&self, digests: &Digests) -> Option<&Heads> {
+    pub(crate) fn heads_by(&self, digests: &Digests) -> Option<&Heads> {
         if let Some(heads) = self.heads() {
             return Some(heads);
         }
@@ -203,7 +203,7 @@ impl Representation {
     }
 
     /// Whether a request names its tag in a condition.
-    pub(super) fn is_named(&self, head: &RequestHead, digests: &Digests) -> Named {
+    pub(crate) fn is_named(&self, head: &RequestHead, digests: &Digests) -> Named {
         match self.heads_by(digests) {
             Some(heads) if names_tag(head, heads.etag()) => Named::Yes,
             None if named_tags(head).next().is_some() => Named::Maybe,

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 /// What tells a file from what it was, or from another at its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Stamp {
-    pub(super) len: u64,
-    pub(super) modified_s: i64,
-    pub(super) modified_ns: i64,
+pub(crate) struct Stamp {
+    pub(crate) len: u64,
+    pub(crate) modified_s: i64,
+    pub(crate) modified_ns: i64,
     changed: (i64, i64),
     inode: (u64, u64),
     /// When it was looked at, in seconds since 1970, as long as the next version may have the same times:
@@ -26,7 +26,7 @@ const TICK_OF_SECONDS_US: i64 = 2_100_000;
 
 impl Stamp {
     /// Looks at an open file: its stamp, and its mode.
-    pub(super) fn of(file: impl AsFd) -> Result<(Self, u32), Errno> {
+    pub(crate) fn of(file: impl AsFd) -> Result<(Self, u32), Errno> {
         let stat = fstat(file)?;
         let stamp = Self {
             len: u64::try_from(stat.st_size).unwrap_or_default(),
@@ -40,18 +40,18 @@ impl Stamp {
     }
 
     /// Looks at an open folder. None: it is gone.
-    pub(super) fn of_folder(folder: &OwnedFd) -> Option<Self> {
+    pub(crate) fn of_folder(folder: &OwnedFd) -> Option<Self> {
         Self::of(folder).ok().map(|(stamp, _)| stamp)
     }
 
     /// Looks at an open file once more. None: the system does not tell.
-    pub(super) fn now(file: &File, wall_us: i64) -> Option<Self> {
+    pub(crate) fn now(file: &File, wall_us: i64) -> Option<Self> {
         Self::of(file).ok().map(|(stamp, _)| stamp.looked_at(wall_us))
     }
 
     /// Returns the stamp as it was seen at a time, in microseconds since 1970. A time of modification that
     /// was given to a file, long before it was changed, is believed to be no other version's.
-    pub(super) fn looked_at(self, wall_us: i64) -> Self {
+    pub(crate) fn looked_at(self, wall_us: i64) -> Self {
         let tick_us = if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US };
         let modified_us = microseconds(self.modified_s, self.modified_ns);
         let is_older_than = |us: i64, than: i64| us.saturating_add(tick_us) < than;
@@ -61,7 +61,7 @@ impl Stamp {
     }
 
     /// Whether each later version says something else.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.unsettled_s.is_none()
     }
 
@@ -72,13 +72,13 @@ impl Stamp {
 
     /// Looks at an open file once more. None: it was written to. That its name or its mode changed makes it
     /// no other version.
-    pub(super) fn of_this_version(&self, file: &File) -> Option<Self> {
+    pub(crate) fn of_this_version(&self, file: &File) -> Option<Self> {
         let (now, _) = Self::of(file).ok()?;
         (Self { changed: self.changed, unsettled_s: self.unsettled_s, ..now } == *self).then_some(now)
     }
 
     /// Whether an open file is still what it was.
-    pub(super) fn is_that_of(&self, file: &File) -> bool {
+    pub(crate) fn is_that_of(&self, file: &File) -> bool {
         Self::of(file).is_ok_and(|(stamp, _)| stamp == Self { unsettled_s: None, ..*self })
     }
 }

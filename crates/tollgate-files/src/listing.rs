@@ -7,29 +7,29 @@ use rustix::fs::{Dir, FileType};
 use serde_json::json;
 use tollgate_http::{DigestAlgorithm, escaped_html, write_path};
 
-use super::digest::digest_of;
-use super::opened::{OpenError, Opened};
-use super::root::Beneath;
-use super::stamp::Stamp;
+use crate::digest::digest_of;
+use crate::opened::{OpenError, Opened};
+use crate::root::Beneath;
+use crate::stamp::Stamp;
 
 /// What one listing shows.
-pub(super) const ENTRIES_MAX: usize = 2000;
+pub(crate) const ENTRIES_MAX: usize = 2000;
 /// Names that are looked at for it: those that are hidden cost time, too.
 const NAMES_MAX: usize = 20_000;
 
 /// The forms of a listing, by the media types that ask for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Html,
     Json,
 }
 
 impl Form {
     /// That for who does not care, first.
-    pub(super) const ALL: [Self; 2] = [Self::Html, Self::Json];
-    pub(super) const MEDIA_TYPES: [&str; 2] = ["text/html", "application/json"];
+    pub(crate) const ALL: [Self; 2] = [Self::Html, Self::Json];
+    pub(crate) const MEDIA_TYPES: [&str; 2] = ["text/html", "application/json"];
 
-    pub(super) fn content_type(self) -> &'static str {
+    pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Html => "text/html; charset=utf-8",
             Self::Json => "application/json",
@@ -38,26 +38,26 @@ impl Form {
 }
 
 /// What is listed, and for whom.
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// The folder, below the root.
-    pub(super) below: String,
+    pub(crate) below: String,
     /// The path of the request.
-    pub(super) path: String,
-    pub(super) is_top: bool,
+    pub(crate) path: String,
+    pub(crate) is_top: bool,
     /// Names of what stands for a folder: one that has such is not shown.
-    pub(super) index: Vec<String>,
-    pub(super) dotfiles: bool,
-    pub(super) form: Form,
+    pub(crate) index: Vec<String>,
+    pub(crate) dotfiles: bool,
+    pub(crate) form: Form,
     /// A digest that the client wants.
-    pub(super) algorithm: Option<DigestAlgorithm>,
+    pub(crate) algorithm: Option<DigestAlgorithm>,
 }
 
 /// A listing as it is sent.
-pub(super) struct Rendered {
-    pub(super) content: Bytes,
-    pub(super) sha256: Bytes,
+pub(crate) struct Rendered {
+    pub(crate) content: Bytes,
+    pub(crate) sha256: Bytes,
     /// What the client wants.
-    pub(super) digest: Option<(DigestAlgorithm, Bytes)>,
+    pub(crate) digest: Option<(DigestAlgorithm, Bytes)>,
 }
 
 struct Listing<'a> {
@@ -89,7 +89,7 @@ enum Kind {
 ///
 /// # Errors
 /// It is no folder any more, or cannot be read.
-pub(super) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Option<Rendered>, OpenError> {
+pub(crate) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Option<Rendered>, OpenError> {
     let Opened::Folder(folder) = beneath.open(&wanted.below)? else { return Err(OpenError::Absent) };
     let folder = beneath.at(folder);
     for name in &wanted.index {
@@ -154,8 +154,9 @@ impl<'a> Listing<'a> {
         let path = escaped_html(self.path);
         let mut html = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{path}</title>\n</head>\n<body>\n\
-             <h1>{path}</h1>\n<table>\n<thead><tr><th>name</th><th>bytes</th><th>changed, UTC</th></tr></thead>\n<tbody>\n"
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{path}</title>\n</head>\n\
+             <body>\n<h1>{path}</h1>\n<table>\n\
+             <thead><tr><th>name</th><th>bytes</th><th>changed, UTC</th></tr></thead>\n<tbody>\n"
         );
         if !is_top {
             html.push_str("<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n");
@@ -214,7 +215,8 @@ impl Entry {
         let bytes = self.bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
         let (name, modified) = (escaped_html(&self.name), &self.modified);
         html.push_str(&format!(
-            "<tr><td><a href=\"{link}{slash}\">{name}{slash}</a></td><td>{bytes}</td><td>{modified}</td></tr>\n"
+            "<tr><td><a href=\"{link}{slash}\">{name}{slash}</a></td><td>{bytes}</td>\
+             <td>{modified}</td></tr>\n"
         ));
     }
 }
@@ -230,9 +232,9 @@ mod tests {
 
     use rustix::io::Errno;
 
-    use super::super::root::Root;
     use super::*;
     use crate::options::FilesSpec;
+    use crate::root::Root;
 
     #[test]
     fn without_descriptors_nobody_knows_whether_there_is_an_index() {

@@ -14,9 +14,10 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat,
 use rustix::io::Errno;
 use tollgate_meter::OncePerPause;
 
-use super::lookup_context::LookupContext;
-use super::opened::{Brought, OpenError, Opened, opened};
-use crate::options::{FilesSpec, FolderBounds, Symlinks};
+use crate::folder_bounds::FolderBounds;
+use crate::lookup_context::LookupContext;
+use crate::opened::{Brought, OpenError, Opened, opened};
+use crate::options::{FilesSpec, Symlinks};
 
 /// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
 const RACES_MAX: usize = 16;
@@ -28,7 +29,7 @@ const LINE_PAUSE: Duration = Duration::from_secs(10);
 /// moves seldom.
 const BOUNDS_HOLD: Duration = Duration::from_millis(500);
 
-pub(super) struct Root {
+pub(crate) struct Root {
     path: PathBuf,
     bounds: FolderBounds,
     resolve: ResolveFlags,
@@ -43,7 +44,7 @@ pub(super) struct Root {
 
 /// The folder as it was looked up last: what is opened lies beneath it. Threads may hold it.
 #[derive(Clone)]
-pub(super) struct Beneath {
+pub(crate) struct Beneath {
     folder: Arc<OwnedFd>,
     resolve: ResolveFlags,
 }
@@ -58,7 +59,7 @@ enum KeptOut {
 }
 
 impl Root {
-    pub(super) fn new(spec: &FilesSpec) -> Self {
+    pub(crate) fn new(spec: &FilesSpec) -> Self {
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         Self {
             path: spec.root.clone(),
@@ -78,7 +79,7 @@ impl Root {
     ///
     /// # Errors
     /// `Cold`: the system would have to look at the disk, and the request may wait for a thread that does.
-    pub(super) fn open(&self, below: &str, look: LookupContext<'_>) -> Result<Opened, OpenError> {
+    pub(crate) fn open(&self, below: &str, look: LookupContext<'_>) -> Result<Opened, OpenError> {
         if let Some(opened) = look.brought(below) {
             return opened;
         }
@@ -87,7 +88,7 @@ impl Root {
     }
 
     /// The folder, by its path again from time to time: a release may have taken the place of another.
-    pub(super) fn beneath(&self, now: Instant) -> Result<Beneath, OpenError> {
+    pub(crate) fn beneath(&self, now: Instant) -> Result<Beneath, OpenError> {
         let mut folder = self.folder.borrow_mut();
         if let Some((beneath, looked)) = &*folder
             && now.saturating_duration_since(*looked) < self.recheck
@@ -101,7 +102,7 @@ impl Root {
     }
 
     /// When what is opened now was known to be in the folder that is at the path.
-    pub(super) fn looked(&self) -> Option<Instant> {
+    pub(crate) fn looked(&self) -> Option<Instant> {
         self.folder.borrow().as_ref().map(|(_, looked)| *looked)
     }
 
@@ -129,7 +130,8 @@ impl Root {
     fn miss(&self, kept_out: &KeptOut, now: Instant) -> OpenError {
         self.missed.note();
         if let Some(times) = self.missed.due(now) {
-            tracing::warn!(path = %self.path.display(), times, "the folder of files cannot be served: {kept_out}");
+            let path = self.path.display();
+            tracing::warn!(%path, times, "the folder of files cannot be served: {kept_out}");
         }
         match kept_out {
             KeptOut::Breach(_) => OpenError::Rootless,
@@ -160,7 +162,7 @@ impl Beneath {
 
     /// Opens what is at a path, and, if that is a file, what lies beside it with these ends; for threads that
     /// may wait.
-    pub(super) fn open_all(&self, below: &str, ends: &[&str]) -> Vec<Brought> {
+    pub(crate) fn open_all(&self, below: &str, ends: &[&str]) -> Vec<Brought> {
         let first = self.open(below);
         let ends = if matches!(first, Ok(Opened::File(..))) { ends } else { &[] };
         let beside = ends.iter().map(|end| format!("{below}{end}"));
@@ -187,18 +189,18 @@ impl Beneath {
     }
 
     /// The same rule for what lies beneath a folder in it.
-    pub(super) fn at(&self, folder: OwnedFd) -> Self {
+    pub(crate) fn at(&self, folder: OwnedFd) -> Self {
         Self { folder: Arc::new(folder), resolve: self.resolve }
     }
 
     /// What the folder holds.
-    pub(super) fn entries(&self) -> Result<Dir, OpenError> {
+    pub(crate) fn entries(&self) -> Result<Dir, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Dir::new(openat(&*self.folder, ".", flags, Mode::empty())?)?)
     }
 
     /// Opens what is at a path below, which does not begin with a slash.
-    pub(super) fn open(&self, below: &str) -> Result<Opened, OpenError> {
+    pub(crate) fn open(&self, below: &str) -> Result<Opened, OpenError> {
         for _ in 0..RACES_MAX {
             match self.open_by(below, self.resolve) {
                 Ok(file) => return opened(file),

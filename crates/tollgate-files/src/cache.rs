@@ -9,14 +9,14 @@ use std::time::Instant;
 
 use foldhash::fast::RandomState;
 
-use super::resource::Resource;
-use super::tally::Tally;
+use crate::resource::Resource;
+use crate::tally::Tally;
 
 /// Bounds of one generation: paths, bytes of content.
 const PATHS_MAX: usize = 512;
 const CONTENT_BYTES_MAX: usize = 8 << 20;
 
-pub(super) struct Cache(RefCell<Generations>);
+pub(crate) struct Cache(RefCell<Generations>);
 
 struct Generations {
     young: Generation,
@@ -33,18 +33,18 @@ struct Generation {
 
 /// A resource, and when it, or before that its folder, was looked at.
 #[derive(Clone)]
-pub(super) struct Entry {
-    pub(super) resource: Resource,
-    pub(super) looked: Instant,
+pub(crate) struct Entry {
+    pub(crate) resource: Resource,
+    pub(crate) looked: Instant,
 }
 
 impl Cache {
-    pub(super) fn new(descriptors: &Rc<Tally>) -> Self {
+    pub(crate) fn new(descriptors: &Rc<Tally>) -> Self {
         let (young, old, descriptors) = (Generation::default(), HashMap::default(), descriptors.clone());
         Self(RefCell::new(Generations { young, old, descriptors }))
     }
 
-    pub(super) fn get(&self, path: &str) -> Option<Entry> {
+    pub(crate) fn get(&self, path: &str) -> Option<Entry> {
         let mut generations = self.0.borrow_mut();
         if let Some(entry) = generations.young.entries.get(path) {
             return Some(entry.clone());
@@ -54,18 +54,18 @@ impl Cache {
         Some(entry)
     }
 
-    pub(super) fn insert(&self, path: &str, entry: Entry) {
+    pub(crate) fn insert(&self, path: &str, entry: Entry) {
         let mut generations = self.0.borrow_mut();
         generations.remove(path);
         generations.insert(path.into(), entry);
     }
 
-    pub(super) fn remove(&self, path: &str) {
+    pub(crate) fn remove(&self, path: &str) {
         self.0.borrow_mut().remove(path);
     }
 
     /// Drops what holds descriptors and was not asked for since the last turn, and tells how many those were.
-    pub(super) fn turn(&self) -> usize {
+    pub(crate) fn turn(&self) -> usize {
         let Generations { young, old, .. } = &mut *self.0.borrow_mut();
         let dropped = old.extract_if(|_, entry| entry.descriptors() > 0);
         let dropped = dropped.map(|(_, entry)| entry.descriptors()).sum();

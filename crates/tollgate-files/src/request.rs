@@ -8,27 +8,27 @@ use tollgate_http::route::MatchedPath;
 
 /// A request for a file.
 #[derive(Clone, Copy)]
-pub(crate) struct FileRequest<'a> {
+pub struct FileRequest<'a> {
     /// The head as it came.
-    pub(crate) head: &'a RequestHead,
+    pub head: &'a RequestHead,
     /// Its path, as its route matched it. The part that `*` matched names the file in the folder.
-    pub(crate) place: &'a MatchedPath,
+    pub place: &'a MatchedPath,
     /// Its id, for log lines.
-    pub(crate) id: &'a dyn Display,
+    pub id: &'a dyn Display,
     /// When its head was complete.
-    pub(crate) begun: Instant,
+    pub begun: Instant,
     /// The same moment in microseconds since 1970, UTC, for dates in replies.
-    pub(crate) time_us: i64,
+    pub time_us: i64,
 }
 
 impl<'a> FileRequest<'a> {
     /// Returns the path, decoded and normalised.
-    pub(super) fn path(&self) -> &'a str {
+    pub(crate) fn path(&self) -> &'a str {
         self.place.path(self.head)
     }
 
     /// Returns the part of the path that `*` matched, with the slash before it.
-    pub(super) fn path_info(&self) -> &'a str {
+    pub(crate) fn path_info(&self) -> &'a str {
         self.place.path_info(self.head)
     }
 }

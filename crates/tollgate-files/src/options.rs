@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_http::push_field;
 
-use super::folder_bounds::FolderBounds;
+use crate::folder_bounds::FolderBounds;
 
 /// A folder that is served, and how.
 #[derive(Debug, Clone)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Files;
-use super::cache::Entry;
-use super::lookup_context::LookupContext;
-use super::opened::{OpenError, Opened};
-use super::resource::Resource;
+use crate::cache::Entry;
+use crate::files::Files;
+use crate::lookup_context::LookupContext;
+use crate::opened::{OpenError, Opened};
 use crate::options::TryPath;
+use crate::resource::Resource;
 
 /// The one folder with a dot that is for everybody (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
@@ -16,7 +16,7 @@ const WELL_KNOWN: &str = ".well-known";
 const RECHECK_UNSETTLED: Duration = Duration::from_secs(1);
 
 /// What a path comes to.
-pub(super) enum Found {
+pub(crate) enum Found {
     Resource(Resource),
     /// A folder, asked for without its slash.
     Folder,
@@ -26,7 +26,7 @@ pub(super) enum Found {
 
 impl Files {
     /// Looks up what `*` of the route stands for, decoded and normalised, with the slash before it.
-    pub(super) fn find(&self, path_info: &str, look: LookupContext<'_>) -> Result<Found, OpenError> {
+    pub(crate) fn find(&self, path_info: &str, look: LookupContext<'_>) -> Result<Found, OpenError> {
         let below = path_info.strip_prefix('/').unwrap_or(path_info);
         if !self.is_open_to_all(below) {
             return Err(OpenError::Absent);
@@ -83,7 +83,7 @@ impl Files {
     }
 
     /// Opens a file, or returns what is known of it. None: it is a folder.
-    pub(super) fn resource(
+    pub(crate) fn resource(
         &self,
         path: &str,
         look: LookupContext<'_>,

@@ -8,34 +8,35 @@ use std::task::{Context, Poll, ready};
 
 use tollgate_http::{Method, StatusCode};
 
-use super::lookup_context::LookupContext;
-use super::opened::OpenError;
-use super::path_lookup::Found;
-use super::pending_read::{PendingRead, ReadOutcome, ReadWait};
-use super::reply::FileReply;
-use super::request::FileRequest;
-use super::resource::Resource;
-use super::{Files, selected};
+use crate::files::Files;
+use crate::lookup_context::LookupContext;
+use crate::opened::OpenError;
+use crate::path_lookup::Found;
+use crate::pending_read::{PendingRead, ReadOutcome, ReadWait};
+use crate::reply::FileReply;
+use crate::request::FileRequest;
+use crate::resource::Resource;
+use crate::selected;
 
 /// A file by its name, and the part of it that is the content of a reply.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NamedFile<'a> {
+pub struct NamedFile<'a> {
     /// The path below the folder. A slash in front counts for nothing. An empty path is the folder, so no
     /// file.
-    pub(crate) path: &'a str,
+    pub path: &'a str,
     /// The media type. None: that of the name.
-    pub(crate) content_type: Option<&'a str>,
+    pub content_type: Option<&'a str>,
     /// Where the content begins in the file, in bytes.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The length of the content in bytes, at most up to the end of the file. None: up to that end.
-    pub(crate) length: Option<u64>,
+    pub length: Option<u64>,
     /// The status of the reply.
-    pub(crate) status: StatusCode,
+    pub status: StatusCode,
 }
 
 /// Why a reply does not have the named file.
 #[derive(Debug)]
-pub(crate) enum NamedFileError {
+pub enum NamedFileError {
     /// The content begins behind the end of the file.
     BeyondEnd {
         /// The length of the file in bytes.
@@ -60,7 +61,7 @@ impl Files {
     ///
     /// # Cancel safety
     /// That of [`poll_answer`](Self::poll_answer).
-    pub(crate) fn poll_named(
+    pub fn poll_named(
         &self,
         named: &NamedFile<'_>,
         request: &FileRequest<'_>,

@@ -10,15 +10,15 @@ use std::rc::Rc;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::compress::{Coding, SOURCE_BYTES, is_compressible};
-use super::disk_jobs::DiskJobs;
-use super::representation::Representation;
-use super::source::Content;
-use super::stamp::Stamp;
-use super::two_generation_cache::TwoGenerationCache;
+use crate::compress::{Coding, SOURCE_BYTES, is_compressible};
+use crate::disk_jobs::DiskJobs;
 use crate::options::FilesSpec;
+use crate::representation::Representation;
+use crate::source::Content;
+use crate::stamp::Stamp;
+use crate::two_generation_cache::TwoGenerationCache;
 
-pub(super) struct CompressedFiles {
+pub(crate) struct CompressedFiles {
     known: RefCell<TwoGenerationCache<Key, State>>,
     /// Of files that are compressed. None: none are.
     source_bytes_max: Option<u64>,
@@ -48,7 +48,7 @@ struct Compressed {
 }
 
 impl CompressedFiles {
-    pub(super) fn new(spec: &FilesSpec, work: Rc<DiskJobs>) -> Self {
+    pub(crate) fn new(spec: &FilesSpec, work: Rc<DiskJobs>) -> Self {
         let bytes_max = spec.compress_cache_bytes_max;
         // What is compressed has to fit.
         let source_bytes_max = spec.compress.then_some((bytes_max / 4).min(*SOURCE_BYTES.end()));
@@ -57,13 +57,13 @@ impl CompressedFiles {
     }
 
     /// Whether files of that kind and length are compressed.
-    pub(super) fn takes(&self, content_type: &str, len: u64) -> bool {
+    pub(crate) fn takes(&self, content_type: &str, len: u64) -> bool {
         let is_sized = |max| (*SOURCE_BYTES.start()..=max).contains(&len);
         self.source_bytes_max.is_some_and(is_sized) && is_compressible(content_type)
     }
 
     /// What a file is in a coding, if that is there. If not, it will be, unless too much is being made.
-    pub(super) fn get(
+    pub(crate) fn get(
         self: &Rc<Self>,
         plain: &Rc<Representation>,
         coding: Coding,

@@ -7,17 +7,17 @@ use sha2::{Digest, Sha256, Sha512};
 use tollgate_http::DigestAlgorithm;
 
 /// Longer contents have no digest: a request would wait for seconds.
-pub(super) const DIGESTED_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const DIGESTED_BYTES_MAX: u64 = 256 << 20;
 
-pub(super) const REPR_DIGEST: &str = "Repr-Digest";
-pub(super) const CONTENT_DIGEST: &str = "Content-Digest";
+pub(crate) const REPR_DIGEST: &str = "Repr-Digest";
+pub(crate) const CONTENT_DIGEST: &str = "Content-Digest";
 
 /// A dictionary of one member (RFC 9530 section 2).
-pub(super) fn field_value(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
+pub(crate) fn field_value(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
     format!("{}=:{}:", algorithm.name(), BASE64_STANDARD.encode(digest))
 }
 
-pub(super) fn digest_of(algorithm: DigestAlgorithm, content: &[u8]) -> Bytes {
+pub(crate) fn digest_of(algorithm: DigestAlgorithm, content: &[u8]) -> Bytes {
     match algorithm {
         DigestAlgorithm::Sha256 => Sha256::digest(content).to_vec().into(),
         DigestAlgorithm::Sha512 => Sha512::digest(content).to_vec().into(),

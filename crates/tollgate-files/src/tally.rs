@@ -4,22 +4,22 @@ use std::cell::Cell;
 
 /// How many descriptors were put into the younger generations since the last turn.
 #[derive(Default)]
-pub(super) struct Tally(Cell<usize>);
+pub(crate) struct Tally(Cell<usize>);
 
 impl Tally {
-    pub(super) fn add(&self, descriptors: usize) {
+    pub(crate) fn add(&self, descriptors: usize) {
         self.0.set(self.0.get() + descriptors);
     }
 
-    pub(super) fn subtract(&self, descriptors: usize) {
+    pub(crate) fn subtract(&self, descriptors: usize) {
         self.0.set(self.0.get() - descriptors);
     }
 
-    pub(super) fn get(&self) -> usize {
+    pub(crate) fn get(&self) -> usize {
         self.0.get()
     }
 
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.set(0);
     }
 }

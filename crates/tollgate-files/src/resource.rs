@@ -7,25 +7,25 @@ use std::rc::Rc;
 
 use tollgate_http::{RequestHead, accepted_coding, accepts_identity, is_selective};
 
-use super::compress::Coding;
-use super::compressed::CompressedFiles;
-use super::digests::{Digests, Named};
-use super::lookup_context::LookupContext;
-use super::media::content_type;
-use super::opened::OpenError;
-use super::representation::{Common, Representation};
-use super::root::Root;
-use super::source::{Content, Source};
+use crate::compress::Coding;
+use crate::compressed::CompressedFiles;
+use crate::digests::{Digests, Named};
+use crate::lookup_context::LookupContext;
+use crate::media::content_type;
+use crate::opened::OpenError;
 use crate::options::FilesSpec;
+use crate::representation::{Common, Representation};
+use crate::root::Root;
+use crate::source::{Content, Source};
 
 /// How often a path is looked at whose file changes whenever it is read.
 const LOOKS_MAX: usize = 4;
 /// Codings, best first, each with what its files have behind their names.
-pub(super) const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
+pub(crate) const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
 
 /// A file and its precompressed variants.
 #[derive(Clone)]
-pub(super) struct Resource {
+pub(crate) struct Resource {
     plain: Rc<Representation>,
     coded: Rc<[Rc<Representation>]>,
     /// Whether it is compressed here, too.
@@ -37,7 +37,7 @@ impl Resource {
     ///
     /// # Errors
     /// It is no file. None: it is a folder.
-    pub(super) fn open(
+    pub(crate) fn open(
         path: &str,
         root: &Root,
         spec: &FilesSpec,
@@ -68,18 +68,18 @@ impl Resource {
     }
 
     /// Whether it is what it was when it was opened, as far as that is cheap to tell.
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(crate) fn is_fresh(&self) -> bool {
         self.all().all(|one| one.is_fresh())
     }
 
     /// Whether it says something else than each later version.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.all().all(|one| one.stamp.is_settled())
     }
 
     /// The representation for a client: of codings that it likes as much, what lies beside the file goes
     /// before what is made.
-    pub(super) fn select(
+    pub(crate) fn select(
         &self,
         head: &RequestHead,
         made: &Rc<CompressedFiles>,
@@ -112,19 +112,19 @@ impl Resource {
     }
 
     /// The one in no coding.
-    pub(super) fn plain(&self) -> &Rc<Representation> {
+    pub(crate) fn plain(&self) -> &Rc<Representation> {
         &self.plain
     }
 
     /// Bytes of content and descriptors that it holds.
-    pub(super) fn holds(&self) -> (usize, usize) {
+    pub(crate) fn holds(&self) -> (usize, usize) {
         self.all().fold((0, 0), |(bytes, descriptors), one| match &one.content {
             Content::Memory(content) => (bytes + content.len(), descriptors),
             Content::File(_) => (bytes, descriptors + 1),
         })
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Rc<Representation>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Rc<Representation>> {
         std::iter::once(&self.plain).chain(self.coded.iter())
     }
 }
@@ -173,10 +173,10 @@ mod tests {
     use tokio::runtime::{Builder, LocalOptions};
     use tollgate_http::{DigestAlgorithm, HeadReader, Limits};
 
-    use super::super::pending_read::{PendingRead, ReadOutcome, ReadWait};
-    use super::super::{Files, SharedFiles};
     use super::*;
+    use crate::files::{Files, SharedFiles};
     use crate::options::Etag;
+    use crate::pending_read::{PendingRead, ReadOutcome, ReadWait};
 
     fn bring(pending_read: &mut PendingRead, news: ReadOutcome) {
         let wait: ReadWait = Box::pin(ready(news));

@@ -8,20 +8,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const AT_ONCE_MAX: usize = 2;
 
 /// Where the routes of a worker have work done.
-pub(super) struct DiskJobs {
+pub(crate) struct DiskJobs {
     places: Arc<Semaphore>,
     /// For who only looks what is at a path: not behind who reads a file to its end.
     places_to_look: Arc<Semaphore>,
 }
 
 /// A place among what is done at once.
-pub(super) struct DiskJobPermit {
+pub(crate) struct DiskJobPermit {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl DiskJobs {
     /// A place now, if one is free.
-    pub(super) fn place(&self) -> Option<DiskJobPermit> {
+    pub(crate) fn place(&self) -> Option<DiskJobPermit> {
         let permit = self.places.clone().try_acquire_owned().ok()?;
         Some(DiskJobPermit { _permit: Some(permit) })
     }
@@ -30,7 +30,7 @@ impl DiskJobs {
     ///
     /// # Cancel safety
     /// Whoever gives up leaves the queue.
-    pub(super) async fn wait_to_look(&self) -> DiskJobPermit {
+    pub(crate) async fn wait_to_look(&self) -> DiskJobPermit {
         DiskJobPermit { _permit: self.places_to_look.clone().acquire_owned().await.ok() }
     }
 
@@ -38,7 +38,7 @@ impl DiskJobs {
     ///
     /// # Cancel safety
     /// Whoever gives up leaves the queue.
-    pub(super) async fn wait(&self) -> DiskJobPermit {
+    pub(crate) async fn wait(&self) -> DiskJobPermit {
         // The semaphore is never closed.
         DiskJobPermit { _permit: self.places.clone().acquire_owned().await.ok() }
     }
@@ -47,7 +47,7 @@ impl DiskJobs {
     ///
     /// # Cancel safety
     /// The work goes on, and keeps its place.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         place: DiskJobPermit,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {

@@ -1,14 +1,15 @@
-//! What the routes of a worker keep open between requests, within one bound over all of them. What nobody
-//! asks for is given up, and so is all of it as soon as the process has no descriptor left: what is only kept
-//! yields to connections and to files that are asked for.
+//! The descriptors that the folders of a worker keep open between requests, within one bound over all
+//! folders. A descriptor that no request used for a while is closed. All are closed as soon as the process
+//! has no descriptor left, because connections and requested files need them more.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::cache::Cache;
-use super::tally::Tally;
+use crate::cache::Cache;
+use crate::tally::Tally;
 
-pub(crate) struct DescriptorCache {
+/// The descriptors that the folders of one worker keep open between requests.
+pub struct DescriptorCache {
     caches: RefCell<Vec<Rc<Cache>>>,
     young: Rc<Tally>,
     /// Of each generation of all caches together.
@@ -23,27 +24,27 @@ impl DescriptorCache {
     }
 
     /// The cache of another route.
-    pub(super) fn cache(&self) -> Rc<Cache> {
+    pub(crate) fn cache(&self) -> Rc<Cache> {
         let cache = Rc::new(Cache::new(&self.young));
         self.caches.borrow_mut().push(cache.clone());
         cache
     }
 
     /// Makes room for what is opened next.
-    pub(super) fn make_room(&self) {
+    pub(crate) fn make_room(&self) {
         if self.young.get() >= self.young_max {
             self.turn();
         }
     }
 
-    /// Gives up what nobody asked for since the last turn, and tells how many descriptors that was.
-    pub(crate) fn turn(&self) -> usize {
+    /// Closes the descriptors that no request used since the last turn, and returns their count.
+    pub fn turn(&self) -> usize {
         self.young.clear();
         self.caches.borrow().iter().map(|cache| cache.turn()).sum()
     }
 
-    /// Gives up all. False: there was nothing.
-    pub(crate) fn clear(&self) -> bool {
+    /// Closes all, and returns whether there was one.
+    pub fn clear(&self) -> bool {
         self.turn() + self.turn() > 0
     }
 }
@@ -61,9 +62,9 @@ mod tests {
     use std::path::Path;
     use std::time::Instant;
 
-    use super::super::lookup_context::LookupContext;
-    use super::super::{Files, SharedFiles};
     use super::*;
+    use crate::files::{Files, SharedFiles};
+    use crate::lookup_context::LookupContext;
     use crate::options::FilesSpec;
 
     const FILES: usize = 40;

@@ -2,41 +2,41 @@
 
 use std::time::Instant;
 
-use super::opened::{Brought, OpenError, Opened};
+use crate::opened::{Brought, OpenError, Opened};
 
 /// How files are looked at for a request.
 #[derive(Clone, Copy)]
-pub(super) struct LookupContext<'a> {
+pub(crate) struct LookupContext<'a> {
     /// When: by the clock of ages, and for the dates in replies in microseconds since 1970.
-    pub(super) at: Instant,
-    pub(super) wall_us: i64,
+    pub(crate) at: Instant,
+    pub(crate) wall_us: i64,
     /// What threads found for the request so far.
-    pub(super) brought: &'a [Brought],
-    pub(super) is_patient: bool,
+    pub(crate) brought: &'a [Brought],
+    pub(crate) is_patient: bool,
 }
 
 impl LookupContext<'_> {
     /// The same for who does not wait any more: the worker opens what it has to.
-    pub(super) fn at_once(self) -> Self {
+    pub(crate) fn at_once(self) -> Self {
         Self { is_patient: false, ..self }
     }
 
     /// The same for who looks once more: what was brought is not what is there any more.
-    pub(super) fn anew(self) -> Self {
+    pub(crate) fn anew(self) -> Self {
         Self { brought: &[], is_patient: false, ..self }
     }
 
     /// When, in seconds since 1970.
-    pub(super) fn wall_s(&self) -> u64 {
+    pub(crate) fn wall_s(&self) -> u64 {
         u64::try_from(self.wall_us / 1_000_000).unwrap_or_default()
     }
 
-    pub(super) fn is_patient(&self) -> bool {
+    pub(crate) fn is_patient(&self) -> bool {
         self.is_patient
     }
 
     /// What a thread found at a path.
-    pub(super) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
+    pub(crate) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
         let (_, found) = self.brought.iter().find(|(known, _)| **known == *path)?;
         Some(found.as_ref().map_err(Clone::clone).and_then(Opened::again))
     }

@@ -6,13 +6,13 @@ use std::ops::Range;
 use bytes::Bytes;
 use tollgate_http::{Method, Precondition, Ranges, RequestHead, StatusCode, Validators, is_range_current};
 
-use super::reply::{FilePart, FileReply};
-use super::representation::{Heads, Representation};
-use super::source::Content;
 use crate::file_slice::FileSlice;
+use crate::reply::{FilePart, FileReply};
+use crate::representation::{Heads, Representation};
+use crate::source::Content;
 
 /// Answers GET or HEAD at a moment in seconds since 1970.
-pub(super) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_s: u64) -> FileReply {
+pub(crate) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_s: u64) -> FileReply {
     let validators = of.validators(heads);
     match Precondition::evaluate(head, &validators) {
         Precondition::Failed => FileReply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have"),
@@ -52,12 +52,12 @@ fn ranges(len: u64, validators: &Validators<'_>, head: &RequestHead, now_s: u64)
 }
 
 /// All of it: what who sets no condition gets.
-pub(super) fn all(of: &Representation, heads: &Heads) -> FileReply {
+pub(crate) fn all(of: &Representation, heads: &Heads) -> FileReply {
     FileReply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) }
 }
 
 /// All of the content, and no field.
-pub(super) fn whole(of: &Representation, status: StatusCode) -> FileReply {
+pub(crate) fn whole(of: &Representation, status: StatusCode) -> FileReply {
     let mut reply = FileReply::empty(status);
     push(&mut reply, of, &(0..of.len()));
     reply

@@ -7,20 +7,20 @@ use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::stamp::Stamp;
+use crate::stamp::Stamp;
 
 /// What is at a path.
-pub(super) enum Opened {
+pub(crate) enum Opened {
     File(File, Stamp),
     Folder(OwnedFd),
 }
 
 /// What a thread found at a path.
-pub(super) type Brought = (Box<str>, Result<Opened, OpenError>);
+pub(crate) type Brought = (Box<str>, Result<Opened, OpenError>);
 
 impl Opened {
     /// The same once more.
-    pub(super) fn again(&self) -> Result<Self, OpenError> {
+    pub(crate) fn again(&self) -> Result<Self, OpenError> {
         let full = |_| OpenError::Busy(Errno::MFILE);
         Ok(match self {
             Self::File(file, stamp) => Self::File(file.try_clone().map_err(full)?, *stamp),
@@ -31,7 +31,7 @@ impl Opened {
 
 /// Why nothing is served from a path.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum OpenError {
+pub(crate) enum OpenError {
     /// Nobody knows yet: the system would have to look at the disk for this path.
     #[error("not looked at yet")]
     Cold(Box<str>),
@@ -50,7 +50,7 @@ pub(super) enum OpenError {
     Broken(Errno),
 }
 
-pub(super) fn opened(file: OwnedFd) -> Result<Opened, OpenError> {
+pub(crate) fn opened(file: OwnedFd) -> Result<Opened, OpenError> {
     let file = File::from(file);
     let stamp = Stamp::of(&file)?;
     match FileType::from_raw_mode(stamp.1) {
@@ -82,7 +82,7 @@ impl From<Errno> for OpenError {
 }
 
 impl OpenError {
-    pub(super) fn is_for_want_of_descriptors(&self) -> bool {
+    pub(crate) fn is_for_want_of_descriptors(&self) -> bool {
         matches!(self, Self::Busy(Errno::MFILE | Errno::NFILE))
     }
 }

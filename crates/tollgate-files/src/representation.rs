@@ -11,23 +11,23 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use tollgate_http::{Validators, http_date, push_field};
 
-use super::compress::Coding;
-use super::digest::DIGESTED_BYTES_MAX;
-use super::lookup_context::LookupContext;
-use super::media::for_type;
-use super::source::{CONTENT_BYTES_MAX, Content, Source};
-use super::stamp::Stamp;
+use crate::compress::Coding;
+use crate::digest::DIGESTED_BYTES_MAX;
+use crate::lookup_context::LookupContext;
+use crate::media::for_type;
 use crate::options::{Etag, FilesSpec};
+use crate::source::{CONTENT_BYTES_MAX, Content, Source};
+use crate::stamp::Stamp;
 
 /// One file as it is sent.
-pub(super) struct Representation {
-    pub(super) content: Content,
+pub(crate) struct Representation {
+    pub(crate) content: Content,
     /// Of the content, in bytes.
     len: u64,
     /// Where it begins in the file, if that is one.
     base: u64,
     /// Of the file that it is, or is made of.
-    pub(super) stamp: Stamp,
+    pub(crate) stamp: Stamp,
     /// None while that lies ahead of our clock, and before 1970.
     modified_s: Option<u64>,
     coding: Option<&'static str>,
@@ -37,19 +37,19 @@ pub(super) struct Representation {
 }
 
 /// What its replies say.
-pub(super) struct Heads {
+pub(crate) struct Heads {
     /// Empty: there is none.
     etag: String,
     /// The lines of a reply with content, of one with several parts of it, which tell its type themselves,
     /// and of one without content that says the same (RFC 9110 section 15.4.5).
-    pub(super) lines: Bytes,
-    pub(super) lines_of_parts: Bytes,
-    pub(super) lines_without_content: Bytes,
+    pub(crate) lines: Bytes,
+    pub(crate) lines_of_parts: Bytes,
+    pub(crate) lines_without_content: Bytes,
 }
 
 /// What representations of one path share.
 #[derive(PartialEq, Eq)]
-pub(super) struct Common {
+pub(crate) struct Common {
     content_type: String,
     /// The lines that replies with and without content have.
     lines: Vec<u8>,
@@ -63,7 +63,7 @@ pub(super) struct Common {
 impl Representation {
     /// Makes it of an open file; what has not changed is taken from those of the path that were there
     /// `before`.
-    pub(super) fn open<'a>(
+    pub(crate) fn open<'a>(
         source: Source,
         common: &Rc<Common>,
         spec: &FilesSpec,
@@ -102,7 +102,7 @@ impl Representation {
     }
 
     /// What a file is in a coding.
-    pub(super) fn made(plain: &Self, coding: Coding, content: Bytes, sha256: &[u8; 32]) -> Self {
+    pub(crate) fn made(plain: &Self, coding: Coding, content: Bytes, sha256: &[u8; 32]) -> Self {
         let one = Self {
             len: content.len() as u64,
             base: 0,
@@ -127,7 +127,7 @@ impl Representation {
     }
 
     /// A part of it, by its place in the file, or all of it as another media type.
-    pub(super) fn derived(&self, part: &Range<u64>, content_type: Option<&str>) -> Self {
+    pub(crate) fn derived(&self, part: &Range<u64>, content_type: Option<&str>) -> Self {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         let content = match &self.content {
             Content::Memory(content) => Content::Memory(content.slice(place(part.start)..place(part.end))),
@@ -163,17 +163,17 @@ impl Representation {
     }
 
     /// Where it begins in the file.
-    pub(super) fn base(&self) -> u64 {
+    pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
     /// Whether it was made of that, and says what that says now.
-    pub(super) fn is_of(&self, plain: &Self) -> bool {
+    pub(crate) fn is_of(&self, plain: &Self) -> bool {
         self.stamp == plain.stamp && self.modified_s == plain.modified_s && self.common == plain.common
     }
 
     /// Whether its file is what it was.
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(crate) fn is_fresh(&self) -> bool {
         match &self.content {
             Content::File(sent) => self.stamp.is_that_of(&sent.file),
             Content::Memory(_) => true,
@@ -181,56 +181,56 @@ impl Representation {
     }
 
     /// None: its tag is that of its content, which is not known yet.
-    pub(super) fn heads(&self) -> Option<&Heads> {
+    pub(crate) fn heads(&self) -> Option<&Heads> {
         self.heads.get()
     }
 
-    pub(super) fn tell(&self, etag: String) -> &Heads {
+    pub(crate) fn tell(&self, etag: String) -> &Heads {
         self.heads.get_or_init(|| Heads::new(etag, self))
     }
 
     /// The heads without a tag, for one reply.
-    pub(super) fn untagged(&self) -> Heads {
+    pub(crate) fn untagged(&self) -> Heads {
         Heads::new(String::new(), self)
     }
 
-    pub(super) fn validators<'a>(&self, heads: &'a Heads) -> Validators<'a> {
+    pub(crate) fn validators<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         Validators { etag: heads.etag(), modified_s: self.modified_s }
     }
 
     /// What tells whether a range is of it. Representations of one path have the same date, which is no
     /// strong validator of any then (RFC 9110 section 8.8.1).
-    pub(super) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
+    pub(crate) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         let validators = self.validators(heads);
         Validators { modified_s: validators.modified_s.filter(|_| !self.common.varies), ..validators }
     }
 
     /// Whether it was modified when our clock had not come so far yet.
-    pub(super) fn is_ahead(&self) -> bool {
+    pub(crate) fn is_ahead(&self) -> bool {
         self.modified_s.is_none() && self.stamp.modified_s > 0
     }
 
-    pub(super) fn coding(&self) -> Option<&'static str> {
+    pub(crate) fn coding(&self) -> Option<&'static str> {
         self.coding
     }
 
     /// How long it stays fresh, if replies are to say until when.
-    pub(super) fn fresh_s(&self) -> Option<u32> {
+    pub(crate) fn fresh_s(&self) -> Option<u32> {
         self.common.fresh_s
     }
 
-    pub(super) fn content_type(&self) -> &str {
+    pub(crate) fn content_type(&self) -> &str {
         &self.common.content_type
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 }
 
 impl Heads {
     /// Empty: there is none.
-    pub(super) fn etag(&self) -> &[u8] {
+    pub(crate) fn etag(&self) -> &[u8] {
         self.etag.as_bytes()
     }
 
@@ -260,7 +260,7 @@ impl Heads {
 }
 
 impl Common {
-    pub(super) fn new(content_type: String, varies: bool, spec: &FilesSpec) -> Self {
+    pub(crate) fn new(content_type: String, varies: bool, spec: &FilesSpec) -> Self {
         let mut lines = Vec::new();
         let cache_control = for_type(&spec.cache_control, &content_type);
         if let Some(value) = cache_control {
@@ -303,7 +303,7 @@ fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
 }
 
 /// Machines that have the same content say the same.
-pub(super) fn tag_of_content(sha256: &[u8], coding: Option<&str>) -> String {
+pub(crate) fn tag_of_content(sha256: &[u8], coding: Option<&str>) -> String {
     let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
     format!("\"{}{dash}{coding}\"", BASE64_URL_SAFE_NO_PAD.encode(sha256))
 }
@@ -313,8 +313,8 @@ mod tests {
     use std::fs;
     use std::time::Instant;
 
-    use super::super::{Files, SharedFiles};
     use super::*;
+    use crate::files::{Files, SharedFiles};
 
     #[test]
     fn what_was_opened_in_a_folder_is_no_younger_than_the_look_at_the_folder() {

@@ -1,16 +1,15 @@
 //! Files through the real engine: any target, asked for in a real folder. It has to find what the plain
 //! reading of path and list finds, and never a byte from outside of the folder.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use tollgate_log::Log;
-use tollgate_server::{ConnectionLimits, FilesSpec, HandlerSpec, RouteSpec, StreamServer, Symlinks, TryPath};
+use tollgate_server::{ConnectionLimits, HandlerSpec, RouteSpec, StreamServer};
 
 use super::engine::{self, Peer};
+use super::folder::{self, Found, Served};
 use super::reference::{self, Verdict};
 use super::split;
-use super::tree::{self, CANARY, Node};
+use super::tree::{self, CANARY};
 
 /// The engine under test, over a folder of its own.
 pub struct Site {
@@ -21,30 +20,21 @@ pub struct Site {
     _folder: tempfile::TempDir,
 }
 
-/// Below which path files are served, and how.
+/// A path, and how the folder is served below it.
 struct Mount {
-    /// With a slash at either end.
+    /// It has a slash at either end.
     path: &'static str,
-    follows_links: bool,
-    dotfiles: bool,
-    candidates: &'static [Candidate],
+    served: Served,
 }
 
-enum Candidate {
-    Requested(&'static str),
-    Fixed(&'static str),
-}
-
-const MOUNTS: [Mount; 3] = [
-    Mount { path: "/inside/", follows_links: true, dotfiles: true, candidates: &[Candidate::Requested("")] },
-    Mount {
-        path: "/try/",
-        follows_links: false,
-        dotfiles: false,
-        candidates: &[Candidate::Requested(""), Candidate::Requested(".html"), Candidate::Fixed("b/c.txt")],
-    },
-    Mount { path: "/", follows_links: false, dotfiles: false, candidates: &[Candidate::Requested("")] },
-];
+const MOUNTS: [Mount; 3] = {
+    let [inside, try_more, plain] = folder::WAYS;
+    [
+        Mount { path: "/inside/", served: inside },
+        Mount { path: "/try/", served: try_more },
+        Mount { path: "/", served: plain },
+    ]
+};
 
 /// A path that is answered otherwise, between those of files.
 const OTHER: (&str, &str) = ("/api/", "computed");
@@ -74,7 +64,7 @@ impl Site {
             HandlerSpec::Reply { status: 200, content_type, body: Bytes::from_static(OTHER.1.as_bytes()) };
         let mut routes = vec![RouteSpec::new(&format!("{}*", OTHER.0), other)];
         for mount in &MOUNTS {
-            let spec = mount.spec(folder.path().join("public"));
+            let spec = mount.served.spec(folder.path().join("public"));
             routes.push(RouteSpec::new(&format!("{}*", mount.path), HandlerSpec::Files(spec.into())));
         }
         let options = engine::options(folder.path(), ConnectionLimits::default(), routes);
@@ -126,64 +116,12 @@ impl Default for Site {
 const STATUSES_OF_OURS: [&[u8]; 2] = [b"HTTP/1.1 500", b"HTTP/1.1 503"];
 
 impl Mount {
-    fn spec(&self, root: std::path::PathBuf) -> FilesSpec {
-        let mut spec = FilesSpec::new(root);
-        spec.symlinks = if self.follows_links { Symlinks::Inside } else { Symlinks::Refuse };
-        spec.dotfiles = self.dotfiles;
-        spec.candidates = self.candidates.iter().map(Candidate::spec).collect();
-        // What is remembered is as good as what is looked up: one mount goes by its memory.
-        spec.recheck = if self.follows_links { Duration::from_hours(24) } else { Duration::ZERO };
-        spec
-    }
-
     fn answer(&self, path: &str, accepts_gzip: bool) -> Answer {
-        let below = &path[self.path.len()..];
-        let names: Vec<&str> = below.strip_suffix('/').unwrap_or(below).split('/').collect();
-        let is_refused = |(place, name): (usize, &&str)| {
-            let is_known = place == 0 && *name == ".well-known";
-            name.is_empty() || (name.starts_with('.') && !self.dotfiles && !is_known)
-        };
-        if !below.is_empty() && names.iter().enumerate().any(is_refused) {
-            return Answer::Status(404);
-        }
-        let found = self.candidates.iter().find_map(|candidate| match candidate {
-            Candidate::Fixed(path) => Some((*path).to_owned()),
-            Candidate::Requested(end) if below.is_empty() || below.ends_with('/') => {
-                let index = format!("{below}index.html");
-                (end.is_empty() && self.file(&index).is_some()).then_some(index)
-            }
-            Candidate::Requested(end) => {
-                let name = format!("{below}{end}");
-                let is_there = match tree::at(&name, self.follows_links) {
-                    Some(Node::File(_)) => true,
-                    Some(Node::Folder) => end.is_empty(),
-                    None => false,
-                };
-                is_there.then_some(name)
-            }
-        });
-        let Some(found) = found else { return Answer::Status(404) };
-        let variant = accepts_gzip.then(|| self.file(&format!("{found}.gz"))).flatten();
-        match (self.file(&found), variant) {
-            (None, _) => Answer::Redirect(format!("{path}/")),
-            (Some(_), Some(variant)) => Answer::Coded(variant),
-            (Some(content), None) => Answer::Content(content),
-        }
-    }
-
-    fn file(&self, path: &str) -> Option<&'static str> {
-        match tree::at(path, self.follows_links) {
-            Some(Node::File(content)) => Some(content),
-            Some(Node::Folder) | None => None,
-        }
-    }
-}
-
-impl Candidate {
-    fn spec(&self) -> TryPath {
-        match self {
-            Self::Requested(end) => TryPath::Requested((*end).to_owned()),
-            Self::Fixed(path) => TryPath::Fixed((*path).to_owned()),
+        match self.served.found(&path[self.path.len()..], accepts_gzip) {
+            Found::Nothing => Answer::Status(404),
+            Found::Folder => Answer::Redirect(format!("{path}/")),
+            Found::Content(content) => Answer::Content(content),
+            Found::Coded(content) => Answer::Coded(content),
         }
     }
 }

@@ -12,17 +12,19 @@ mod fuzz;
 use corpus::Corpus;
 use fuzz::connection::Connections;
 use fuzz::files::Site;
+use fuzz::folder::Folders;
 use fuzz::mutate::Random;
 
 const SEED: u64 = 20_261_121;
 
 /// The targets, with the number of named seeds and of packed inputs. `fuzz/minimise` prints the new numbers.
-const INPUTS: [(&str, usize, usize); 5] = [
+const INPUTS: [(&str, usize, usize); 6] = [
     ("head", 31, 851),
     ("chunked", 27, 134),
     ("path", 30, 1004),
     ("connection", 30, 1266),
     ("files", 36, 1300),
+    ("folder", 42, 0),
 ];
 
 /// Checks each input of the corpus, then `mutations` mutations. A check that fails prints its input.
@@ -71,4 +73,10 @@ fn whole_connections_are_answered_as_the_rules_say() {
 fn files_are_found_as_the_rules_say() {
     let site = Site::new();
     run("files", 20_000, |input| site.check(input));
+}
+
+#[test]
+fn paths_of_a_folder_are_found_as_the_rules_say_without_the_engine() {
+    let folders = Folders::new();
+    run("folder", 20_000, |input| folders.check(input));
 }

@@ -1,31 +1,31 @@
-//! Where a folder that is served may lie: wherever links lead, it stays in the folder of its app, and apart
-//! from what the server writes and runs. That holds when a configuration is read, and whenever the folder is
-//! looked up again.
+//! Where a folder that is served may lie: in the folder of its app, and apart from the files that the server
+//! writes and runs. Links do not change that. The caller checks it when it reads a configuration. The file
+//! handler checks it again each time it looks the folder up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What holds of a folder that is served, whatever takes its place.
+/// Bounds of a folder that is served. They also hold for a folder that takes its place later.
 #[derive(Debug, Clone, Default)]
 pub struct FolderBounds {
-    /// The folder that it lies in: that of its app.
+    /// The folder of its app, which it must lie in. None: it may lie anywhere.
     pub within: Option<PathBuf>,
-    /// What it neither holds nor lies in.
+    /// Files and folders of the server. It neither holds one of them nor lies in one.
     pub own: Arc<[OwnFile]>,
 }
 
-/// A file or a folder of the server's own, by its name in faults.
+/// A file or a folder of the server, with its name in error texts.
 #[derive(Debug, Clone)]
 pub struct OwnFile {
     name: String,
     path: PathBuf,
-    /// Where that led when it was named.
+    /// Where the path led when this value was made.
     found: PathBuf,
 }
 
 impl FolderBounds {
-    /// What is wrong with a folder, by its path without links. None: it may be served.
+    /// Returns which bound a folder breaks, by its path without links. None: it may be served.
     pub(crate) fn breach(&self, found: &Path) -> Option<String> {
         if let Some(within) = &self.within
             && !fs::canonicalize(within).is_ok_and(|within| found.starts_with(within))
@@ -42,13 +42,14 @@ impl FolderBounds {
 }
 
 impl OwnFile {
-    /// What is at a path, or will be.
+    /// Makes it for a path. Nothing has to be there yet.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Self { name: name.into(), found: resolved(&path), path }
     }
 
-    /// What of `own` lies in a folder or around it, wherever links lead, each by its first name.
+    /// Lists those of `own` that lie in a folder or around it, as `NAME (PATH)`. Links are followed. A path
+    /// with several names is listed once, with the first of them.
     pub fn reached_from(own: &[Self], folder: &Path) -> Vec<String> {
         Self::reached(own, &resolved(folder))
     }

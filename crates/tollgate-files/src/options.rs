@@ -1,4 +1,4 @@
-//! What a route of files is told to do.
+//! How a folder is served: the resolved options of a route of files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,49 +10,49 @@ use crate::folder_bounds::FolderBounds;
 /// A folder that is served, and how.
 #[derive(Debug, Clone)]
 pub struct FilesSpec {
-    /// The folder. Nothing outside of it is read, whatever lies in it.
+    /// The folder. Nothing outside of it is read, whatever links lie in it.
     pub root: PathBuf,
-    /// Where it may lie.
+    /// Where the folder may lie.
     pub bounds: FolderBounds,
-    /// Names of files that stand for their folder, the first that is there.
+    /// Names of index files. The first of them that is there is sent for its folder.
     pub index: Vec<String>,
-    /// Whether a folder without one of them is shown.
+    /// Whether a folder without an index file is listed.
     pub listing: bool,
-    /// What is looked for, in this order.
+    /// The places where a file is looked for, in this order.
     pub candidates: Vec<TryPath>,
-    /// Whether names are served that begin with a dot; `.well-known` at the top always is (RFC 8615).
+    /// Whether names that begin with a dot are served. `.well-known` at the top always is (RFC 8615).
     pub dotfiles: bool,
-    /// What becomes of symbolic links.
+    /// Whether symbolic links are followed.
     pub symlinks: Symlinks,
-    /// The charset of text; none is told if none.
+    /// The charset of text in `Content-Type`. None: no charset is sent.
     pub charset: Option<String>,
-    /// Media types by extension, before those that are known.
+    /// Media types by extension. They replace the known ones.
     pub types: Vec<(String, String)>,
-    /// What tags are made of.
+    /// What entity tags are made of.
     pub etag: Etag,
-    /// `Cache-Control` by media type: `text/html`, `image/*` or `*/*`; the most exact counts.
+    /// `Cache-Control` by media type: `text/html`, `image/*` or `*/*`. The most exact pattern counts.
     pub cache_control: Vec<(String, String)>,
-    /// Whether `Expires` says the same as a `max-age` of it, for caches that know no other (RFC 9111 section
-    /// 5.3).
+    /// Whether `Expires` repeats the `max-age` of `Cache-Control`, for caches that know only `Expires` (RFC
+    /// 9111 section 5.3).
     pub expires: bool,
     /// Further fields of every reply.
     pub headers: Vec<(String, String)>,
-    /// Files in place of our own texts, by status; paths in the folder.
+    /// Pages of errors by status, as paths in the folder. They replace the built-in texts.
     pub error_pages: Vec<(u16, String)>,
-    /// Whether `.br`, `.zst` and `.gz` beside a file are sent in its place to who accepts that.
+    /// Whether `.br`, `.zst` and `.gz` next to a file are sent to clients that accept the coding.
     pub precompressed: bool,
-    /// Whether files are compressed here for who accepts that.
+    /// Whether files are compressed for clients that accept zstd or gzip.
     pub compress: bool,
-    /// Bytes of compressed content that a worker keeps.
+    /// The bytes of compressed content that a worker keeps for this folder, at most.
     pub compress_cache_bytes_max: u64,
-    /// Whether the system sends files by itself where it can.
+    /// Whether files are sent by sendfile where the connection can do that.
     pub sendfile: bool,
-    /// How long what is known of a file is relied on.
+    /// How long a worker relies on its last look at a path.
     pub recheck: Duration,
 }
 
 impl FilesSpec {
-    /// The defaults, for a folder.
+    /// Makes the default options for a folder.
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
@@ -77,7 +77,7 @@ impl FilesSpec {
         }
     }
 
-    /// Appends the fields that every reply has.
+    /// Appends the field lines that every reply has.
     pub(crate) fn push_headers(&self, lines: &mut Vec<u8>) {
         push_field(lines, b"X-Content-Type-Options", b"nosniff");
         for (name, value) in &self.headers {
@@ -86,24 +86,25 @@ impl FilesSpec {
     }
 }
 
-/// One place where a file is looked for.
+/// A place where a file is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TryPath {
-    /// The path of the request with something behind it: nothing, or `.html`. A folder counts where that is
-    /// nothing.
+    /// The path of the request with this text after it, such as `.html`. A folder counts only if the text is
+    /// empty.
     Requested(String),
-    /// A path in the folder, whatever was asked for: the page of an application that knows its paths itself.
+    /// A path in the folder, whatever the path of the request is. Applications that route in the browser need
+    /// this.
     Fixed(String),
 }
 
 /// What entity tags are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Etag {
-    /// The size and the time of the file.
+    /// The length and the modification time of the file.
     Stat,
-    /// A digest of the content; of files that are too long for one, as with `Stat`.
+    /// A digest of the content. Files longer than 256 MiB get the tag of `Stat`.
     Content,
-    /// There are none.
+    /// No tags are sent.
     Off,
 }
 
@@ -111,7 +112,7 @@ impl Etag {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Stat, Self::Content, Self::Off];
 
-    /// How the configuration writes it.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -121,12 +122,12 @@ impl Etag {
     }
 }
 
-/// What becomes of symbolic links below the root.
+/// Whether symbolic links in the folder are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symlinks {
-    /// They are not there.
+    /// A link counts as nothing.
     Refuse,
-    /// They are followed as long as they stay inside of the root.
+    /// A link is followed if it leads to a place inside of the folder.
     Inside,
 }
 
@@ -134,7 +135,7 @@ impl Symlinks {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Refuse, Self::Inside];
 
-    /// How the configuration writes it.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Refuse => "refuse",

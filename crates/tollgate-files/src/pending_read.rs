@@ -1,4 +1,4 @@
-//! A request of files that waits for a thread, and what it learned by that.
+//! A request for a file that waits for a thread, and what threads found for it.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,25 +11,25 @@ use crate::reply::FileReply;
 use crate::representation::Representation;
 use crate::request::FileRequest;
 
-/// What a request waits for.
+/// The work of a thread that a request waits for.
 pub(crate) type ReadWait = Pin<Box<dyn Future<Output = ReadOutcome>>>;
 
-/// What came of it.
+/// The result of that work.
 pub(crate) enum ReadOutcome {
-    /// A digest was made of it.
+    /// This representation was digested.
     Digested(Rc<Representation>),
-    /// It is not, this time.
+    /// The work gave no result this time.
     Failed,
-    /// What was not known of some paths.
+    /// These paths were opened.
     Opened(Vec<Brought>),
-    /// It was the last that was missing.
+    /// The reply has all that was missing.
     Reply(Box<FileReply>),
-    /// A folder was read, or could not be.
+    /// A folder was read, or could not be read.
     Listed(Result<Rendered, OpenError>),
 }
 
-/// How often one request waits: what it waited for may have been forgotten meanwhile, or be of what the file
-/// was.
+/// How often one request waits. A result may be forgotten before the request gets it, or be of an older
+/// version of the file.
 const WAITS_MAX: usize = 16;
 const FAILURES_MAX: usize = 3;
 
@@ -38,18 +38,18 @@ const FAILURES_MAX: usize = 3;
 pub struct PendingRead {
     work: Job,
     waits: usize,
-    /// How often it waited for nothing.
+    /// How often a wait gave no result.
     failures: usize,
     pub(crate) brought: Vec<Brought>,
     digested: Option<Rc<Representation>>,
 }
 
-/// What a thread is to do for it.
+/// The work of a thread for it.
 #[derive(Default)]
 enum Job {
     #[default]
     None,
-    /// It is not asked for yet, and has no place in a queue.
+    /// No thread was asked yet.
     Due(ReadWait),
     UnderWay(ReadWait),
 }

@@ -24,7 +24,7 @@ const INPUTS: [(&str, usize, usize); 6] = [
     ("path", 30, 1004),
     ("connection", 30, 1266),
     ("files", 36, 1300),
-    ("folder", 42, 0),
+    ("folder", 42, 130),
 ];
 
 /// Checks each input of the corpus, then `mutations` mutations. A check that fails prints its input.

@@ -1,18 +1,17 @@
 //! What scripts may reach outside of their VM: folders, by keys of `[script]` for all routes, and of a route
 //! for its own.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-
 use std::sync::Arc;
-use tollgate_log::LogOptions;
 
+use tollgate_log::LogOptions;
 use tollgate_server::{Database, FilesSpec, ScriptAccess, Uploads};
 
 use super::defaults::spool_reserve_bytes;
 use super::fault::did_you_mean;
 use super::files::checked_dir;
-use super::quoted::{quoted, quoted_path};
+use super::key::{Facts, Shown};
+use super::quoted::{quoted_list, quoted_path};
 use super::section::{Section, Written};
 
 /// What there is to be reached.
@@ -27,16 +26,27 @@ pub(super) struct Reachable<'a> {
     pub(super) access: ScriptAccess,
 }
 
+/// The keys of a section for what its scripts may reach.
+pub(super) struct AccessKeys {
+    pub(super) files: &'static Facts,
+    pub(super) uploads: &'static Facts,
+    pub(super) databases: &'static Facts,
+}
+
 /// Takes the keys.
-pub(super) fn access(section: &mut Section<'_>, reachable: &Reachable<'_>) -> ScriptAccess {
+pub(super) fn access(
+    section: &mut Section<'_>,
+    keys: &AccessKeys,
+    reachable: &Reachable<'_>,
+) -> ScriptAccess {
     let Reachable { folder, log, databases, access: default } = reachable;
     let mut dir = |key: &'static str| {
         let dir = section.text(key)?;
         checked_dir(section, key, &dir, folder)
     };
-    let files = dir("file_dir").map(|root| Box::new(FilesSpec::new(root)));
-    let uploads = dir("upload_dir").map(|dir| uploads(dir, log));
-    let readable = section.texts("databases").map(|names| readable(section, names, databases));
+    let files = dir(keys.files.name).map(|root| Box::new(FilesSpec::new(root)));
+    let uploads = dir(keys.uploads.name).map(|dir| uploads(dir, log));
+    let readable = section.texts(keys.databases.name).map(|names| readable(section, names, databases));
     ScriptAccess {
         databases: readable.unwrap_or_else(|| default.databases.clone()),
         files: files.or_else(|| default.files.clone()),
@@ -66,17 +76,11 @@ pub(super) fn uploads(dir: PathBuf, log: &LogOptions) -> Uploads {
     Uploads { reserve_bytes: spool_reserve_bytes(log, &dir), dir }
 }
 
-/// Writes the keys.
-pub(super) fn write(access: &ScriptAccess, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if let Some(files) = &access.files {
-        writeln!(f, "file_dir = {}", quoted_path(&files.root))?;
-    }
-    if let Some(uploads) = &access.uploads {
-        writeln!(f, "upload_dir = {}", quoted_path(&uploads.dir))?;
-    }
-    if !access.databases.is_empty() {
-        let names: Vec<_> = access.databases.iter().map(|database| quoted(database.name())).collect();
-        writeln!(f, "databases = [{}]", names.join(", "))?;
-    }
-    Ok(())
+/// Shows the keys.
+pub(super) fn show(access: &ScriptAccess, keys: &AccessKeys) -> [Shown; 3] {
+    let files = access.files.as_ref().map(|files| quoted_path(&files.root));
+    let uploads = access.uploads.as_ref().map(|uploads| quoted_path(&uploads.dir));
+    let names = access.databases.iter().map(|database| database.name());
+    let databases = (!access.databases.is_empty()).then(|| quoted_list(names));
+    [(keys.files.name, files), (keys.uploads.name, uploads), (keys.databases.name, databases)]
 }

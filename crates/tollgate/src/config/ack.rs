@@ -3,21 +3,31 @@
 //! Whether a database can be waited for depends on the sinks and on who loads them, so it is looked at when
 //! both are known.
 
-use std::fmt;
-use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use tollgate_load::SinkKind;
 use tollgate_log::{Level, SinkPlace};
 use tollgate_server::{Ack, StreamSpec};
 
 use super::fault::{Place, did_you_mean};
+use super::key::{Facts, Shown, inline, keys};
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::sink::{LoadedBy, Sink};
-use super::units::{HOUR_MS, show_duration};
+use super::value::Value;
 
-/// Shorter than this nothing is measured.
-const TIMEOUT_MS: RangeInclusive<u64> = 100..=HOUR_MS;
+/// The keys of a stream for the acknowledgement.
+pub(super) struct AckKeys {
+    pub(super) ack: &'static Facts,
+    pub(super) timeout: &'static Facts,
+}
+
+keys! {
+    /// The table `ack`.
+    pub(super) KEYS of ();
+    /// The sink that replies wait for.
+    loaded [LOADED] = other("needed", "the name of a `[sink.NAME]`");
+}
 
 /// That the replies of a stream wait for a database, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,16 +40,16 @@ pub(crate) struct Awaited {
 }
 
 /// Reads `ack` and `ack_timeout`. Which sink is waited for is found later.
-pub(super) fn read(stream: &str, section: &mut Section<'_>) -> (Ack, Option<Awaited>) {
-    let (ack, awaited) = written(stream, section);
-    let timeout = section.duration("ack_timeout", TIMEOUT_MS, Ack::TIMEOUT);
+pub(super) fn read(stream: &str, section: &mut Section<'_>, keys: &AckKeys) -> (Ack, Option<Awaited>) {
+    let (ack, awaited) = written(stream, section, keys.ack.name);
+    let timeout = Duration::from_millis(section.number_or_default(keys.timeout));
     match ack {
-        Some(Ack::Log(level)) if section.has("ack_timeout") => {
+        Some(Ack::Log(level)) if section.has(keys.timeout.name) => {
             let text = format!(
                 "ack_timeout in [stream.{stream}] stands beside ack = {:?}, allowed is ack = \"loaded\"",
                 level.name()
             );
-            section.fault_of("ack_timeout", text);
+            section.fault_of(keys.timeout.name, text);
         }
         _ => {}
     }
@@ -50,19 +60,19 @@ pub(super) fn read(stream: &str, section: &mut Section<'_>) -> (Ack, Option<Awai
 }
 
 /// None: it is wrong.
-fn written(stream: &str, section: &mut Section<'_>) -> (Option<Ack>, Option<Awaited>) {
-    let is_there = section.has("ack");
+fn written(stream: &str, section: &mut Section<'_>, key: &'static str) -> (Option<Ack>, Option<Awaited>) {
+    let is_there = section.has(key);
     let awaited = |section: &Section<'_>, at: &std::ops::Range<usize>, sink| {
         Some(Awaited { stream: stream.to_owned(), sink, place: section.spot(at) })
     };
-    match section.text_or_table("ack", "a string, or { loaded = \"SINK\" }") {
+    match section.text_or_table(key, "a string, or { loaded = \"SINK\" }") {
         None => ((!is_there).then_some(Ack::Log(Level::Synced)), None),
         Some(TextOrTable::Text(text)) if text.value == Ack::LOADED => {
             (None, awaited(section, &text.span, None))
         }
         Some(TextOrTable::Text(text)) => (level(stream, section, &text), None),
         Some(TextOrTable::Table(mut table)) => {
-            let sink = table.needed_text(Ack::LOADED);
+            let sink = table.needed_text(LOADED.name);
             table.finish();
             (None, sink.and_then(|sink| awaited(section, &sink.span, Some(sink.value))))
         }
@@ -156,15 +166,15 @@ const fn commits_rows(kind: &SinkKind) -> bool {
     }
 }
 
-/// Writes `ack` and its timeout.
-pub(super) fn write_ack(stream: &StreamSpec, awaited: &[Awaited], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Shows `ack` and its timeout.
+pub(super) fn show(stream: &StreamSpec, awaited: &[Awaited], keys: &AckKeys) -> [Shown; 2] {
     let Ack::Loaded { timeout, .. } = stream.ack else {
-        return writeln!(f, "ack = \"{}\"", stream.ack.name());
+        return [(keys.ack.name, Some(format!("\"{}\"", stream.ack.name()))), (keys.timeout.name, None)];
     };
     let awaited = awaited.iter().find(|awaited| awaited.stream == stream.name);
-    match awaited.and_then(|awaited| awaited.sink.as_ref()) {
-        Some(sink) => writeln!(f, "ack = {{ loaded = {} }}", quoted(sink))?,
-        None => writeln!(f, "ack = \"{}\"", Ack::LOADED)?,
-    }
-    writeln!(f, "ack_timeout = \"{}\"", show_duration(timeout))
+    let ack = match awaited.and_then(|awaited| awaited.sink.as_ref()) {
+        Some(sink) => inline(KEYS, &(), &[(LOADED.name, Some(quoted(sink)))]),
+        None => format!("\"{}\"", Ack::LOADED),
+    };
+    [(keys.ack.name, Some(ack)), (keys.timeout.name, Some(keys.timeout.show(timeout.number())))]
 }

@@ -8,17 +8,29 @@ use std::time::Duration;
 use tollgate_server::{ListenAddress, ListenSpec};
 
 use super::defaults::OFF;
+use super::key::{keys, set_defaults, write};
 use super::listen::is_same;
-use super::quoted::quoted;
+use super::quoted::{quoted, quoted_list};
 use super::section::{Section, Written};
-use super::units::show_duration;
+use super::units::{HOUR_MS, SECOND_MS};
 
 /// In the log folder: nobody but the owner reaches it, and two servers never want the same.
 const SOCKET_NAME: &str = "admin.sock";
 const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:9080\", \"unix:PATH\", or \"off\"";
 /// A token that is shorter can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
-const STALL_MAX: Duration = Duration::from_secs(10);
+
+keys! {
+    pub(super) KEYS of Admin;
+    /// Where the server tells how it does.
+    listen [LISTEN] = other(r#"`"unix:admin.sock"` in `[log] dir`"#, r#"`"ip:port"`, `"unix:PATH"`, `"off"`"#).restart();
+    /// What `/metrics` and `/status` want as `Authorization: Bearer TOKEN`, at least 16 visible characters.
+    token [TOKEN] = secret("none").restart();
+    /// Names in `Host`, besides addresses and `localhost`, that are answered.
+    hosts [HOSTS] = other("`[]`", "list of names without ports").restart();
+    /// A worker that has not turned for this long takes health and readiness down.
+    worker_stall_max = duration(10 * SECOND_MS, SECOND_MS..=HOUR_MS).restart() => worker_stall_max;
+}
 
 /// Where the server tells how it does, and to whom.
 #[derive(Debug, Clone)]
@@ -70,12 +82,14 @@ impl fmt::Debug for Token {
 impl Admin {
     /// That of a configuration which says nothing.
     pub(super) fn default_in(log_dir: &Path) -> Self {
-        Self {
+        let mut admin = Self {
             listen: AdminListen::LogFolder(log_dir.join(SOCKET_NAME)),
             token: None,
             hosts: Vec::new(),
-            worker_stall_max: STALL_MAX,
-        }
+            worker_stall_max: Duration::ZERO,
+        };
+        set_defaults(KEYS, &mut admin);
+        admin
     }
 
     /// Writes the section as it reads back.
@@ -85,20 +99,20 @@ impl Admin {
             AdminListen::Unix(path) | AdminListen::LogFolder(path) => format!("unix:{}", path.display()),
             AdminListen::Nowhere => OFF.to_owned(),
         };
-        writeln!(f, "\n[admin]\nlisten = {}", quoted(&listen))?;
-        if let Some(token) = &self.token {
-            writeln!(f, "token = \"{token:?}\"")?;
-        }
-        let hosts: Vec<_> = self.hosts.iter().map(|host| quoted(host)).collect();
-        writeln!(f, "hosts = [{}]", hosts.join(", "))?;
-        writeln!(f, "worker_stall_max = \"{}\"", show_duration(self.worker_stall_max))
+        writeln!(f, "\n[admin]")?;
+        let own = [
+            (LISTEN.name, Some(quoted(&listen))),
+            (TOKEN.name, self.token.as_ref().map(|token| format!("\"{token:?}\""))),
+            (HOSTS.name, Some(quoted_list(&self.hosts))),
+        ];
+        write(KEYS, self, &own, f)
     }
 }
 
 /// Reads `[admin]`.
 pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path, served: &[ListenSpec]) -> Admin {
     let mut admin = Admin::default_in(log_dir);
-    let listen = section.text("listen");
+    let listen = section.text(LISTEN.name);
     if let Some(written) = &listen
         && let Some(found) = address(&section, written, folder)
         && found != AdminListen::Unix(log_dir.join(SOCKET_NAME))
@@ -113,13 +127,13 @@ pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path, ser
         admin.listen = found;
     }
     admin.token = token(&mut section);
-    for host in section.texts("hosts").unwrap_or_default() {
+    for host in section.texts(HOSTS.name).unwrap_or_default() {
         admin.hosts.extend(name(&section, &host));
     }
-    admin.worker_stall_max = section.duration("worker_stall_max", 1_000..=3_600_000, STALL_MAX);
+    section.overlay(KEYS, &mut admin);
     if let (AdminListen::Tcp(address), Some(written), None) = (&admin.listen, &listen, &admin.token)
         && !is_loopback(address.ip())
-        && !section.has("token")
+        && !section.has(TOKEN.name)
     {
         section.fault_at(
             &written.span,
@@ -149,7 +163,7 @@ fn address(section: &Section<'_>, written: &Written<String>, folder: &Path) -> O
 }
 
 fn token(section: &mut Section<'_>) -> Option<Token> {
-    let (variable, secret) = section.secret("token")?;
+    let (variable, secret) = section.secret(TOKEN.name)?;
     let bytes = secret.len();
     let is_visible = secret.bytes().all(|byte| byte.is_ascii_graphic());
     if bytes < TOKEN_BYTES_MIN || !is_visible {

@@ -14,21 +14,51 @@ use tollgate_server::{
     AppSpec, BackendOptions, BodyPace, Database, HostOptions, RouteSpec, ScriptAccess, SourceFile, StreamSpec,
 };
 
-use super::access::{Reachable, access};
+use super::access::Reachable;
 use super::defaults::APP_FILE;
 use super::env::Environment;
 use super::fault::{Faults, Place};
 use super::inside::{access_beyond, check_inside, keep_inside};
+use super::key::{keys, write};
 use super::quoted::{quoted, quoted_path};
 use super::reach::Reach;
 use super::route::{is_host, is_name, path_problem};
-use super::routes::{RouteDefaults, Routes};
-use super::script::{script, write_script};
+use super::routes::{RouteBounds, RouteDefaults, Routes};
+use super::script::{ENV, reached, script, write_script};
 use super::section::{Context, Section, Written};
-use super::server::{BODY_BYTES, body_pace};
+use super::server::{BODY_BYTES, BODY_RATE};
 use super::sources::source_file;
 use super::stream::{Streams, check_name};
 use super::text;
+use super::units::TIMEOUT_MS;
+
+keys! {
+    /// `[[app]]`, but for its table `[app.script]`.
+    pub(super) KEYS of ();
+    /// Where the app is mounted. What is below belongs to the app.
+    path [PATH] = other("needed", r#"`"/"`, or literal segments without a slash behind"#);
+    /// The host that the app answers for, as of a route.
+    host [HOST] = other("any", "a name or an address without port");
+    /// The folder of the app.
+    dir [DIR] = other("needed", "a folder with an `app.toml`");
+    /// Put before the names of its streams.
+    stream_prefix [STREAM_PREFIX] = text("", "the beginning of a name");
+    /// Counts more than what the app says.
+    script [SCRIPT] = other("what the app says", "the keys of [`[script]`](#script)");
+}
+
+keys! {
+    /// `[limits]` of an `app.toml`.
+    pub(super) LIMITS of RouteBounds;
+    /// Bytes of a request's body.
+    body_bytes_max = size(0, BODY_BYTES).inherits("that of `[server]`") => body_bytes_max;
+    /// From the head to the last byte of the body. Then: 408.
+    body_timeout = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.timeout;
+    /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
+    body_rate_min = size(0, BODY_RATE).inherits("that of `[server]`") => body_pace.rate_min;
+    /// How far a body may be behind `body_rate_min`.
+    body_rate_grace = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.rate_grace;
+}
 
 /// One mount of an app, as it is used.
 #[derive(Debug, Clone)]
@@ -130,23 +160,24 @@ pub(super) fn apps(root: &mut Section<'_>, defaults: &AppDefaults<'_>, streams: 
 
 fn mount<'a>(mut section: Section<'a>, defaults: &AppDefaults<'_>) -> Option<WrittenMount<'a>> {
     let place = section.spot(section.span());
-    let path = section.needed_text("path");
+    let path = section.needed_text(PATH.name);
     if let Some(path) = &path
         && let Some(problem) = mount_problem(&path.value)
     {
         section.fault_at(&path.span, format!("path in [[app]] is {:?}, {problem}", path.value));
     }
-    let host = section.text("host");
+    let host = section.text(HOST.name);
     if let Some(host) = host.as_ref().filter(|host| !is_host(&host.value)) {
         let text =
             format!("host in [[app]] is {:?}, allowed is a name or an address without port", host.value);
         section.fault_at(&host.span, text);
     }
-    let prefix =
-        section.text("stream_prefix").map_or(Some(String::new()), |prefix| stream_prefix(&section, prefix));
-    let dir = section.needed_text("dir");
+    let prefix = section
+        .text(STREAM_PREFIX.name)
+        .map_or(Some(String::new()), |prefix| stream_prefix(&section, prefix));
+    let dir = section.needed_text(DIR.name);
     let found = dir.as_ref().and_then(|dir| app_dir(&section, dir, defaults));
-    let script = section.take_table("script", "[app.script]".to_owned());
+    let script = section.take_table(SCRIPT.name, "[app.script]".to_owned());
     section.finish();
     let (dir, file) = found?;
     let host = host.map(|host| canonical_host(&host.value).into_owned());
@@ -243,9 +274,9 @@ impl Granted {
         trust: Trust,
         reachable: &Reachable<'_>,
     ) -> (Option<Section<'a>>, Self) {
-        let names = script.as_mut().and_then(|script| script.texts("env")).unwrap_or_default();
+        let names = script.as_mut().and_then(|script| script.texts(ENV.name)).unwrap_or_default();
         let env = names.into_iter().map(|name| name.value).collect();
-        let access = script.as_mut().map(|script| access(script, reachable)).unwrap_or_default();
+        let access = script.as_mut().map(|script| reached(script, reachable)).unwrap_or_default();
         (script, Self { env, access, trust })
     }
 
@@ -271,9 +302,11 @@ impl Bundle<'_> {
         streams: &mut Streams,
     ) -> (AppSpec, Routes, Vec<usize>) {
         let mut limits = root.table("limits");
-        let body_bytes_max = limits.size("body_bytes_max", BODY_BYTES, defaults.body_bytes_max);
+        let (body_bytes_max, body_pace) = (defaults.body_bytes_max, defaults.body_pace);
+        let mut bounds = RouteBounds { body_bytes_max, body_pace, concurrency_max: None };
+        limits.overlay(LIMITS, &mut bounds);
+        let RouteBounds { body_bytes_max, body_pace, .. } = bounds;
         defaults.reach.check_body(&limits, body_bytes_max);
-        let body_pace = body_pace(&mut limits, defaults.body_pace);
         limits.finish();
         let mut wanted = root.table("script");
         self.check_env(&mut wanted);
@@ -328,7 +361,7 @@ impl Bundle<'_> {
 
     /// Tells what the app wants of the environment and may not have.
     fn check_env(&self, wanted: &mut Section<'_>) {
-        for name in wanted.texts("env").unwrap_or_default() {
+        for name in wanted.texts(ENV.name).unwrap_or_default() {
             if !self.granted.allows(&name.value) {
                 let (text, place) = (&name.value, self.place);
                 wanted.fault_at(
@@ -392,12 +425,13 @@ pub(super) fn check_intruders(root: &Section<'_>, apps: &Apps, routes: &Routes) 
 /// Writes the section of a mount, without what its `app.toml` says.
 pub(super) fn write_mount(mount: &Mount, script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "\n[[app]]")?;
-    writeln!(f, "path = {}", quoted(&mount.path))?;
-    if let Some(host) = &mount.host {
-        writeln!(f, "host = {}", quoted(host))?;
-    }
-    writeln!(f, "dir = {}", quoted_path(&mount.dir))?;
-    writeln!(f, "stream_prefix = {}", quoted(&mount.stream_prefix))?;
+    let own = [
+        (PATH.name, Some(quoted(&mount.path))),
+        (HOST.name, mount.host.as_deref().map(quoted)),
+        (DIR.name, Some(quoted_path(&mount.dir))),
+        (STREAM_PREFIX.name, Some(quoted(&mount.stream_prefix))),
+    ];
+    write(KEYS, &(), &own, f)?;
     writeln!(f, "[app.script]")?;
     write_script(script, f)
 }

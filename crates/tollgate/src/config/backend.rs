@@ -1,19 +1,76 @@
 //! `[backend.NAME]`: where a backend is, and within which bounds it is asked.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::Path;
 
-use tollgate_server::{Address, BackendOptions, BreakerOptions, PoolOptions, RetryOptions, Timeouts};
+use tollgate_server::{Address, BackendOptions};
 
-use super::backend_tls::{tls, write_tls};
-use super::quoted::quoted;
+use super::backend_tls::{self, TlsKeys, tls};
+use super::key::{keys, write};
+use super::quoted::quoted_list;
 use super::route::is_name;
 use super::section::Section;
-use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, show_duration, show_size};
+use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS, TIMEOUT_MS};
 
-const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
 const ADDRESSES_MAX: usize = 64;
+
+keys! {
+    pub(super) KEYS of BackendOptions;
+    /// The addresses of the backend: `http://HOST:PORT`, `https://HOST:PORT` and `unix:/PATH`.
+    urls [URLS] = other("needed", "1 to 64");
+    /// For `https`: the authorities that are trusted, these and no others.
+    ca_file [CA_FILE] = other("those of the system", "a path");
+    /// For `https`: shown to a backend that asks for a certificate.
+    client_certificate [CLIENT_CERTIFICATE] = other("none", "a path");
+    /// For `https`: the private key of `client_certificate`.
+    client_key [CLIENT_KEY] = other("none", "a path");
+    /// For `https`: the name or address that certificates have to be for.
+    server_name [SERVER_NAME] = other("the host of each address", "a name or an address");
+    /// For a connection, the handshake of TLS with it.
+    connect_timeout = duration(2 * SECOND_MS, TIMEOUT_MS) => timeouts.connect;
+    /// From the last byte of the request that the backend took, or from its last interim reply, to the first
+    /// byte of its reply.
+    first_byte_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => timeouts.first_byte;
+    /// For the rest of a head that began, all of it; then between bytes of the content.
+    idle_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => timeouts.idle;
+    /// For all of it, with connections, retries and the last byte.
+    timeout = duration(10 * MINUTE_MS, TIMEOUT_MS) => timeouts.total;
+    /// Idle connections that each worker keeps to each address.
+    pool_idle_max = integer(64, 0..=65_536) => pool.idle_max;
+    /// How long a connection may be idle.
+    pool_idle_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => pool.idle_timeout;
+    /// How old a connection may be to be used again.
+    pool_age_max = duration(10 * MINUTE_MS, TIMEOUT_MS) => pool.age_max;
+    /// Requests in flight, of all workers and all addresses.
+    concurrency_max = integer(1024, 1..=1 << 20) => concurrency_max;
+    /// Requests that wait for a place among these.
+    queue_max = integer(128, 0..=1 << 20) => queue_max;
+    /// How long a request waits for a place.
+    queue_timeout = duration(500, 1..=10 * MINUTE_MS) => queue_timeout;
+    /// How far back the breaker counts.
+    breaker_window = duration(10 * SECOND_MS, 100..=HOUR_MS) => breaker.window;
+    /// Fewer requests in the window decide nothing.
+    breaker_requests_min = integer(20, 1..=1 << 20) => breaker.requests_min;
+    /// The share of failures that opens the breaker.
+    breaker_failure_percent = integer(50, 1..=100) => breaker.failure_percent;
+    /// How long an address is left alone.
+    breaker_open = duration(5 * SECOND_MS, 10..=HOUR_MS) => breaker.open;
+    /// Requests that try the address then, and have to succeed, all of them.
+    breaker_probes = integer(3, 1..=1000) => breaker.probes;
+    /// How often one request is sent again.
+    retries_max = integer(1, 0..=16) => retries.max;
+    /// How many retries there may be, in percent of the requests.
+    retry_percent = integer(20, 0..=100) => retries.percent;
+    /// How often names are looked up.
+    dns_refresh = duration(30 * SECOND_MS, 1000..=24 * HOUR_MS) => dns_refresh;
+    /// The head of a reply.
+    head_bytes_max = size(32 * KIB, KIB..=MIB) => head_bytes_max;
+    /// The content of a reply that a script gets.
+    reply_bytes_max = size(4 * MIB, 0..=GIB) => reply_bytes_max;
+}
+
+const TLS: TlsKeys =
+    TlsKeys { ca: &CA_FILE, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY, server_name: &SERVER_NAME };
 
 /// Takes all backends.
 pub(super) fn backends(root: &mut Section<'_>, folder: &Path) -> Vec<BackendOptions> {
@@ -32,52 +89,22 @@ pub(super) fn backends(root: &mut Section<'_>, folder: &Path) -> Vec<BackendOpti
 
 fn backend(name: &str, mut section: Section<'_>, folder: &Path) -> BackendOptions {
     let mut options = BackendOptions::new(name, addresses(&mut section));
-    options.tls = tls(&mut section, &options.addresses, folder);
-    let timeouts = options.timeouts;
-    options.timeouts = Timeouts {
-        connect: section.duration("connect_timeout", TIMEOUT_MS, timeouts.connect),
-        first_byte: section.duration("first_byte_timeout", TIMEOUT_MS, timeouts.first_byte),
-        idle: section.duration("idle_timeout", TIMEOUT_MS, timeouts.idle),
-        total: section.duration("timeout", TIMEOUT_MS, timeouts.total),
-    };
-    let pool = options.pool;
-    options.pool = PoolOptions {
-        idle_max: section.integer("pool_idle_max", 0..=65_536, pool.idle_max),
-        idle_timeout: section.duration("pool_idle_timeout", TIMEOUT_MS, pool.idle_timeout),
-        age_max: section.duration("pool_age_max", TIMEOUT_MS, pool.age_max),
-    };
-    options.concurrency_max = section.integer("concurrency_max", 1..=1 << 20, options.concurrency_max);
-    options.queue_max = section.integer("queue_max", 0..=1 << 20, options.queue_max);
-    options.queue_timeout = section.duration("queue_timeout", 1..=10 * MINUTE_MS, options.queue_timeout);
-    let breaker = options.breaker;
-    options.breaker = BreakerOptions {
-        window: section.duration("breaker_window", 100..=HOUR_MS, breaker.window),
-        requests_min: section.integer("breaker_requests_min", 1..=1 << 20, breaker.requests_min),
-        failure_percent: section.integer("breaker_failure_percent", 1..=100, breaker.failure_percent),
-        open: section.duration("breaker_open", 10..=HOUR_MS, breaker.open),
-        probes: section.integer("breaker_probes", 1..=1000, breaker.probes),
-    };
-    options.retries = RetryOptions {
-        max: section.integer("retries_max", 0..=16, options.retries.max),
-        percent: section.integer("retry_percent", 0..=100, options.retries.percent),
-    };
-    options.dns_refresh = section.duration("dns_refresh", 1000..=24 * HOUR_MS, options.dns_refresh);
-    options.head_bytes_max = section.size("head_bytes_max", KIB..=MIB, options.head_bytes_max);
-    options.reply_bytes_max = section.size("reply_bytes_max", 0..=GIB, options.reply_bytes_max);
+    options.tls = tls(&mut section, &TLS, &options.addresses, folder);
+    section.read(KEYS, &mut options);
     section.finish();
     options
 }
 
 fn addresses(section: &mut Section<'_>) -> Vec<Address> {
-    if !section.has("urls") {
+    if !section.has(URLS.name) {
         section.fault(format!(
             "missing key \"urls\" in {}: allowed is a list like [\"http://127.0.0.1:9000\"]",
             section.name()
         ));
     }
-    let Some(urls) = section.texts("urls") else { return Vec::new() };
+    let Some(urls) = section.texts(URLS.name) else { return Vec::new() };
     if urls.is_empty() || urls.len() > ADDRESSES_MAX {
-        section.fault_of("urls", format!("urls has {}, allowed are 1 to {ADDRESSES_MAX}", urls.len()));
+        section.fault_of(URLS.name, format!("urls has {}, allowed are 1 to {ADDRESSES_MAX}", urls.len()));
     }
     let mut addresses = Vec::new();
     for url in urls {
@@ -107,31 +134,11 @@ fn is_mixed(one: &Address, other: &Address) -> bool {
     matches!((one.scheme(), other.scheme()), (Some(one), Some(other)) if one != other)
 }
 
-/// As the file has it, every key.
+/// Writes the section.
 pub(super) fn write_backend(backend: &BackendOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let BackendOptions { timeouts, pool, breaker, retries, .. } = backend;
-    let urls: Vec<_> = backend.addresses.iter().map(|address| quoted(&address.to_string())).collect();
     writeln!(f, "\n[backend.{}]", backend.name)?;
-    writeln!(f, "urls = [{}]", urls.join(", "))?;
-    backend.tls.iter().try_for_each(|tls| write_tls(tls, f))?;
-    writeln!(f, "connect_timeout = \"{}\"", show_duration(timeouts.connect))?;
-    writeln!(f, "first_byte_timeout = \"{}\"", show_duration(timeouts.first_byte))?;
-    writeln!(f, "idle_timeout = \"{}\"", show_duration(timeouts.idle))?;
-    writeln!(f, "timeout = \"{}\"", show_duration(timeouts.total))?;
-    writeln!(f, "pool_idle_max = {}", pool.idle_max)?;
-    writeln!(f, "pool_idle_timeout = \"{}\"", show_duration(pool.idle_timeout))?;
-    writeln!(f, "pool_age_max = \"{}\"", show_duration(pool.age_max))?;
-    writeln!(f, "concurrency_max = {}", backend.concurrency_max)?;
-    writeln!(f, "queue_max = {}", backend.queue_max)?;
-    writeln!(f, "queue_timeout = \"{}\"", show_duration(backend.queue_timeout))?;
-    writeln!(f, "breaker_window = \"{}\"", show_duration(breaker.window))?;
-    writeln!(f, "breaker_requests_min = {}", breaker.requests_min)?;
-    writeln!(f, "breaker_failure_percent = {}", breaker.failure_percent)?;
-    writeln!(f, "breaker_open = \"{}\"", show_duration(breaker.open))?;
-    writeln!(f, "breaker_probes = {}", breaker.probes)?;
-    writeln!(f, "retries_max = {}", retries.max)?;
-    writeln!(f, "retry_percent = {}", retries.percent)?;
-    writeln!(f, "dns_refresh = \"{}\"", show_duration(backend.dns_refresh))?;
-    writeln!(f, "head_bytes_max = \"{}\"", show_size(backend.head_bytes_max as u64))?;
-    writeln!(f, "reply_bytes_max = \"{}\"", show_size(backend.reply_bytes_max as u64))
+    let urls = backend.addresses.iter().map(ToString::to_string);
+    let [ca, certificate, key, server_name] = backend_tls::show(backend.tls.as_deref(), &TLS);
+    let own = [(URLS.name, Some(quoted_list(urls))), ca, certificate, key, server_name];
+    write(KEYS, backend, &own, f)
 }

@@ -1,7 +1,6 @@
 //! The keys of `[backend.NAME]` for TLS: whom it trusts, who it says that it is, and by which name it is
 //! known.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,22 +8,31 @@ use tollgate_server::{
     Address, BackendOptions, ClientIdentity, OwnFile, Scheme, TlsError, TlsFiles, TlsOptions,
 };
 
+use super::key::{Facts, Shown};
 use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_path};
 use super::section::Section;
 
-const KEYS: [&str; 4] = ["ca_file", "client_certificate", "client_key", "server_name"];
+/// The keys of a backend for TLS.
+pub(super) struct TlsKeys {
+    pub(super) ca: &'static Facts,
+    pub(super) certificate: &'static Facts,
+    pub(super) key: &'static Facts,
+    pub(super) server_name: &'static Facts,
+}
 
 /// Takes the keys, and reads the files that they name. None: no address is `https`, or it is refused.
 pub(super) fn tls(
     section: &mut Section<'_>,
+    keys: &TlsKeys,
     addresses: &[Address],
     folder: &Path,
 ) -> Option<Arc<TlsOptions>> {
-    let given = KEYS.map(|key| section.has(key));
-    let files = files(section, folder);
+    let names = [keys.ca, keys.certificate, keys.key, keys.server_name].map(|key| key.name);
+    let given = names.map(|name| section.has(name));
+    let files = files(section, keys, folder);
     if !addresses.iter().any(|address| address.scheme() == Some(Scheme::Https)) {
-        for (key, _) in KEYS.iter().zip(given).filter(|(_, is_given)| *is_given && !addresses.is_empty()) {
+        for (key, _) in names.iter().zip(given).filter(|(_, is_given)| *is_given && !addresses.is_empty()) {
             let text = format!("{key} in {} is for https, urls has none", section.name());
             section.fault_of(key, text);
         }
@@ -34,10 +42,10 @@ pub(super) fn tls(
         Ok(options) => Some(Arc::new(options)),
         Err(error) => {
             let key = match &error {
-                TlsError::Roots(_) => "ca_file",
-                TlsError::Certificate(_) => "client_certificate",
-                TlsError::Key(_) => "client_key",
-                TlsError::ServerName(_) => "server_name",
+                TlsError::Roots(_) => keys.ca.name,
+                TlsError::Certificate(_) => keys.certificate.name,
+                TlsError::Key(_) => keys.key.name,
+                TlsError::ServerName(_) => keys.server_name.name,
             };
             let text = match &error {
                 TlsError::Roots(_) if !section.has(key) => format!("{error}, name some by ca_file"),
@@ -50,39 +58,36 @@ pub(super) fn tls(
 }
 
 /// None: half of what belongs together.
-fn files(section: &mut Section<'_>, folder: &Path) -> Option<TlsFiles> {
-    let mut file = |key| path(section, key, PathTo::File).map(|written| folder.join(written.value));
-    let [ca, certificate, key] = [file("ca_file"), file("client_certificate"), file("client_key")];
-    let server_name = section.text("server_name").map(|written| written.value);
+fn files(section: &mut Section<'_>, keys: &TlsKeys, folder: &Path) -> Option<TlsFiles> {
+    let mut file =
+        |key: &Facts| path(section, key.name, PathTo::File).map(|written| folder.join(written.value));
+    let [ca, certificate, key] = [file(keys.ca), file(keys.certificate), file(keys.key)];
+    let server_name = section.text(keys.server_name.name).map(|written| written.value);
     let client = match (certificate, key) {
         (Some(certificate), Some(key)) => Some(ClientIdentity { certificate, key }),
         (None, None) => None,
-        (Some(_), None) => return half(section, "client_certificate", "client_key"),
-        (None, Some(_)) => return half(section, "client_key", "client_certificate"),
+        (Some(_), None) => return half(section, keys.certificate, keys.key),
+        (None, Some(_)) => return half(section, keys.key, keys.certificate),
     };
     Some(TlsFiles { ca, client, server_name })
 }
 
-fn half(section: &Section<'_>, given: &str, missing: &str) -> Option<TlsFiles> {
+fn half(section: &Section<'_>, given: &Facts, missing: &Facts) -> Option<TlsFiles> {
+    let (given, missing) = (given.name, missing.name);
     section.fault_of(given, format!("{given} in {} needs {missing} beside it", section.name()));
     None
 }
 
-/// As the file has it, what is not given left out.
-pub(super) fn write_tls(tls: &TlsOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let TlsFiles { ca, client, server_name } = tls.files();
-    let of_client = |choose: fn(&ClientIdentity) -> &PathBuf| client.as_ref().map(choose);
-    let paths = [
-        ("ca_file", ca.as_ref()),
-        ("client_certificate", of_client(|client| &client.certificate)),
-        ("client_key", of_client(|client| &client.key)),
-    ];
-    for (key, path) in paths {
-        if let Some(path) = path {
-            writeln!(f, "{key} = {}", quoted_path(path))?;
-        }
-    }
-    server_name.iter().try_for_each(|name| writeln!(f, "server_name = {}", quoted(name)))
+/// Shows the keys that are given.
+pub(super) fn show(tls: Option<&TlsOptions>, keys: &TlsKeys) -> [Shown; 4] {
+    let files = tls.map(TlsOptions::files);
+    let client = files.and_then(|files| files.client.as_ref());
+    [
+        (keys.ca.name, files.and_then(|files| files.ca.as_ref()).map(|path| quoted_path(path))),
+        (keys.certificate.name, client.map(|client| quoted_path(&client.certificate))),
+        (keys.key.name, client.map(|client| quoted_path(&client.key))),
+        (keys.server_name.name, files.and_then(|files| files.server_name.as_deref()).map(quoted)),
+    ]
 }
 
 /// What backends are told who we are by.

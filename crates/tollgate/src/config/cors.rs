@@ -5,18 +5,32 @@ use std::time::Duration;
 
 use tollgate_server::{AnyOr, CorsSpec};
 
-use super::methods::methods;
+use super::key::{Facts, inline, keys, set_defaults};
+use super::methods::{methods, show_methods};
 use super::section::{Section, TextOrTable, Written};
-use super::units::{HOUR_MS, show_duration};
+use super::units::{HOUR_MS, MINUTE_MS, show_duration};
 
 const ALLOWED: &str = "\"*\" or a table { origins = [...], ... }";
-/// What a browser keeps at most.
-const MAX_AGE_MS: std::ops::RangeInclusive<u64> = 0..=24 * HOUR_MS;
-const MAX_AGE: Duration = Duration::from_secs(600);
+
+keys! {
+    pub(super) KEYS of CorsSpec;
+    /// Origins as browsers write them.
+    origins [ORIGINS] = other("needed", r#"a list, or `["*"]`"#);
+    /// The methods that pages may send.
+    methods [METHODS] = other("those of the route", "a list of methods");
+    /// Header fields that pages may send beside the harmless ones.
+    headers [HEADERS] = other(r#"`["*"]`; with credentials none"#, r#"a list, or `["*"]`"#);
+    /// Header fields of a reply that pages may read.
+    expose [EXPOSE] = other("`[]`", r#"a list, or `["*"]`"#);
+    /// Whether cookies and the like may come along.
+    credentials = switch(false) => credentials;
+    /// How long a browser remembers the answer to a preflight, in whole seconds.
+    max_age [MAX_AGE] = duration(10 * MINUTE_MS, 0..=24 * HOUR_MS) => max_age;
+}
 
 /// Takes the policy of a route, if it has one.
-pub(super) fn cors(section: &mut Section<'_>) -> Option<CorsSpec> {
-    match section.text_or_table("cors", ALLOWED)? {
+pub(super) fn cors(section: &mut Section<'_>, key: &Facts) -> Option<CorsSpec> {
+    match section.text_or_table(key.name, ALLOWED)? {
         TextOrTable::Text(text) => {
             if text.value != "*" {
                 let found = &text.value;
@@ -33,31 +47,40 @@ pub(super) fn cors(section: &mut Section<'_>) -> Option<CorsSpec> {
 
 /// Any page may do what it likes, without cookies.
 fn everybody() -> CorsSpec {
-    CorsSpec {
+    let mut policy = CorsSpec {
         origins: AnyOr::Any,
         methods: None,
         headers: AnyOr::Any,
         expose: AnyOr::Listed(Vec::new()),
         credentials: false,
-        max_age: MAX_AGE,
-    }
+        max_age: Duration::ZERO,
+    };
+    set_defaults(KEYS, &mut policy);
+    policy
 }
 
 fn policy(mut section: Section<'_>) -> CorsSpec {
-    if !section.has("origins") {
+    if !section.has(ORIGINS.name) {
         section.fault("missing key \"origins\" in cors");
     }
-    let credentials = section.switch("credentials").is_some_and(|written| written.value);
-    let header_default = if credentials { AnyOr::Listed(Vec::new()) } else { AnyOr::Any };
-    let policy = CorsSpec {
-        origins: list(&mut section, "origins", credentials, origin_problem).unwrap_or(AnyOr::Any),
-        methods: methods(&mut section, "methods in cors"),
-        headers: list(&mut section, "headers", credentials, header_problem).unwrap_or(header_default),
-        expose: list(&mut section, "expose", credentials, header_problem)
-            .unwrap_or(AnyOr::Listed(Vec::new())),
-        credentials,
-        max_age: max_age(&mut section),
-    };
+    let mut policy = everybody();
+    section.read(KEYS, &mut policy);
+    check_max_age(&section, policy.max_age);
+    let credentials = policy.credentials;
+    if credentials {
+        policy.headers = AnyOr::Listed(Vec::new());
+    }
+    policy.methods = methods(&mut section, METHODS.name, "methods in cors");
+    let lists = [
+        (&ORIGINS, &mut policy.origins, origin_problem as fn(&str) -> _),
+        (&HEADERS, &mut policy.headers, header_problem),
+        (&EXPOSE, &mut policy.expose, header_problem),
+    ];
+    for (key, listed, problem) in lists {
+        if let Some(found) = list(&mut section, key.name, credentials, problem) {
+            *listed = found;
+        }
+    }
     section.finish();
     policy
 }
@@ -70,7 +93,7 @@ fn list(
     problem: fn(&str) -> Option<&'static str>,
 ) -> Option<AnyOr<String>> {
     let texts = section.texts(key)?;
-    if key == "origins" && texts.is_empty() {
+    if key == ORIGINS.name && texts.is_empty() {
         section.fault_of(key, "origins in cors is empty, allowed is a list of origins, or [\"*\"]");
     }
     if let [Written { value, span }] = texts.as_slice()
@@ -133,30 +156,22 @@ pub(super) fn is_own_field(name: &str) -> bool {
     name.get(..9).is_some_and(|front| front.eq_ignore_ascii_case("tollgate-"))
 }
 
-fn max_age(section: &mut Section<'_>) -> Duration {
-    let found = section.duration("max_age", MAX_AGE_MS, MAX_AGE);
+fn check_max_age(section: &Section<'_>, found: Duration) {
     if found.subsec_nanos() != 0 {
         let text = format!("max_age in cors is \"{}\", allowed are whole seconds", show_duration(found));
-        section.fault_of("max_age", text);
+        section.fault_of(MAX_AGE.name, text);
     }
-    found
 }
 
-/// A policy as the file has it, every key.
+/// Shows a policy as the file has it, with every key.
 pub(super) fn show(cors: &CorsSpec) -> String {
-    let methods = cors.methods.map(|methods| {
-        let methods: Vec<_> = methods.iter().map(|method| format!("\"{method}\"")).collect();
-        format!("methods = [{}], ", methods.join(", "))
-    });
-    format!(
-        "{{ origins = {}, {}headers = {}, expose = {}, credentials = {}, max_age = \"{}\" }}",
-        show_list(&cors.origins),
-        methods.unwrap_or_default(),
-        show_list(&cors.headers),
-        show_list(&cors.expose),
-        cors.credentials,
-        show_duration(cors.max_age)
-    )
+    let own = [
+        (ORIGINS.name, Some(show_list(&cors.origins))),
+        (METHODS.name, cors.methods.map(show_methods)),
+        (HEADERS.name, Some(show_list(&cors.headers))),
+        (EXPOSE.name, Some(show_list(&cors.expose))),
+    ];
+    inline(KEYS, cors, &own)
 }
 
 /// No name in it needs an escape.

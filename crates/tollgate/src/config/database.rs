@@ -1,7 +1,7 @@
 //! `[database.NAME]`: databases that scripts read.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,16 +11,28 @@ use tollgate_load::{
 };
 use tollgate_server::{Database, SqlAnswer, SqlReply, SqlRow, SqlValue};
 
+use super::key::{keys, write};
 use super::path::{PathTo, path};
-use super::quoted::{quoted, quoted_path};
+use super::quoted::quoted_path;
 use super::route::is_name;
 use super::section::Section;
-use super::units::{GIB, HOUR_MS, KIB, show_duration, show_size};
+use super::units::{GIB, HOUR_MS, KIB, MIB, SECOND_MS};
 
-const CONNECTIONS: usize = 4;
-const TIMEOUT: Duration = Duration::from_secs(5);
-const ROWS_MAX: usize = 1000;
-const BYTES_MAX: usize = 1 << 20;
+keys! {
+    pub(super) KEYS of QueryOptions;
+    /// A SQLite file, opened read-only.
+    sqlite [SQLITE] = other("", "a path");
+    /// A PostgreSQL server.
+    postgres [POSTGRES] = other("", "an address as for [sinks](sinks.md)");
+    /// Connections at once, for all workers together.
+    connections = integer(4, 1..=64) => connections;
+    /// How long an answer may take, and a connection to be made.
+    timeout = duration(5 * SECOND_MS, 10..=HOUR_MS) => timeout;
+    /// Rows of an answer. More: an error.
+    rows_max = integer(1000, 1..=1_000_000) => rows_max;
+    /// Bytes of an answer. More: an error.
+    bytes_max = size(MIB, KIB..=GIB) => bytes_max;
+}
 
 /// A database that scripts may read.
 #[derive(Debug, Clone)]
@@ -80,7 +92,7 @@ pub(super) fn databases(root: &mut Section<'_>, folder: &Path) -> Vec<ReadDataba
 }
 
 fn database(section: &mut Section<'_>, name: String, folder: &Path) -> Option<ReadDatabase> {
-    let found = match (section.has("sqlite"), section.has("postgres")) {
+    let found = match (section.has(SQLITE.name), section.has(POSTGRES.name)) {
         (true, true) => Some("sqlite and postgres"),
         (false, false) => Some("none"),
         _ => None,
@@ -91,40 +103,38 @@ fn database(section: &mut Section<'_>, name: String, folder: &Path) -> Option<Re
         );
         section.fault(text);
     }
-    let written = section.as_written("postgres").map(hide_password).unwrap_or_default();
+    let written = section.as_written(POSTGRES.name).map(hide_password).unwrap_or_default();
     let sqlite =
-        path(section, "sqlite", PathTo::File).map(|file| QuerySource::Sqlite(folder.join(file.value)));
-    let postgres = section.text("postgres").and_then(|url| match PostgresUrl::parse(&url.value) {
+        path(section, SQLITE.name, PathTo::File).map(|file| QuerySource::Sqlite(folder.join(file.value)));
+    let postgres = section.text(POSTGRES.name).and_then(|url| match PostgresUrl::parse(&url.value) {
         Ok(server) => Some(QuerySource::Postgres(Box::new(server))),
         Err(reason) => {
             section.fault_at(&url.span, format!("postgres in [database.{name}]: {reason}"));
             None
         }
     });
-    let connections = section.integer("connections", 1..=64, CONNECTIONS);
-    let timeout = section.duration("timeout", 10..=HOUR_MS, TIMEOUT);
-    let rows_max = section.integer("rows_max", 1..=1_000_000, ROWS_MAX);
-    let bytes_max = section.size("bytes_max", KIB..=GIB, BYTES_MAX);
-    let source = sqlite.or(postgres)?;
-    let options = QueryOptions { name, source, connections, timeout, rows_max, bytes_max };
-    Some(ReadDatabase { pool: Arc::new(Pool(QueryPool::new(options))), written })
+    let source = sqlite.or(postgres);
+    let has_source = source.is_some();
+    // The bounds are read without a source too, so that all faults are reported.
+    let source = source.unwrap_or_else(|| QuerySource::Sqlite(PathBuf::new()));
+    let (connections, timeout, rows_max, bytes_max) = (0, Duration::ZERO, 0, 0);
+    let mut options = QueryOptions { name, source, connections, timeout, rows_max, bytes_max };
+    section.read(KEYS, &mut options);
+    has_source.then(|| ReadDatabase { pool: Arc::new(Pool(QueryPool::new(options))), written })
 }
 
 impl fmt::Display for ReadDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let QueryOptions { name, source, connections, timeout, rows_max, bytes_max } = self.pool.0.options();
-        writeln!(f, "\n[database.{name}]")?;
-        match source {
-            QuerySource::Sqlite(path) => writeln!(f, "sqlite = {}", quoted_path(path))?,
+        let options = self.pool.0.options();
+        writeln!(f, "\n[database.{}]", options.name)?;
+        let own = match &options.source {
+            QuerySource::Sqlite(path) => (SQLITE.name, Some(quoted_path(path))),
             // Not escaped: a variable stays one.
             QuerySource::Postgres(_) => {
-                writeln!(f, "postgres = {}", toml::Value::String(self.written.clone()))?;
+                (POSTGRES.name, Some(toml::Value::String(self.written.clone()).to_string()))
             }
-        }
-        writeln!(f, "connections = {connections}")?;
-        writeln!(f, "timeout = {}", quoted(&show_duration(*timeout)))?;
-        writeln!(f, "rows_max = {rows_max}")?;
-        writeln!(f, "bytes_max = {}", quoted(&show_size(*bytes_max as u64)))
+        };
+        write(KEYS, options, &[own], f)
     }
 }
 

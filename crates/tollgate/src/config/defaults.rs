@@ -4,10 +4,9 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 use tollgate_log::{DiskStorage, LogOptions, Storage};
-use tollgate_server::{ListenSpec, RouteSpec};
+use tollgate_server::ListenSpec;
 
 /// The configuration file of a folder.
 pub(crate) const FILE_NAME: &str = "tollgate.toml";
@@ -15,11 +14,8 @@ pub(crate) const FILE_NAME: &str = "tollgate.toml";
 pub(crate) const APP_FILE: &str = "app.toml";
 /// The value of a key that sets no bound.
 pub(super) const OFF: &str = "off";
-pub(super) const BACKLOG: u32 = 4096;
-pub(super) const BODY_BYTES_MAX: u64 = RouteSpec::BODY_BYTES_MAX;
-pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Free bytes that are kept on a large disk.
-const RESERVE_BYTES: u64 = 1 << 30;
+pub(super) const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
 pub(crate) const LOG_DIR: &str = "data/log";
 /// Beside the log.

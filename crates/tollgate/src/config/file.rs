@@ -8,7 +8,7 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf, absolute};
 
-use tollgate_server::{HostOptions, OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
+use tollgate_server::{OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
 use toml::de::DeTable;
 
 use super::access::Reachable;
@@ -28,7 +28,7 @@ use super::own_files::{
 use super::reach::Reach;
 use super::resolved::Config;
 use super::routes::{RouteDefaults, Routes};
-use super::script::script;
+use super::script::{self, script};
 use super::section::{Context, Section};
 use super::server::{WrittenServer, server};
 use super::sink::{load_rules, sinks};
@@ -108,23 +108,23 @@ fn leaves_routes(root: &Section<'_>) -> bool {
 fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let Origin { file, folder, .. } = *origin;
     let leaves_routes = leaves_routes(&root);
-    let written = server(root.table("server"), folder);
+    let WrittenServer { options, body_bytes_max, drain_delay } = server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
-    let admin = admin(root.table("admin"), folder, &log.dir, &written.listen);
+    let admin = admin(root.table("admin"), folder, &log.dir, &options.listen);
     let load = load_rules(root.table("load"));
     let databases = databases(&mut root, folder);
     let readable: Vec<_> = databases.iter().map(ReadDatabase::as_readable).collect();
     let reachable = Reachable { folder, log: &log, databases: &readable, access: ScriptAccess::default() };
-    let (script, access) = script(root.table("script"), HostOptions::default(), &reachable);
+    let (script, access) = script(root.table("script"), script::unwritten(), &reachable);
     let mut streams = Streams::read(&mut root);
     let backends = backends(&mut root, folder);
-    let reach = Reach::new(&written.connection, &written.spool);
+    let reach = Reach::new(&options.connection, &options.spool);
     let defaults = RouteDefaults {
         folder,
         streams: &streams.specs,
         backends: &backends,
-        body_bytes_max: written.body_bytes_max,
-        body_pace: written.connection.body_pace,
+        body_bytes_max,
+        body_pace: options.connection.body_pace,
         reach,
         reachable: Reachable { access, ..reachable },
         is_app: false,
@@ -140,22 +140,25 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         log: &log,
         databases: &readable,
         backends: &backends,
-        body_bytes_max: written.body_bytes_max,
-        body_pace: written.connection.body_pace,
+        body_bytes_max,
+        body_pace: options.connection.body_pace,
         reach,
     };
     let mut apps = apps(&mut root, &defaults, &mut streams);
     routes.extend(mem::take(&mut apps.routes));
     routes.check(&root);
     if leaves_routes {
-        routes = implied(&root, folder, &zero::access(access, folder, &log), &written, &mut streams);
+        routes = implied(&root, folder, &zero::access(access, folder, &log), &mut streams);
+        for route in &mut routes.specs {
+            (route.body_bytes_max, route.body_pace) = (body_bytes_max, Some(options.connection.body_pace));
+        }
     }
     check_intruders(&root, &apps, &routes);
     check_params(&root, &streams, &routes.specs);
     streams.check_count(&root);
     let Streams { specs: streams, awaited, .. } = streams;
     let sinks = sinks(&mut root, folder, &log, &streams);
-    let mut own = folders_of_server(&log, &written.spool.dir);
+    let mut own = folders_of_server(&log, &options.spool.dir);
     own.extend(file.file_name().map(|name| OwnFile::new("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_databases(&databases));
@@ -165,34 +168,21 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     keep_apart(&mut routes.specs, &own);
     own.extend(certificates_of_backends(&backends));
     check_written_to(&root, &routes, &own);
-    let Routes { specs: routes, .. } = routes;
+    let reserve_bytes = defaults::spool_reserve_bytes(&log, &options.spool.dir);
     root.finish();
     Config {
         source: file.to_owned(),
-        body_bytes_max: written.body_bytes_max,
+        body_bytes_max,
         server: ServerOptions {
-            listen: written.listen,
-            backlog: written.backlog,
-            workers: written.workers,
-            connection: written.connection,
-            trusted_proxies: written.trusted_proxies,
-            capacity: written.capacity,
-            spool: SpoolOptions {
-                reserve_bytes: defaults::spool_reserve_bytes(&log, &written.spool.dir),
-                ..written.spool
-            },
+            spool: SpoolOptions { reserve_bytes, ..options.spool },
             script,
             streams,
             backends,
-            routes,
+            routes: routes.specs,
             apps: apps.specs,
-            version: 1,
-            dev: None,
-            request_ids: written.request_ids,
-            traces: written.traces,
-            drain_timeout: written.drain_timeout,
+            ..options
         },
-        drain_delay: written.drain_delay,
+        drain_delay,
         admin,
         log,
         load,
@@ -208,21 +198,12 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
 const APP_OF_FOLDER: &str = "[[app]]\npath = \"/\"\ndir = \".\"\n";
 
 /// What the folder serves where the file names no route, as it would without the file.
-fn implied(
-    root: &Section<'_>,
-    folder: &Path,
-    access: &ScriptAccess,
-    server: &WrittenServer,
-    streams: &mut Streams,
-) -> Routes {
+fn implied(root: &Section<'_>, folder: &Path, access: &ScriptAccess, streams: &mut Streams) -> Routes {
     let place = root.spot(&(0..0));
     let named = streams.specs.iter().position(|stream| stream.name == zero::REQUESTS);
     let mut faults = Vec::new();
-    let mut specs = zero::routes(folder, named.unwrap_or(streams.specs.len()), access, &mut faults);
+    let specs = zero::routes(folder, named.unwrap_or(streams.specs.len()), access, &mut faults);
     root.add_faults(faults);
-    for route in &mut specs {
-        (route.body_bytes_max, route.body_pace) = (server.body_bytes_max, Some(server.connection.body_pace));
-    }
     if named.is_none() && specs.iter().any(|route| route.stream.is_some()) {
         streams.specs.push(zero::requests());
         streams.origins.push(stream::Origin { place: place.clone(), span: 0..0 });

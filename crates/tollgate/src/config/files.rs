@@ -1,7 +1,6 @@
 //! `files` of a route: a folder, as its path or as a table with how it is served. The table reads back to the
 //! same.
 
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
@@ -10,14 +9,14 @@ use tollgate_server::{Etag, FilesSpec, Symlinks, TryPath, is_framing_field};
 
 use super::cors::{header_problem, is_own_field};
 use super::defaults::OFF;
+use super::key::{Facts, inline, keys, set_defaults};
 use super::path::{PathTo, check_path};
-use super::quoted::{quoted, quoted_path};
+use super::quoted::{quoted, quoted_list, quoted_path};
 use super::section::{Section, TextOrTable, Written};
-use super::units::{HOUR_MS, show_duration, show_size};
+use super::units::{GIB, HOUR_MS, KIB, MIB, SECOND_MS};
+use super::value::{named, names};
 
 const ALLOWED: &str = "a folder, or a table { dir = \"...\", ... }";
-const COMPRESS_CACHE_BYTES: RangeInclusive<u64> = 64 << 10..=4 << 30;
-const RECHECK_MS: RangeInclusive<u64> = 0..=24 * HOUR_MS;
 /// What stands for the path of the request in `try`.
 const PATH: &str = "{path}";
 /// The statuses of replies that a page may take the place of.
@@ -42,16 +41,65 @@ const MADE_FIELDS: [&str; 16] = [
     "x-request-id",
 ];
 
+named!(Etag, Symlinks);
+
+keys! {
+    pub(super) KEYS of FilesSpec;
+    /// The folder, relative to that of the configuration.
+    dir [DIR] = other("needed", "a folder");
+    /// The files that stand for a folder; the first that is there is sent.
+    index [INDEX] = other(r#"`["index.html"]`"#, "names of files");
+    /// Whether a folder without an index shows what is in it.
+    listing = switch(false) => listing;
+    /// What is looked for, in this order.
+    try [TRY] = other(r#"`["{path}"]`"#, r#"`"{path}"`, the same with an ending, `"/FILE"`"#);
+    /// Whether names are served that begin with a dot.
+    dotfiles = switch(false) => dotfiles;
+    /// Whether symbolic links are followed, as long as they stay in the folder.
+    symlinks = one_of("refuse", names::<Symlinks>) => symlinks;
+    /// What `Content-Type` says of text. `"off"`: nothing.
+    charset [CHARSET] = text("utf-8", r#"a charset, `"off"`"#);
+    /// Media types by extension, before those that are known.
+    types [TYPES] = other("`{}`", "a table of texts");
+    /// What tags are made of.
+    etag = one_of("stat", names::<Etag>) => etag;
+    /// `Cache-Control`: one text for all, or by media type.
+    cache_control [CACHE_CONTROL] = other("`{}`", "a text, or a table of texts");
+    /// Whether `Expires` says the same as a `max-age` in `cache_control`.
+    expires = switch(false) => expires;
+    /// Further fields of every reply of the route.
+    headers [HEADERS] = other("`{}`", "a table of texts").hidden();
+    /// Pages in place of the server's own texts, by status.
+    errors [ERROR_PAGES] = other("`{}`", "a table of texts");
+    /// Whether `.br`, `.zst` and `.gz` beside a file are sent in its place.
+    precompressed = switch(true) => precompressed;
+    /// Whether files are compressed here, for clients that take that.
+    compress = switch(false) => compress;
+    /// What each worker keeps of compressed content for this route.
+    compress_cache_bytes_max = size(16 * MIB, 64 * KIB..=4 * GIB) => compress_cache_bytes_max;
+    /// Whether the system sends files by itself where it can.
+    sendfile = switch(true) => sendfile;
+    /// How long the facts of a file are relied on.
+    recheck = duration(SECOND_MS, 0..=24 * HOUR_MS) => recheck;
+}
+
 /// Takes the files of a route, if it has some. Their folder is relative to `folder`.
-pub(super) fn files(section: &mut Section<'_>, folder: &Path) -> Option<FilesSpec> {
-    match section.text_or_table("files", ALLOWED)? {
-        TextOrTable::Text(dir) => checked_dir(section, "files", &dir, folder).map(FilesSpec::new),
+pub(super) fn files(section: &mut Section<'_>, key: &Facts, folder: &Path) -> Option<FilesSpec> {
+    match section.text_or_table(key.name, ALLOWED)? {
+        TextOrTable::Text(dir) => checked_dir(section, key.name, &dir, folder).map(unwritten),
         TextOrTable::Table(mut table) => {
-            let dir = table.needed_text("dir");
+            let dir = table.needed_text(DIR.name);
             let dir = dir.and_then(|dir| checked_dir(&table, "dir in files", &dir, folder));
             Some(spec(table, FilesSpec::new(dir?)))
         }
     }
+}
+
+/// Returns a folder of files of which nothing else is written.
+pub(super) fn unwritten(root: PathBuf) -> FilesSpec {
+    let mut spec = FilesSpec::new(root);
+    set_defaults(KEYS, &mut spec);
+    spec
 }
 
 /// The folder that was written, which has to be there. None: none was.
@@ -87,32 +135,19 @@ fn open_beneath(folder: &Path) -> Result<(), Errno> {
 }
 
 fn spec(mut table: Section<'_>, mut spec: FilesSpec) -> FilesSpec {
-    spec.index = names(&mut table, "index", index_problem).unwrap_or(spec.index);
-    spec.listing = table.switch("listing").map_or(spec.listing, |written| written.value);
+    table.read(KEYS, &mut spec);
+    spec.index = listed(&mut table, INDEX.name, index_problem).unwrap_or(spec.index);
     spec.candidates = candidates(&mut table).unwrap_or(spec.candidates);
-    spec.dotfiles = table.switch("dotfiles").map_or(spec.dotfiles, |written| written.value);
-    let symlinks = Symlinks::ALL.map(|choice| (choice.name(), choice));
-    spec.symlinks = table.choice("symlinks", &symlinks).unwrap_or(spec.symlinks);
-    spec.charset = charset(&mut table, spec.charset);
-    spec.types = pairs(&mut table, "types", extension_problem, media_problem);
-    let etags = Etag::ALL.map(|choice| (choice.name(), choice));
-    spec.etag = table.choice("etag", &etags).unwrap_or(spec.etag);
+    spec.charset = charset(&mut table);
+    spec.types = pairs(&mut table, TYPES.name, extension_problem, media_problem);
     spec.cache_control = cache_control(&mut table);
-    spec.expires = table.switch("expires").map_or(spec.expires, |written| written.value);
-    spec.headers = pairs(&mut table, "headers", field_problem, value_problem);
+    spec.headers = pairs(&mut table, HEADERS.name, field_problem, value_problem);
     spec.error_pages = error_pages(&mut table);
-    spec.precompressed = table.switch("precompressed").map_or(spec.precompressed, |written| written.value);
-    spec.compress = table.switch("compress").map_or(spec.compress, |written| written.value);
-    let cache_bytes_max = spec.compress_cache_bytes_max;
-    spec.compress_cache_bytes_max =
-        table.size("compress_cache_bytes_max", COMPRESS_CACHE_BYTES, cache_bytes_max);
-    spec.sendfile = table.switch("sendfile").map_or(spec.sendfile, |written| written.value);
-    spec.recheck = table.duration("recheck", RECHECK_MS, spec.recheck);
     table.finish();
     spec
 }
 
-fn names(
+fn listed(
     table: &mut Section<'_>,
     key: &'static str,
     problem: fn(&str) -> Option<&'static str>,
@@ -138,9 +173,12 @@ fn path_problem(path: &str) -> Option<&'static str> {
 }
 
 fn candidates(table: &mut Section<'_>) -> Option<Vec<TryPath>> {
-    let texts = names(table, "try", try_problem)?;
+    let texts = listed(table, TRY.name, try_problem)?;
     if texts.is_empty() {
-        table.fault_of("try", "try in files is empty, allowed is a list like [\"{path}\", \"{path}.html\"]");
+        table.fault_of(
+            TRY.name,
+            "try in files is empty, allowed is a list like [\"{path}\", \"{path}.html\"]",
+        );
     }
     let candidate = |text: &String| match (text.strip_prefix(PATH), text.strip_prefix('/')) {
         (Some(end), _) => TryPath::Requested(end.to_owned()),
@@ -159,8 +197,8 @@ fn try_problem(text: &str) -> Option<&'static str> {
         .then_some("allowed are \"{path}\", the same with an ending like \"{path}.html\", and \"/FILE\"")
 }
 
-fn charset(table: &mut Section<'_>, default: Option<String>) -> Option<String> {
-    let Some(written) = table.text("charset") else { return default };
+fn charset(table: &mut Section<'_>) -> Option<String> {
+    let Some(written) = table.text(CHARSET.name) else { return Some(CHARSET.default_text().to_owned()) };
     let is_sound = !written.value.is_empty()
         && written.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+".contains(&byte));
     if !is_sound {
@@ -233,10 +271,10 @@ fn value_problem(value: &str) -> Option<&'static str> {
 
 /// Takes one value for all types, or a table by type.
 fn cache_control(table: &mut Section<'_>) -> Vec<(String, String)> {
-    if table.as_written("cache_control").is_none() {
-        return pairs(table, "cache_control", pattern_problem, value_problem);
+    if table.as_written(CACHE_CONTROL.name).is_none() {
+        return pairs(table, CACHE_CONTROL.name, pattern_problem, value_problem);
     }
-    let Some(value) = table.text("cache_control") else { return Vec::new() };
+    let Some(value) = table.text(CACHE_CONTROL.name) else { return Vec::new() };
     if let Some(problem) = value_problem(&value.value) {
         table.fault_at(&value.span, format!("cache_control in files is {:?}, {problem}", value.value));
     }
@@ -244,7 +282,7 @@ fn cache_control(table: &mut Section<'_>) -> Vec<(String, String)> {
 }
 
 fn error_pages(table: &mut Section<'_>) -> Vec<(u16, String)> {
-    let pages = table.take_table("errors", "errors in files".to_owned()).map(Section::named_texts);
+    let pages = table.take_table(ERROR_PAGES.name, "errors in files".to_owned()).map(Section::named_texts);
     let mut checked = Vec::new();
     for (status, page) in pages.unwrap_or_default() {
         let known = status.parse().ok().filter(|status| ERRORS.contains(status));
@@ -265,37 +303,25 @@ fn error_pages(table: &mut Section<'_>) -> Vec<(u16, String)> {
 
 /// What is served as the file has it, every key.
 pub(super) fn show(spec: &FilesSpec) -> String {
-    let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
     let table = |pairs: &[(String, String)]| {
         let pairs: Vec<_> =
             pairs.iter().map(|(key, value)| format!("{} = {}", quoted_key(key), quoted(value))).collect();
         if pairs.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) }
     };
-    let candidates: Vec<_> = spec.candidates.iter().map(show_candidate).collect();
+    let candidates = spec.candidates.iter().map(show_candidate);
     let errors: Vec<_> =
         spec.error_pages.iter().map(|(status, page)| (status.to_string(), page.clone())).collect();
-    let keys = [
-        ("dir", quoted_path(&spec.root)),
-        ("index", format!("[{}]", list(&spec.index))),
-        ("listing", spec.listing.to_string()),
-        ("try", format!("[{}]", list(&candidates))),
-        ("dotfiles", spec.dotfiles.to_string()),
-        ("symlinks", quoted(spec.symlinks.name())),
-        ("charset", quoted(spec.charset.as_deref().unwrap_or(OFF))),
-        ("types", table(&spec.types)),
-        ("etag", quoted(spec.etag.name())),
-        ("cache_control", table(&spec.cache_control)),
-        ("expires", spec.expires.to_string()),
-        ("headers", table(&spec.headers)),
-        ("errors", table(&errors)),
-        ("precompressed", spec.precompressed.to_string()),
-        ("compress", spec.compress.to_string()),
-        ("compress_cache_bytes_max", quoted(&show_size(spec.compress_cache_bytes_max))),
-        ("sendfile", spec.sendfile.to_string()),
-        ("recheck", quoted(&show_duration(spec.recheck))),
+    let own = [
+        (DIR.name, Some(quoted_path(&spec.root))),
+        (INDEX.name, Some(quoted_list(&spec.index))),
+        (TRY.name, Some(quoted_list(candidates))),
+        (CHARSET.name, Some(quoted(spec.charset.as_deref().unwrap_or(OFF)))),
+        (TYPES.name, Some(table(&spec.types))),
+        (CACHE_CONTROL.name, Some(table(&spec.cache_control))),
+        (HEADERS.name, Some(table(&spec.headers))),
+        (ERROR_PAGES.name, Some(table(&errors))),
     ];
-    let keys = keys.map(|(key, value)| format!("{key} = {value}"));
-    format!("{{ {} }}", keys.join(", "))
+    inline(KEYS, spec, &own)
 }
 
 fn show_candidate(candidate: &TryPath) -> String {

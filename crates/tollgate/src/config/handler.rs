@@ -1,37 +1,58 @@
 //! What answers the requests of a route.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use tollgate_server::{BackendOptions, HandlerSpec, ScriptFile};
 
 use super::files;
+use super::key::{Facts, Shown, inline, keys};
 use super::proxy;
 use super::quoted::{quoted, quoted_path};
 use super::section::{Section, Written};
 
-const HANDLERS: [&str; 5] = ["script", "files", "proxy", "collect", "reply"];
 /// The media type of a reply that names none.
-const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+const CONTENT_TYPE_DEFAULT: &str = "text/plain; charset=utf-8";
+
+/// The keys of a route for what answers; a route has one of them.
+pub(super) struct HandlerKeys {
+    pub(super) script: &'static Facts,
+    pub(super) files: &'static Facts,
+    pub(super) proxy: &'static Facts,
+    pub(super) collect: &'static Facts,
+    pub(super) reply: &'static Facts,
+}
+
+keys! {
+    /// The table `reply`.
+    pub(super) KEYS of ();
+    /// The status of the reply.
+    status [STATUS] = integer(200, 200..=599);
+    /// The media type of `body`.
+    content_type [CONTENT_TYPE] = text(CONTENT_TYPE_DEFAULT, "a media type");
+    /// The content of the reply.
+    body [BODY] = text("", "a text; none with 204, 205 and 304").hidden();
+}
 
 pub(super) fn handler(
     section: &mut Section<'_>,
+    keys: &HandlerKeys,
     folder: &Path,
     backends: &[BackendOptions],
 ) -> Option<HandlerSpec> {
-    let given: Vec<_> = HANDLERS.into_iter().filter(|key| section.has(key)).collect();
+    let names = [keys.script, keys.files, keys.proxy, keys.collect, keys.reply].map(|key| key.name);
+    let given: Vec<_> = names.into_iter().filter(|name| section.has(name)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
         section.fault(format!(
             "[[route]] needs one handler, found {found}, allowed is one of {}",
-            HANDLERS.join(", ")
+            names.join(", ")
         ));
     }
-    let script = section.text("script").map(|file| script_handler(section, &file, folder));
-    let files = files::files(section, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
-    let proxy = proxy::proxy(section, backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
-    let collect = section.switch("collect").and_then(|collect| collect_handler(section, &collect));
-    let reply = section.take_table("reply", "reply of [[route]]".to_owned()).map(reply_handler);
+    let script = section.text(keys.script.name).map(|file| script_handler(section, &file, folder));
+    let files = files::files(section, keys.files, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
+    let proxy = proxy::proxy(section, keys.proxy, backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
+    let collect = section.switch(keys.collect.name).and_then(|collect| collect_handler(section, &collect));
+    let reply = section.take_table(keys.reply.name, "reply of [[route]]".to_owned()).map(reply_handler);
     script.or(files).or(proxy).or(collect).or(reply)
 }
 
@@ -67,8 +88,8 @@ fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> Option<Han
 }
 
 fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
-    let status = section.integer("status", 200..=599, 200);
-    let content_type = section.text("content_type");
+    let status = u16::try_from(section.number_or_default(&STATUS)).unwrap_or_default();
+    let content_type = section.text(CONTENT_TYPE.name);
     if let Some(written) = &content_type
         && !(written.value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && written.value.contains('/'))
     {
@@ -76,7 +97,7 @@ fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
             format!("content_type is {:?}, allowed is a media type like \"text/plain\"", written.value);
         section.fault_at(&written.span, text);
     }
-    let body = section.text("body");
+    let body = section.text(BODY.name);
     if let Some(body) = &body
         && matches!(status, 204 | 205 | 304)
         && !body.value.is_empty()
@@ -86,24 +107,27 @@ fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
         section.fault_at(&body.span, text);
     }
     section.finish();
-    let content_type = content_type.map_or_else(|| CONTENT_TYPE.to_owned(), |written| written.value);
+    let content_type =
+        content_type.map_or_else(|| CONTENT_TYPE.default_text().to_owned(), |written| written.value);
     HandlerSpec::Reply { status, content_type, body: body.map(|body| body.value).unwrap_or_default().into() }
 }
 
-/// Writes the key of a handler.
-pub(super) fn write(
-    handler: &HandlerSpec,
-    backends: &[BackendOptions],
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    match handler {
-        HandlerSpec::Script { file, .. } => writeln!(f, "script = {}", quoted_path(file)),
-        HandlerSpec::Collect => writeln!(f, "collect = true"),
-        HandlerSpec::Files(files) => writeln!(f, "files = {}", files::show(files)),
-        HandlerSpec::Proxy(proxy) => writeln!(f, "proxy = {}", proxy::show(proxy, backends)),
+/// Shows the key of a handler.
+pub(super) fn show(handler: &HandlerSpec, keys: &HandlerKeys, backends: &[BackendOptions]) -> Shown {
+    let (key, value) = match handler {
+        HandlerSpec::Script { file, .. } => (keys.script, quoted_path(file)),
+        HandlerSpec::Collect => (keys.collect, true.to_string()),
+        HandlerSpec::Files(files) => (keys.files, files::show(files)),
+        HandlerSpec::Proxy(proxy) => (keys.proxy, proxy::show(proxy, backends)),
         HandlerSpec::Reply { status, content_type, body } => {
-            let (content_type, body) = (quoted(content_type), quoted(&String::from_utf8_lossy(body)));
-            writeln!(f, "reply = {{ status = {status}, content_type = {content_type}, body = {body} }}")
+            let body = quoted(&String::from_utf8_lossy(body));
+            let own = [
+                (STATUS.name, Some(status.to_string())),
+                (CONTENT_TYPE.name, Some(quoted(content_type))),
+                (BODY.name, Some(body)),
+            ];
+            (keys.reply, inline(KEYS, &(), &own))
         }
-    }
+    };
+    (key.name, Some(value))
 }

@@ -1,12 +1,13 @@
-//! Where connections come in and whose word is taken for whose they are: `listen`, `trusted_proxies`,
-//! `client_header`.
+//! The addresses of `[server]` where connections come in, and the proxies that name their clients: `listen`,
+//! `trusted_proxies`.
 
 use std::path::Path;
 
-use tollgate_server::{ClientHeader, Deferral, ListenAddress, ListenSpec, Network, TrustedProxies};
+use tollgate_server::{Deferral, ListenAddress, ListenSpec, Network, TrustedProxies};
 
 use super::defaults;
 use super::env::escape;
+use super::key::{Facts, inline, keys};
 use super::section::{Section, TextOrTable, Written};
 
 /// Owner and group may connect.
@@ -17,11 +18,25 @@ const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:8080\", \"unix:PATH\", \"sys
 /// In `trusted_proxies`: whoever reaches a Unix socket.
 const UNIX: &str = "unix";
 
+keys! {
+    /// An entry of `listen` that is more than an address.
+    pub(super) KEYS of ListenSpec;
+    /// An address where connections come in. An entry that is a text is this alone.
+    address [ADDRESS] =
+        other("needed", r#"`"ip:port"` (port 0 takes a free one), `"unix:PATH"`, `"systemd"`, `"systemd:NAME"`"#);
+    /// Each connection begins with a PROXY protocol header of version 2.
+    proxy_protocol [PROXY_PROTOCOL] = switch(false);
+    /// Whether a TCP connection is taken only when its first bytes are there.
+    deferred [DEFERRED] = other("by the load", "`true` `false`");
+    /// The permissions of a Unix socket's file.
+    mode [MODE] = other(r#"`"0660"`"#, "`0` and three octal digits");
+}
+
 /// Reads `listen`.
-pub(super) fn listen(section: &mut Section<'_>, folder: &Path) -> Vec<ListenSpec> {
-    let Some(items) = section.items("listen") else { return defaults::listen() };
+pub(super) fn listen(section: &mut Section<'_>, key: &Facts, folder: &Path) -> Vec<ListenSpec> {
+    let Some(items) = section.items(key.name) else { return defaults::listen() };
     if items.is_empty() {
-        section.fault_of("listen", "listen in [server] is empty, allowed is a list of \"ip:port\"");
+        section.fault_of(key.name, "listen in [server] is empty, allowed is a list of \"ip:port\"");
     }
     let mut specs: Vec<ListenSpec> = Vec::new();
     for item in items {
@@ -47,10 +62,10 @@ pub(super) fn listen(section: &mut Section<'_>, folder: &Path) -> Vec<ListenSpec
 
 /// Reads an entry that is more than an address.
 fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Option<ListenSpec>)> {
-    let address = table.needed_text("address");
-    let proxy_protocol = table.switch("proxy_protocol").is_some_and(|written| written.value);
-    let deferred = table.switch("deferred");
-    let mode = table.text("mode");
+    let address = table.needed_text(ADDRESS.name);
+    let proxy_protocol = table.switch(PROXY_PROTOCOL.name).is_some_and(|written| written.value);
+    let deferred = table.switch(DEFERRED.name);
+    let mode = table.text(MODE.name);
     let bits = mode.as_ref().map_or(SOCKET_MODE, |mode| {
         let bits = Some(&mode.value).filter(|digits| digits.len() == 4 && digits.starts_with('0'));
         bits.and_then(|digits| u32::from_str_radix(digits, 8).ok()).unwrap_or_else(|| {
@@ -111,10 +126,9 @@ pub(super) fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     }
 }
 
-/// Reads who may name clients, and how.
-pub(super) fn trusted_proxies(section: &mut Section<'_>) -> TrustedProxies {
-    let mut proxies = TrustedProxies::default();
-    for text in section.texts("trusted_proxies").unwrap_or_default() {
+/// Reads `trusted_proxies`.
+pub(super) fn read_proxies(section: &mut Section<'_>, key: &Facts, proxies: &mut TrustedProxies) {
+    for text in section.texts(key.name).unwrap_or_default() {
         match text.value.parse::<Network>() {
             _ if text.value == UNIX => proxies.unix = true,
             Ok(network) => proxies.networks.push(network),
@@ -128,30 +142,31 @@ pub(super) fn trusted_proxies(section: &mut Section<'_>) -> TrustedProxies {
             ),
         }
     }
-    let headers = ClientHeader::ALL.map(|header| (header.name(), header));
-    proxies.header = section.choice("client_header", &headers).unwrap_or_default();
-    proxies
 }
 
 /// Writes an entry of `listen` as it reads back.
 pub(super) fn show(spec: &ListenSpec) -> String {
     let address = toml::Value::String(escape(&spec.address.to_string())).to_string();
     let mode = match &spec.address {
-        ListenAddress::Unix { mode, .. } if *mode != SOCKET_MODE => format!(", mode = \"{mode:04o}\""),
-        _ => String::new(),
+        ListenAddress::Unix { mode, .. } if *mode != SOCKET_MODE => Some(format!("\"{mode:04o}\"")),
+        _ => None,
     };
-    let proxy_protocol = if spec.proxy_protocol { ", proxy_protocol = true" } else { "" };
+    let proxy_protocol = spec.proxy_protocol.then(|| true.to_string());
     let deferred = match spec.deferral {
-        Deferral::WhereItPays => "",
-        Deferral::Always => ", deferred = true",
-        Deferral::Never => ", deferred = false",
+        Deferral::WhereItPays => None,
+        Deferral::Always => Some(true.to_string()),
+        Deferral::Never => Some(false.to_string()),
     };
-    match (mode.as_str(), proxy_protocol, deferred) {
-        ("", "", "") => address,
-        (mode, proxy_protocol, deferred) => {
-            format!("{{ address = {address}{mode}{proxy_protocol}{deferred} }}")
-        }
+    if mode.is_none() && proxy_protocol.is_none() && deferred.is_none() {
+        return address;
     }
+    let own = [
+        (ADDRESS.name, Some(address)),
+        (PROXY_PROTOCOL.name, proxy_protocol),
+        (DEFERRED.name, deferred),
+        (MODE.name, mode),
+    ];
+    inline(KEYS, spec, &own)
 }
 
 /// Writes `trusted_proxies`.

@@ -1,46 +1,78 @@
 //! `[log]`: where transactions are written, and how much of them is kept.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tollgate_log::{DigestAlgorithm, LogOptions};
 
 use super::defaults;
+use super::key::{keys, set_defaults, write};
 use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_path};
 use super::section::{Section, Written};
-use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, show_duration, show_size};
+use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS};
+use super::value::{named, names};
 
 /// As much as a large disk.
 pub(super) const RETAIN_BYTES_MAX: u64 = GIB << 20;
 /// A year.
 const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
 
+named!(DigestAlgorithm);
+
+keys! {
+    pub(super) KEYS of LogOptions;
+    /// The folder of the record log. One server at a time.
+    dir [DIR] = text(defaults::LOG_DIR, "a path").restart();
+    /// Bytes of a segment that is closed and sealed.
+    segment_bytes_max = size(64 * MIB, 4 * KIB..=16 * GIB).restart() => segment_bytes_max;
+    /// The age of a segment that is closed and sealed, however few bytes it has.
+    segment_age_max = duration(MINUTE_MS, 10..=24 * HOUR_MS).restart() => segment_age_max;
+    /// What was written is synced at most this much later, even if no reply waits.
+    sync_age_max = duration(200, 1..=MINUTE_MS).restart() => sync_age_max;
+    /// How long a sealed segment is kept after every sink has it.
+    retain = duration(24 * HOUR_MS, 0..=RETAIN_MS_MAX).restart() => retain;
+    /// When all sealed segments have more bytes than this, those that every sink has are deleted, oldest first.
+    retain_bytes_max = size(10 * GIB, 0..=RETAIN_BYTES_MAX).restart() => retain_bytes_max;
+    /// Bytes of the disk that are to stay free.
+    reserve [RESERVE] = size(defaults::RESERVE_BYTES, 0..=RETAIN_BYTES_MAX)
+        .or("a tenth of the file system where that is less").by_hand().restart() => reserve_bytes;
+    /// Bytes that may wait for the disk.
+    queue_bytes_max = size(64 * MIB, 64 * KIB..=16 * GIB).restart() => queue_bytes_max;
+    /// How long a record may wait for the disk while its reply waits for it.
+    queue_age_max = duration(5 * SECOND_MS, 10..=HOUR_MS).restart() => queue_age_max;
+    /// All records of one request together.
+    transaction_bytes_max = size(4 * MIB, KIB..=8 * MIB).at_most("queue_bytes_max").restart()
+        => transaction_bytes_max;
+    /// The digest that seals a segment.
+    digest = one_of("sha256", names::<DigestAlgorithm>).restart() => digest;
+    /// The name of this machine, written into each segment.
+    node [NODE] = other("the host's name", "at most 48 bytes, no control characters").restart();
+}
+
+/// Returns the options of a section that is not written. Paths are relative to `folder`.
+pub(super) fn unwritten(folder: &Path) -> LogOptions {
+    in_dir(&folder.join(DIR.default_text()))
+}
+
+fn in_dir(dir: &Path) -> LogOptions {
+    let mut log = LogOptions::new(dir);
+    set_defaults(KEYS, &mut log);
+    log.reserve_bytes = defaults::reserve_bytes(&log, defaults::reserve_wanted(&log));
+    log.node = defaults::host_name();
+    log
+}
+
+/// Reads the section. Paths are relative to `folder`.
 pub(super) fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
-    let dir = path(&mut section, "dir", PathTo::Folder)
-        .map_or_else(|| PathBuf::from(defaults::LOG_DIR), |dir| PathBuf::from(dir.value));
-    let mut log = LogOptions::new(&folder.join(dir));
-    log.segment_bytes_max = section.size("segment_bytes_max", 4 * KIB..=16 * GIB, log.segment_bytes_max);
-    log.segment_age_max = section.duration("segment_age_max", 10..=24 * HOUR_MS, log.segment_age_max);
-    log.sync_age_max = section.duration("sync_age_max", 1..=MINUTE_MS, log.sync_age_max);
-    log.retain = section.duration("retain", 0..=RETAIN_MS_MAX, log.retain);
-    log.retain_bytes_max = section.size("retain_bytes_max", 0..=RETAIN_BYTES_MAX, log.retain_bytes_max);
-    let wanted = section.size("reserve", 0..=RETAIN_BYTES_MAX, defaults::reserve_wanted(&log));
+    let dir = path(&mut section, DIR.name, PathTo::Folder);
+    let mut log = dir.map_or_else(|| unwritten(folder), |dir| in_dir(&folder.join(dir.value)));
+    section.overlay(KEYS, &mut log);
+    let wanted = section.number(&RESERVE).unwrap_or_else(|| defaults::reserve_wanted(&log));
     log.reserve_bytes = defaults::reserve_bytes(&log, wanted);
-    log.queue_bytes_max = section.size("queue_bytes_max", 64 * KIB..=16 * GIB, log.queue_bytes_max);
-    log.queue_age_max = section.duration("queue_age_max", 10..=HOUR_MS, log.queue_age_max);
-    log.transaction_bytes_max =
-        section.size("transaction_bytes_max", KIB..=8 * MIB, log.transaction_bytes_max);
-    let (transaction, queue) = (log.transaction_bytes_max as u64, log.queue_bytes_max);
-    if transaction > queue {
-        let (transaction, queue) = (show_size(transaction), show_size(queue));
-        let key = section.first_of(["transaction_bytes_max", "queue_bytes_max"]);
-        let text = format!("transaction_bytes_max is {transaction}, limit is queue_bytes_max: {queue}");
-        section.fault_of(key, text);
+    if let Some(node) = section.text(NODE.name) {
+        log.node = checked_node(&section, node);
     }
-    let digests = DigestAlgorithm::ALL.map(|digest| (digest.name(), digest));
-    log.digest = section.choice("digest", &digests).unwrap_or_default();
-    log.node = section.text("node").map_or_else(defaults::host_name, |node| checked_node(&section, node));
     section.finish();
     log
 }
@@ -56,16 +88,5 @@ fn checked_node(section: &Section<'_>, node: Written<String>) -> String {
 /// Writes the section.
 pub(super) fn write_log(log: &LogOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "\n[log]")?;
-    writeln!(f, "dir = {}", quoted_path(&log.dir))?;
-    writeln!(f, "segment_bytes_max = \"{}\"", show_size(log.segment_bytes_max))?;
-    writeln!(f, "segment_age_max = \"{}\"", show_duration(log.segment_age_max))?;
-    writeln!(f, "sync_age_max = \"{}\"", show_duration(log.sync_age_max))?;
-    writeln!(f, "retain = \"{}\"", show_duration(log.retain))?;
-    writeln!(f, "retain_bytes_max = \"{}\"", show_size(log.retain_bytes_max))?;
-    writeln!(f, "reserve = \"{}\"", show_size(log.reserve_bytes))?;
-    writeln!(f, "queue_bytes_max = \"{}\"", show_size(log.queue_bytes_max))?;
-    writeln!(f, "queue_age_max = \"{}\"", show_duration(log.queue_age_max))?;
-    writeln!(f, "transaction_bytes_max = \"{}\"", show_size(log.transaction_bytes_max as u64))?;
-    writeln!(f, "digest = \"{}\"", log.digest.name())?;
-    writeln!(f, "node = {}", quoted(&log.node))
+    write(KEYS, log, &[(DIR.name, Some(quoted_path(&log.dir))), (NODE.name, Some(quoted(&log.node)))], f)
 }

@@ -5,12 +5,12 @@ use tollgate_server::{Method, Methods};
 use super::fault::did_you_mean;
 use super::section::Section;
 
-/// Reads `methods`. Faults call the key `what`.
-pub(super) fn methods(section: &mut Section<'_>, what: &str) -> Option<Methods> {
-    let texts = section.texts("methods")?;
+/// Reads a list of methods. Faults call the key `what`.
+pub(super) fn methods(section: &mut Section<'_>, key: &'static str, what: &str) -> Option<Methods> {
+    let texts = section.texts(key)?;
     if texts.is_empty() {
         let text = format!("{what} is empty, allowed is a list of methods, or no such key");
-        section.fault_of("methods", text);
+        section.fault_of(key, text);
     }
     let mut methods = Methods::EMPTY;
     for text in texts {
@@ -24,4 +24,10 @@ pub(super) fn methods(section: &mut Section<'_>, what: &str) -> Option<Methods> 
         }
     }
     Some(methods)
+}
+
+/// Writes a list of methods.
+pub(super) fn show_methods(methods: Methods) -> String {
+    let methods: Vec<_> = methods.iter().map(|method| format!("\"{method}\"")).collect();
+    format!("[{}]", methods.join(", "))
 }

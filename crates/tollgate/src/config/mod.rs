@@ -25,6 +25,7 @@ mod file;
 mod files;
 mod handler;
 mod inside;
+mod key;
 mod listen;
 mod log;
 mod lookup;
@@ -47,6 +48,7 @@ mod sources;
 mod stream;
 mod text;
 mod units;
+mod value;
 mod zero;
 
 pub(crate) use admin::{Admin, AdminListen, Token};

@@ -4,24 +4,56 @@ use tollgate_server::{BackendOptions, HostSent, ProxySpec, is_framing_field};
 
 use super::cors::{header_problem, is_own_field};
 use super::fault::did_you_mean;
-use super::quoted::quoted;
+use super::key::{Facts, inline, keys, set_defaults};
+use super::quoted::{quoted, quoted_list};
 use super::section::{Section, TextOrTable, Written};
+use super::value::{named, names};
 
 const ALLOWED: &str = "the name of a backend or a table { backend = \"NAME\", ... }";
 
+named!(HostSent);
+
+keys! {
+    pub(super) KEYS of ProxySpec;
+    /// The name of the backend.
+    backend [BACKEND] = other("needed", "the name of a `[backend.NAME]`");
+    /// Leaves out what stands before `*` in the path of the route.
+    strip_prefix = switch(false) => strip_prefix;
+    /// A path that is put in front.
+    prefix [PREFIX] = other("none", r#"a path like `"/v2"`"#);
+    /// What `Host` says: what the client said, or the first of `urls`.
+    host = one_of("pass", names::<HostSent>) => host;
+    /// Fields that the backend gets, in place of the client's and of those that the server adds.
+    set_headers [SET_HEADERS] = other("none", "a table of texts").hidden();
+    /// Fields that the backend does not get.
+    remove_headers [REMOVE_HEADERS] = other("none", "a list of names");
+    /// Fields that the client gets, in place of the backend's.
+    set_reply_headers [SET_REPLY_HEADERS] = other("none", "a table of texts").hidden();
+    /// Fields that the client does not get.
+    remove_reply_headers [REMOVE_REPLY_HEADERS] = other("none", "a list of names");
+}
+
 /// Takes the handler of a route, if it is that.
-pub(super) fn proxy(section: &mut Section<'_>, backends: &[BackendOptions]) -> Option<ProxySpec> {
-    match section.text_or_table("proxy", ALLOWED)? {
-        TextOrTable::Text(name) => Some(ProxySpec::new(place(section, &name, backends))),
+pub(super) fn proxy(
+    section: &mut Section<'_>,
+    key: &Facts,
+    backends: &[BackendOptions],
+) -> Option<ProxySpec> {
+    match section.text_or_table(key.name, ALLOWED)? {
+        TextOrTable::Text(name) => {
+            let mut spec = ProxySpec::new(place(section, &name, backends));
+            set_defaults(KEYS, &mut spec);
+            Some(spec)
+        }
         TextOrTable::Table(table) => Some(detailed(table, backends)),
     }
 }
 
 fn detailed(mut section: Section<'_>, backends: &[BackendOptions]) -> ProxySpec {
-    let name = section.needed_text("backend");
+    let name = section.needed_text(BACKEND.name);
     let mut spec = ProxySpec::new(name.map_or(0, |name| place(&section, &name, backends)));
-    spec.strip_prefix = section.switch("strip_prefix").is_some_and(|written| written.value);
-    if let Some(prefix) = section.text("prefix") {
+    section.read(KEYS, &mut spec);
+    if let Some(prefix) = section.text(PREFIX.name) {
         if !is_prefix(&prefix.value) {
             let text = format!(
                 "prefix in proxy is {:?}, allowed is a path like \"/v2\", without escapes and without a slash at its end",
@@ -31,12 +63,10 @@ fn detailed(mut section: Section<'_>, backends: &[BackendOptions]) -> ProxySpec 
         }
         spec.prefix = prefix.value;
     }
-    let hosts = HostSent::ALL.map(|host| (host.name(), host));
-    spec.host = section.choice("host", &hosts).unwrap_or_default();
-    spec.set_headers = set(&mut section, "set_headers", to_backend_problem);
-    spec.remove_headers = removed(&mut section, "remove_headers");
-    spec.set_reply_headers = set(&mut section, "set_reply_headers", to_client_problem);
-    spec.remove_reply_headers = removed(&mut section, "remove_reply_headers");
+    spec.set_headers = set(&mut section, SET_HEADERS.name, to_backend_problem);
+    spec.remove_headers = removed(&mut section, REMOVE_HEADERS.name);
+    spec.set_reply_headers = set(&mut section, SET_REPLY_HEADERS.name, to_client_problem);
+    spec.remove_reply_headers = removed(&mut section, REMOVE_REPLY_HEADERS.name);
     section.finish();
     spec
 }
@@ -110,29 +140,18 @@ fn check(section: &Section<'_>, key: &str, name: &str, span: &super::fault::Span
 /// As the file has it, every key.
 pub(super) fn show(spec: &ProxySpec, backends: &[BackendOptions]) -> String {
     let backend = backends.get(spec.backend).map_or("", |backend| backend.name.as_str());
-    let prefix = match spec.prefix.as_str() {
-        "" => String::new(),
-        prefix => format!("prefix = {}, ", quoted(prefix)),
-    };
-    format!(
-        "{{ backend = {}, strip_prefix = {}, {prefix}host = \"{}\", set_headers = {}, remove_headers = {}, \
-         set_reply_headers = {}, remove_reply_headers = {} }}",
-        quoted(backend),
-        spec.strip_prefix,
-        spec.host.name(),
-        show_set(&spec.set_headers),
-        show_names(&spec.remove_headers),
-        show_set(&spec.set_reply_headers),
-        show_names(&spec.remove_reply_headers),
-    )
+    let own = [
+        (BACKEND.name, Some(quoted(backend))),
+        (PREFIX.name, Some(quoted(&spec.prefix)).filter(|_| !spec.prefix.is_empty())),
+        (SET_HEADERS.name, Some(show_set(&spec.set_headers))),
+        (REMOVE_HEADERS.name, Some(quoted_list(&spec.remove_headers))),
+        (SET_REPLY_HEADERS.name, Some(show_set(&spec.set_reply_headers))),
+        (REMOVE_REPLY_HEADERS.name, Some(quoted_list(&spec.remove_reply_headers))),
+    ];
+    inline(KEYS, spec, &own)
 }
 
 fn show_set(fields: &[(String, String)]) -> String {
     let fields = fields.iter().map(|(name, value)| format!("\"{name}\" = {}", quoted(value)));
     format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
-}
-
-fn show_names(names: &[String]) -> String {
-    let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
-    format!("[{}]", names.join(", "))
 }

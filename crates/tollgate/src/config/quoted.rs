@@ -1,9 +1,7 @@
 //! Writes values as TOML that reads back to them.
 
-use std::fmt;
 use std::path::Path;
 
-use super::defaults::OFF;
 use super::env::escape;
 
 /// Returns a value as a TOML string that reads back to it, also if it looks like a variable.
@@ -15,7 +13,8 @@ pub(super) fn quoted_path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
-/// Returns a bound, or `"off"` if there is none.
-pub(super) fn show_or_off<T: fmt::Display>(bound: Option<T>) -> String {
-    bound.map_or_else(|| format!("\"{OFF}\""), |bound| bound.to_string())
+/// Returns a list of strings.
+pub(super) fn quoted_list(values: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let values: Vec<_> = values.into_iter().map(|value| quoted(value.as_ref())).collect();
+    format!("[{}]", values.join(", "))
 }

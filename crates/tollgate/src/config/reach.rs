@@ -3,7 +3,7 @@
 use tollgate_server::{CapacityLimits, ConnectionLimits, SpoolOptions};
 
 use super::section::Section;
-use super::units::{show_duration, show_size};
+use super::units::show_size;
 
 /// What of the bounds of routes can be reached.
 #[derive(Clone, Copy)]
@@ -29,24 +29,13 @@ impl Reach {
     }
 }
 
-/// Checks the bounds of `[server]` against each other.
-pub(super) fn check_server(section: &Section<'_>, connection: &ConnectionLimits, capacity: &CapacityLimits) {
+/// Checks the memory of one body against that of all of them.
+pub(super) fn check_memory(section: &Section<'_>, connection: &ConnectionLimits, capacity: &CapacityLimits) {
     let (memory, peers) = (connection.body_memory_max as u64, capacity.peer_bytes_max());
     if memory > peers {
         let (memory, peers) = (show_size(memory), show_size(peers));
         let text =
             format!("body_memory_max is {memory}, limit is three quarters of in_flight_bytes_max: {peers}");
         section.fault_of("body_memory_max", text);
-    }
-    let all = capacity.connections_max;
-    if let Some(share) = capacity.connections_per_client_max.filter(|share| *share as usize > all) {
-        let text = format!("connections_per_client_max is {share}, limit is connections_max: {all}");
-        section.fault_of("connections_per_client_max", text);
-    }
-    let (crowded, idle) = (connection.idle_timeout_crowded, connection.idle_timeout);
-    if crowded > idle {
-        let (crowded, idle) = (show_duration(crowded), show_duration(idle));
-        let text = format!("idle_timeout_crowded is {crowded}, limit is idle_timeout: {idle}");
-        section.fault_of("idle_timeout_crowded", text);
     }
 }

@@ -1,38 +1,50 @@
 //! `concurrency_max` and `rate_limit` of a route: how many of its requests are taken on.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use tollgate_server::{RateKey, RateSpec, RouteLimits, Source};
+use tollgate_server::{RateKey, RateSpec, Source};
 
-use super::defaults::OFF;
+use super::key::{Facts, inline, keys};
 use super::quoted::quoted;
 use super::section::{Section, Written};
 use super::stream::check_source;
 
 const ALLOWED: &str = "a table { rate = \"100/s\", ... }, or a list of such";
 /// One bit less than a count of 32 bits, so that it can be one too many for a moment.
-const CONCURRENCY_MAX: u64 = 1 << 24;
+pub(super) const CONCURRENCY: RangeInclusive<u64> = 1..=1 << 24;
 const COUNT_MAX: u32 = 1_000_000;
-const KEYS_MAX: u64 = 1 << 24;
 const PERIODS: [(&str, Duration); 3] =
     [("s", Duration::from_secs(1)), ("m", Duration::from_secs(60)), ("h", Duration::from_secs(3600))];
 /// As columns name what they are filled from; and all of the route together.
 const CLIENT: &str = "request.remote_addr";
 const ROUTE: &str = "route";
-const BY: &str = "request.remote_addr, request.header.NAME, request.cookie.NAME, request.query.NAME, route";
+const BY_ALLOWED: &str =
+    "the client, `request.header.NAME`, `request.cookie.NAME`, `request.query.NAME`, or `route`: all";
+const BY_NAMES: &str =
+    "request.remote_addr, request.header.NAME, request.cookie.NAME, request.query.NAME, route";
 
-/// Takes the bounds of a route.
-pub(super) fn route_limits(section: &mut Section<'_>) -> RouteLimits {
-    let concurrency_max = section.integer_or("concurrency_max", 1..=CONCURRENCY_MAX, OFF);
-    let rates = section.table_or_tables("rate_limit", ALLOWED);
-    RouteLimits {
-        concurrency_max: concurrency_max.and_then(|max| max.try_into().ok()),
-        rates: rates.into_iter().filter_map(rate).collect(),
-    }
+keys! {
+    /// A table of `rate_limit`.
+    pub(super) KEYS of RateSpec;
+    /// How many requests come in a second, a minute or an hour.
+    rate [RATE] = other("needed", r#"`"100/s"`, `"10/m"`, `"5/h"`; 1 to 1000000"#);
+    /// Requests at once, after a time without any.
+    burst = integer(0, 1..=COUNT_MAX as u64).inherits("the count of `rate`") => burst;
+    /// Whose requests count together.
+    by [BY] = text(CLIENT, BY_ALLOWED);
+    /// Clients or keys that are remembered, 16 bytes each, rounded up to a power of two.
+    keys_max = integer(65_536, 64..=1 << 24) => keys_max;
+}
+
+/// Takes the rules of a route.
+pub(super) fn rates(section: &mut Section<'_>, key: &Facts) -> Vec<RateSpec> {
+    let rates = section.table_or_tables(key.name, ALLOWED);
+    rates.into_iter().filter_map(rate).collect()
 }
 
 fn rate(mut section: Section<'_>) -> Option<RateSpec> {
-    let written = section.needed_text("rate");
+    let written = section.needed_text(RATE.name);
     let rate = written.and_then(|written| {
         let found = parse_rate(&written.value);
         if found.is_none() {
@@ -41,12 +53,13 @@ fn rate(mut section: Section<'_>) -> Option<RateSpec> {
         }
         found
     });
-    let burst = section.integer_or("burst", 1..=COUNT_MAX.into(), "").and_then(|burst| burst.try_into().ok());
-    let by = section.text("by").map_or(Some(RateKey::Client), |by| rate_key(&section, &by));
-    let keys_max = section.integer("keys_max", 64..=KEYS_MAX, RateSpec::KEYS_MAX);
+    let by = section.text(BY.name).map_or(Some(RateKey::Client), |by| rate_key(&section, &by));
+    let (count, period) = rate.unwrap_or_default();
+    let mut spec = RateSpec { count, period, burst: count, by: RateKey::Client, keys_max: 0 };
+    section.read(KEYS, &mut spec);
     section.finish();
-    let (count, period) = rate?;
-    Some(RateSpec { count, period, burst: burst.unwrap_or(count), by: by?, keys_max })
+    rate?;
+    Some(RateSpec { by: by?, ..spec })
 }
 
 /// Reads `100/s`.
@@ -71,7 +84,7 @@ fn rate_key(section: &Section<'_>, by: &Written<String>) -> Option<RateKey> {
         _ => None,
     };
     if key.is_none() {
-        section.fault_at(&by.span, format!("by is {:?}, allowed is one of: {BY}", by.value));
+        section.fault_at(&by.span, format!("by is {:?}, allowed is one of: {BY_NAMES}", by.value));
     }
     if let Some(RateKey::Named(source)) = &key {
         check_source(section, source, "by", &by.span);
@@ -86,15 +99,14 @@ pub(super) fn show(rates: &[RateSpec]) -> String {
 }
 
 fn show_rate(rate: &RateSpec) -> String {
-    let RateSpec { count, period, burst, by, keys_max } = rate;
+    let RateSpec { count, period, by, .. } = rate;
     let unit = PERIODS.iter().find(|(_, known)| known == period).map_or("", |(name, _)| name);
     let by = match by {
         RateKey::Route => ROUTE.to_owned(),
         RateKey::Client => CLIENT.to_owned(),
         RateKey::Named(source) => source.name(),
     };
-    let by = quoted(&by);
-    format!("{{ rate = \"{count}/{unit}\", burst = {burst}, by = {by}, keys_max = {keys_max} }}")
+    inline(KEYS, rate, &[(RATE.name, Some(format!("\"{count}/{unit}\""))), (BY.name, Some(quoted(&by)))])
 }
 
 #[cfg(test)]

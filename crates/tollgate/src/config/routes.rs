@@ -5,23 +5,85 @@ use std::path::Path;
 
 use tollgate_http::route::canonical_host;
 use tollgate_server::{
-    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, RouteSpec, ScriptAccess,
-    ServerOptions, StreamSpec,
+    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, RouteLimits, RouteSpec,
+    ScriptAccess, ScriptFile, ServerOptions, StreamSpec,
 };
 
-use super::access::{self, Reachable};
+use super::access::{self, AccessKeys, Reachable};
 use super::cors;
+use super::defaults::OFF;
 use super::fault::{Place, stream_hint};
-use super::handler::{self, scripts_beside};
+use super::handler::{self, HandlerKeys, scripts_beside};
 use super::inside::{access_beyond, check_inside, keep_inside, own_path, served};
-use super::methods::methods;
-use super::quoted::{quoted, quoted_path, show_or_off};
+use super::key::{keys, write};
+use super::methods::{methods, show_methods};
+use super::quoted::{quoted, quoted_list};
 use super::reach::Reach;
 use super::route::{conflicts, is_host, path_problem};
-use super::route_limits;
+use super::route_limits::{self, CONCURRENCY};
 use super::section::{Section, Written};
-use super::server::{BODY_BYTES, body_pace};
-use super::units::{show_duration, show_size};
+use super::server::{BODY_BYTES, BODY_RATE};
+use super::units::TIMEOUT_MS;
+
+/// The bounds of a route that are numbers.
+pub(super) struct RouteBounds {
+    pub(super) body_bytes_max: u64,
+    pub(super) body_pace: BodyPace,
+    pub(super) concurrency_max: Option<u32>,
+}
+
+keys! {
+    pub(super) KEYS of RouteBounds;
+    /// Literal segments, `{name}` for one segment, `*` at the end for all below.
+    path [PATH] = other("needed", "begins with `/`, or is `*`");
+    /// The host that the route answers for.
+    host [HOST] = other("any", "a name or an address, without port");
+    /// The methods that reach the handler.
+    methods [METHODS] = other("those of the handler", METHODS_ALLOWED);
+    /// A Luau script.
+    script [SCRIPT] = other("none", "a file");
+    /// The files of a folder.
+    files [FILES] = other("none", "a folder, or a [table](files.md#the-table)");
+    /// A backend.
+    proxy [PROXY] = other("none", "the name of a backend, or a [table](backends.md#proxied-routes)");
+    /// JSON items straight into the columns of the stream.
+    collect [COLLECT] = other("none", "`true`");
+    /// Always the same reply.
+    reply [REPLY] = other("none", "a table");
+    /// Of the scripts of the route: the folder of the files that its replies may send.
+    file_dir [FILE_DIR] = other("that of `[script]`", "a folder");
+    /// Of the scripts of the route: the folder that they save parts of forms in.
+    upload_dir [UPLOAD_DIR] = other("that of `[script]`", "a folder");
+    /// The databases that the scripts of the route may read.
+    databases [DATABASES] = other("those of `[script]`", "names of `[database.NAME]`");
+    /// Scripts that run before the handler.
+    before [BEFORE] = other("`[]`", "a list of files");
+    /// Scripts that run after the handler; not with `collect`.
+    after [AFTER] = other("`[]`", "a list of files");
+    /// The stream that keeps the requests of the route. Needed by `collect`.
+    stream [STREAM] = other("none", "the name of a `[stream.NAME]`");
+    /// Bytes of a request's body, at most 16MiB with `collect`.
+    body_bytes_max [BODY_BYTES_MAX] = size(0, BODY_BYTES).inherits("that of `[server]`").by_hand()
+        => body_bytes_max;
+    /// From the head to the last byte of the body. Then: 408.
+    body_timeout = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.timeout;
+    /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
+    body_rate_min = size(0, BODY_RATE).inherits("that of `[server]`") => body_pace.rate_min;
+    /// How far a body may be behind `body_rate_min`.
+    body_rate_grace = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.rate_grace;
+    /// Which pages of other origins may use the route.
+    cors [CORS] = other("none", r#"`"*"`, or a [table](routing.md#pages-of-other-origins)"#);
+    /// Requests of the route that are under way at once, over all workers. More: 503.
+    concurrency_max = integer_or(OFF, CONCURRENCY) => concurrency_max;
+    /// How many requests come in a time. More: 429.
+    rate_limit [RATE_LIMIT] = other("none", "a table, or a list of tables, looked at in their order");
+}
+
+const METHODS_ALLOWED: &str =
+    "a list of `GET` `HEAD` `POST` `PUT` `DELETE` `PATCH` `OPTIONS`. GET brings HEAD";
+const HANDLERS: HandlerKeys =
+    HandlerKeys { script: &SCRIPT, files: &FILES, proxy: &PROXY, collect: &COLLECT, reply: &REPLY };
+const ACCESS: AccessKeys = AccessKeys { files: &FILE_DIR, uploads: &UPLOAD_DIR, databases: &DATABASES };
 
 /// What routes begin with where they say nothing else.
 pub(super) struct RouteDefaults<'a> {
@@ -82,7 +144,7 @@ impl Routes {
 }
 
 fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<RouteSpec> {
-    let path = section.needed_text("path");
+    let path = section.needed_text(PATH.name);
     if let Some(path) = &path
         && let Some(problem) = path_problem(&path.value)
     {
@@ -90,11 +152,11 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     }
     let host = match defaults.is_app {
         true => None,
-        false => section.text("host").map(|host| checked_host(&section, &host)),
+        false => section.text(HOST.name).map(|host| checked_host(&section, &host)),
     };
-    let methods = methods(&mut section, "methods in [[route]]");
+    let methods = methods(&mut section, METHODS.name, "methods in [[route]]");
     let stream = stream(&mut section, defaults.streams);
-    let mut handler = handler::handler(&mut section, defaults.folder, defaults.backends);
+    let mut handler = handler::handler(&mut section, &HANDLERS, defaults.folder, defaults.backends);
     if let (Some(HandlerSpec::Files(_)), Some(path)) = (&handler, &path)
         && !path.value.ends_with("/*")
     {
@@ -108,28 +170,37 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         let text = format!("path is {:?}, allowed with strip_prefix is one that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
-    if matches!(handler, Some(HandlerSpec::Collect)) && !section.has("stream") {
+    if matches!(handler, Some(HandlerSpec::Collect)) && !section.has(STREAM.name) {
         section.fault("missing key \"stream\" in [[route]]: collect has nowhere to put the items");
     }
     let most = match handler {
         Some(HandlerSpec::Collect) => COLLECT_BODY_BYTES_MAX,
         _ => *BODY_BYTES.end(),
     };
-    let body_bytes_max = section.size("body_bytes_max", 0..=most, defaults.body_bytes_max.min(most));
-    if section.has("body_bytes_max") {
-        defaults.reach.check_body(&section, body_bytes_max);
+    let mut bounds = RouteBounds {
+        body_bytes_max: defaults.body_bytes_max.min(most),
+        body_pace: defaults.body_pace,
+        concurrency_max: None,
+    };
+    section.read(KEYS, &mut bounds);
+    if let Some(bytes) = section.number_within(&BODY_BYTES_MAX, 0..=most) {
+        bounds.body_bytes_max = bytes;
     }
-    let body_pace = Some(body_pace(&mut section, defaults.body_pace));
-    let cors = cors::cors(&mut section);
-    let limits = route_limits::route_limits(&mut section);
-    let before = scripts_beside(&mut section, "before", defaults.folder);
-    let after = scripts_beside(&mut section, "after", defaults.folder);
+    if section.has(BODY_BYTES_MAX.name) {
+        defaults.reach.check_body(&section, bounds.body_bytes_max);
+    }
+    let cors = cors::cors(&mut section, &CORS);
+    let rates = route_limits::rates(&mut section, &RATE_LIMIT);
+    let before = scripts_beside(&mut section, BEFORE.name, defaults.folder);
+    let after = scripts_beside(&mut section, AFTER.name, defaults.folder);
     if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
-        section.fault_of("after", "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
+        section.fault_of(AFTER.name, "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
     }
     let is_scripted = matches!(handler, Some(HandlerSpec::Script { .. })) || !before.is_empty();
-    let mut access =
-        if is_scripted { access::access(&mut section, &defaults.reachable) } else { ScriptAccess::default() };
+    let mut access = match is_scripted {
+        true => access::access(&mut section, &ACCESS, &defaults.reachable),
+        false => ScriptAccess::default(),
+    };
     if path.as_ref().is_some_and(|path| path.value == RouteSpec::ASTERISK) {
         check_asterisk(&section, methods, handler.as_ref());
     } else if let (Some(handler), Some(methods), []) = (&handler, methods, &*before) {
@@ -154,10 +225,10 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         methods,
         handler,
         stream,
-        body_bytes_max,
-        body_pace,
+        body_bytes_max: bounds.body_bytes_max,
+        body_pace: Some(bounds.body_pace),
         cors,
-        limits,
+        limits: RouteLimits { concurrency_max: bounds.concurrency_max, rates },
         app: None,
         access,
         before,
@@ -216,7 +287,7 @@ fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
 }
 
 fn stream(section: &mut Section<'_>, streams: &[StreamSpec]) -> Option<usize> {
-    let name = section.text("stream")?;
+    let name = section.text(STREAM.name)?;
     let found = streams.iter().position(|stream| stream.name == name.value);
     if found.is_none() {
         let hint = stream_hint(&name.value, streams);
@@ -232,33 +303,30 @@ pub(super) fn write_route(
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     writeln!(f, "\n[[route]]")?;
-    writeln!(f, "path = {}", quoted(&route.path))?;
-    if let Some(host) = &route.host {
-        writeln!(f, "host = {}", quoted(host))?;
-    }
-    if let Some(methods) = route.methods {
-        let methods: Vec<_> = methods.iter().map(|method| format!("\"{method}\"")).collect();
-        writeln!(f, "methods = [{}]", methods.join(", "))?;
-    }
-    handler::write(&route.handler, &server.backends, f)?;
-    access::write(&route.access, f)?;
-    for (key, scripts) in [("before", &route.before), ("after", &route.after)] {
-        if !scripts.is_empty() {
-            let files: Vec<_> = scripts.iter().map(|script| quoted_path(&script.file)).collect();
-            writeln!(f, "{key} = [{}]", files.join(", "))?;
-        }
-    }
-    if let Some(stream) = route.stream.and_then(|stream| server.streams.get(stream)) {
-        writeln!(f, "stream = {}", quoted(&stream.name))?;
-    }
-    writeln!(f, "body_bytes_max = \"{}\"", show_size(route.body_bytes_max))?;
-    let pace = route.body_pace.unwrap_or(server.connection.body_pace);
-    writeln!(f, "body_timeout = \"{}\"", show_duration(pace.timeout))?;
-    writeln!(f, "body_rate_min = \"{}\"", show_size(pace.rate_min))?;
-    writeln!(f, "body_rate_grace = \"{}\"", show_duration(pace.rate_grace))?;
-    if let Some(cors) = &route.cors {
-        writeln!(f, "cors = {}", cors::show(cors))?;
-    }
-    writeln!(f, "concurrency_max = {}", show_or_off(route.limits.concurrency_max))?;
-    writeln!(f, "rate_limit = {}", route_limits::show(&route.limits.rates))
+    let bounds = RouteBounds {
+        body_bytes_max: route.body_bytes_max,
+        body_pace: route.body_pace.unwrap_or(server.connection.body_pace),
+        concurrency_max: route.limits.concurrency_max,
+    };
+    let scripts = |scripts: &[ScriptFile]| {
+        let files = scripts.iter().map(|script| script.file.to_string_lossy());
+        (!scripts.is_empty()).then(|| quoted_list(files))
+    };
+    let stream = route.stream.and_then(|stream| server.streams.get(stream));
+    let [files, uploads, databases] = access::show(&route.access, &ACCESS);
+    let own = [
+        (PATH.name, Some(quoted(&route.path))),
+        (HOST.name, route.host.as_deref().map(quoted)),
+        (METHODS.name, route.methods.map(show_methods)),
+        handler::show(&route.handler, &HANDLERS, &server.backends),
+        files,
+        uploads,
+        databases,
+        (BEFORE.name, scripts(&route.before)),
+        (AFTER.name, scripts(&route.after)),
+        (STREAM.name, stream.map(|stream| quoted(&stream.name))),
+        (CORS.name, route.cors.as_ref().map(cors::show)),
+        (RATE_LIMIT.name, Some(route_limits::show(&route.limits.rates))),
+    ];
+    write(KEYS, &bounds, &own, f)
 }

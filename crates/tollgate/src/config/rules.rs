@@ -4,14 +4,50 @@ use tollgate_log::ColumnType;
 use tollgate_server::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction, Source};
 
 use super::fault::did_you_mean;
+use super::key::{Shown, inline, keys};
+use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
+use super::value::{Named, Value, names};
 
 /// The longest value: no transaction has room for more.
 const BYTES_MAX: u64 = 8 << 20;
 /// Shorter keys can be tried one by one.
 const SECRET_BYTES_MIN: usize = 16;
-const OVER: [(&str, Overlong); 2] = [("reject", Overlong::Reject), ("truncate", Overlong::Truncate)];
-const REDACT: &str = "\"drop\", \"truncate\" or { hash = \"${NAME}\" }";
+const REDACT_ALLOWED: &str = "\"drop\", \"truncate\" or { hash = \"${NAME}\" }";
+
+impl Named for Overlong {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![("reject", Self::Reject), ("truncate", Self::Truncate)]
+    }
+}
+
+keys! {
+    /// A column of a stream.
+    pub(super) KEYS of ();
+    /// The name of the column.
+    name [NAME] = other("needed", "1 to 63 bytes without control characters");
+    /// The type of the column.
+    type [TYPE] = other("needed", "a type");
+    /// What fills the column.
+    from [FROM] = other("`record.NAME`", "a source");
+    /// What stands for a value that is not there.
+    default [DEFAULT] = other("null", "a value of the column's type; JSON as a string");
+    /// Whether a record without the value is a reject.
+    required [REQUIRED] = switch(false);
+    /// The longest text, bytes or JSON.
+    max [MAX] = size(0, 1..=BYTES_MAX).inherits("none");
+    /// What becomes of longer values; JSON is never cut.
+    over [OVER] = one_of("reject", names::<Overlong>);
+    /// What hides the value before it is in the log.
+    redact [REDACT] = other("none", r#"`"drop"`, `"truncate"`, `{ hash = "${NAME}" }`"#);
+}
+
+keys! {
+    /// The table `redact`.
+    pub(super) REDACT_KEYS of ();
+    /// The key of the hash, 16 bytes or more.
+    hash [HASH] = secret("needed");
+}
 
 /// Reads the rules of a column. Without a type or a source, which are faults already, less is checked.
 pub(super) fn read(
@@ -35,8 +71,8 @@ pub(super) fn read(
 }
 
 fn absent(section: &mut Section<'_>, kind: Option<ColumnType>) -> Absent {
-    let required = section.switch("required");
-    let default = section.json("default");
+    let required = section.switch(REQUIRED.name);
+    let default = section.json(DEFAULT.name);
     match (required, default) {
         (Some(required), Some(_)) if required.value => {
             section.fault_at(&required.span, "required = true beside default: the value is never missing");
@@ -64,16 +100,13 @@ fn default_value(section: &Section<'_>, kind: ColumnType, written: &Written<Stri
 }
 
 fn bytes_max(section: &mut Section<'_>, kind: Option<ColumnType>) -> Option<BytesMax> {
-    let is_there = section.has("max");
-    let bytes = section.size("max", 1..=BYTES_MAX, 0_usize);
-    let has_over = section.has("over");
-    let overlong = section.choice("over", &OVER).unwrap_or_default();
-    if has_over && !is_there {
+    let bytes = section.number(&MAX);
+    let mut overlong = Overlong::default();
+    overlong.set(section.number_or_default(&OVER));
+    if section.has(OVER.name) && !section.has(MAX.name) {
         section.fault("over has no max beside it");
     }
-    if bytes == 0 {
-        return None;
-    }
+    let bytes = bytes?.try_into().ok()?;
     match kind {
         Some(ColumnType::Json) if overlong == Overlong::Truncate => {
             section.fault("over = \"truncate\" is not for type json: what is cut is no JSON");
@@ -91,7 +124,7 @@ fn redaction(
     kind: Option<ColumnType>,
     source: Option<&Source>,
 ) -> Option<Redaction> {
-    let redaction = match section.text_or_table("redact", REDACT)? {
+    let redaction = match section.text_or_table(REDACT.name, REDACT_ALLOWED)? {
         TextOrTable::Text(text) => match text.value.as_str() {
             "drop" => Redaction::Drop,
             "truncate" => Redaction::Truncate,
@@ -122,10 +155,10 @@ fn redaction(
 }
 
 fn hash_key(mut table: Section<'_>) -> Option<HashKey> {
-    if !table.has("hash") {
+    if !table.has(HASH.name) {
         table.fault("missing key \"hash\" in redact");
     }
-    let secret = table.secret("hash");
+    let secret = table.secret(HASH.name);
     if let Some((variable, secret)) = &secret
         && secret.len() < SECRET_BYTES_MIN
     {
@@ -138,31 +171,33 @@ fn hash_key(mut table: Section<'_>) -> Option<HashKey> {
     secret.map(|(variable, secret)| HashKey { variable: variable.value, secret: secret.into_bytes() })
 }
 
-/// The rules as they are written in a column, each with a comma before it.
-pub(super) fn show(rules: &ColumnRules, kind: ColumnType, quoted: impl Fn(&str) -> String) -> String {
-    let mut shown = match &rules.absent {
-        Absent::Null => String::new(),
-        Absent::Reject => ", required = true".to_owned(),
-        Absent::Default(value) => format!(", default = {}", show_default(value.json(), kind, &quoted)),
+/// Shows the rules of a column.
+pub(super) fn show(rules: &ColumnRules, kind: ColumnType) -> [Shown; 5] {
+    let (default, required) = match &rules.absent {
+        Absent::Null => (None, None),
+        Absent::Reject => (None, Some(true.to_string())),
+        Absent::Default(value) => (Some(show_default(value.json(), kind)), None),
     };
-    if let Some(BytesMax { bytes, overlong }) = rules.bytes_max {
-        let over = OVER.iter().find(|(_, known)| *known == overlong).map_or("", |(name, _)| name);
-        let max = super::units::show_size(bytes as u64);
-        shown.push_str(&format!(", max = \"{max}\", over = \"{over}\""));
-    }
-    match &rules.redaction {
-        None => {}
-        Some(Redaction::Drop) => shown.push_str(", redact = \"drop\""),
-        Some(Redaction::Truncate) => shown.push_str(", redact = \"truncate\""),
-        Some(Redaction::Hash(key)) => {
-            shown.push_str(&format!(", redact = {{ hash = \"${{{}}}\" }}", key.variable));
+    let max = rules.bytes_max.map(|max| MAX.show(max.bytes as u64));
+    let over = rules.bytes_max.map(|max| OVER.show(max.overlong.number()));
+    let redaction = rules.redaction.as_ref().map(|redaction| match redaction {
+        Redaction::Drop => "\"drop\"".to_owned(),
+        Redaction::Truncate => "\"truncate\"".to_owned(),
+        Redaction::Hash(key) => {
+            inline(REDACT_KEYS, &(), &[(HASH.name, Some(format!("\"${{{}}}\"", key.variable)))])
         }
-    }
-    shown
+    });
+    [
+        (DEFAULT.name, default),
+        (REQUIRED.name, required),
+        (MAX.name, max),
+        (OVER.name, over),
+        (REDACT.name, redaction),
+    ]
 }
 
 /// TOML writes numbers and truths as JSON does.
-fn show_default(json: &str, kind: ColumnType, quoted: impl Fn(&str) -> String) -> String {
+fn show_default(json: &str, kind: ColumnType) -> String {
     match serde_json::from_str(json) {
         _ if kind == ColumnType::Json => quoted(json),
         Ok(serde_json::Value::String(text)) => quoted(&text),

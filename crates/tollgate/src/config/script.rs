@@ -4,35 +4,75 @@ use std::fmt;
 
 use tollgate_server::{HostOptions, ScriptAccess};
 
-use super::access::{Reachable, access};
-use super::quoted::quoted;
+use super::access::{AccessKeys, Reachable, access};
+use super::key::{keys, set_defaults, write};
+use super::quoted::quoted_list;
 use super::section::{Section, Written};
-use super::units::{GIB, KIB, MIB, MINUTE_MS, show_duration, show_size};
+use super::units::{GIB, KIB, MIB, MINUTE_MS, SECOND_MS};
 
-/// A VM holds at least so many calls that grow as far as they may; twice as many unless it is said.
+/// A VM has room for this many calls that grow as far as they may, and by default for twice as many.
 const VM_CALLS_MIN: usize = 2;
+const VM_BYTES_MAX_MAX: u64 = 64 * GIB;
 
-/// Bounds on scripts, where the section says nothing as `host` has them, and what they may reach.
+keys! {
+    pub(super) KEYS of HostOptions;
+    /// Processor time of one call, and of loading a script. Over it: 500.
+    cpu_budget = duration(50, 1..=10 * MINUTE_MS) => cpu_budget;
+    /// How long one call may take from its first wait to its return. Over it: 500.
+    wall_budget = duration(30 * SECOND_MS, 1..=60 * MINUTE_MS) => wall_budget;
+    /// Server-sent events that pause this long are kept up by a comment.
+    heartbeat = duration(15 * SECOND_MS, SECOND_MS..=60 * MINUTE_MS) => heartbeat;
+    /// How much one call may grow the memory of the script host. Over it: 500.
+    memory_bytes_max = size(16 * MIB, 64 * KIB..=4 * GIB) => memory_bytes_max;
+    /// What the script host of one worker may hold in all; each app has one of its own.
+    vm_bytes_max [VM_BYTES_MAX] = size(256 * MIB, 8 * MIB..=VM_BYTES_MAX_MAX)
+        .or("four times `memory_bytes_max` where that is more").by_hand() => vm_bytes_max;
+    /// The longest reply of a script, header lines and content together, the longest JSON that it writes, and the longest event.
+    reply_bytes_max = size(16 * MIB, KIB..=GIB) => reply_bytes_max;
+    /// What `tollgate.shared` may hold, for all workers together. Over it: an error in the script.
+    shared_bytes_max = size(16 * MIB, 0..=64 * GIB) => shared_bytes_max;
+    /// Where files lie that replies of scripts may send; a route may name another.
+    file_dir [FILE_DIR] = other("none", "a folder apart from what the server writes and runs");
+    /// Where scripts save parts of forms; a route may name another.
+    upload_dir [UPLOAD_DIR] = other("none", "a folder apart from what the server writes and runs");
+    /// What scripts may read; a route may list others.
+    databases [DATABASES] = other("`[]`", "names of `[database.NAME]`");
+    /// The variables of the environment that `tollgate.env` may read.
+    env [ENV] = other("`[]`", "names");
+}
+
+/// The keys for what scripts may reach.
+const ACCESS: AccessKeys = AccessKeys { files: &FILE_DIR, uploads: &UPLOAD_DIR, databases: &DATABASES };
+
+/// Returns the bounds of a section that is not written.
+pub(super) fn unwritten() -> HostOptions {
+    let mut host = HostOptions::default();
+    set_defaults(KEYS, &mut host);
+    host
+}
+
+/// Reads the bounds on scripts, by default those of `host`, and what scripts may reach.
 pub(super) fn script(
     mut section: Section<'_>,
     mut host: HostOptions,
     reachable: &Reachable<'_>,
 ) -> (HostOptions, ScriptAccess) {
-    host.cpu_budget = section.duration("cpu_budget", 1..=10 * MINUTE_MS, host.cpu_budget);
-    host.wall_budget = section.duration("wall_budget", 1..=60 * MINUTE_MS, host.wall_budget);
-    host.heartbeat = section.duration("heartbeat", 1_000..=60 * MINUTE_MS, host.heartbeat);
-    host.memory_bytes_max = section.size("memory_bytes_max", 64 * KIB..=4 * GIB, host.memory_bytes_max);
+    section.overlay(KEYS, &mut host);
     let least = (host.memory_bytes_max as u64 * VM_CALLS_MIN as u64).max(8 * MIB);
     let vm_bytes_max = host.vm_bytes_max.max(host.memory_bytes_max.saturating_mul(VM_CALLS_MIN * 2));
-    host.vm_bytes_max = section.size("vm_bytes_max", least..=64 * GIB, vm_bytes_max);
-    host.reply_bytes_max = section.size("reply_bytes_max", KIB..=GIB, host.reply_bytes_max);
-    host.shared_bytes_max = section.size("shared_bytes_max", 0..=64 * GIB, host.shared_bytes_max);
-    if let Some(names) = section.texts("env") {
+    let written = section.number_within(&VM_BYTES_MAX, least..=VM_BYTES_MAX_MAX);
+    host.vm_bytes_max = written.and_then(|bytes| bytes.try_into().ok()).unwrap_or(vm_bytes_max);
+    if let Some(names) = section.texts(ENV.name) {
         host.env = variables(&section, names);
     }
-    let access = access(&mut section, reachable);
+    let access = reached(&mut section, reachable);
     section.finish();
     (host, access)
+}
+
+/// Reads what scripts may reach, without the bounds.
+pub(super) fn reached(section: &mut Section<'_>, reachable: &Reachable<'_>) -> ScriptAccess {
+    access(section, &ACCESS, reachable)
 }
 
 /// The names of variables that scripts may read.
@@ -51,15 +91,7 @@ fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> 
     known
 }
 
-/// Writes the bounds of the section, and the variables that scripts may read.
+/// Writes the bounds of the section, and the variables that scripts may read. Routes print what they may reach.
 pub(super) fn write_script(script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "cpu_budget = \"{}\"", show_duration(script.cpu_budget))?;
-    writeln!(f, "wall_budget = \"{}\"", show_duration(script.wall_budget))?;
-    writeln!(f, "heartbeat = \"{}\"", show_duration(script.heartbeat))?;
-    writeln!(f, "memory_bytes_max = \"{}\"", show_size(script.memory_bytes_max as u64))?;
-    writeln!(f, "vm_bytes_max = \"{}\"", show_size(script.vm_bytes_max as u64))?;
-    writeln!(f, "reply_bytes_max = \"{}\"", show_size(script.reply_bytes_max as u64))?;
-    writeln!(f, "shared_bytes_max = \"{}\"", show_size(script.shared_bytes_max as u64))?;
-    let names: Vec<_> = script.env.iter().map(|name| quoted(name)).collect();
-    writeln!(f, "env = [{}]", names.join(", "))
+    write(KEYS, script, &[(ENV.name, Some(quoted_list(&script.env)))], f)
 }

@@ -5,14 +5,14 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::env::{Environment, substitute};
 use super::fault::{Fault, Faults, Place, Span, did_you_mean};
-use super::units::{parse_duration, parse_size, show_duration_ms, show_size};
+use super::key::{Facts, Key, Kind, set_defaults};
+use super::units::{parse_duration, parse_size};
 
 /// Where faults go and variables come from.
 #[derive(Clone, Copy)]
@@ -47,6 +47,8 @@ pub(super) struct Section<'a> {
     span: Span,
     entries: Vec<Entry<'a>>,
     known: Vec<&'static str>,
+    /// The names of its table of keys: the order in which faults list them.
+    table: Vec<&'static str>,
 }
 
 #[derive(Clone)]
@@ -75,11 +77,12 @@ impl<'a> Section<'a> {
             })
             .collect();
         entries.sort_by_key(|entry| entry.key_span.start);
-        Self { context, name: name.into(), span, entries, known: Vec::new() }
+        Self { context, name: name.into(), span, entries, known: Vec::new(), table: Vec::new() }
     }
 
     fn empty(&self, name: String) -> Self {
-        Self { context: self.context, name, span: self.span.clone(), entries: Vec::new(), known: Vec::new() }
+        let span = self.span.clone();
+        Self { context: self.context, name, span, entries: Vec::new(), known: Vec::new(), table: Vec::new() }
     }
 
     /// Its name in faults.
@@ -116,11 +119,6 @@ impl<'a> Section<'a> {
     pub(super) fn fault_of(&self, key: &str, text: impl Display) {
         let written = self.entries.iter().find(|entry| entry.key == key);
         self.fault_at(written.map_or(&self.span, |entry| &entry.value_span), text);
-    }
-
-    /// The first of the keys that somebody wrote; the first one where nobody did.
-    pub(super) fn first_of<const N: usize>(&self, keys: [&'static str; N]) -> &'static str {
-        keys.into_iter().find(|key| self.has(key)).unwrap_or(keys[0])
     }
 
     /// Takes a text.
@@ -178,41 +176,86 @@ impl<'a> Section<'a> {
         (items.is_empty() || !found.is_empty()).then_some(found)
     }
 
-    /// Takes one of several names.
-    pub(super) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
+    /// Takes the values of a table of keys, with the defaults of the table for keys that are not written.
+    pub(super) fn read<O>(&mut self, keys: &[Key<O>], options: &mut O) {
+        set_defaults(keys, options);
+        self.overlay(keys, options);
+    }
+
+    /// Takes the values of a table of keys. Options of keys that are not written stay as they are.
+    pub(super) fn overlay<O>(&mut self, keys: &[Key<O>], options: &mut O) {
+        self.table.extend(keys.iter().map(|key| key.facts.name));
+        for key in keys.iter().filter(|key| !key.facts.is_read_by_hand) {
+            if let Some(number) = self.number(&key.facts) {
+                key.set(options, number);
+            }
+        }
+        for key in keys {
+            let limit = key.facts.limit.and_then(|name| keys.iter().find(|other| other.facts.name == name));
+            if let Some(limit) = limit {
+                self.check_limit(key, limit, options);
+            }
+        }
+    }
+
+    /// Checks a value against that of another key.
+    fn check_limit<O>(&self, key: &Key<O>, limit: &Key<O>, options: &mut O) {
+        let (Some(found), Some(most)) = (key.number(options), limit.number(options)) else { return };
+        if found <= most {
+            return;
+        }
+        let (name, limit_name) = (key.facts.name, limit.facts.name);
+        if key.facts.is_default_limited && !self.has(name) {
+            return key.set(options, most);
+        }
+        let (found, most) = (key.facts.show_plain(found), limit.facts.show_plain(most));
+        let written = if self.has(name) { name } else { limit_name };
+        self.fault_of(written, format!("{name} is {found}, limit is {limit_name}: {most}"));
+    }
+
+    /// Takes the number that a key means. `None`: it is not written, or faulty, or the section reads it.
+    pub(super) fn number(&mut self, key: &Facts) -> Option<u64> {
+        match &key.kind {
+            Kind::Size(range) | Kind::Duration(range) | Kind::Integer(range) | Kind::IntegerOr(_, range) => {
+                self.number_within(key, range.clone())
+            }
+            Kind::Switch => self.switch(key.name).map(|written| written.value.into()),
+            Kind::OneOf(names) => self.place_of(key.name, &names()),
+            Kind::Secret | Kind::Other(_) => None,
+        }
+    }
+
+    /// Takes the number that a key means, or its default.
+    pub(super) fn number_or_default(&mut self, key: &Facts) -> u64 {
+        self.number(key).or_else(|| key.default_number()).unwrap_or_default()
+    }
+
+    /// Takes a size, a duration or an integer whose bounds are narrower than those of its key.
+    pub(super) fn number_within(&mut self, key: &Facts, range: RangeInclusive<u64>) -> Option<u64> {
+        let (least, most) = (key.show_plain(*range.start()), key.show_plain(*range.end()));
+        match key.kind {
+            Kind::Size(_) => {
+                let allowed = format!("a size from {least} to {most} like \"64MiB\", units B, KiB, MiB, GiB");
+                self.measure(key.name, range, &allowed, parse_size)
+            }
+            Kind::Duration(_) => {
+                let allowed = format!("a duration from {least} to {most} like \"10s\", units ms, s, m, h");
+                self.measure(key.name, range, &allowed, parse_duration)
+            }
+            Kind::IntegerOr(word, _) => self.integer_or(key.name, range, word),
+            _ => self.integer_or(key.name, range, ""),
+        }
+    }
+
+    /// Takes one of several names. Returns its place among them.
+    fn place_of(&mut self, key: &'static str, names: &[&str]) -> Option<u64> {
         let text = self.text(key)?;
-        let found = choices.iter().find(|(name, _)| *name == text.value);
+        let found = names.iter().position(|name| *name == text.value);
         if found.is_none() {
-            let hint = did_you_mean(&text.value, choices.iter().map(|(name, _)| *name));
+            let hint = did_you_mean(&text.value, names.iter().copied());
             self.fault_at(&text.span, format!("{key} in {} is {:?}{hint}", self.name, text.value));
         }
-        found.map(|(_, choice)| *choice)
-    }
-
-    /// Takes a size in bytes.
-    pub(super) fn size<T: TryFrom<u64>>(
-        &mut self,
-        key: &'static str,
-        range: RangeInclusive<u64>,
-        default: T,
-    ) -> T {
-        let allowed = format!("a size from {} to {}", show_size(*range.start()), show_size(*range.end()));
-        let allowed = format!("{allowed} like \"64MiB\", units B, KiB, MiB, GiB");
-        self.measure(key, range, &allowed, parse_size)
-            .and_then(|bytes| bytes.try_into().ok())
-            .unwrap_or(default)
-    }
-
-    /// Takes a duration, bounded in milliseconds.
-    pub(super) fn duration(
-        &mut self,
-        key: &'static str,
-        range_ms: RangeInclusive<u64>,
-        default: Duration,
-    ) -> Duration {
-        let (least, most) = (show_duration_ms(*range_ms.start()), show_duration_ms(*range_ms.end()));
-        let allowed = format!("a duration from {least} to {most} like \"10s\", units ms, s, m, h");
-        self.measure(key, range_ms, &allowed, parse_duration).map_or(default, Duration::from_millis)
+        found.map(|place| place as u64)
     }
 
     fn measure(
@@ -232,26 +275,11 @@ impl<'a> Section<'a> {
         found
     }
 
-    /// Takes an integer.
-    pub(super) fn integer<T: TryFrom<u64>>(
-        &mut self,
-        key: &'static str,
-        range: RangeInclusive<u64>,
-        default: T,
-    ) -> T {
-        self.integer_or(key, range, "").and_then(|found| found.try_into().ok()).unwrap_or(default)
-    }
-
-    /// Takes an integer, or the word `other`, which gives none.
-    pub(super) fn integer_or(
-        &mut self,
-        key: &'static str,
-        range: RangeInclusive<u64>,
-        other: &str,
-    ) -> Option<u64> {
+    /// Takes an integer, or the word `other`, which means 0.
+    fn integer_or(&mut self, key: &'static str, range: RangeInclusive<u64>, other: &str) -> Option<u64> {
         let entry = self.take(key)?;
         if !other.is_empty() && entry.value.as_str() == Some(other) {
-            return None;
+            return Some(0);
         }
         let mut allowed = format!("an integer from {} to {}", range.start(), range.end());
         if !other.is_empty() {
@@ -390,7 +418,9 @@ impl<'a> Section<'a> {
     }
 
     /// Adds a fault for each key that was not taken. Every section ends with it.
-    pub(super) fn finish(self) {
+    pub(super) fn finish(mut self) {
+        let place = |name: &&str| self.table.iter().position(|known| known == name);
+        self.known.sort_by_key(place);
         for entry in self.entries.iter().filter(|entry| !self.known.contains(&entry.key)) {
             let hint = did_you_mean(entry.key, self.known.iter().copied());
             self.fault_at(&entry.key_span, format!("unknown key \"{}\" in {}{hint}", entry.key, self.name));

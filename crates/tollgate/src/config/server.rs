@@ -2,135 +2,171 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tollgate_server::{
-    BodyPace, CapacityLimits, ConnectionLimits, ListenSpec, RequestIds, ServerOptions, SpoolOptions, Traces,
-    TrustedProxies, UnderscoreNames,
+    CapacityLimits, ClientHeader, ConnectionLimits, HostOptions, RequestIds, ServerOptions, SpoolOptions,
+    Traces, TrustedProxies, UnderscoreNames,
 };
 
 use super::defaults::{self, OFF};
-use super::listen::{self, trusted_proxies};
+use super::key::{keys, set_defaults, write};
+use super::listen::{self, read_proxies};
 use super::log::RETAIN_BYTES_MAX;
 use super::path::{PathTo, path};
-use super::quoted::{quoted_path, show_or_off};
-use super::reach::{Reach, check_server};
+use super::quoted::quoted_path;
+use super::reach::{Reach, check_memory};
 use super::section::Section;
-use super::units::{GIB, HOUR_MS, KIB, MIB, show_duration, show_size};
+use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS, TIMEOUT_MS, show_duration, show_size};
+use super::value::{Named, named, names};
 
-const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
 pub(super) const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
+pub(super) const BODY_RATE: RangeInclusive<u64> = 0..=GIB;
 
-const REQUEST_IDS: [(&str, RequestIds); 4] = [
-    ("trusted", RequestIds::Trusted),
-    ("take", RequestIds::Take),
-    ("make", RequestIds::Make),
-    ("silent", RequestIds::Silent),
-];
-const TRACES: [(&str, Traces); 5] = [
-    ("take", Traces::Take),
-    ("trusted", Traces::Trusted),
-    ("pass", Traces::Pass),
-    ("make", Traces::Make),
-    ("off", Traces::Off),
-];
+named!(ClientHeader, UnderscoreNames);
 
+impl Named for RequestIds {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![("trusted", Self::Trusted), ("take", Self::Take), ("make", Self::Make), ("silent", Self::Silent)]
+    }
+}
+
+impl Named for Traces {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![
+            ("take", Self::Take),
+            ("trusted", Self::Trusted),
+            ("pass", Self::Pass),
+            ("make", Self::Make),
+            ("off", Self::Off),
+        ]
+    }
+}
+
+/// `[server]`, and two of its keys that the options of the server do not have.
 pub(super) struct WrittenServer {
-    pub(super) listen: Vec<ListenSpec>,
-    pub(super) trusted_proxies: TrustedProxies,
-    pub(super) backlog: u32,
-    pub(super) workers: usize,
-    pub(super) connection: ConnectionLimits,
-    pub(super) capacity: CapacityLimits,
-    pub(super) spool: SpoolOptions,
+    pub(super) options: ServerOptions,
     pub(super) body_bytes_max: u64,
-    pub(super) request_ids: RequestIds,
-    pub(super) traces: Traces,
     pub(super) drain_delay: Duration,
-    pub(super) drain_timeout: Duration,
+}
+
+keys! {
+    pub(super) KEYS of ServerOptions;
+    /// Where connections come in.
+    listen [LISTEN] = other(r#"`["127.0.0.1:8080"]`"#, "list of addresses, at least one").restart();
+    /// Connections that wait to be accepted, per socket.
+    backlog = integer(4096, 1..=65_535).restart() => backlog;
+    /// Worker threads.
+    workers = integer_or("auto", 1..=1024).restart() => workers;
+    /// Who may name the client of a request.
+    trusted_proxies [TRUSTED_PROXIES] = other("`[]`", r#"list of networks, addresses, `"unix"`"#);
+    /// The header that trusted proxies write.
+    client_header = one_of("x-forwarded-for", names::<ClientHeader>) => trusted_proxies.header;
+    /// A request's head. Longer: 431.
+    head_bytes_max = size(16 * KIB, KIB..=MIB) => connection.head.head_bytes_max;
+    /// A request's target. Longer: 414.
+    target_bytes_max = size(8000, 64..=MIB).at_most("head_bytes_max") => connection.head.target_bytes_max;
+    /// Header fields of a request. More: 431.
+    fields_max = integer(100, 1..=10_000) => connection.head.fields_max;
+    /// What becomes of header fields with `_` in their name.
+    underscore_names = one_of("refuse", names::<UnderscoreNames>) => connection.head.underscore_names;
+    /// A request's body, as it came and decoded. Longer: 413.
+    body_bytes_max [BODY_BYTES_MAX] = size(MIB, BODY_BYTES).by_hand();
+    /// What of a body is held in memory while it comes.
+    body_memory_max = size(256 * KIB, 4 * KIB..=64 * MIB) => connection.body_memory_max;
+    /// The folder of the bodies that are longer.
+    spool_dir [SPOOL_DIR] = text(defaults::SPOOL_DIR, "a path").restart();
+    /// Bytes of all these bodies together. More: 503 `refused`.
+    spool_bytes_max = size(GIB, 0..=RETAIN_BYTES_MAX).restart() => spool.bytes_max;
+    /// Whether the files of these bodies are encrypted.
+    spool_encrypt = switch(false).restart() => spool.encrypt;
+    /// From the first byte of a head to its last. Then: 408.
+    head_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => connection.head_timeout;
+    /// From the head to the last byte of the body. Then: 408.
+    body_timeout = duration(10 * MINUTE_MS, TIMEOUT_MS) => connection.body_pace.timeout;
+    /// Between a reply and the next request. Then the connection is closed.
+    idle_timeout = duration(75 * SECOND_MS, TIMEOUT_MS) => connection.idle_timeout;
+    /// The same while there are more than 4/5 of `connections_max`.
+    idle_timeout_crowded = duration(5 * SECOND_MS, TIMEOUT_MS).default_at_most("idle_timeout")
+        => connection.idle_timeout_crowded;
+    /// How far a client may be behind `write_rate_min` in taking its reply.
+    write_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => connection.write_timeout;
+    /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
+    body_rate_min = size(500, BODY_RATE) => connection.body_pace.rate_min;
+    /// How far a body may be behind `body_rate_min`.
+    body_rate_grace = duration(5 * SECOND_MS, TIMEOUT_MS) => connection.body_pace.rate_grace;
+    /// Bytes a second that a reply has to be taken at. 0B: any.
+    write_rate_min = size(500, 0..=GIB) => connection.write_rate_min;
+    /// Requests of one connection that are handled, or whose replies have not left, at a time.
+    pipeline_depth_max = integer(256, 1..=65_536) => connection.pipeline_depth_max;
+    /// Requests of one connection; the last reply says `Connection: close`.
+    requests_per_connection_max = integer_or(OFF, 1..=1 << 32) => connection.requests_max;
+    /// Connections at once. More: 503, or closed.
+    connections_max = integer(16_384, 1..=1 << 24) => capacity.connections_max;
+    /// Connections at once of one IPv4 address or IPv6 network of 64 bits. More: 429.
+    connections_per_client_max = integer_or(OFF, 1..=1 << 24).at_most("connections_max")
+        => capacity.connections_per_client_max;
+    /// Bytes held for bodies that are not complete and replies that are not taken. More: 503, or cut.
+    in_flight_bytes_max = size(256 * MIB, MIB..=1024 * GIB) => capacity.in_flight_bytes_max;
+    /// How long a request may wait for its turn in a worker.
+    queue_age_max = duration(SECOND_MS, 10..=HOUR_MS) => capacity.queue_age_max;
+    /// Whose ids of requests are taken, and whether replies tell them.
+    request_id = one_of("trusted", names::<RequestIds>) => request_ids;
+    /// Whose `traceparent` is taken, and whether a trace is made where none came.
+    trace = one_of("take", names::<Traces>) => traces;
+    /// How long a server that was told to stop serves on, while `/readyz` says `draining`.
+    drain_delay [DRAIN_DELAY] = duration(0, 0..=HOUR_MS).by_hand();
+    /// How long requests in flight may take after a stop.
+    drain_timeout = duration(10 * SECOND_MS, 0..=HOUR_MS) => drain_timeout;
+}
+
+/// A server of which nothing is written, without routes. Paths are relative to `folder`.
+pub(super) fn unwritten(folder: &Path) -> WrittenServer {
+    let mut options = ServerOptions {
+        listen: defaults::listen(),
+        backlog: 0,
+        workers: 0,
+        connection: ConnectionLimits::default(),
+        trusted_proxies: TrustedProxies::default(),
+        capacity: CapacityLimits::default(),
+        spool: SpoolOptions::new(folder.join(SPOOL_DIR.default_text())),
+        script: HostOptions::default(),
+        streams: Vec::new(),
+        backends: Vec::new(),
+        routes: Vec::new(),
+        apps: Vec::new(),
+        version: 1,
+        dev: None,
+        request_ids: RequestIds::default(),
+        traces: Traces::default(),
+        drain_timeout: Duration::ZERO,
+    };
+    set_defaults(KEYS, &mut options);
+    options.workers = defaults::cores();
+    let (body_bytes_max, drain_delay) = (BODY_BYTES_MAX.default_number(), DRAIN_DELAY.default_number());
+    let drain_delay = Duration::from_millis(drain_delay.unwrap_or_default());
+    WrittenServer { options, body_bytes_max: body_bytes_max.unwrap_or_default(), drain_delay }
 }
 
 pub(super) fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
-    let written = WrittenServer {
-        listen: listen::listen(&mut section, folder),
-        trusted_proxies: trusted_proxies(&mut section),
-        backlog: section.integer("backlog", 1..=65_535, defaults::BACKLOG),
-        workers: workers(&mut section),
-        connection: connection(&mut section),
-        capacity: capacity(&mut section),
-        spool: spool(&mut section, folder),
-        body_bytes_max: section.size("body_bytes_max", BODY_BYTES, defaults::BODY_BYTES_MAX),
-        request_ids: section.choice("request_id", &REQUEST_IDS).unwrap_or_default(),
-        traces: section.choice("trace", &TRACES).unwrap_or_default(),
-        drain_delay: section.duration("drain_delay", 0..=HOUR_MS, Duration::ZERO),
-        drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, defaults::DRAIN_TIMEOUT),
-    };
-    check_server(&section, &written.connection, &written.capacity);
-    Reach::new(&written.connection, &written.spool).check_body(&section, written.body_bytes_max);
+    let mut written = unwritten(folder);
+    let options = &mut written.options;
+    options.listen = listen::listen(&mut section, &LISTEN, folder);
+    section.overlay(KEYS, options);
+    if options.workers == 0 {
+        options.workers = defaults::cores();
+    }
+    read_proxies(&mut section, &TRUSTED_PROXIES, &mut options.trusted_proxies);
+    if let Some(dir) = path(&mut section, SPOOL_DIR.name, PathTo::Folder) {
+        options.spool.dir = folder.join(dir.value);
+    }
+    written.body_bytes_max = section.number_or_default(&BODY_BYTES_MAX);
+    written.drain_delay = Duration::from_millis(section.number_or_default(&DRAIN_DELAY));
+    check_memory(&section, &options.connection, &options.capacity);
+    Reach::new(&options.connection, &options.spool).check_body(&section, written.body_bytes_max);
     section.finish();
     written
-}
-
-fn workers(section: &mut Section<'_>) -> usize {
-    let found = section.integer_or("workers", 1..=1024, "auto");
-    found.and_then(|workers| workers.try_into().ok()).unwrap_or_else(defaults::cores)
-}
-
-fn connection(section: &mut Section<'_>) -> ConnectionLimits {
-    let mut limits = ConnectionLimits::default();
-    let head = &mut limits.head;
-    head.head_bytes_max = section.size("head_bytes_max", KIB..=MIB, head.head_bytes_max);
-    head.target_bytes_max = section.size("target_bytes_max", 64..=MIB, head.target_bytes_max);
-    head.fields_max = section.integer("fields_max", 1..=10_000, head.fields_max);
-    let choices = UnderscoreNames::ALL.map(|choice| (choice.name(), choice));
-    head.underscore_names = section.choice("underscore_names", &choices).unwrap_or_default();
-    let (target, head) = (head.target_bytes_max, head.head_bytes_max);
-    if target > head {
-        let (target, head) = (show_size(target as u64), show_size(head as u64));
-        let key = section.first_of(["target_bytes_max", "head_bytes_max"]);
-        section.fault_of(key, format!("target_bytes_max is {target}, limit is head_bytes_max: {head}"));
-    }
-    limits.head_timeout = section.duration("head_timeout", TIMEOUT_MS, limits.head_timeout);
-    limits.body_pace = body_pace(section, limits.body_pace);
-    limits.idle_timeout = section.duration("idle_timeout", TIMEOUT_MS, limits.idle_timeout);
-    limits.write_timeout = section.duration("write_timeout", TIMEOUT_MS, limits.write_timeout);
-    let crowded = limits.idle_timeout_crowded.min(limits.idle_timeout);
-    limits.idle_timeout_crowded = section.duration("idle_timeout_crowded", TIMEOUT_MS, crowded);
-    limits.write_rate_min = section.size("write_rate_min", 0..=GIB, limits.write_rate_min);
-    limits.pipeline_depth_max = section.integer("pipeline_depth_max", 1..=65_536, limits.pipeline_depth_max);
-    limits.body_memory_max = section.size("body_memory_max", 4 * KIB..=64 * MIB, limits.body_memory_max);
-    limits.requests_max = section.integer_or("requests_per_connection_max", 1..=1 << 32, OFF);
-    limits
-}
-
-/// Of the server, of an app, or of one route.
-pub(super) fn body_pace(section: &mut Section<'_>, default: BodyPace) -> BodyPace {
-    BodyPace {
-        timeout: section.duration("body_timeout", TIMEOUT_MS, default.timeout),
-        rate_min: section.size("body_rate_min", 0..=GIB, default.rate_min),
-        rate_grace: section.duration("body_rate_grace", TIMEOUT_MS, default.rate_grace),
-    }
-}
-
-fn capacity(section: &mut Section<'_>) -> CapacityLimits {
-    let mut limits = CapacityLimits::default();
-    limits.connections_max = section.integer("connections_max", 1..=1 << 24, limits.connections_max);
-    let per_client = section.integer_or("connections_per_client_max", 1..=1 << 24, OFF);
-    limits.connections_per_client_max = per_client.and_then(|max| max.try_into().ok());
-    limits.in_flight_bytes_max =
-        section.size("in_flight_bytes_max", MIB..=1024 * GIB, limits.in_flight_bytes_max);
-    limits.queue_age_max = section.duration("queue_age_max", 10..=HOUR_MS, limits.queue_age_max);
-    limits
-}
-
-fn spool(section: &mut Section<'_>, folder: &Path) -> SpoolOptions {
-    let dir = path(section, "spool_dir", PathTo::Folder);
-    let dir = dir.map_or_else(|| PathBuf::from(defaults::SPOOL_DIR), |dir| PathBuf::from(dir.value));
-    let mut spool = SpoolOptions::new(folder.join(dir));
-    spool.bytes_max = section.size("spool_bytes_max", 0..=RETAIN_BYTES_MAX, spool.bytes_max);
-    spool.encrypt = section.switch("spool_encrypt").map_or(spool.encrypt, |encrypt| encrypt.value);
-    spool
 }
 
 /// Writes the section. Two of its keys are not in the options of the server.
@@ -140,45 +176,14 @@ pub(super) fn write_server(
     drain_delay: Duration,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
-    let limits = &server.connection;
     let listen: Vec<_> = server.listen.iter().map(listen::show).collect();
     writeln!(f, "[server]")?;
-    writeln!(f, "listen = [{}]", listen.join(", "))?;
-    writeln!(f, "backlog = {}", server.backlog)?;
-    writeln!(f, "workers = {}", server.workers)?;
-    writeln!(f, "trusted_proxies = {}", listen::show_proxies(&server.trusted_proxies))?;
-    writeln!(f, "client_header = \"{}\"", server.trusted_proxies.header.name())?;
-    writeln!(f, "head_bytes_max = \"{}\"", show_size(limits.head.head_bytes_max as u64))?;
-    writeln!(f, "target_bytes_max = \"{}\"", show_size(limits.head.target_bytes_max as u64))?;
-    writeln!(f, "fields_max = {}", limits.head.fields_max)?;
-    writeln!(f, "underscore_names = \"{}\"", limits.head.underscore_names.name())?;
-    writeln!(f, "body_bytes_max = \"{}\"", show_size(body_bytes_max))?;
-    writeln!(f, "body_memory_max = \"{}\"", show_size(limits.body_memory_max as u64))?;
-    writeln!(f, "spool_dir = {}", quoted_path(&server.spool.dir))?;
-    writeln!(f, "spool_bytes_max = \"{}\"", show_size(server.spool.bytes_max))?;
-    writeln!(f, "spool_encrypt = {}", server.spool.encrypt)?;
-    writeln!(f, "head_timeout = \"{}\"", show_duration(limits.head_timeout))?;
-    writeln!(f, "body_timeout = \"{}\"", show_duration(limits.body_pace.timeout))?;
-    writeln!(f, "idle_timeout = \"{}\"", show_duration(limits.idle_timeout))?;
-    writeln!(f, "idle_timeout_crowded = \"{}\"", show_duration(limits.idle_timeout_crowded))?;
-    writeln!(f, "write_timeout = \"{}\"", show_duration(limits.write_timeout))?;
-    writeln!(f, "body_rate_min = \"{}\"", show_size(limits.body_pace.rate_min))?;
-    writeln!(f, "body_rate_grace = \"{}\"", show_duration(limits.body_pace.rate_grace))?;
-    writeln!(f, "write_rate_min = \"{}\"", show_size(limits.write_rate_min))?;
-    writeln!(f, "pipeline_depth_max = {}", limits.pipeline_depth_max)?;
-    writeln!(f, "requests_per_connection_max = {}", show_or_off(limits.requests_max))?;
-    writeln!(f, "connections_max = {}", server.capacity.connections_max)?;
-    let per_client = server.capacity.connections_per_client_max;
-    writeln!(f, "connections_per_client_max = {}", show_or_off(per_client))?;
-    writeln!(f, "in_flight_bytes_max = \"{}\"", show_size(server.capacity.in_flight_bytes_max))?;
-    writeln!(f, "queue_age_max = \"{}\"", show_duration(server.capacity.queue_age_max))?;
-    writeln!(f, "request_id = \"{}\"", show_request_ids(server.request_ids))?;
-    let traces = TRACES.iter().find(|(_, known)| *known == server.traces).map_or("", |(name, _)| name);
-    writeln!(f, "trace = \"{traces}\"")?;
-    writeln!(f, "drain_delay = \"{}\"", show_duration(drain_delay))?;
-    writeln!(f, "drain_timeout = \"{}\"", show_duration(server.drain_timeout))
-}
-
-fn show_request_ids(request_ids: RequestIds) -> &'static str {
-    REQUEST_IDS.iter().find(|(_, known)| *known == request_ids).map_or("", |(name, _)| name)
+    let own = [
+        (LISTEN.name, Some(format!("[{}]", listen.join(", ")))),
+        (TRUSTED_PROXIES.name, Some(listen::show_proxies(&server.trusted_proxies))),
+        (BODY_BYTES_MAX.name, Some(format!("\"{}\"", show_size(body_bytes_max)))),
+        (SPOOL_DIR.name, Some(quoted_path(&server.spool.dir))),
+        (DRAIN_DELAY.name, Some(format!("\"{}\"", show_duration(drain_delay)))),
+    ];
+    write(KEYS, server, &own, f)
 }

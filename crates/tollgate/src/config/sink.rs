@@ -2,31 +2,82 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate_load::{
-    LoadFrom, LoadTuning, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName, Taken,
-    hide_password,
+    LoadFrom, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName, Taken, hide_password,
 };
 use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
 
 use super::fault::{Span, did_you_mean, stream_hint};
+use super::key::{keys, set_defaults, write};
 use super::path::{PathTo, path};
-use super::quoted::{quoted, quoted_path};
+use super::quoted::{quoted, quoted_list, quoted_path};
 use super::route::is_name;
 use super::section::{Section, Written};
-use super::units::{HOUR_MS, show_duration};
+use super::units::{HOUR_MS, MINUTE_MS, SECOND_MS, TIMEOUT_MS};
+use super::value::{Named, names};
 
 /// Longest name of a sink in bytes: it goes into the name of a thread, and over the control socket.
 const NAME_BYTES_MAX: usize = 63;
-const KINDS: [&str; 2] = ["sqlite", "postgres"];
 /// Relative to the folder of the configuration.
-const SQLITE: &str = "data/tollgate.sqlite";
-const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
-const REJECTS: RangeInclusive<u64> = 0..=1_000_000_000;
+const SQLITE_FILE: &str = "data/tollgate.sqlite";
+
+keys! {
+    /// The databases that a sink may be: it has one of these.
+    pub(super) KINDS of ();
+    /// The database file, another one for each sink.
+    sqlite [SQLITE] = other("", "a path");
+    /// A PostgreSQL 15 or later.
+    postgres [POSTGRES] =
+        other("", "`postgres://user:password@host:port/database?sslmode=...` or `host=... user=...`");
+}
+
+keys! {
+    /// A sink that is a PostgreSQL.
+    pub(super) POSTGRES_KEYS of PostgresOptions;
+    /// The schema of the server's own tables, made if missing.
+    schema [SCHEMA] = text("tollgate", "1 to 63 bytes");
+    /// The schema of the tables of streams.
+    table_schema [TABLE_SCHEMA] = text("public", "1 to 63 bytes");
+    /// Tables that are named otherwise than their stream.
+    tables [TABLES] = other("`{}`", r#"`{ STREAM = "table" }`, `{ STREAM = "schema.table" }`"#);
+    /// How long a connection may take.
+    connect_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => connect_timeout;
+    /// How long one statement may take, a COPY too.
+    statement_timeout = duration(5 * MINUTE_MS, TIMEOUT_MS) => statement_timeout;
+    /// How long a lock is waited for, before the load is tried again.
+    lock_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => lock_timeout;
+}
+
+keys! {
+    pub(super) KEYS of SinkOptions;
+    /// The streams that are loaded into it.
+    streams [STREAMS] = other("all", "a list of streams");
+    /// Where a sink begins that the database has never seen: at the oldest record that is kept, or now.
+    from = one_of("oldest", names::<LoadFrom>) => from;
+    /// SQL that runs in the transaction of each load, after its rows were written.
+    after_load [AFTER_LOAD] = other("none", "a file");
+    /// More rows of one segment than this refused by the database stop the loading.
+    rejects_max = integer(1000, 0..=1_000_000_000) => rejects_max;
+}
+
+keys! {
+    /// `[load]`
+    pub(super) LOAD_KEYS of LoadRules;
+    /// Whether the server loads; otherwise it keeps segments until `tollgate load` has loaded them.
+    in_server [IN_SERVER] = switch(true).restart();
+    /// A loader that has not caught up for this long is reported in the log once a minute.
+    lag_max = duration(MINUTE_MS, 100..=24 * HOUR_MS).restart() => lag_max;
+}
+
+impl Named for LoadFrom {
+    fn all() -> Vec<(&'static str, Self)> {
+        Self::ALL.into()
+    }
+}
 
 /// Who loads, and how hard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +90,9 @@ pub(crate) struct LoadRules {
 
 impl Default for LoadRules {
     fn default() -> Self {
-        Self { by: LoadedBy::Server, lag_max: LoadTuning::default().lag_max }
+        let mut rules = Self { by: LoadedBy::Server, lag_max: Duration::ZERO };
+        set_defaults(LOAD_KEYS, &mut rules);
+        rules
     }
 }
 
@@ -73,7 +126,7 @@ pub(crate) struct Sink {
 impl Sink {
     /// The sink of a configuration that names none.
     pub(super) fn default_in(folder: &Path) -> Self {
-        Self::new("main".to_owned(), SinkKind::Sqlite { path: folder.join(SQLITE) })
+        Self::new("main".to_owned(), SinkKind::Sqlite { path: folder.join(SQLITE_FILE) })
     }
 
     fn new(name: String, kind: SinkKind) -> Self {
@@ -139,17 +192,19 @@ pub(crate) struct UnknownSink {
 impl fmt::Display for LoadRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n[load]")?;
-        writeln!(f, "in_server = {}", self.by.is_in_server())?;
-        writeln!(f, "lag_max = \"{}\"", show_duration(self.lag_max))
+        write(LOAD_KEYS, self, &[(IN_SERVER.name, Some(self.by.is_in_server().to_string()))], f)
     }
 }
 
 /// Reads `[load]`.
 pub(super) fn load_rules(mut section: Section<'_>) -> LoadRules {
-    let in_server = section.switch("in_server").is_none_or(|written| written.value);
-    let lag_max = section.duration("lag_max", 100..=24 * HOUR_MS, LoadRules::default().lag_max);
+    let mut rules = LoadRules::default();
+    section.overlay(LOAD_KEYS, &mut rules);
+    if section.number_or_default(&IN_SERVER) == 0 {
+        rules.by = LoadedBy::Others;
+    }
     section.finish();
-    LoadRules { by: if in_server { LoadedBy::Server } else { LoadedBy::Others }, lag_max }
+    rules
 }
 
 /// Reads all sinks, in the order of the file; one, if it has none.
@@ -163,7 +218,7 @@ pub(super) fn sinks(
     for (name, mut section) in root.named_tables("sink") {
         check_name(&name, &section);
         check_kind(&name.value, &mut section, streams);
-        let sqlite = path(&mut section, "sqlite", PathTo::File);
+        let sqlite = path(&mut section, SQLITE.name, PathTo::File);
         let file = sqlite.as_ref().map(|written| folder.join(&written.value));
         if let (Some(written), Some(file)) = (&sqlite, &file)
             && let Some(other) = sinks.iter().find(|sink| sink.sqlite() == Some(file))
@@ -184,9 +239,8 @@ pub(super) fn sinks(
         }
         let mut sink = read(&mut section, name.value, file, folder, streams);
         sink.options.taken = taken(&mut section, &sink.options.name, streams);
-        sink.options.from = section.choice("from", &LoadFrom::ALL).unwrap_or_default();
         sink.options.after_load = after_load(&mut section, folder);
-        sink.options.rejects_max = section.integer("rejects_max", REJECTS, sink.options.rejects_max);
+        section.read(KEYS, &mut sink.options);
         section.finish();
         sinks.push(sink);
     }
@@ -201,10 +255,11 @@ fn check_name(name: &Written<String>, section: &Section<'_>) {
 }
 
 fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {
-    let given: Vec<_> = KINDS.into_iter().filter(|kind| section.has(kind)).collect();
+    let kinds = [SQLITE.name, POSTGRES.name];
+    let given: Vec<_> = kinds.into_iter().filter(|kind| section.has(kind)).collect();
     if given.len() != 1 {
         let found = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
-        let allowed = KINDS.join(", ");
+        let allowed = kinds.join(", ");
         section
             .fault(format!("[sink.{sink}] needs one database, found {found}, allowed is one of {allowed}"));
     }
@@ -221,8 +276,8 @@ fn read(
     folder: &Path,
     streams: &[StreamSpec],
 ) -> Sink {
-    let written = section.as_written("postgres").map(hide_password).unwrap_or_default();
-    let file = sqlite.unwrap_or_else(|| folder.join(SQLITE));
+    let written = section.as_written(POSTGRES.name).map(hide_password).unwrap_or_default();
+    let file = sqlite.unwrap_or_else(|| folder.join(SQLITE_FILE));
     let postgres = postgres_at(section, &name, streams);
     let kind =
         postgres.map_or(SinkKind::Sqlite { path: file }, |options| SinkKind::Postgres(Box::new(options)));
@@ -231,7 +286,7 @@ fn read(
 
 /// Reads a PostgreSQL. None: there is none, or its address is refused.
 fn postgres_at(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Option<PostgresOptions> {
-    let url = section.text("postgres")?;
+    let url = section.text(POSTGRES.name)?;
     match PostgresUrl::parse(&url.value) {
         Ok(server) => Some(postgres(section, server, streams)),
         Err(reason) => {
@@ -244,10 +299,10 @@ fn postgres_at(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) ->
 }
 
 fn taken(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Taken {
-    let Some(written) = section.texts("streams") else { return Taken::All };
+    let Some(written) = section.texts(STREAMS.name) else { return Taken::All };
     if written.is_empty() {
         let text = format!("streams in [sink.{sink}] is empty, allowed is a list of streams, or no such key");
-        section.fault_of("streams", text);
+        section.fault_of(STREAMS.name, text);
     }
     let mut taken = BTreeSet::new();
     for name in written {
@@ -264,7 +319,7 @@ fn check_stream(name: &str, place: &str, span: &Span, section: &Section<'_>, str
 }
 
 fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
-    let file = section.text("after_load")?;
+    let file = section.text(AFTER_LOAD.name)?;
     let path = folder.join(&file.value);
     if !path.is_file() {
         let text = format!("after_load is {}, which is no file that can be read", path.display());
@@ -282,24 +337,25 @@ fn postgres_keys(section: &mut Section<'_>, streams: &[StreamSpec]) {
 
 fn postgres(section: &mut Section<'_>, server: PostgresUrl, streams: &[StreamSpec]) -> PostgresOptions {
     let mut options = PostgresOptions::new(server);
-    for (key, schema) in [("schema", &mut options.schema), ("table_schema", &mut options.table_schema)] {
-        let Some(found) = section.text(key) else { continue };
+    section.read(POSTGRES_KEYS, &mut options);
+    for (key, schema) in [(&SCHEMA, &mut options.schema), (&TABLE_SCHEMA, &mut options.table_schema)] {
+        let Some(found) = section.text(key.name) else {
+            *schema = key.default_text().to_owned();
+            continue;
+        };
         if found.value.is_empty() || found.value.len() > 63 || found.value.contains('\0') {
-            let text = format!("{key} is {:?}, allowed are 1 to 63 bytes without U+0000", found.value);
+            let text = format!("{} is {:?}, allowed are 1 to 63 bytes without U+0000", key.name, found.value);
             section.fault_at(&found.span, text);
         }
         *schema = found.value;
     }
     options.tables = tables(section, &options.table_schema, streams);
-    options.connect_timeout = section.duration("connect_timeout", TIMEOUT_MS, options.connect_timeout);
-    options.statement_timeout = section.duration("statement_timeout", TIMEOUT_MS, options.statement_timeout);
-    options.lock_timeout = section.duration("lock_timeout", TIMEOUT_MS, options.lock_timeout);
     options
 }
 
 fn tables(section: &mut Section<'_>, schema: &str, streams: &[StreamSpec]) -> BTreeMap<String, TableName> {
     let place = format!("tables of {}", section.name());
-    let Some(tables) = section.take_table("tables", place.clone()) else { return BTreeMap::new() };
+    let Some(tables) = section.take_table(TABLES.name, place.clone()) else { return BTreeMap::new() };
     let mut named = BTreeMap::new();
     for (stream, table) in tables.named_texts() {
         check_stream(&stream, &place, &table.span, section, streams);
@@ -319,34 +375,30 @@ pub(super) fn write_sink(sink: &Sink, f: &mut fmt::Formatter<'_>) -> fmt::Result
     let options = &sink.options;
     writeln!(f, "\n[sink.{}]", options.name)?;
     match &options.kind {
-        SinkKind::Sqlite { path } => writeln!(f, "sqlite = {}", quoted_path(path))?,
+        SinkKind::Sqlite { path } => write(KINDS, &(), &[(SQLITE.name, Some(quoted_path(path)))], f)?,
         SinkKind::Postgres(postgres) => {
             // Not escaped: a variable stays one.
-            writeln!(f, "postgres = {}", toml::Value::String(sink.written.clone()))?;
+            let url = toml::Value::String(sink.written.clone()).to_string();
+            write(KINDS, &(), &[(POSTGRES.name, Some(url))], f)?;
             write_postgres(postgres, f)?;
         }
     }
-    if let Taken::Only(streams) = &options.taken {
-        let streams: Vec<_> = streams.iter().map(|stream| quoted(stream)).collect();
-        writeln!(f, "streams = [{}]", streams.join(", "))?;
-    }
-    writeln!(f, "from = \"{}\"", options.from.name())?;
-    if let Some(file) = &options.after_load {
-        writeln!(f, "after_load = {}", quoted_path(file))?;
-    }
-    writeln!(f, "rejects_max = {}", options.rejects_max)
+    let streams = match &options.taken {
+        Taken::Only(streams) => Some(quoted_list(streams)),
+        Taken::All => None,
+    };
+    let after_load = options.after_load.as_deref().map(quoted_path);
+    write(KEYS, options, &[(STREAMS.name, streams), (AFTER_LOAD.name, after_load)], f)
 }
 
 fn write_postgres(options: &PostgresOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "schema = {}", quoted(&options.schema))?;
-    writeln!(f, "table_schema = {}", quoted(&options.table_schema))?;
-    if !options.tables.is_empty() {
-        let tables = options.tables.iter();
-        let tables: Vec<_> =
-            tables.map(|(stream, table)| format!("{stream} = {}", quoted(&table.quoted()))).collect();
-        writeln!(f, "tables = {{ {} }}", tables.join(", "))?;
-    }
-    writeln!(f, "connect_timeout = \"{}\"", show_duration(options.connect_timeout))?;
-    writeln!(f, "statement_timeout = \"{}\"", show_duration(options.statement_timeout))?;
-    writeln!(f, "lock_timeout = \"{}\"", show_duration(options.lock_timeout))
+    let tables = options.tables.iter();
+    let tables: Vec<_> =
+        tables.map(|(stream, table)| format!("{stream} = {}", quoted(&table.quoted()))).collect();
+    let own = [
+        (SCHEMA.name, Some(quoted(&options.schema))),
+        (TABLE_SCHEMA.name, Some(quoted(&options.table_schema))),
+        (TABLES.name, (!tables.is_empty()).then(|| format!("{{ {} }}", tables.join(", ")))),
+    ];
+    write(POSTGRES_KEYS, options, &own, f)
 }

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use tollgate_log::ColumnType;
 use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields};
 
-use super::ack::{self, Awaited};
+use super::ack::{self, AckKeys, Awaited};
 use super::fault::{Place, Span, did_you_mean};
+use super::key::{inline, keys, write};
 use super::quoted::quoted;
 use super::route::is_name;
-use super::rules;
+use super::rules::{self, FROM, NAME, TYPE};
 use super::section::{Section, Written};
-use super::units::show_duration;
+use super::units::{HOUR_MS, SECOND_MS};
+use super::value::{Named, Value, names};
 
 /// Longest name of a stream or column in bytes, and most columns: the log's bounds.
 const NAME_BYTES_MAX: usize = 63;
@@ -21,10 +23,34 @@ const COLUMNS_MAX: usize = 1000;
 /// Most streams. Records of all of them may come in one batch of the log, whose bound is
 /// [`tollgate_log::BATCH_SCHEMAS_MAX`]: a reload that changes some leaves room for both forms of these.
 const STREAMS_MAX: usize = 512;
-/// How long keys may be remembered: a second to a year.
-const KEY_WINDOW_MS: RangeInclusive<u64> = 1_000..=8_760 * 3_600_000;
 /// What the names of streams may not begin with: tables of ours and of SQLite.
 const RESERVED: [&str; 2] = ["tollgate_", "sqlite_"];
+
+keys! {
+    pub(super) KEYS of StreamSpec;
+    /// How far a record has to be before its reply leaves.
+    ack [ACK] = text("synced", r#"`received` `written` `synced` `loaded`, or `{ loaded = "SINK" }`"#);
+    /// How long a reply waits at `loaded`, to a quarter of a second. After it: 503 `unknown`.
+    ack_timeout [ACK_TIMEOUT] = duration(10 * SECOND_MS, 100..=HOUR_MS);
+    /// What becomes of fields of a record that no column takes.
+    unknown = one_of("reject", names::<UnknownFields>) => unknown;
+    /// What tells a retry from another request.
+    key [KEY] = other("none", KEY_ALLOWED);
+    /// How long a key is remembered, counted while the loader runs.
+    key_window [KEY_WINDOW] = duration(24 * HOUR_MS, SECOND_MS..=365 * 24 * HOUR_MS);
+    /// The columns, in order.
+    columns [COLUMNS] = other("needed", "1 to 1000 columns");
+}
+
+const KEY_ALLOWED: &str = "`request.header.NAME` `request.query.NAME` `request.cookie.NAME` \
+    `request.param.NAME` `request.id` `record.NAME`";
+const ACKS: AckKeys = AckKeys { ack: &ACK, timeout: &ACK_TIMEOUT };
+
+impl Named for UnknownFields {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![("reject", Self::Reject), ("ignore", Self::Ignore)]
+    }
+}
 
 /// All streams of a file, in its order.
 #[derive(Default)]
@@ -94,22 +120,22 @@ fn check_single(name: &Written<String>, section: &Section<'_>, before: &[StreamS
 }
 
 fn stream(name: String, mut section: Section<'_>) -> (StreamSpec, Option<Awaited>) {
-    let (ack, awaited) = ack::read(&name, &mut section);
-    let choices = [("reject", UnknownFields::Reject), ("ignore", UnknownFields::Ignore)];
-    let unknown = section.choice("unknown", &choices).unwrap_or_default();
+    let (ack, awaited) = ack::read(&name, &mut section, &ACKS);
     let columns = columns(&name, &mut section);
     let key = key(&name, &columns, &mut section);
-    section.finish();
     let columns = columns.into_iter().map(|column| column.value).collect();
-    (StreamSpec { name, ack, columns, unknown, key }, awaited)
+    let mut stream = StreamSpec { name, ack, columns, unknown: UnknownFields::default(), key };
+    section.read(KEYS, &mut stream);
+    section.finish();
+    (stream, awaited)
 }
 
 fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>) -> Option<KeySpec> {
-    let written = section.text("key");
-    if written.is_none() && section.has("key_window") {
-        section.fault_of("key_window", format!("key_window in [stream.{stream}] has no key beside it"));
+    let written = section.text(KEY.name);
+    if written.is_none() && section.has(KEY_WINDOW.name) {
+        section.fault_of(KEY_WINDOW.name, format!("key_window in [stream.{stream}] has no key beside it"));
     }
-    let window = section.duration("key_window", KEY_WINDOW_MS, KeySpec::WINDOW);
+    let window = Duration::from_millis(section.number_or_default(&KEY_WINDOW));
     let written = written?;
     let source = Source::from_name(&written.value).filter(Source::is_key);
     let Some(source) = source else {
@@ -136,9 +162,9 @@ fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>)
 }
 
 fn columns(stream: &str, section: &mut Section<'_>) -> Vec<Written<ColumnSpec>> {
-    let is_there = section.has("columns");
+    let is_there = section.has(COLUMNS.name);
     let tables = section.tables(
-        "columns",
+        COLUMNS.name,
         &format!("a column of [stream.{stream}]"),
         "a list of { name = \"...\", type = \"...\", from = \"...\" }",
     );
@@ -151,7 +177,7 @@ fn columns(stream: &str, section: &mut Section<'_>) -> Vec<Written<ColumnSpec>> 
     if tables.is_empty() || tables.len() > COLUMNS_MAX {
         let count = tables.len();
         let text = format!("[stream.{stream}] has {count} columns, allowed are 1 to {COLUMNS_MAX}");
-        section.fault_of("columns", text);
+        section.fault_of(COLUMNS.name, text);
     }
     let mut columns: Vec<Written<ColumnSpec>> = Vec::new();
     for table in tables {
@@ -178,16 +204,16 @@ fn check_redaction(columns: &[Written<ColumnSpec>], section: &Section<'_>) {
 }
 
 fn column(mut section: Section<'_>, before: &[Written<ColumnSpec>]) -> Option<ColumnSpec> {
-    let name = section.needed_text("name");
+    let name = section.needed_text(NAME.name);
     if let Some(name) = &name {
         check_column_name(name, &section, before);
     }
-    let kind_span = section.needed_text("type");
+    let kind_span = section.needed_text(TYPE.name);
     let kind = kind_span.as_ref().and_then(|text| column_type(&section, text));
-    let from = section.text("from");
+    let from = section.text(FROM.name);
     let source = match (&from, &name) {
         (Some(from), _) => source(&section, from),
-        (None, Some(name)) if !section.has("from") => Some(Source::RecordField(name.value.clone())),
+        (None, Some(name)) if !section.has(FROM.name) => Some(Source::RecordField(name.value.clone())),
         _ => None,
     };
     if let (Some(kind), Some(source), Some(written)) = (kind, &source, &kind_span) {
@@ -281,22 +307,28 @@ pub(super) fn write_stream(
     awaited: &[Awaited],
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
-    let unknown = match stream.unknown {
-        UnknownFields::Reject => "reject",
-        UnknownFields::Ignore => "ignore",
-    };
     writeln!(f, "\n[stream.{}]", stream.name)?;
-    ack::write_ack(stream, awaited, f)?;
-    writeln!(f, "unknown = \"{unknown}\"")?;
-    if let Some(KeySpec { source, window }) = &stream.key {
-        writeln!(f, "key = {}", quoted(&source.name()))?;
-        writeln!(f, "key_window = \"{}\"", show_duration(*window))?;
-    }
-    writeln!(f, "columns = [")?;
-    for ColumnSpec { name, kind, source, rules } in &stream.columns {
-        let (name, from) = (quoted(name), quoted(&source.name()));
-        let rules = rules::show(rules, *kind, quoted);
-        writeln!(f, "  {{ name = {name}, type = \"{}\", from = {from}{rules} }},", kind.name())?;
-    }
-    writeln!(f, "]")
+    let [ack, timeout] = ack::show(stream, awaited, &ACKS);
+    let key = stream.key.as_ref();
+    let columns: String = stream.columns.iter().map(show_column).collect();
+    let own = [
+        ack,
+        timeout,
+        (KEY.name, key.map(|key| quoted(&key.source.name()))),
+        (KEY_WINDOW.name, key.map(|key| KEY_WINDOW.show(key.window.number()))),
+        (COLUMNS.name, Some(format!("[\n{columns}]"))),
+    ];
+    write(KEYS, stream, &own, f)
+}
+
+/// Shows a column on a line.
+fn show_column(column: &ColumnSpec) -> String {
+    let ColumnSpec { name, kind, source, rules } = column;
+    let mut own = vec![
+        (NAME.name, Some(quoted(name))),
+        (TYPE.name, Some(quoted(kind.name()))),
+        (FROM.name, Some(quoted(&source.name()))),
+    ];
+    own.extend(rules::show(rules, *kind));
+    format!("  {},\n", inline(rules::KEYS, &(), &own))
 }

@@ -1,5 +1,6 @@
 //! Sizes and durations as text with a unit, both ways.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 pub(super) const KIB: u64 = 1 << 10;
@@ -8,6 +9,8 @@ pub(super) const GIB: u64 = 1 << 30;
 pub(super) const SECOND_MS: u64 = 1000;
 pub(super) const MINUTE_MS: u64 = 60 * SECOND_MS;
 pub(super) const HOUR_MS: u64 = 60 * MINUTE_MS;
+/// The bounds of most timeouts.
+pub(super) const TIMEOUT_MS: RangeInclusive<u64> = 1..=24 * HOUR_MS;
 
 /// Units of sizes in bytes, smallest first.
 const SIZES: [(&str, u64); 4] = [("B", 1), ("KiB", KIB), ("MiB", MIB), ("GiB", GIB)];

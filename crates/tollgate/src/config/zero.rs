@@ -4,22 +4,23 @@
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
-use std::time::Duration;
 
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
-    BodyPace, CapacityLimits, ColumnRules, ColumnSpec, ConnectionLimits, FilesSpec, HandlerSpec, HostOptions,
-    RequestIds, RouteSpec, ScriptAccess, ServerOptions, Source, SpoolOptions, StreamSpec, Traces,
-    TrustedProxies, UnknownFields,
+    BodyPace, ColumnRules, ColumnSpec, FilesSpec, HandlerSpec, RouteSpec, ScriptAccess, ServerOptions,
+    Source, SpoolOptions, StreamSpec, UnknownFields,
 };
 
 use super::access::uploads;
 use super::admin::Admin;
 use super::defaults::{self, APP_FILE, FILE_NAME};
 use super::fault::{ConfigError, Fault};
+use super::log;
 use super::own_files::{files_of_scripts, files_of_sinks, folders_of_server, keep_apart};
 use super::resolved::Config;
 use super::route::{conflicts, path_problem};
+use super::script;
+use super::server::{self, WrittenServer};
 use super::sink::{LoadRules, Sink};
 
 /// How deep `routes/` is looked through: a link that leads back up ends there.
@@ -32,9 +33,7 @@ const DEPTH_MAX: usize = 32;
 pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let folder = absolute(dir).map_err(|error| unreadable(dir, &error))?;
     let mut faults = Vec::new();
-    let mut log = LogOptions::new(&folder.join(defaults::LOG_DIR));
-    log.node = defaults::host_name();
-    log.reserve_bytes = defaults::reserve_bytes(&log, defaults::reserve_wanted(&log));
+    let log = log::unwritten(&folder);
     let mut routes = routes(&folder, 0, &access(ScriptAccess::default(), &folder, &log), &mut faults);
     if routes.is_empty() && faults.is_empty() {
         let text = format!(
@@ -45,38 +44,24 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     if !faults.is_empty() {
         return Err(ConfigError { faults });
     }
-    let spool_dir = folder.join(defaults::SPOOL_DIR);
+    let WrittenServer { options, body_bytes_max, drain_delay } = server::unwritten(&folder);
     let sinks = vec![Sink::default_in(&folder)];
-    let mut own = folders_of_server(&log, &spool_dir);
+    let mut own = folders_of_server(&log, &options.spool.dir);
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_scripts(&[], &routes));
     keep_apart(&mut routes, &own);
+    let reserve_bytes = defaults::spool_reserve_bytes(&log, &options.spool.dir);
     Ok(Config {
         source: dir.to_owned(),
-        body_bytes_max: defaults::BODY_BYTES_MAX,
+        body_bytes_max,
         server: ServerOptions {
-            listen: defaults::listen(),
-            backlog: defaults::BACKLOG,
-            workers: defaults::cores(),
-            connection: ConnectionLimits::default(),
-            trusted_proxies: TrustedProxies::default(),
-            capacity: CapacityLimits::default(),
-            spool: SpoolOptions {
-                reserve_bytes: defaults::spool_reserve_bytes(&log, &spool_dir),
-                ..SpoolOptions::new(spool_dir)
-            },
-            script: HostOptions::default(),
+            spool: SpoolOptions { reserve_bytes, ..options.spool },
+            script: script::unwritten(),
             streams: vec![requests()],
-            backends: Vec::new(),
             routes,
-            apps: Vec::new(),
-            version: 1,
-            dev: None,
-            request_ids: RequestIds::default(),
-            traces: Traces::default(),
-            drain_timeout: defaults::DRAIN_TIMEOUT,
+            ..options
         },
-        drain_delay: Duration::ZERO,
+        drain_delay,
         admin: Admin::default_in(&log.dir),
         log,
         load: LoadRules::default(),

@@ -270,12 +270,12 @@ fn one_bad_section_does_not_hide_the_others() {
         &[
             "t.toml:1:8: sink in the file is the integer 1, allowed is a table [sink]",
             "t.toml:3:10: digest in [log] is the integer 1, allowed is a string",
-            "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, trusted_proxies, client_header, backlog, \
-             workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, \
-             body_rate_min, body_rate_grace, idle_timeout, write_timeout, idle_timeout_crowded, write_rate_min, \
-             pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
-             connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
-             spool_encrypt, body_bytes_max, request_id, trace, drain_delay, drain_timeout",
+            "t.toml:5:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, trusted_proxies, \
+             client_header, head_bytes_max, target_bytes_max, fields_max, underscore_names, body_bytes_max, \
+             body_memory_max, spool_dir, spool_bytes_max, spool_encrypt, head_timeout, body_timeout, idle_timeout, \
+             idle_timeout_crowded, write_timeout, body_rate_min, body_rate_grace, write_rate_min, \
+             pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
+             in_flight_bytes_max, queue_age_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:6:1: missing key \"columns\" in [stream.s]",
             "t.toml:7:1: [[route]] needs one handler, found none, allowed is one of script, files, proxy, collect, reply",
             "t.toml:7:1: missing key \"path\" in [[route]]",
@@ -312,12 +312,12 @@ fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
         "[server]\nbacklog = 1\nbacklog = 2\nx = 1\nworkers = 0\n",
         &[
             "t.toml:3:1: duplicate key",
-            "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, trusted_proxies, client_header, backlog, \
-             workers, head_bytes_max, target_bytes_max, fields_max, underscore_names, head_timeout, body_timeout, \
-             body_rate_min, body_rate_grace, idle_timeout, write_timeout, idle_timeout_crowded, write_rate_min, \
-             pipeline_depth_max, body_memory_max, requests_per_connection_max, connections_max, \
-             connections_per_client_max, in_flight_bytes_max, queue_age_max, spool_dir, spool_bytes_max, \
-             spool_encrypt, body_bytes_max, request_id, trace, drain_delay, drain_timeout",
+            "t.toml:4:1: unknown key \"x\" in [server], allowed: listen, backlog, workers, trusted_proxies, \
+             client_header, head_bytes_max, target_bytes_max, fields_max, underscore_names, body_bytes_max, \
+             body_memory_max, spool_dir, spool_bytes_max, spool_encrypt, head_timeout, body_timeout, idle_timeout, \
+             idle_timeout_crowded, write_timeout, body_rate_min, body_rate_grace, write_rate_min, \
+             pipeline_depth_max, requests_per_connection_max, connections_max, connections_per_client_max, \
+             in_flight_bytes_max, queue_age_max, request_id, trace, drain_delay, drain_timeout",
             "t.toml:5:11: workers in [server] is 0, allowed is \"auto\" or an integer from 1 to 1024",
         ],
     );

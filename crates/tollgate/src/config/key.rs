@@ -1,0 +1,358 @@
+//! The keys of the configuration. A key has a name, a kind, a default, allowed values and a text, and all of
+//! them are written once, in the table of its section.
+//!
+//! The macro `keys!` makes such a table. A reader takes the values of a table by
+//! [`Section::read`](super::section::Section::read). [`write`] and [`inline`] print them in the order of the
+//! table. The changes of a reload take from the table which keys need a restart, and which values are hidden.
+//! A test compares the tables of `docs/` with these tables.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use super::units::{show_duration_ms, show_size};
+use super::value::Value;
+
+/// One key of a section whose values go into options of the type `O`.
+pub(super) struct Key<O> {
+    /// Everything but the place of the value.
+    pub(super) facts: Facts,
+    /// The place of the value. `None`: the section reads and prints it itself.
+    field: Option<Field<O>>,
+}
+
+/// The place of a value in its options.
+struct Field<O> {
+    of: fn(&O) -> &dyn Value,
+    of_mut: fn(&mut O) -> &mut dyn Value,
+}
+
+/// What is known of a key without the type of its options.
+pub(super) struct Facts {
+    /// The name, as it is written.
+    pub(super) name: &'static str,
+    /// What the key means. The documents begin with it.
+    text: &'static str,
+    /// How a value is written, and which values are allowed.
+    pub(super) kind: Kind,
+    /// The value of a key that is not written.
+    default: Unwritten,
+    /// When the default is another one, in the words of the documents.
+    exception: Option<&'static str>,
+    /// The key of the same section whose value this one must not exceed.
+    pub(super) limit: Option<&'static str>,
+    /// Whether a default above that limit becomes the limit.
+    pub(super) is_default_limited: bool,
+    /// Whether the section reads the value itself, because its bounds or its default depend on more.
+    pub(super) is_read_by_hand: bool,
+    /// What a reload does with a change.
+    pub(super) reload: Reload,
+    /// Whether a list of changes hides the value, because it may be a secret.
+    pub(super) is_hidden: bool,
+}
+
+/// How a value is written, and which values are allowed.
+pub(super) enum Kind {
+    /// Bytes, as a text with a unit.
+    Size(RangeInclusive<u64>),
+    /// Milliseconds, as a text with a unit.
+    Duration(RangeInclusive<u64>),
+    /// An integer.
+    Integer(RangeInclusive<u64>),
+    /// An integer, or a word, which stands for 0.
+    IntegerOr(&'static str, RangeInclusive<u64>),
+    /// True or false.
+    Switch,
+    /// One of these names. The value is its place.
+    OneOf(fn() -> Vec<&'static str>),
+    /// A variable of the environment, and nothing else. The section reads it.
+    Secret,
+    /// Anything else, in the words of the documents. The section reads it.
+    Other(
+        #[cfg_attr(not(test), expect(dead_code, reason = "the test of the documents reads it"))] &'static str,
+    ),
+}
+
+/// The value of a key that is not written.
+#[derive(Clone, Copy)]
+pub(super) enum Unwritten {
+    /// A number: bytes, milliseconds, or an integer.
+    Number(u64),
+    /// True or false.
+    Switch(bool),
+    /// A name or a word.
+    Word(&'static str),
+    /// A text, which the section takes.
+    Text(&'static str),
+    /// Made by the section, in the words of the documents.
+    Made(
+        #[cfg_attr(not(test), expect(dead_code, reason = "the test of the documents reads it"))] &'static str,
+    ),
+}
+
+/// What a reload does with a change of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reload {
+    /// The new value counts from the reload on.
+    Swapped,
+    /// The present value counts until a restart.
+    Restart,
+}
+
+/// A size in bytes.
+pub(super) const fn size(default: u64, range: RangeInclusive<u64>) -> Facts {
+    Facts::new(Kind::Size(range), Unwritten::Number(default))
+}
+
+/// A duration in milliseconds.
+pub(super) const fn duration(default: u64, range: RangeInclusive<u64>) -> Facts {
+    Facts::new(Kind::Duration(range), Unwritten::Number(default))
+}
+
+/// An integer.
+pub(super) const fn integer(default: u64, range: RangeInclusive<u64>) -> Facts {
+    Facts::new(Kind::Integer(range), Unwritten::Number(default))
+}
+
+/// An integer, or a word, which is the default.
+pub(super) const fn integer_or(word: &'static str, range: RangeInclusive<u64>) -> Facts {
+    Facts::new(Kind::IntegerOr(word, range), Unwritten::Word(word))
+}
+
+/// True or false.
+pub(super) const fn switch(default: bool) -> Facts {
+    Facts::new(Kind::Switch, Unwritten::Switch(default))
+}
+
+/// One of several names.
+pub(super) const fn one_of(default: &'static str, names: fn() -> Vec<&'static str>) -> Facts {
+    Facts::new(Kind::OneOf(names), Unwritten::Word(default))
+}
+
+/// A variable of the environment that holds a secret. The documents say what applies without it.
+pub(super) const fn secret(default: &'static str) -> Facts {
+    Facts::new(Kind::Secret, Unwritten::Made(default))
+}
+
+/// A text. The documents say which are allowed.
+pub(super) const fn text(default: &'static str, allowed: &'static str) -> Facts {
+    Facts::new(Kind::Other(allowed), Unwritten::Text(default))
+}
+
+/// Anything else. The documents say what the default is, and what is allowed.
+pub(super) const fn other(default: &'static str, allowed: &'static str) -> Facts {
+    Facts::new(Kind::Other(allowed), Unwritten::Made(default))
+}
+
+impl Facts {
+    const fn new(kind: Kind, default: Unwritten) -> Self {
+        Self {
+            name: "",
+            text: "",
+            kind,
+            default,
+            exception: None,
+            limit: None,
+            is_default_limited: false,
+            is_read_by_hand: false,
+            reload: Reload::Swapped,
+            is_hidden: false,
+        }
+    }
+
+    /// Gives the name and the text: a line of the table, after a blank.
+    pub(super) const fn named(mut self, name: &'static str, text: &'static str) -> Self {
+        (self.name, self.text) = (name, text);
+        self
+    }
+
+    /// Takes the default from elsewhere, in the words of the documents.
+    pub(super) const fn inherits(mut self, default: &'static str) -> Self {
+        self.default = Unwritten::Made(default);
+        self
+    }
+
+    /// Names an exception from the default: `default, or EXCEPTION`.
+    pub(super) const fn or(mut self, exception: &'static str) -> Self {
+        self.exception = Some(exception);
+        self
+    }
+
+    /// Bounds the value by that of another key of the section.
+    pub(super) const fn at_most(mut self, limit: &'static str) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Bounds the value, and the default too.
+    pub(super) const fn default_at_most(mut self, limit: &'static str) -> Self {
+        self.is_default_limited = true;
+        self.at_most(limit)
+    }
+
+    /// Leaves the reading to the section.
+    pub(super) const fn by_hand(mut self) -> Self {
+        self.is_read_by_hand = true;
+        self
+    }
+
+    /// Leaves the present value until a restart.
+    pub(super) const fn restart(mut self) -> Self {
+        self.reload = Reload::Restart;
+        self
+    }
+
+    /// Hides the value in a list of changes.
+    pub(super) const fn hidden(mut self) -> Self {
+        self.is_hidden = true;
+        self
+    }
+
+    /// The default as a number. `None`: the section makes it.
+    pub(super) fn default_number(&self) -> Option<u64> {
+        match self.default {
+            Unwritten::Number(number) => Some(number),
+            Unwritten::Switch(is_on) => Some(is_on.into()),
+            Unwritten::Word(word) => Some(self.number_of(word)),
+            Unwritten::Text(_) | Unwritten::Made(_) => None,
+        }
+    }
+
+    /// The default of a text.
+    pub(super) const fn default_text(&self) -> &'static str {
+        match self.default {
+            Unwritten::Text(text) => text,
+            _ => "",
+        }
+    }
+
+    /// The number that a word stands for: the place of a name.
+    fn number_of(&self, word: &str) -> u64 {
+        let place = match &self.kind {
+            Kind::OneOf(names) => names().iter().position(|name| *name == word),
+            _ => None,
+        };
+        place.unwrap_or_default() as u64
+    }
+
+    /// Writes a value as TOML.
+    pub(super) fn show(&self, value: u64) -> String {
+        match &self.kind {
+            Kind::Size(_) | Kind::Duration(_) => format!("\"{}\"", self.show_plain(value)),
+            Kind::IntegerOr(word, _) if value == 0 => format!("\"{word}\""),
+            Kind::Switch => (value != 0).to_string(),
+            Kind::OneOf(names) => {
+                let place = usize::try_from(value).unwrap_or_default();
+                format!("\"{}\"", names().get(place).copied().unwrap_or_default())
+            }
+            Kind::Integer(_) | Kind::IntegerOr(..) | Kind::Secret | Kind::Other(_) => value.to_string(),
+        }
+    }
+
+    /// Writes a size, a duration or an integer without quotes.
+    pub(super) fn show_plain(&self, value: u64) -> String {
+        match self.kind {
+            Kind::Size(_) => show_size(value),
+            Kind::Duration(_) => show_duration_ms(value),
+            _ => value.to_string(),
+        }
+    }
+}
+
+impl<O> Key<O> {
+    /// A key that its section reads and prints.
+    pub(super) const fn new(facts: Facts) -> Self {
+        Self { facts, field: None }
+    }
+
+    /// Names the place of the value.
+    pub(super) const fn at(self, of: fn(&O) -> &dyn Value, of_mut: fn(&mut O) -> &mut dyn Value) -> Self {
+        Self { facts: self.facts, field: Some(Field { of, of_mut }) }
+    }
+
+    /// The value in the options. `None`: the section has it.
+    pub(super) fn number(&self, options: &O) -> Option<u64> {
+        self.field.as_ref().map(|field| (field.of)(options).number())
+    }
+
+    /// Puts a value into the options.
+    pub(super) fn set(&self, options: &mut O, number: u64) {
+        if let Some(field) = &self.field {
+            (field.of_mut)(options).set(number);
+        }
+    }
+}
+
+/// Puts the defaults into the options.
+pub(super) fn set_defaults<O>(keys: &[Key<O>], options: &mut O) {
+    for key in keys {
+        if let Some(number) = key.facts.default_number() {
+            key.set(options, number);
+        }
+    }
+}
+
+/// A value that a section prints itself: the name of its key, and the value as TOML. `None`: nothing is printed.
+pub(super) type Shown = (&'static str, Option<String>);
+
+/// Writes the keys of a section, each on a line, in the order of their table.
+pub(super) fn write<O>(
+    keys: &[Key<O>],
+    options: &O,
+    own: &[Shown],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    shown(keys, options, own).iter().try_for_each(|(name, value)| writeln!(f, "{name} = {value}"))
+}
+
+/// Returns the keys of a section as an inline table, in the order of their table.
+pub(super) fn inline<O>(keys: &[Key<O>], options: &O, own: &[Shown]) -> String {
+    let keys = shown(keys, options, own);
+    let keys: Vec<_> = keys.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    format!("{{ {} }}", keys.join(", "))
+}
+
+fn shown<O>(keys: &[Key<O>], options: &O, own: &[Shown]) -> Vec<(&'static str, String)> {
+    let value = |key: &Key<O>| match own.iter().find(|(name, _)| *name == key.facts.name) {
+        Some((_, value)) => value.clone(),
+        None => key.number(options).map(|number| key.facts.show(number)),
+    };
+    keys.iter().filter_map(|key| Some((key.facts.name, value(key)?))).collect()
+}
+
+/// Makes the table of a section.
+///
+/// An entry is `/// TEXT`, then `name = kind(default, allowed);`. `[NAME]` behind the name makes a constant for
+/// a section that reads or prints the key itself. `=> path` names the field of the options that has the value.
+macro_rules! keys {
+    (
+        $(#[$meta:meta])* $visible:vis $table:ident of $options:ty;
+        $(
+            $(#[doc = $text:literal])+
+            $name:ident $([$constant:ident])? = $kind:ident($($argument:tt)*)
+                $(.$with:ident($($with_argument:tt)*))* $(=> $($field:ident).+)?;
+        )+
+    ) => {
+        $(#[$meta])*
+        $visible const $table: &[$crate::config::key::Key<$options>] = &[$(
+            $crate::config::key::Key::<$options>::new(
+                $crate::config::key::$kind($($argument)*)$(.$with($($with_argument)*))*
+                    .named(stringify!($name), concat!($($text),+))
+            )$(.at(|options| &options.$($field).+, |options| &mut options.$($field).+))?,
+        )+];
+        $($crate::config::key::constant!(
+            $visible [$($constant)?]
+            $crate::config::key::$kind($($argument)*)$(.$with($($with_argument)*))*
+                .named(stringify!($name), concat!($($text),+))
+        );)+
+    };
+}
+
+/// Makes the constant of an entry of `keys!`.
+macro_rules! constant {
+    ($visible:vis [] $facts:expr) => {};
+    ($visible:vis [$constant:ident] $facts:expr) => {
+        $visible const $constant: $crate::config::key::Facts = $facts;
+    };
+}
+
+pub(super) use {constant, keys};

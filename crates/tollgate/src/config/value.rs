@@ -1,0 +1,97 @@
+//! Values of options that a key sets, all of them as a number: bytes, milliseconds, an integer, a switch, the
+//! place of a name.
+
+use std::time::Duration;
+
+/// A value of some options.
+pub(super) trait Value {
+    /// The value as a number.
+    fn number(&self) -> u64;
+    /// Changes the value. A number that the type cannot hold changes nothing.
+    fn set(&mut self, number: u64);
+}
+
+macro_rules! integers {
+    ($($integer:ty),+) => {$(
+        impl Value for $integer {
+            fn number(&self) -> u64 {
+                *self as u64
+            }
+
+            fn set(&mut self, number: u64) {
+                *self = number.try_into().unwrap_or(*self);
+            }
+        }
+    )+};
+}
+
+integers!(u16, u32, u64, usize);
+
+impl Value for Duration {
+    fn number(&self) -> u64 {
+        u64::try_from(self.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn set(&mut self, milliseconds: u64) {
+        *self = Self::from_millis(milliseconds);
+    }
+}
+
+impl Value for bool {
+    fn number(&self) -> u64 {
+        (*self).into()
+    }
+
+    fn set(&mut self, number: u64) {
+        *self = number != 0;
+    }
+}
+
+/// A bound that may be off, which is 0.
+impl<T: Value + Default> Value for Option<T> {
+    fn number(&self) -> u64 {
+        self.as_ref().map_or(0, Value::number)
+    }
+
+    fn set(&mut self, number: u64) {
+        let mut bound = T::default();
+        bound.set(number);
+        *self = (number != 0).then_some(bound);
+    }
+}
+
+/// A value that the configuration writes by its name.
+pub(super) trait Named: Copy + PartialEq + 'static {
+    /// All of them, with their names.
+    fn all() -> Vec<(&'static str, Self)>;
+}
+
+/// The names of a type.
+pub(super) fn names<T: Named>() -> Vec<&'static str> {
+    T::all().into_iter().map(|(name, _)| name).collect()
+}
+
+impl<T: Named> Value for T {
+    fn number(&self) -> u64 {
+        T::all().iter().position(|(_, known)| known == self).unwrap_or_default() as u64
+    }
+
+    fn set(&mut self, number: u64) {
+        let all = T::all();
+        let found = usize::try_from(number).ok().and_then(|place| all.get(place));
+        *self = found.map_or(*self, |(_, value)| *value);
+    }
+}
+
+/// Makes types with `ALL` and `name` [`Named`].
+macro_rules! named {
+    ($($named:ty),+) => {$(
+        impl $crate::config::value::Named for $named {
+            fn all() -> Vec<(&'static str, Self)> {
+                Self::ALL.map(|value| (value.name(), value)).into()
+            }
+        }
+    )+};
+}
+
+pub(super) use named;

@@ -8,19 +8,14 @@ use tollgate_server::AppSpec;
 use toml::{Table, Value};
 
 use super::Config;
-
-/// Keys of `[server]` that a server takes once; all of `[admin]`, `[log]` and `[load]` are such, too.
-const SERVER_KEYS_FIXED: [&str; 6] =
-    ["listen", "backlog", "workers", "spool_dir", "spool_bytes_max", "spool_encrypt"];
+use super::key::Reload;
+use super::sections::{Keys, sections};
 
 /// Sections of tables with names, each of which comes or goes as a whole.
 const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
 
 /// The value of what comes or goes as a whole, while it is there: an app, a route, a named table.
 const THERE: &str = "there";
-
-/// Tables in which a value may be a secret: what is sent to backends and clients.
-const KEPT_TO_ITSELF: [&str; 4] = [".set_headers.", ".set_reply_headers.", ".files.headers.", ".reply.body"];
 
 /// One key that differs. None: it is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,18 +29,24 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Whether it takes a restart.
+    /// Whether the new value waits for a restart.
     pub(crate) fn needs_restart(&self) -> bool {
-        let server_key = self.key.strip_prefix("server.");
-        server_key.is_some_and(|key| SERVER_KEYS_FIXED.contains(&key))
-            || self.key.starts_with("admin.")
-            || self.key.starts_with("log.")
-            || self.key.starts_with("load.")
+        let is_this = |section: &str, name: &str| {
+            let rest = self.key.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'));
+            rest.and_then(|rest| rest.split('.').next()) == Some(name)
+        };
+        sections().iter().any(|Keys { path, facts }| {
+            facts.iter().any(|key| key.reload == Reload::Restart && is_this(path, key.name))
+        })
     }
 
-    /// Whether its values are for nobody to read.
-    fn is_kept_to_itself(&self) -> bool {
-        KEPT_TO_ITSELF.iter().any(|table| self.key.contains(table))
+    /// Whether the values are hidden, because they may be secrets. Hidden keys are those of tables in a route.
+    fn is_hidden(&self) -> bool {
+        sections().iter().any(|Keys { path, facts }| {
+            let table = path.strip_prefix("route").unwrap_or(path);
+            let is_this = |name: &str| self.key.contains(&format!("{table}.{name}"));
+            facts.iter().any(|key| key.is_hidden && is_this(key.name))
+        })
     }
 
     /// Leaves out what belongs to a whole that comes or goes: that is one change.
@@ -72,7 +73,7 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.present, &self.new) {
-            (Some(present), Some(new)) if present == new || self.is_kept_to_itself() => {
+            (Some(present), Some(new)) if present == new || self.is_hidden() => {
                 write!(f, "{}: changed", self.key)
             }
             (Some(present), Some(new)) => write!(f, "{}: {present} -> {new}", self.key),
@@ -322,6 +323,16 @@ mod tests {
         assert!(present.starts_with("stream.s column \"n\": text from "), "{present}");
         assert!(present.ends_with(", max = \"1KiB\", over = \"reject\""), "{present}");
         assert!(new.ends_with(", redact = { hash = \"${PATH}\" }"), "{new}");
+    }
+
+    #[test]
+    fn admin_log_and_load_need_a_restart_with_all_their_keys() {
+        for Keys { path, facts } in sections() {
+            let is_whole = ["admin", "log", "load"].contains(&path);
+            let swapped = facts.iter().filter(|key| key.reload == Reload::Swapped);
+            let swapped: Vec<_> = swapped.map(|key| key.name).collect();
+            assert!(!is_whole || swapped.is_empty(), "keep_fixed keeps [{path}] whole: {swapped:?}");
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod routes;
 mod rules;
 mod script;
 mod section;
+mod sections;
 mod server;
 mod sink;
 mod sources;

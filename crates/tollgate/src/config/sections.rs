@@ -1,0 +1,49 @@
+//! All sections of the configuration, with the tables of their keys.
+
+use super::key::{Facts, Key};
+use super::{
+    ack, admin, app, backend, cors, database, files, handler, listen, log, proxy, route_limits, routes,
+    rules, script, server, sink, stream,
+};
+
+/// A section, or a table in it: its path in the file without the names of its tables, and its keys.
+pub(super) struct Keys {
+    pub(super) path: &'static str,
+    pub(super) facts: Vec<&'static Facts>,
+}
+
+/// Returns all sections.
+pub(super) fn sections() -> Vec<Keys> {
+    let mut sinks = facts(sink::KINDS);
+    sinks.extend(facts(sink::POSTGRES_KEYS));
+    sinks.extend(facts(sink::KEYS));
+    let sections = [
+        ("server", facts(server::KEYS)),
+        ("server.listen", facts(listen::KEYS)),
+        ("admin", facts(admin::KEYS)),
+        ("log", facts(log::KEYS)),
+        ("script", facts(script::KEYS)),
+        ("database", facts(database::KEYS)),
+        ("stream", facts(stream::KEYS)),
+        ("stream.ack", facts(ack::KEYS)),
+        ("stream.columns", facts(rules::KEYS)),
+        ("stream.columns.redact", facts(rules::REDACT_KEYS)),
+        ("backend", facts(backend::KEYS)),
+        ("route", facts(routes::KEYS)),
+        ("route.files", facts(files::KEYS)),
+        ("route.proxy", facts(proxy::KEYS)),
+        ("route.reply", facts(handler::KEYS)),
+        ("route.cors", facts(cors::KEYS)),
+        ("route.rate_limit", facts(route_limits::KEYS)),
+        ("app", facts(app::KEYS)),
+        ("app.script", facts(script::KEYS)),
+        ("limits", facts(app::LIMITS)),
+        ("sink", sinks),
+        ("load", facts(sink::LOAD_KEYS)),
+    ];
+    sections.into_iter().map(|(path, facts)| Keys { path, facts }).collect()
+}
+
+fn facts<O>(keys: &'static [Key<O>]) -> Vec<&'static Facts> {
+    keys.iter().map(|key| &key.facts).collect()
+}

@@ -22,13 +22,13 @@ const TOKEN_BYTES_MIN: usize = 16;
 
 keys! {
     pub(super) KEYS of Admin;
-    /// Where the server tells how it does.
+    /// The socket of the admin listener.
     listen [LISTEN] = other(r#"`"unix:admin.sock"` in `[log] dir`"#, r#"`"ip:port"`, `"unix:PATH"`, `"off"`"#).restart();
-    /// What `/metrics` and `/status` want as `Authorization: Bearer TOKEN`, at least 16 visible characters.
+    /// What `/metrics` and `/status` want as `Authorization: Bearer TOKEN`.
     token [TOKEN] = secret("none").restart();
     /// Names in `Host`, besides addresses and `localhost`, that are answered.
     hosts [HOSTS] = other("`[]`", "list of names without ports").restart();
-    /// A worker that has not turned for this long takes health and readiness down.
+    /// A worker that has not turned for this long makes health and readiness fail.
     worker_stall_max = duration(10 * SECOND_MS, SECOND_MS..=HOUR_MS).restart() => worker_stall_max;
 }
 

@@ -39,12 +39,12 @@ keys! {
     path [PATH] = other("needed", r#"`"/"`, or literal segments without a slash behind"#);
     /// The host that the app answers for, as of a route.
     host [HOST] = other("any", "a name or an address without port");
-    /// The folder of the app.
+    /// The folder of the app, relative to that of the configuration.
     dir [DIR] = other("needed", "a folder with an `app.toml`");
     /// Put before the names of its streams.
     stream_prefix [STREAM_PREFIX] = text("", "the beginning of a name");
-    /// Counts more than what the app says.
-    script [SCRIPT] = other("what the app says", "the keys of [`[script]`](#script)");
+    /// Counts more than what `app.toml` says.
+    script [SCRIPT] = other("what `app.toml` says", "the keys of [`[script]`](#script)");
 }
 
 keys! {

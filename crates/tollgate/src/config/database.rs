@@ -20,10 +20,10 @@ use super::units::{GIB, HOUR_MS, KIB, MIB, SECOND_MS};
 
 keys! {
     pub(super) KEYS of QueryOptions;
-    /// A SQLite file, opened read-only.
-    sqlite [SQLITE] = other("", "a path");
+    /// A SQLite file, opened read-only, anew when another is at its path.
+    sqlite [SQLITE] = other("needed, or `postgres`", "a path");
     /// A PostgreSQL server.
-    postgres [POSTGRES] = other("", "an address as for [sinks](sinks.md)");
+    postgres [POSTGRES] = other("needed, or `sqlite`", "an address as for [sinks](sinks.md)");
     /// Connections at once, for all workers together.
     connections = integer(4, 1..=64) => connections;
     /// How long an answer may take, and a connection to be made.

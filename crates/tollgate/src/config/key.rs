@@ -258,6 +258,48 @@ impl Facts {
     }
 }
 
+#[cfg(test)]
+impl Facts {
+    /// The text on one line.
+    pub(super) fn text(&self) -> String {
+        self.text.trim().to_owned()
+    }
+
+    /// The default, as the documents write it.
+    pub(super) fn default_cell(&self) -> String {
+        let default = match self.default {
+            Unwritten::Number(number) => format!("`{}`", self.show(number)),
+            Unwritten::Switch(is_on) => format!("`{is_on}`"),
+            Unwritten::Word(text) | Unwritten::Text(text) => format!("`\"{text}\"`"),
+            Unwritten::Made(text) => text.to_owned(),
+        };
+        match (self.exception, self.limit.filter(|_| self.is_default_limited)) {
+            (Some(exception), _) => format!("{default}, or {exception}"),
+            (None, Some(limit)) => format!("{default}, or `{limit}` where that is less"),
+            (None, None) => default,
+        }
+    }
+
+    /// The allowed values, as the documents write them.
+    pub(super) fn allowed_cell(&self) -> String {
+        let words =
+            |words: Vec<&str>| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ");
+        let allowed = match &self.kind {
+            Kind::Size(range) | Kind::Duration(range) | Kind::Integer(range) => self.show_range(range),
+            Kind::IntegerOr(word, range) => format!("`\"{word}\"`, {}", self.show_range(range)),
+            Kind::Switch => words(vec!["true", "false"]),
+            Kind::OneOf(names) => words(names()),
+            Kind::Secret => "`\"${NAME}\"`: a variable".to_owned(),
+            Kind::Other(allowed) => (*allowed).to_owned(),
+        };
+        self.limit.map_or(allowed.clone(), |limit| format!("{allowed}, at most `{limit}`"))
+    }
+
+    fn show_range(&self, range: &RangeInclusive<u64>) -> String {
+        format!("{} to {}", self.show_plain(*range.start()), self.show_plain(*range.end()))
+    }
+}
+
 impl<O> Key<O> {
     /// A key that its section reads and prints.
     pub(super) const fn new(facts: Facts) -> Self {

@@ -24,9 +24,9 @@ keys! {
     pub(super) KEYS of LogOptions;
     /// The folder of the record log. One server at a time.
     dir [DIR] = text(defaults::LOG_DIR, "a path").restart();
-    /// Bytes of a segment that is closed and sealed.
+    /// A segment with this many bytes is closed and sealed.
     segment_bytes_max = size(64 * MIB, 4 * KIB..=16 * GIB).restart() => segment_bytes_max;
-    /// The age of a segment that is closed and sealed, however few bytes it has.
+    /// A segment of this age is closed and sealed, however few bytes it has.
     segment_age_max = duration(MINUTE_MS, 10..=24 * HOUR_MS).restart() => segment_age_max;
     /// What was written is synced at most this much later, even if no reply waits.
     sync_age_max = duration(200, 1..=MINUTE_MS).restart() => sync_age_max;

@@ -20,7 +20,7 @@ keys! {
     cpu_budget = duration(50, 1..=10 * MINUTE_MS) => cpu_budget;
     /// How long one call may take from its first wait to its return. Over it: 500.
     wall_budget = duration(30 * SECOND_MS, 1..=60 * MINUTE_MS) => wall_budget;
-    /// Server-sent events that pause this long are kept up by a comment.
+    /// Server-sent events that pause for this long are kept alive by a comment.
     heartbeat = duration(15 * SECOND_MS, SECOND_MS..=60 * MINUTE_MS) => heartbeat;
     /// How much one call may grow the memory of the script host. Over it: 500.
     memory_bytes_max = size(16 * MIB, 64 * KIB..=4 * GIB) => memory_bytes_max;

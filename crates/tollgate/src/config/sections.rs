@@ -47,3 +47,6 @@ pub(super) fn sections() -> Vec<Keys> {
 fn facts<O>(keys: &'static [Key<O>]) -> Vec<&'static Facts> {
     keys.iter().map(|key| &key.facts).collect()
 }
+
+#[cfg(test)]
+mod tests;

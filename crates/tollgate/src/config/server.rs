@@ -75,11 +75,11 @@ keys! {
     body_bytes_max [BODY_BYTES_MAX] = size(MIB, BODY_BYTES).by_hand();
     /// What of a body is held in memory while it comes.
     body_memory_max = size(256 * KIB, 4 * KIB..=64 * MIB) => connection.body_memory_max;
-    /// The folder of the bodies that are longer.
+    /// The folder of the files that longer bodies go to.
     spool_dir [SPOOL_DIR] = text(defaults::SPOOL_DIR, "a path").restart();
-    /// Bytes of all these bodies together. More: 503 `refused`.
+    /// Bytes of all these files together. More: 503 `refused`.
     spool_bytes_max = size(GIB, 0..=RETAIN_BYTES_MAX).restart() => spool.bytes_max;
-    /// Whether the files of these bodies are encrypted.
+    /// Whether these files are encrypted.
     spool_encrypt = switch(false).restart() => spool.encrypt;
     /// From the first byte of a head to its last. Then: 408.
     head_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => connection.head_timeout;
@@ -111,7 +111,7 @@ keys! {
     in_flight_bytes_max = size(256 * MIB, MIB..=1024 * GIB) => capacity.in_flight_bytes_max;
     /// How long a request may wait for its turn in a worker.
     queue_age_max = duration(SECOND_MS, 10..=HOUR_MS) => capacity.queue_age_max;
-    /// Whose ids of requests are taken, and whether replies tell them.
+    /// Whose ids of requests are taken, and whether replies have them.
     request_id = one_of("trusted", names::<RequestIds>) => request_ids;
     /// Whose `traceparent` is taken, and whether a trace is made where none came.
     trace = one_of("take", names::<Traces>) => traces;

@@ -29,10 +29,10 @@ keys! {
     /// The databases that a sink may be: it has one of these.
     pub(super) KINDS of ();
     /// The database file, another one for each sink.
-    sqlite [SQLITE] = other("", "a path");
+    sqlite [SQLITE] = other("needed, or `postgres`", "a path");
     /// A PostgreSQL 15 or later.
     postgres [POSTGRES] =
-        other("", "`postgres://user:password@host:port/database?sslmode=...` or `host=... user=...`");
+        other("needed, or `sqlite`", "`postgres://user:password@host:port/database?sslmode=...` or `host=... user=...`");
 }
 
 keys! {

@@ -1,0 +1,158 @@
+//! The tables of the documents say of each key what its table in the code says.
+
+use std::collections::BTreeMap;
+
+use super::super::key::Reload;
+use super::*;
+
+const CONFIGURATION: &str = include_str!("../../../../../docs/configuration.md");
+/// All documents with tables of keys.
+const DOCUMENTS: [(&str, &str); 5] = [
+    ("configuration.md", CONFIGURATION),
+    ("apps.md", include_str!("../../../../../docs/apps.md")),
+    ("backends.md", include_str!("../../../../../docs/backends.md")),
+    ("files.md", include_str!("../../../../../docs/files.md")),
+    ("routing.md", include_str!("../../../../../docs/routing.md")),
+];
+/// How the header of each table begins. The title of a section follows, then a backtick.
+const HEADER: &str = "| key of `";
+/// Tables with a single key, or with the keys of another one: the documents explain them in words.
+const UNLISTED: [&str; 3] = ["stream.ack", "stream.columns.redact", "app.script"];
+
+/// A row of a table, by the words above its columns.
+type Row<'a> = BTreeMap<&'a str, &'a str>;
+
+/// How the documents call a section.
+fn title(path: &str) -> String {
+    match path.rsplit('.').next().unwrap_or(path) {
+        name if name != path => name.to_owned(),
+        "route" | "app" => format!("[[{path}]]"),
+        "backend" | "database" | "sink" | "stream" => format!("[{path}.NAME]"),
+        _ => format!("[{path}]"),
+    }
+}
+
+/// The rows of all tables of a section in a document.
+fn rows<'a>(document: &'a str, title: &str) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    let mut lines = document.lines();
+    while let Some(line) = lines.next() {
+        if !line.starts_with(&format!("{HEADER}{title}` |")) {
+            continue;
+        }
+        let header = cells(line);
+        let table = lines.by_ref().skip(1).take_while(|line| line.starts_with('|'));
+        rows.extend(table.map(|line| {
+            let mut row: Row<'_> = header.iter().copied().zip(cells(line)).collect();
+            row.insert("key", cells(line)[0]);
+            row
+        }));
+    }
+    rows
+}
+
+fn cells(line: &str) -> Vec<&str> {
+    line.trim().trim_matches('|').split(" | ").map(str::trim).collect()
+}
+
+/// A text without its links.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("](");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.split_once(')').map_or(part, |(_, rest)| rest));
+    }
+    plain.replace(['[', ']'], "")
+}
+
+/// What is wrong with the tables of a section in a document.
+fn differences(document: &str, Keys { path, facts }: &Keys) -> Vec<String> {
+    let rows = rows(document, &title(path));
+    let name = |row: &Row<'_>| row["key"].split('`').nth(1).unwrap_or_default().to_owned();
+    let names: Vec<_> = rows.iter().map(name).collect();
+    let mut found = Vec::new();
+    for key in facts {
+        match names.iter().filter(|name| *name == key.name).count() {
+            1 => {}
+            count => found.push(format!("{} has {count} rows", key.name)),
+        }
+    }
+    for (row, name) in rows.iter().zip(&names) {
+        let Some(key) = facts.iter().find(|key| key.name == name) else {
+            found.push(format!("{name} is no key"));
+            continue;
+        };
+        let mut check = |column: &str, expected: String, is_right: fn(&str, &str) -> bool| {
+            let Some(cell) = row.get(column) else { return };
+            if !is_right(&plain(cell), &plain(&expected)) {
+                found.push(format!("{column} of {name} is {cell:?}, expected {expected:?}"));
+            }
+        };
+        check("default", key.default_cell(), |cell, expected| cell == expected);
+        // Behind the bounds a document may name further conditions.
+        check("allowed", key.allowed_cell(), |cell, expected| cell.starts_with(expected));
+        let text = key.text();
+        check("meaning", text.trim_end_matches('.').to_owned(), |cell, text| cell.starts_with(text));
+    }
+    found
+}
+
+#[test]
+fn each_table_has_the_keys_of_its_section_with_their_defaults_and_bounds() {
+    for section in sections() {
+        let tables = DOCUMENTS
+            .iter()
+            .filter(|(_, text)| text.contains(&format!("{HEADER}{}` |", title(section.path))));
+        let tables: Vec<_> = tables.collect();
+        assert_eq!(tables.is_empty(), UNLISTED.contains(&section.path), "no table for {}", section.path);
+        for (name, text) in tables {
+            let found = differences(text, &section);
+            assert!(found.is_empty(), "{}, tables of {}:\n{}", name, title(section.path), found.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn each_table_of_the_configuration_is_that_of_a_section() {
+    let titles: Vec<_> = sections().iter().map(|section| title(section.path)).collect();
+    for line in CONFIGURATION.lines().filter(|line| line.starts_with("| key")) {
+        let found = line.strip_prefix(HEADER).and_then(|rest| rest.split('`').next());
+        assert!(found.is_some_and(|found| titles.iter().any(|title| title == found)), "{line}");
+    }
+}
+
+#[test]
+fn the_configuration_names_the_keys_that_need_a_restart() {
+    let sections = sections();
+    let server = sections.iter().find(|section| section.path == "server").unwrap();
+    let restart = server.facts.iter().filter(|key| key.reload == Reload::Restart);
+    let names: Vec<_> = restart.map(|key| format!("`{}`", key.name)).collect();
+    let (last, first) = names.split_last().unwrap();
+    let sentence = format!(
+        "Of the keys below, {} and {last}, all of `[admin]`, `[log]` and `[load]` need a restart",
+        first.join(", ")
+    );
+    assert!(CONFIGURATION.replace('\n', " ").contains(&sentence), "{sentence}");
+}
+
+#[test]
+fn a_changed_default_a_missing_key_and_an_unknown_one_are_found() {
+    let section = sections().into_iter().find(|section| section.path == "load").unwrap();
+    let table = |rows: &str| format!("| key of `[load]` | default | allowed | meaning |\n| --- |\n{rows}");
+    let (in_server, lag_max) = (section.facts[0], section.facts[1]);
+    let row = |key: &Facts, default: &str| {
+        format!("| `{}` | {default} | {} | {} |\n", key.name, key.allowed_cell(), key.text())
+    };
+    let (first, second) = (row(in_server, &in_server.default_cell()), row(lag_max, &lag_max.default_cell()));
+    let check = |rows: String, expected: &[&str]| assert_eq!(differences(&table(&rows), &section), expected);
+    check(format!("{first}{second}"), &[]);
+    check(first.clone(), &["lag_max has 0 rows"]);
+    check(format!("{first}{second}{second}"), &["lag_max has 2 rows"]);
+    check(
+        format!("{first}{}", row(lag_max, "`\"2m\"`")),
+        &[r#"default of lag_max is "`\"2m\"`", expected "`\"1m\"`""#],
+    );
+    check(format!("{first}{second}| `lag_min` | | | |\n"), &["lag_min is no key"]);
+    let longer = second.replace("100ms to 24h", "100ms to 48h");
+    check(format!("{first}{longer}"), &[r#"allowed of lag_max is "100ms to 48h", expected "100ms to 24h""#]);
+}

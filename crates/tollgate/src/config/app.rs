@@ -24,7 +24,7 @@ use super::quoted::{quoted, quoted_path};
 use super::reach::Reach;
 use super::route::{is_host, is_name, path_problem};
 use super::routes::{RouteBounds, RouteDefaults, Routes};
-use super::script::{ENV, reached, script, write_script};
+use super::script::{ENV, reached, script, script_bounds, write_script};
 use super::section::{Context, Section, Written};
 use super::server::{BODY_BYTES, BODY_RATE};
 use super::sources::source_file;
@@ -332,7 +332,7 @@ impl Bundle<'_> {
             body_bytes_max,
             body_pace,
             reach: defaults.reach,
-            reachable: reachable.clone(),
+            reachable,
             is_app: true,
         };
         let mut routes = Routes::read(&mut root, &route_defaults);
@@ -341,7 +341,12 @@ impl Bundle<'_> {
             self.place_route(route, &places);
         }
         let host = match mounted {
-            Some(section) => script(section, host, &reachable).0,
+            // What the mount grants was read before: its folders are relative to the configuration.
+            Some(mut section) => {
+                let host = script_bounds(&mut section, host);
+                section.finish();
+                host
+            }
             None => host,
         };
         let base = self.mount.base().to_owned();

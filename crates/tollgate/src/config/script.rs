@@ -51,26 +51,32 @@ pub(super) fn unwritten() -> HostOptions {
     host
 }
 
-/// Reads the bounds on scripts, by default those of `host`, and what scripts may reach.
+/// Reads the section: the bounds on scripts, by default those of `host`, and what scripts may reach.
 pub(super) fn script(
     mut section: Section<'_>,
-    mut host: HostOptions,
+    host: HostOptions,
     reachable: &Reachable<'_>,
 ) -> (HostOptions, ScriptAccess) {
+    let host = script_bounds(&mut section, host);
+    let access = reached(&mut section, reachable);
+    section.finish();
+    (host, access)
+}
+
+/// Reads the bounds on scripts, by default those of `host`, and the variables that they may read.
+pub(super) fn script_bounds(section: &mut Section<'_>, mut host: HostOptions) -> HostOptions {
     section.overlay(KEYS, &mut host);
     let least = (host.memory_bytes_max as u64 * VM_CALLS_MIN as u64).max(8 * MIB);
     let vm_bytes_max = host.vm_bytes_max.max(host.memory_bytes_max.saturating_mul(VM_CALLS_MIN * 2));
     let written = section.number_within(&VM_BYTES_MAX, least..=VM_BYTES_MAX_MAX);
     host.vm_bytes_max = written.and_then(|bytes| bytes.try_into().ok()).unwrap_or(vm_bytes_max);
     if let Some(names) = section.texts(ENV.name) {
-        host.env = variables(&section, names);
+        host.env = variables(section, names);
     }
-    let access = reached(&mut section, reachable);
-    section.finish();
-    (host, access)
+    host
 }
 
-/// Reads what scripts may reach, without the bounds.
+/// Reads what scripts may reach.
 pub(super) fn reached(section: &mut Section<'_>, reachable: &Reachable<'_>) -> ScriptAccess {
     access(section, &ACCESS, reachable)
 }

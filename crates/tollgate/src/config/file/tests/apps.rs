@@ -259,3 +259,15 @@ fn an_app_awaits_a_sink_as_any_stream_does() {
         &[],
     );
 }
+
+#[test]
+fn folders_that_a_mount_grants_are_relative_to_the_configuration() {
+    let dir = folder(&[SHOP]);
+    fs::create_dir(dir.path().join("shared")).unwrap();
+    let granted = "[app.script]\nfile_dir = \"shared\"\nupload_dir = \"shared\"\n";
+    let config = resolved(&dir, &format!("{}{granted}", mount("/", "a"))).unwrap();
+    let access = &config.server.routes[0].access;
+    let shared = dir.path().join("shared");
+    assert_eq!(access.files.as_ref().map(|files| &files.root), Some(&shared));
+    assert_eq!(access.uploads.as_ref().map(|uploads| &uploads.dir), Some(&shared));
+}

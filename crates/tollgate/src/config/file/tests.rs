@@ -6,6 +6,7 @@ use super::*;
 
 mod apps;
 mod backends;
+mod every_key;
 mod own_files;
 mod paths;
 mod printed;

@@ -166,7 +166,7 @@ fn openssl(folder: &std::path::Path, arguments: &str) {
 }
 
 /// A folder with an authority, two certificates that stand for themselves, and their keys.
-fn with_certificates() -> tempfile::TempDir {
+pub(super) fn with_certificates() -> tempfile::TempDir {
     let dir = app();
     for name in ["ca", "me", "other"] {
         let kind = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";

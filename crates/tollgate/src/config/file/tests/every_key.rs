@@ -1,0 +1,102 @@
+//! A file with every key: each key of the tables is read, and printed.
+
+use std::collections::BTreeSet;
+
+use toml::{Table, Value};
+
+use super::super::super::changes::Change;
+use super::super::super::key::Reload;
+use super::super::super::sections::{Keys, sections};
+use super::backends::with_certificates;
+use super::*;
+
+const EVERY_KEY: &str = include_str!("every_key.toml");
+/// Sections whose tables have names.
+const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
+/// What scripts may reach is printed by each route.
+const PRINTED_BY_ROUTES: [&str; 3] = ["file_dir", "upload_dir", "databases"];
+
+/// A folder with all that the file names.
+fn folder() -> tempfile::TempDir {
+    let dir = with_certificates();
+    let path = |name: &str| dir.path().join(name);
+    fs::create_dir_all(path("pub")).unwrap();
+    fs::create_dir_all(path("app")).unwrap();
+    fs::write(path("after.sql"), "select 1;\n").unwrap();
+    fs::write(path("app/app.toml"), "[[route]]\npath = \"/\"\nreply = {}\n").unwrap();
+    dir
+}
+
+/// The keys of a file, each behind the path of its section.
+fn keys_of(text: &str) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    collect("", &text.parse().unwrap(), &mut keys);
+    keys
+}
+
+fn collect(path: &str, table: &Table, keys: &mut BTreeSet<String>) {
+    for (name, value) in table {
+        let key = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match value {
+            Value::Table(named) if path.is_empty() && NAMED.contains(&name.as_str()) => {
+                named.values().filter_map(Value::as_table).for_each(|table| collect(name, table, keys));
+            }
+            Value::Table(table) => collect(&key, table, keys),
+            Value::Array(items) => {
+                items.iter().filter_map(Value::as_table).for_each(|table| collect(&key, table, keys));
+            }
+            _ => {}
+        }
+        keys.insert(key);
+    }
+}
+
+/// The keys of all tables. `[limits]` is a section of an `app.toml`.
+fn known_keys() -> Vec<String> {
+    let sections = sections().into_iter().filter(|section| section.path != "limits");
+    let keys = |Keys { path, facts }: Keys| facts.into_iter().map(move |key| format!("{path}.{}", key.name));
+    sections.flat_map(keys).collect()
+}
+
+#[test]
+fn every_key_of_the_tables_is_read_and_printed() {
+    let dir = folder();
+    let config = resolve(&dir.path().join("t.toml"), EVERY_KEY, &env).unwrap();
+    let (written, printed) = (keys_of(EVERY_KEY), keys_of(&config.to_string()));
+    for key in known_keys() {
+        assert!(written.contains(&key), "every_key.toml has no {key}");
+        let is_of_script = key.split('.').rev().nth(1) == Some("script");
+        let is_printed_by_routes = PRINTED_BY_ROUTES.iter().any(|name| key.ends_with(name)) && is_of_script;
+        assert_eq!(printed.contains(&key), !is_printed_by_routes, "{key} in\n{config}");
+    }
+}
+
+#[test]
+fn what_is_printed_of_every_key_reads_back_to_the_same() {
+    let dir = folder();
+    let file = dir.path().join("t.toml");
+    let config = resolve(&file, EVERY_KEY, &env).unwrap();
+    // The password of a database is hidden, so the printed text is not the whole of it.
+    let printed = config.to_string();
+    assert_eq!(resolve(&file, &printed, &env).unwrap().to_string(), printed);
+}
+
+#[test]
+fn a_reload_keeps_every_key_that_needs_a_restart() {
+    let dir = folder();
+    let file = dir.path().join("t.toml");
+    let present = resolve(&file, "[load]\nin_server = false\n", &env).unwrap();
+    let mut new = resolve(&file, EVERY_KEY, &env).unwrap();
+    let restart = |new: &Config| -> BTreeSet<_> {
+        let changes = present.changes_to(new).into_iter().filter(Change::needs_restart);
+        changes.map(|change| change.key).collect()
+    };
+    let of_section = |Keys { path, facts }: Keys| {
+        let keys = facts.into_iter().filter(|key| key.reload == Reload::Restart);
+        keys.map(move |key| format!("{path}.{}", key.name))
+    };
+    let expected: BTreeSet<_> = sections().into_iter().flat_map(of_section).collect();
+    assert_eq!(restart(&new), expected);
+    new.keep_fixed(&present);
+    assert_eq!(restart(&new), BTreeSet::new());
+}

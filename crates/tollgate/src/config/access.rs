@@ -10,7 +10,7 @@ use tollgate_server::{Database, FilesSpec, ScriptAccess, Uploads};
 use super::defaults::spool_reserve_bytes;
 use super::fault::did_you_mean;
 use super::files::checked_dir;
-use super::key::{Facts, Shown};
+use super::key::{Facts, OwnValue};
 use super::quoted::{quoted_list, quoted_path};
 use super::section::{Section, Written};
 
@@ -77,7 +77,7 @@ pub(super) fn uploads(dir: PathBuf, log: &LogOptions) -> Uploads {
 }
 
 /// Shows the keys.
-pub(super) fn show(access: &ScriptAccess, keys: &AccessKeys) -> [Shown; 3] {
+pub(super) fn show(access: &ScriptAccess, keys: &AccessKeys) -> [OwnValue; 3] {
     let files = access.files.as_ref().map(|files| quoted_path(&files.root));
     let uploads = access.uploads.as_ref().map(|uploads| quoted_path(&uploads.dir));
     let names = access.databases.iter().map(|database| database.name());

@@ -10,7 +10,7 @@ use tollgate_log::{Level, SinkPlace};
 use tollgate_server::{Ack, StreamSpec};
 
 use super::fault::{Place, did_you_mean};
-use super::key::{Facts, Shown, inline, keys};
+use super::key::{Facts, OwnValue, inline, keys};
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::sink::{LoadedBy, Sink};
@@ -167,7 +167,7 @@ const fn commits_rows(kind: &SinkKind) -> bool {
 }
 
 /// Shows `ack` and its timeout.
-pub(super) fn show(stream: &StreamSpec, awaited: &[Awaited], keys: &AckKeys) -> [Shown; 2] {
+pub(super) fn show(stream: &StreamSpec, awaited: &[Awaited], keys: &AckKeys) -> [OwnValue; 2] {
     let Ack::Loaded { timeout, .. } = stream.ack else {
         return [(keys.ack.name, Some(format!("\"{}\"", stream.ack.name()))), (keys.timeout.name, None)];
     };

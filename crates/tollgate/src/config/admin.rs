@@ -23,7 +23,8 @@ const TOKEN_BYTES_MIN: usize = 16;
 keys! {
     pub(super) KEYS of Admin;
     /// The socket of the admin listener.
-    listen [LISTEN] = other(r#"`"unix:admin.sock"` in `[log] dir`"#, r#"`"ip:port"`, `"unix:PATH"`, `"off"`"#).restart();
+    listen [LISTEN] =
+        other(r#"`"unix:admin.sock"` in `[log] dir`"#, r#"`"ip:port"`, `"unix:PATH"`, `"off"`"#).restart();
     /// What `/metrics` and `/status` want as `Authorization: Bearer TOKEN`.
     token [TOKEN] = secret("none").restart();
     /// Names in `Host`, besides addresses and `localhost`, that are answered.

@@ -8,7 +8,7 @@ use tollgate_server::{
     Address, BackendOptions, ClientIdentity, OwnFile, Scheme, TlsError, TlsFiles, TlsOptions,
 };
 
-use super::key::{Facts, Shown};
+use super::key::{Facts, OwnValue};
 use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_path};
 use super::section::Section;
@@ -79,7 +79,7 @@ fn half(section: &Section<'_>, given: &Facts, missing: &Facts) -> Option<TlsFile
 }
 
 /// Shows the keys that are given.
-pub(super) fn show(tls: Option<&TlsOptions>, keys: &TlsKeys) -> [Shown; 4] {
+pub(super) fn show(tls: Option<&TlsOptions>, keys: &TlsKeys) -> [OwnValue; 4] {
     let files = tls.map(TlsOptions::files);
     let client = files.and_then(|files| files.client.as_ref());
     [

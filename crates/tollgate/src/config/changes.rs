@@ -40,7 +40,7 @@ impl Change {
         })
     }
 
-    /// Whether the values are hidden, because they may be secrets. Hidden keys are those of tables in a route.
+    /// Whether the values are hidden, because they may be secrets. All hidden keys are in tables of a route.
     fn is_hidden(&self) -> bool {
         sections().iter().any(|Keys { path, facts }| {
             let table = path.strip_prefix("route").unwrap_or(path);

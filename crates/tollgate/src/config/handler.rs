@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tollgate_server::{BackendOptions, HandlerSpec, ScriptFile};
 
 use super::files;
-use super::key::{Facts, Shown, inline, keys};
+use super::key::{Facts, OwnValue, inline, keys};
 use super::proxy;
 use super::quoted::{quoted, quoted_path};
 use super::section::{Section, Written};
@@ -113,7 +113,7 @@ fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
 }
 
 /// Shows the key of a handler.
-pub(super) fn show(handler: &HandlerSpec, keys: &HandlerKeys, backends: &[BackendOptions]) -> Shown {
+pub(super) fn show(handler: &HandlerSpec, keys: &HandlerKeys, backends: &[BackendOptions]) -> OwnValue {
     let (key, value) = match handler {
         HandlerSpec::Script { file, .. } => (keys.script, quoted_path(file)),
         HandlerSpec::Collect => (keys.collect, true.to_string()),

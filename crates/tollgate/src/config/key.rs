@@ -295,6 +295,20 @@ impl Facts {
         self.limit.map_or(allowed.clone(), |limit| format!("{allowed}, at most `{limit}`"))
     }
 
+    /// Whether the default is one of the allowed values.
+    pub(super) fn has_sound_default(&self) -> bool {
+        match (&self.kind, self.default) {
+            (Kind::Size(range) | Kind::Duration(range) | Kind::Integer(range), Unwritten::Number(number)) => {
+                range.contains(&number)
+            }
+            (Kind::OneOf(names), Unwritten::Word(word)) => names().contains(&word),
+            (Kind::IntegerOr(other, _), Unwritten::Word(word)) => *other == word,
+            (Kind::Switch, Unwritten::Switch(_)) | (Kind::Other(_), Unwritten::Text(_)) => true,
+            (_, Unwritten::Made(_)) => true,
+            _ => false,
+        }
+    }
+
     fn show_range(&self, range: &RangeInclusive<u64>) -> String {
         format!("{} to {}", self.show_plain(*range.start()), self.show_plain(*range.end()))
     }
@@ -333,27 +347,27 @@ pub(super) fn set_defaults<O>(keys: &[Key<O>], options: &mut O) {
     }
 }
 
-/// A value that a section prints itself: the name of its key, and the value as TOML. `None`: nothing is printed.
-pub(super) type Shown = (&'static str, Option<String>);
+/// A value that a section prints itself: the name of its key, and the value as TOML. `None`: not printed.
+pub(super) type OwnValue = (&'static str, Option<String>);
 
 /// Writes the keys of a section, each on a line, in the order of their table.
 pub(super) fn write<O>(
     keys: &[Key<O>],
     options: &O,
-    own: &[Shown],
+    own: &[OwnValue],
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     shown(keys, options, own).iter().try_for_each(|(name, value)| writeln!(f, "{name} = {value}"))
 }
 
 /// Returns the keys of a section as an inline table, in the order of their table.
-pub(super) fn inline<O>(keys: &[Key<O>], options: &O, own: &[Shown]) -> String {
+pub(super) fn inline<O>(keys: &[Key<O>], options: &O, own: &[OwnValue]) -> String {
     let keys = shown(keys, options, own);
     let keys: Vec<_> = keys.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     format!("{{ {} }}", keys.join(", "))
 }
 
-fn shown<O>(keys: &[Key<O>], options: &O, own: &[Shown]) -> Vec<(&'static str, String)> {
+fn shown<O>(keys: &[Key<O>], options: &O, own: &[OwnValue]) -> Vec<(&'static str, String)> {
     let value = |key: &Key<O>| match own.iter().find(|(name, _)| *name == key.facts.name) {
         Some((_, value)) => value.clone(),
         None => key.number(options).map(|number| key.facts.show(number)),
@@ -363,8 +377,9 @@ fn shown<O>(keys: &[Key<O>], options: &O, own: &[Shown]) -> Vec<(&'static str, S
 
 /// Makes the table of a section.
 ///
-/// An entry is `/// TEXT`, then `name = kind(default, allowed);`. `[NAME]` behind the name makes a constant for
-/// a section that reads or prints the key itself. `=> path` names the field of the options that has the value.
+/// An entry is `/// TEXT`, then `name = kind(default, allowed);`. `[NAME]` after the name makes a constant,
+/// for a section that reads or prints the key itself. `=> path` names the field of the options that has the
+/// value.
 macro_rules! keys {
     (
         $(#[$meta:meta])* $visible:vis $table:ident of $options:ty;

@@ -18,12 +18,14 @@ const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:8080\", \"unix:PATH\", \"sys
 /// In `trusted_proxies`: whoever reaches a Unix socket.
 const UNIX: &str = "unix";
 
+const ADDRESS_ALLOWED: &str =
+    r#"`"ip:port"` (port 0 takes a free one), `"unix:PATH"`, `"systemd"`, `"systemd:NAME"`"#;
+
 keys! {
     /// An entry of `listen` that is more than an address.
     pub(super) KEYS of ListenSpec;
     /// An address where connections come in. An entry that is a text is this alone.
-    address [ADDRESS] =
-        other("needed", r#"`"ip:port"` (port 0 takes a free one), `"unix:PATH"`, `"systemd"`, `"systemd:NAME"`"#);
+    address [ADDRESS] = other("needed", ADDRESS_ALLOWED);
     /// Each connection begins with a PROXY protocol header of version 2.
     proxy_protocol [PROXY_PROTOCOL] = switch(false);
     /// Whether a TCP connection is taken only when its first bytes are there.

@@ -32,7 +32,8 @@ keys! {
     sync_age_max = duration(200, 1..=MINUTE_MS).restart() => sync_age_max;
     /// How long a sealed segment is kept after every sink has it.
     retain = duration(24 * HOUR_MS, 0..=RETAIN_MS_MAX).restart() => retain;
-    /// When all sealed segments have more bytes than this, those that every sink has are deleted, oldest first.
+    /// When all sealed segments have more bytes than this, those that every sink has are deleted, oldest
+    /// first.
     retain_bytes_max = size(10 * GIB, 0..=RETAIN_BYTES_MAX).restart() => retain_bytes_max;
     /// Bytes of the disk that are to stay free.
     reserve [RESERVE] = size(defaults::RESERVE_BYTES, 0..=RETAIN_BYTES_MAX)

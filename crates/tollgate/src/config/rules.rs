@@ -4,7 +4,7 @@ use tollgate_log::ColumnType;
 use tollgate_server::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction, Source};
 
 use super::fault::did_you_mean;
-use super::key::{Shown, inline, keys};
+use super::key::{OwnValue, inline, keys};
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::value::{Named, Value, names};
@@ -172,7 +172,7 @@ fn hash_key(mut table: Section<'_>) -> Option<HashKey> {
 }
 
 /// Shows the rules of a column.
-pub(super) fn show(rules: &ColumnRules, kind: ColumnType) -> [Shown; 5] {
+pub(super) fn show(rules: &ColumnRules, kind: ColumnType) -> [OwnValue; 5] {
     let (default, required) = match &rules.absent {
         Absent::Null => (None, None),
         Absent::Reject => (None, Some(true.to_string())),

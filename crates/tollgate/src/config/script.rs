@@ -27,7 +27,8 @@ keys! {
     /// What the script host of one worker may hold in all; each app has one of its own.
     vm_bytes_max [VM_BYTES_MAX] = size(256 * MIB, 8 * MIB..=VM_BYTES_MAX_MAX)
         .or("four times `memory_bytes_max` where that is more").by_hand() => vm_bytes_max;
-    /// The longest reply of a script, header lines and content together, the longest JSON that it writes, and the longest event.
+    /// The longest reply of a script, header lines and content together, the longest JSON that it writes, and
+    /// the longest event.
     reply_bytes_max = size(16 * MIB, KIB..=GIB) => reply_bytes_max;
     /// What `tollgate.shared` may hold, for all workers together. Over it: an error in the script.
     shared_bytes_max = size(16 * MIB, 0..=64 * GIB) => shared_bytes_max;
@@ -97,7 +98,8 @@ fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> 
     known
 }
 
-/// Writes the bounds of the section, and the variables that scripts may read. Routes print what they may reach.
+/// Writes the bounds of the section, and the variables that scripts may read. Each route prints what its
+/// scripts may reach.
 pub(super) fn write_script(script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write(KEYS, script, &[(ENV.name, Some(quoted_list(&script.env)))], f)
 }

@@ -25,14 +25,16 @@ const NAME_BYTES_MAX: usize = 63;
 /// Relative to the folder of the configuration.
 const SQLITE_FILE: &str = "data/tollgate.sqlite";
 
+const POSTGRES_ALLOWED: &str =
+    "`postgres://user:password@host:port/database?sslmode=...` or `host=... user=...`";
+
 keys! {
     /// The databases that a sink may be: it has one of these.
     pub(super) KINDS of ();
     /// The database file, another one for each sink.
     sqlite [SQLITE] = other("needed, or `postgres`", "a path");
     /// A PostgreSQL 15 or later.
-    postgres [POSTGRES] =
-        other("needed, or `sqlite`", "`postgres://user:password@host:port/database?sslmode=...` or `host=... user=...`");
+    postgres [POSTGRES] = other("needed, or `sqlite`", POSTGRES_ALLOWED);
 }
 
 keys! {

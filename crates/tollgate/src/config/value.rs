@@ -1,6 +1,7 @@
 //! Values of options that a key sets, all of them as a number: bytes, milliseconds, an integer, a switch, the
 //! place of a name.
 
+use std::convert::identity;
 use std::time::Duration;
 
 /// A value of some options.
@@ -12,10 +13,10 @@ pub(super) trait Value {
 }
 
 macro_rules! integers {
-    ($($integer:ty),+) => {$(
+    ($($integer:ty: $number:expr),+) => {$(
         impl Value for $integer {
             fn number(&self) -> u64 {
-                *self as u64
+                $number(*self)
             }
 
             fn set(&mut self, number: u64) {
@@ -25,7 +26,7 @@ macro_rules! integers {
     )+};
 }
 
-integers!(u16, u32, u64, usize);
+integers!(u32: u64::from, u64: identity, usize: |size| size as u64);
 
 impl Value for Duration {
     fn number(&self) -> u64 {

@@ -1,6 +1,14 @@
 //! The tables of the documents say of each key what its table in the code says.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+
+use tollgate_load::{PostgresOptions, PostgresUrl, SinkKind, SinkOptions};
+use tollgate_log::LogOptions;
+use tollgate_server::{
+    BackendOptions, CapacityLimits, ConnectionLimits, FilesSpec, HostOptions, ProxySpec, RequestIds,
+    SpoolOptions, Traces,
+};
 
 use super::super::key::Reload;
 use super::*;
@@ -155,4 +163,44 @@ fn a_changed_default_a_missing_key_and_an_unknown_one_are_found() {
     check(format!("{first}{second}| `lag_min` | | | |\n"), &["lag_min is no key"]);
     let longer = second.replace("100ms to 24h", "100ms to 48h");
     check(format!("{first}{longer}"), &[r#"allowed of lag_max is "100ms to 48h", expected "100ms to 24h""#]);
+}
+
+#[test]
+fn options_without_a_configuration_have_the_defaults_of_the_tables() {
+    fn check<O>(keys: &[Key<O>], options: &O) {
+        for key in keys.iter().filter(|key| !key.facts.is_read_by_hand) {
+            if let (Some(found), Some(default)) = (key.number(options), key.facts.default_number()) {
+                assert_eq!(found, default, "{}", key.facts.name);
+            }
+        }
+    }
+    let folder = Path::new("folder");
+    let mut server = server::unwritten(folder).options;
+    server.connection = ConnectionLimits::default();
+    server.capacity = CapacityLimits::default();
+    server.spool = SpoolOptions::new(folder.into());
+    (server.request_ids, server.traces, server.workers) = (RequestIds::default(), Traces::default(), 0);
+    check(server::KEYS, &server);
+    check(log::KEYS, &LogOptions::new(folder));
+    check(script::KEYS, &HostOptions::default());
+    check(backend::KEYS, &BackendOptions::new("b", Vec::new()));
+    check(files::KEYS, &FilesSpec::new(folder.into()));
+    check(proxy::KEYS, &ProxySpec::new(0));
+    let kind = SinkKind::Sqlite { path: folder.into() };
+    check(sink::KEYS, &SinkOptions::new("s".to_owned(), kind));
+    let url = PostgresUrl::parse("host=a user=b").unwrap();
+    check(sink::POSTGRES_KEYS, &PostgresOptions::new(url));
+}
+
+#[test]
+fn entries_of_the_tables_are_sound() {
+    for Keys { path, facts } in sections() {
+        for key in &facts {
+            let name = format!("{} of {path}", key.name);
+            assert!(key.text().ends_with('.'), "{name}: its text is a sentence");
+            assert!(key.has_sound_default(), "{name}: its default is allowed");
+            let is_known = |limit: &str| facts.iter().any(|other| other.name == limit);
+            assert!(key.limit.is_none_or(is_known), "{name}: its limit is a key of the section");
+        }
+    }
 }

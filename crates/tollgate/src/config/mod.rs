@@ -5,8 +5,11 @@
 //! Both return [`Config`], which prints itself as TOML that reads back to the same values. All faults are
 //! reported at once, each with its place, the value found, and the allowed values.
 //!
-//! A section has a file that reads it and prints it. Imports go down: [`lookup`], [`mod@file`] and [`zero`],
-//! then [`resolved`], then apps and routes, then the other sections, then [`section`], [`fault`] and
+//! A section has a file with the table of its keys, which reads it and prints it by that table. [`key`] says
+//! what a table holds, [`section`] reads one, and [`sections`] lists them all.
+//!
+//! Imports go down: [`lookup`], [`mod@file`] and [`zero`], then [`changes`] and [`sections`], then
+//! [`resolved`], then apps and routes, then the other sections, then [`section`], [`key`], [`fault`] and
 //! [`defaults`].
 
 mod access;

@@ -18,8 +18,8 @@ use super::path::{PathTo, path};
 use super::quoted::quoted_path;
 use super::reach::{Reach, check_memory};
 use super::section::Section;
-use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS, TIMEOUT_MS, show_duration, show_size};
-use super::value::{Named, named, names};
+use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS, TIMEOUT_MS};
+use super::value::{Named, Value, named, names};
 
 pub(super) const BODY_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
 pub(super) const BODY_RATE: RangeInclusive<u64> = 0..=GIB;
@@ -181,9 +181,9 @@ pub(super) fn write_server(
     let own = [
         (LISTEN.name, Some(format!("[{}]", listen.join(", ")))),
         (TRUSTED_PROXIES.name, Some(listen::show_proxies(&server.trusted_proxies))),
-        (BODY_BYTES_MAX.name, Some(format!("\"{}\"", show_size(body_bytes_max)))),
+        (BODY_BYTES_MAX.name, Some(BODY_BYTES_MAX.show(body_bytes_max))),
         (SPOOL_DIR.name, Some(quoted_path(&server.spool.dir))),
-        (DRAIN_DELAY.name, Some(format!("\"{}\"", show_duration(drain_delay)))),
+        (DRAIN_DELAY.name, Some(DRAIN_DELAY.show(drain_delay.number()))),
     ];
     write(KEYS, server, &own, f)
 }

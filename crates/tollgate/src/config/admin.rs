@@ -25,7 +25,7 @@ keys! {
     /// The socket of the admin listener.
     listen [LISTEN] =
         other(r#"`"unix:admin.sock"` in `[log] dir`"#, r#"`"ip:port"`, `"unix:PATH"`, `"off"`"#).restart();
-    /// What `/metrics` and `/status` want as `Authorization: Bearer TOKEN`.
+    /// The token that `/metrics` and `/status` want as `Authorization: Bearer TOKEN`.
     token [TOKEN] = secret("none").restart();
     /// Names in `Host`, besides addresses and `localhost`, that are answered.
     hosts [HOSTS] = other("`[]`", "list of names without ports").restart();

@@ -35,13 +35,13 @@ use super::units::TIMEOUT_MS;
 keys! {
     /// `[[app]]`, but for its table `[app.script]`.
     pub(super) KEYS of ();
-    /// Where the app is mounted. What is below belongs to the app.
+    /// The path of the mount. Everything below belongs to the app.
     path [PATH] = other("needed", r#"`"/"`, or literal segments without a slash behind"#);
     /// The host that the app answers for, as of a route.
     host [HOST] = other("any", "a name or an address without port");
     /// The folder of the app, relative to that of the configuration.
     dir [DIR] = other("needed", "a folder with an `app.toml`");
-    /// Put before the names of its streams.
+    /// The beginning of the names of its streams.
     stream_prefix [STREAM_PREFIX] = text("", "the beginning of a name");
     /// Counts more than what `app.toml` says.
     script [SCRIPT] = other("what `app.toml` says", "the keys of [`[script]`](#script)");
@@ -52,7 +52,7 @@ keys! {
     pub(super) LIMITS of RouteBounds;
     /// Bytes of a request's body.
     body_bytes_max = size(0, BODY_BYTES).inherits("that of `[server]`") => body_bytes_max;
-    /// From the head to the last byte of the body. Then: 408.
+    /// Time from the head to the last byte of the body. Then: 408.
     body_timeout = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.timeout;
     /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
     body_rate_min = size(0, BODY_RATE).inherits("that of `[server]`") => body_pace.rate_min;

@@ -20,20 +20,20 @@ keys! {
     urls [URLS] = other("needed", "1 to 64");
     /// For `https`: the authorities that are trusted, these and no others.
     ca_file [CA_FILE] = other("those of the system", "a path");
-    /// For `https`: shown to a backend that asks for a certificate.
+    /// For `https`: the certificate for a backend that asks for one.
     client_certificate [CLIENT_CERTIFICATE] = other("none", "a path");
     /// For `https`: the private key of `client_certificate`.
     client_key [CLIENT_KEY] = other("none", "a path");
     /// For `https`: the name or address that certificates have to be for.
     server_name [SERVER_NAME] = other("the host of each address", "a name or an address");
-    /// For a connection, the handshake of TLS with it.
+    /// Time for a connection, with the handshake of TLS.
     connect_timeout = duration(2 * SECOND_MS, TIMEOUT_MS) => timeouts.connect;
     /// From the last byte of the request that the backend took, or from its last interim reply, to the first
     /// byte of its reply.
     first_byte_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => timeouts.first_byte;
-    /// For the rest of a head that began, all of it; then between bytes of the content.
+    /// Time for the rest of a head that began; then between bytes of the content.
     idle_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => timeouts.idle;
-    /// For all of it, with connections, retries and the last byte.
+    /// Time for a whole request, with connections, retries and the last byte.
     timeout = duration(10 * MINUTE_MS, TIMEOUT_MS) => timeouts.total;
     /// Idle connections that each worker keeps to each address.
     pool_idle_max = integer(64, 0..=65_536) => pool.idle_max;

@@ -51,17 +51,17 @@ keys! {
     index [INDEX] = other(r#"`["index.html"]`"#, "names of files");
     /// Whether a folder without an index shows what is in it.
     listing = switch(false) => listing;
-    /// What is looked for, in this order.
+    /// The paths that are looked for, in this order.
     try [TRY] = other(r#"`["{path}"]`"#, r#"`"{path}"`, the same with an ending, `"/FILE"`"#);
     /// Whether names are served that begin with a dot.
     dotfiles = switch(false) => dotfiles;
     /// Whether symbolic links are followed, as long as they stay in the folder.
     symlinks = one_of("refuse", names::<Symlinks>) => symlinks;
-    /// What `Content-Type` says of text. `"off"`: nothing.
+    /// The charset that `Content-Type` names for text. `"off"`: none.
     charset [CHARSET] = text("utf-8", r#"a charset, `"off"`"#);
     /// Media types by extension, before those that are known.
     types [TYPES] = other("`{}`", "a table of texts");
-    /// What tags are made of.
+    /// The source of entity tags.
     etag = one_of("stat", names::<Etag>) => etag;
     /// `Cache-Control`: one text for all, or by media type.
     cache_control [CACHE_CONTROL] = other("`{}`", "a text, or a table of texts");
@@ -75,7 +75,7 @@ keys! {
     precompressed = switch(true) => precompressed;
     /// Whether files are compressed here, for clients that take that.
     compress = switch(false) => compress;
-    /// What each worker keeps of compressed content for this route.
+    /// Bytes of compressed content that each worker keeps for this route.
     compress_cache_bytes_max = size(16 * MIB, 64 * KIB..=4 * GIB) => compress_cache_bytes_max;
     /// Whether the system sends files by itself where it can.
     sendfile = switch(true) => sendfile;

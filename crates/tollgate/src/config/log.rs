@@ -28,7 +28,7 @@ keys! {
     segment_bytes_max = size(64 * MIB, 4 * KIB..=16 * GIB).restart() => segment_bytes_max;
     /// A segment of this age is closed and sealed, however few bytes it has.
     segment_age_max = duration(MINUTE_MS, 10..=24 * HOUR_MS).restart() => segment_age_max;
-    /// What was written is synced at most this much later, even if no reply waits.
+    /// Written bytes are synced at most this much later, even if no reply waits.
     sync_age_max = duration(200, 1..=MINUTE_MS).restart() => sync_age_max;
     /// How long a sealed segment is kept after every sink has it.
     retain = duration(24 * HOUR_MS, 0..=RETAIN_MS_MAX).restart() => retain;

@@ -31,7 +31,7 @@ keys! {
     rate [RATE] = other("needed", r#"`"100/s"`, `"10/m"`, `"5/h"`; 1 to 1000000"#);
     /// Requests at once, after a time without any.
     burst = integer(0, 1..=COUNT_MAX as u64).inherits("the count of `rate`") => burst;
-    /// Whose requests count together.
+    /// Requests with the same value of this count together.
     by [BY] = text(CLIENT, BY_ALLOWED);
     /// Clients or keys that are remembered, 16 bytes each, rounded up to a power of two.
     keys_max = integer(65_536, 64..=1 << 24) => keys_max;

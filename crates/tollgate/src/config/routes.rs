@@ -48,11 +48,11 @@ keys! {
     proxy [PROXY] = other("none", "the name of a backend, or a [table](backends.md#proxied-routes)");
     /// JSON items straight into the columns of the stream.
     collect [COLLECT] = other("none", "`true`");
-    /// Always the same reply.
+    /// A fixed reply.
     reply [REPLY] = other("none", "a table");
-    /// Of the scripts of the route: the folder of the files that its replies may send.
+    /// The folder of the files that replies of its scripts may send.
     file_dir [FILE_DIR] = other("that of `[script]`", "a folder");
-    /// Of the scripts of the route: the folder that they save parts of forms in.
+    /// The folder that its scripts save parts of forms in.
     upload_dir [UPLOAD_DIR] = other("that of `[script]`", "a folder");
     /// The databases that the scripts of the route may read.
     databases [DATABASES] = other("those of `[script]`", "names of `[database.NAME]`");
@@ -65,7 +65,7 @@ keys! {
     /// Bytes of a request's body, at most 16MiB with `collect`.
     body_bytes_max [BODY_BYTES_MAX] = size(0, BODY_BYTES).inherits("that of `[server]`").by_hand()
         => body_bytes_max;
-    /// From the head to the last byte of the body. Then: 408.
+    /// Time from the head to the last byte of the body. Then: 408.
     body_timeout = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.timeout;
     /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
     body_rate_min = size(0, BODY_RATE).inherits("that of `[server]`") => body_pace.rate_min;

@@ -28,17 +28,17 @@ keys! {
     name [NAME] = other("needed", "1 to 63 bytes without control characters");
     /// The type of the column.
     type [TYPE] = other("needed", "a type");
-    /// What fills the column.
+    /// The source of the values.
     from [FROM] = other("`record.NAME`", "a source");
-    /// What stands for a value that is not there.
+    /// The value in place of a missing one.
     default [DEFAULT] = other("null", "a value of the column's type; JSON as a string");
     /// Whether a record without the value is a reject.
     required [REQUIRED] = switch(false);
     /// The longest text, bytes or JSON.
     max [MAX] = size(0, 1..=BYTES_MAX).inherits("none");
-    /// What becomes of longer values; JSON is never cut.
+    /// The treatment of longer values; JSON is never cut.
     over [OVER] = one_of("reject", names::<Overlong>);
-    /// What hides the value before it is in the log.
+    /// The way to hide the value before it is in the log.
     redact [REDACT] = other("none", r#"`"drop"`, `"truncate"`, `{ hash = "${NAME}" }`"#);
 }
 

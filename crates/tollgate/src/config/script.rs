@@ -24,19 +24,19 @@ keys! {
     heartbeat = duration(15 * SECOND_MS, SECOND_MS..=60 * MINUTE_MS) => heartbeat;
     /// How much one call may grow the memory of the script host. Over it: 500.
     memory_bytes_max = size(16 * MIB, 64 * KIB..=4 * GIB) => memory_bytes_max;
-    /// What the script host of one worker may hold in all; each app has one of its own.
+    /// Bytes that the script host of one worker may hold in all; each app has one of its own.
     vm_bytes_max [VM_BYTES_MAX] = size(256 * MIB, 8 * MIB..=VM_BYTES_MAX_MAX)
         .or("four times `memory_bytes_max` where that is more").by_hand() => vm_bytes_max;
     /// The longest reply of a script, header lines and content together, the longest JSON that it writes, and
     /// the longest event.
     reply_bytes_max = size(16 * MIB, KIB..=GIB) => reply_bytes_max;
-    /// What `tollgate.shared` may hold, for all workers together. Over it: an error in the script.
+    /// Bytes that `tollgate.shared` may hold, for all workers together. Over it: an error in the script.
     shared_bytes_max = size(16 * MIB, 0..=64 * GIB) => shared_bytes_max;
-    /// Where files lie that replies of scripts may send; a route may name another.
+    /// The folder of the files that replies of scripts may send; a route may name another.
     file_dir [FILE_DIR] = other("none", "a folder apart from what the server writes and runs");
-    /// Where scripts save parts of forms; a route may name another.
+    /// The folder that scripts save parts of forms in; a route may name another.
     upload_dir [UPLOAD_DIR] = other("none", "a folder apart from what the server writes and runs");
-    /// What scripts may read; a route may list others.
+    /// The databases that scripts may read; a route may list others.
     databases [DATABASES] = other("`[]`", "names of `[database.NAME]`");
     /// The variables of the environment that `tollgate.env` may read.
     env [ENV] = other("`[]`", "names");

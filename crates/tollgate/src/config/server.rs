@@ -53,13 +53,13 @@ pub(super) struct WrittenServer {
 
 keys! {
     pub(super) KEYS of ServerOptions;
-    /// Where connections come in.
+    /// The addresses that the server listens on.
     listen [LISTEN] = other(r#"`["127.0.0.1:8080"]`"#, "list of addresses, at least one").restart();
     /// Connections that wait to be accepted, per socket.
     backlog = integer(4096, 1..=65_535).restart() => backlog;
     /// Worker threads.
     workers = integer_or("auto", 1..=1024).restart() => workers;
-    /// Who may name the client of a request.
+    /// The proxies that may name the client of a request.
     trusted_proxies [TRUSTED_PROXIES] = other("`[]`", r#"list of networks, addresses, `"unix"`"#);
     /// The header that trusted proxies write.
     client_header = one_of("x-forwarded-for", names::<ClientHeader>) => trusted_proxies.header;
@@ -69,11 +69,11 @@ keys! {
     target_bytes_max = size(8000, 64..=MIB).at_most("head_bytes_max") => connection.head.target_bytes_max;
     /// Header fields of a request. More: 431.
     fields_max = integer(100, 1..=10_000) => connection.head.fields_max;
-    /// What becomes of header fields with `_` in their name.
+    /// The treatment of header fields with `_` in their name.
     underscore_names = one_of("refuse", names::<UnderscoreNames>) => connection.head.underscore_names;
     /// A request's body, as it came and decoded. Longer: 413.
     body_bytes_max [BODY_BYTES_MAX] = size(MIB, BODY_BYTES).by_hand();
-    /// What of a body is held in memory while it comes.
+    /// Bytes of a body that are held in memory while it comes.
     body_memory_max = size(256 * KIB, 4 * KIB..=64 * MIB) => connection.body_memory_max;
     /// The folder of the files that longer bodies go to.
     spool_dir [SPOOL_DIR] = text(defaults::SPOOL_DIR, "a path").restart();
@@ -81,13 +81,13 @@ keys! {
     spool_bytes_max = size(GIB, 0..=RETAIN_BYTES_MAX).restart() => spool.bytes_max;
     /// Whether these files are encrypted.
     spool_encrypt = switch(false).restart() => spool.encrypt;
-    /// From the first byte of a head to its last. Then: 408.
+    /// Time from the first byte of a head to its last. Then: 408.
     head_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => connection.head_timeout;
-    /// From the head to the last byte of the body. Then: 408.
+    /// Time from the head to the last byte of the body. Then: 408.
     body_timeout = duration(10 * MINUTE_MS, TIMEOUT_MS) => connection.body_pace.timeout;
-    /// Between a reply and the next request. Then the connection is closed.
+    /// Time between a reply and the next request. Then the connection is closed.
     idle_timeout = duration(75 * SECOND_MS, TIMEOUT_MS) => connection.idle_timeout;
-    /// The same while there are more than 4/5 of `connections_max`.
+    /// The `idle_timeout` while there are more than 4/5 of `connections_max`.
     idle_timeout_crowded = duration(5 * SECOND_MS, TIMEOUT_MS).default_at_most("idle_timeout")
         => connection.idle_timeout_crowded;
     /// How far a client may be behind `write_rate_min` in taking its reply.
@@ -111,9 +111,9 @@ keys! {
     in_flight_bytes_max = size(256 * MIB, MIB..=1024 * GIB) => capacity.in_flight_bytes_max;
     /// How long a request may wait for its turn in a worker.
     queue_age_max = duration(SECOND_MS, 10..=HOUR_MS) => capacity.queue_age_max;
-    /// Whose ids of requests are taken, and whether replies have them.
+    /// The clients whose ids of requests are taken, and whether replies have them.
     request_id = one_of("trusted", names::<RequestIds>) => request_ids;
-    /// Whose `traceparent` is taken, and whether a trace is made where none came.
+    /// The clients whose `traceparent` is taken, and whether a trace is made where none came.
     trace = one_of("take", names::<Traces>) => traces;
     /// How long a server that was told to stop serves on, while `/readyz` says `draining`.
     drain_delay [DRAIN_DELAY] = duration(0, 0..=HOUR_MS).by_hand();

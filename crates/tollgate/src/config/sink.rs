@@ -58,7 +58,8 @@ keys! {
     pub(super) KEYS of SinkOptions;
     /// The streams that are loaded into it.
     streams [STREAMS] = other("all", "a list of streams");
-    /// Where a sink begins that the database has never seen: at the oldest record that is kept, or now.
+    /// The first record of a sink that the database has never seen: the oldest one that is kept, or the next
+    /// one.
     from = one_of("oldest", names::<LoadFrom>) => from;
     /// SQL that runs in the transaction of each load, after its rows were written.
     after_load [AFTER_LOAD] = other("none", "a file");

@@ -32,9 +32,9 @@ keys! {
     ack [ACK] = text("synced", r#"`received` `written` `synced` `loaded`, or `{ loaded = "SINK" }`"#);
     /// How long a reply waits at `loaded`, to a quarter of a second. After it: 503 `unknown`.
     ack_timeout [ACK_TIMEOUT] = duration(10 * SECOND_MS, 100..=HOUR_MS);
-    /// What becomes of fields of a record that no column takes.
+    /// The treatment of fields of a record that no column takes.
     unknown = one_of("reject", names::<UnknownFields>) => unknown;
-    /// What tells a retry from another request.
+    /// The value that tells a retry from another request.
     key [KEY] = other("none", KEY_ALLOWED);
     /// How long a key is remembered, counted while the loader runs.
     key_window [KEY_WINDOW] = duration(24 * HOUR_MS, SECOND_MS..=365 * 24 * HOUR_MS);

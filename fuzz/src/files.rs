@@ -8,7 +8,7 @@ use tollgate_log::Log;
 use tollgate_server::{ConnectionLimits, FilesSpec, HandlerSpec, RouteSpec, StreamServer, Symlinks, TryPath};
 
 use super::engine::{self, Peer};
-use super::reference::{self, Verdict};
+use super::reference::{self, ReferenceResult};
 use super::split;
 use super::tree::{self, CANARY, Node};
 
@@ -51,7 +51,7 @@ const OTHER: (&str, &str) = ("/api/", "computed");
 
 /// What a request has to be told.
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+enum ExpectedReply {
     Status(u16),
     Content(&'static str),
     /// The same in gzip.
@@ -104,11 +104,11 @@ impl Site {
         }
         let reply = Reply::read(&sent).unwrap_or_else(|| panic!("{}", told(&sent)));
         let head = match reference::head(&request, &bounds) {
-            Verdict::Read(head, _) => head,
-            Verdict::Refused(statuses) => {
+            ReferenceResult::Read(head, _) => head,
+            ReferenceResult::Refused(statuses) => {
                 return assert!(statuses.contains(&reply.status), "{}", told(&sent));
             }
-            Verdict::Incomplete => panic!("a whole request: {}", told(&sent)),
+            ReferenceResult::Incomplete => panic!("a whole request: {}", told(&sent)),
         };
         let expected = expected(&head.path, !accept.is_empty());
         let is_part = !range.is_empty() && method == "GET";
@@ -136,7 +136,7 @@ impl Mount {
         spec
     }
 
-    fn answer(&self, path: &str, accepts_gzip: bool) -> Answer {
+    fn answer(&self, path: &str, accepts_gzip: bool) -> ExpectedReply {
         let below = &path[self.path.len()..];
         let names: Vec<&str> = below.strip_suffix('/').unwrap_or(below).split('/').collect();
         let is_refused = |(place, name): (usize, &&str)| {
@@ -144,7 +144,7 @@ impl Mount {
             name.is_empty() || (name.starts_with('.') && !self.dotfiles && !is_known)
         };
         if !below.is_empty() && names.iter().enumerate().any(is_refused) {
-            return Answer::Status(404);
+            return ExpectedReply::Status(404);
         }
         let found = self.candidates.iter().find_map(|candidate| match candidate {
             Candidate::Fixed(path) => Some((*path).to_owned()),
@@ -162,12 +162,12 @@ impl Mount {
                 is_there.then_some(name)
             }
         });
-        let Some(found) = found else { return Answer::Status(404) };
+        let Some(found) = found else { return ExpectedReply::Status(404) };
         let variant = accepts_gzip.then(|| self.file(&format!("{found}.gz"))).flatten();
         match (self.file(&found), variant) {
-            (None, _) => Answer::Redirect(format!("{path}/")),
-            (Some(_), Some(variant)) => Answer::Coded(variant),
-            (Some(content), None) => Answer::Content(content),
+            (None, _) => ExpectedReply::Redirect(format!("{path}/")),
+            (Some(_), Some(variant)) => ExpectedReply::Coded(variant),
+            (Some(content), None) => ExpectedReply::Content(content),
         }
     }
 
@@ -189,17 +189,17 @@ impl Candidate {
 }
 
 /// What a raw path leads to.
-fn expected(raw: &str, accepts_gzip: bool) -> Answer {
-    let Some(path) = reference::path(raw) else { return Answer::Status(400) };
+fn expected(raw: &str, accepts_gzip: bool) -> ExpectedReply {
+    let Some(path) = reference::path(raw) else { return ExpectedReply::Status(400) };
     let below = format!("{path}/");
     if path.starts_with(OTHER.0) {
-        return Answer::Content(OTHER.1);
+        return ExpectedReply::Content(OTHER.1);
     }
     if below == OTHER.0 || MOUNTS.iter().any(|mount| below == mount.path) {
-        return Answer::Redirect(below);
+        return ExpectedReply::Redirect(below);
     }
     let mount = MOUNTS.iter().find(|mount| path.starts_with(mount.path));
-    mount.map_or(Answer::Status(404), |mount| mount.answer(&path, accepts_gzip))
+    mount.map_or(ExpectedReply::Status(404), |mount| mount.answer(&path, accepts_gzip))
 }
 
 struct Reply<'a> {
@@ -221,21 +221,21 @@ impl<'a> Reply<'a> {
         lines.filter(|(field, _)| *field == name).map(|(_, value)| value).next()
     }
 
-    fn says(&self, expected: &Answer, is_part: bool, is_head: bool) -> bool {
+    fn says(&self, expected: &ExpectedReply, is_part: bool, is_head: bool) -> bool {
         match expected {
-            Answer::Status(status) => self.status == *status,
-            Answer::Redirect(path) => {
+            ExpectedReply::Status(status) => self.status == *status,
+            ExpectedReply::Redirect(path) => {
                 let location = self.field("Location").unwrap_or_default();
                 let (raw, _) = location.split_once('?').unwrap_or((location, ""));
                 // Two slashes at the front would lead to another host.
                 let is_below = !raw.starts_with("//") && reference::path(raw).as_ref() == Some(path);
                 self.status == 308 && is_below
             }
-            Answer::Content(content) => {
+            ExpectedReply::Content(content) => {
                 let is_part = is_part && *content != OTHER.1;
                 self.has(content, is_part, is_head) && self.field("Content-Encoding").is_none()
             }
-            Answer::Coded(content) => {
+            ExpectedReply::Coded(content) => {
                 self.has(content, is_part, is_head) && self.field("Content-Encoding") == Some("gzip")
             }
         }

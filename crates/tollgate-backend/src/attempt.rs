@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::count;
 use crate::breaker::{AttemptResult, BreakerPermit};
-use crate::exchange::{Answered, exchange};
+use crate::exchange::{ReceivedHead, exchange};
 use crate::link::Link;
 use crate::outgoing::Outgoing;
 use crate::target::Target;
@@ -51,7 +51,7 @@ impl Attempt {
         now: Instant,
         end: Instant,
         total: Duration,
-    ) -> Result<(Self, Answered), (Failure, bool)> {
+    ) -> Result<(Self, ReceivedHead), (Failure, bool)> {
         let upstream = self.upstream.clone();
         let was_lost = self.target.reach.is_lost();
         let timeouts = crate::Timeouts { total, ..upstream.shared.options.timeouts };

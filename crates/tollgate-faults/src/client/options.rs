@@ -1,4 +1,4 @@
-//! The options of a crowd of clients.
+//! The options of clients that misbehave.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::fault::ClientFault;
 
 /// Who comes, how many, and where to.
 #[derive(Clone, Debug)]
-pub struct CrowdOptions {
+pub struct FaultyClientsOptions {
     /// What each does.
     pub fault: ClientFault,
     /// The server.
@@ -33,7 +33,7 @@ pub enum Reach {
     Anywhere,
 }
 
-impl CrowdOptions {
+impl FaultyClientsOptions {
     /// So many that ask for `/` once.
     pub fn new(fault: ClientFault, to: SocketAddr, count: usize) -> Self {
         let path = "/".to_owned();

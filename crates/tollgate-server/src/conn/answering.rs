@@ -8,13 +8,13 @@ use tollgate_script::Body;
 use super::body::{BodyReader, Progress};
 use super::client::TooMany;
 use super::connection::{Connection, Reading, Reuse};
-use super::queue::{Answered, Form, Source};
+use super::queue::{AnsweredRequest, Form, Source};
 use super::transport::Transport;
 use crate::admit::Taken;
 use crate::admit::{Arrived, Destination};
 use crate::clock::Moment;
 use crate::deadline::Phase;
-use crate::handler::{Answer, Endpoint, Handled, Turn, Visit};
+use crate::handler::{Endpoint, GatedReply, Handled, Turn, Visit};
 use crate::observe::RouteTally;
 use crate::reply::{Extent, Framing, Reply, Writing};
 
@@ -23,7 +23,7 @@ impl<S: Transport> Connection<S> {
     pub(super) fn answer_what_came(&mut self) {
         self.feed_upload();
         while !self.replies.is_followed()
-            && let Some(Answered { answer, handled, form, .. }) = self.queue.pop()
+            && let Some(AnsweredRequest { answer, handled, form, .. }) = self.queue.pop()
         {
             self.reply(answer, handled.as_ref(), form);
         }
@@ -191,7 +191,7 @@ impl<S: Transport> Connection<S> {
         let Some(plain) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return false };
         let id = self.worker.request_id(&arrived.head, arrived.time_us, self.taken().id);
         let handled = Handled { id, route: endpoint.cells.clone() };
-        self.reply(Answer::plain(&plain.reply), Some(&handled), form);
+        self.reply(GatedReply::plain(&plain.reply), Some(&handled), form);
         true
     }
 
@@ -242,7 +242,7 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
-    fn reply(&mut self, answer: Answer<'_>, handled: Option<&Handled>, form: Form) {
+    fn reply(&mut self, answer: GatedReply<'_>, handled: Option<&Handled>, form: Form) {
         let framing = match (answer.reply.extent, form.version) {
             (Extent::Whole | Extent::Sized(_), _) => Framing::Length,
             (Extent::Streamed, Version::Http11) => Framing::Chunked,

@@ -94,15 +94,15 @@ impl<S: Transport> Outlet<'_, S> {
         if head.len() > WRITE_BYTES_MAX {
             return Ok(Begun::default());
         }
-        let Some((copies, lap)) = copies.and_then(|copies| Some((copies, copies.lap(slice)?))) else {
+        let Some((copies, send)) = copies.and_then(|copies| Some((copies, copies.begin_send(slice)?))) else {
             return self.begin_pages(head, slice, context);
         };
-        let begun = match &lap.copy {
+        let begun = match &send.copy {
             Some(copy) => self.begin_copy(head, copy, context)?,
             None => self.begin_pages(head, slice, context)?,
         };
         if begun.file_bytes == slice.len {
-            copies.end(&lap);
+            copies.end(&send);
         }
         Ok(begun)
     }

@@ -30,7 +30,7 @@ use tollgate_http::{Method, Version};
 use tollgate_script::Request;
 
 use crate::admit::Arrived;
-use crate::handler::{Answer, Handled, Turn, Visit};
+use crate::handler::{GatedReply, Handled, Turn, Visit};
 use crate::overload::{HeldMemory, QueuePlace, QueuedMemory, RouteCost, WaitingScript};
 use crate::recorder::Recorder;
 use crate::reply::Reply;
@@ -67,16 +67,17 @@ pub(super) enum Source {
     Reply(Reply),
 }
 
-/// A request that is answered, and not replied to.
-pub(super) struct Answered {
-    pub(super) answer: Answer<'static>,
+/// A request whose handler returned, and whose reply does not leave yet.
+pub(super) struct AnsweredRequest {
+    pub(super) answer: GatedReply<'static>,
     /// Of a request that had a handler.
     pub(super) handled: Option<Handled>,
     pub(super) form: Form,
     bytes: usize,
 }
 
-struct Entry {
+/// A request whose handler runs or waits.
+struct RunningRequest {
     source: Source,
     form: Form,
     /// What it holds, as it was counted.
@@ -95,7 +96,7 @@ struct Bytes {
     reply: usize,
 }
 
-impl Answered {
+impl AnsweredRequest {
     /// Ends the time of a content that nobody takes yet: replies before it leave slowly.
     fn watch(&mut self, context: &mut Context<'_>) {
         if let Some(flow) = &mut self.answer.flow {
@@ -107,8 +108,8 @@ impl Answered {
 #[derive(Default)]
 pub(super) struct Queue {
     /// Behind all that are answered. At most the last of them has a method that is not safe.
-    running: VecDeque<Entry>,
-    answered: VecDeque<Answered>,
+    running: VecDeque<RunningRequest>,
+    answered: VecDeque<AnsweredRequest>,
     /// Of the one that runs next.
     next_index: usize,
     /// Of those that run.
@@ -150,13 +151,18 @@ impl Queue {
 
     /// Whether what comes behind may join: not behind a method that is not safe.
     pub(super) fn takes_more(&self) -> bool {
-        self.running.back().is_none_or(Entry::is_safe)
+        self.running.back().is_none_or(RunningRequest::is_safe)
     }
 
     /// Adds the last one.
     pub(super) fn push(&mut self, source: Source, form: Form) {
-        let mut entry =
-            Entry { source, form, bytes: Bytes::default(), ran: Duration::ZERO, waiting_script: None };
+        let mut entry = RunningRequest {
+            source,
+            form,
+            bytes: Bytes::default(),
+            ran: Duration::ZERO,
+            waiting_script: None,
+        };
         entry.count(&mut self.bytes);
         self.running.push_back(entry);
     }
@@ -171,7 +177,7 @@ impl Queue {
     }
 
     /// Takes the first, if it is answered.
-    pub(super) fn pop(&mut self) -> Option<Answered> {
+    pub(super) fn pop(&mut self) -> Option<AnsweredRequest> {
         let answered = self.answered.pop_front()?;
         self.answered_bytes -= answered.bytes;
         if self.is_empty() {
@@ -362,7 +368,7 @@ impl Queue {
 
     /// Asks a thread to look at files for the next one that needs it. What is not taken yet is not added to.
     fn start_read(&mut self, context: &mut Context<'_>) {
-        if !self.answered.is_empty() || self.running.iter().any(Entry::is_reading) {
+        if !self.answered.is_empty() || self.running.iter().any(RunningRequest::is_reading) {
             return;
         }
         if let Some(entry) = self.running.iter_mut().find(|entry| entry.has_pending_read()) {
@@ -380,7 +386,7 @@ impl Queue {
         let is_its_turn = self.place.as_mut().is_some_and(QueuePlace::may_run);
         // One that waits to begin adds nothing to what the client has not taken yet.
         let may_begin = self.answered.is_empty();
-        let is_in_turn = |entry: &Entry| {
+        let is_in_turn = |entry: &RunningRequest| {
             !entry.waits_in_script_queue() || (is_its_turn && (may_begin || !entry.has_to_begin()))
         };
         let may_run = |index: &usize| {
@@ -412,16 +418,16 @@ impl Queue {
             first.forget(&mut self.bytes);
             let form = first.form;
             let flow_bytes = answer.flow.as_ref().map_or(0, |flow| flow.memory_bytes());
-            let bytes = size_of::<Answered>() + answer.reply.memory_bytes() + flow_bytes;
+            let bytes = size_of::<AnsweredRequest>() + answer.reply.memory_bytes() + flow_bytes;
             self.answered_bytes += bytes;
-            self.answered.push_back(Answered { answer, handled, form, bytes });
+            self.answered.push_back(AnsweredRequest { answer, handled, form, bytes });
             self.running.pop_front();
             self.next_index = self.next_index.saturating_sub(1);
         }
     }
 }
 
-impl Entry {
+impl RunningRequest {
     fn is_safe(&self) -> bool {
         match &self.source {
             Source::Handler(visit) => visit.is_safe(),
@@ -530,7 +536,7 @@ impl Entry {
         self.waiting_script.is_some()
     }
 
-    fn answer(&mut self, recorder: &Recorder) -> Option<(Answer<'static>, Option<Handled>)> {
+    fn answer(&mut self, recorder: &Recorder) -> Option<(GatedReply<'static>, Option<Handled>)> {
         match &mut self.source {
             Source::Handler(visit) => {
                 let answer = visit.answer(recorder)?.into_owned();

@@ -9,14 +9,14 @@ use tollgate_script::RequestId;
 use crate::file_slice::FileSlice;
 use crate::handler::Flow;
 use crate::observe::{OwnCells, RouteTally, WorkerCells};
-use crate::recorder::{Gate, Recorder, Verdict};
+use crate::recorder::{AckOutcome, Gate, Recorder};
 use crate::reply::{Framing, PlainReply, Reply, Writing, write_closing, write_head};
 
 /// Replies that wait to leave together.
 #[derive(Default)]
 pub(crate) struct Replies {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<BufferedReply>,
     /// How many there are.
     count: usize,
     /// Parts of files, each with the place in the bytes before which it is sent.
@@ -27,9 +27,9 @@ pub(crate) struct Replies {
     expected: (usize, usize),
 }
 
-/// A reply, or some with one tally that wait for nothing.
+/// A reply, or several replies with one tally that wait for nothing.
 #[derive(Debug)]
-struct Entry {
+struct BufferedReply {
     /// Where the head of the last one begins.
     head: usize,
     end: usize,
@@ -62,7 +62,7 @@ impl Replies {
             }
         }
         self.count += 1;
-        self.entries.push(Entry { head, end: self.bytes.len(), count: 1, gate, writing, tally });
+        self.entries.push(BufferedReply { head, end: self.bytes.len(), count: 1, gate, writing, tally });
     }
 
     /// Appends a plain reply, which waits for nothing.
@@ -88,7 +88,7 @@ impl Replies {
                 let writing = Writing::whole(date);
                 let tally = RouteTally { status: plain.reply.status, begun, route: Some(route.clone()) };
                 let end = self.bytes.len();
-                self.entries.push(Entry { head, end, count: 1, gate: None, writing, tally });
+                self.entries.push(BufferedReply { head, end, count: 1, gate: None, writing, tally });
             }
         }
     }
@@ -140,7 +140,7 @@ impl Replies {
     /// What is held for the replies.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.capacity() * size_of::<BufferedReply>()
             + self.slices.capacity() * size_of::<(usize, FileSlice)>()
             + self.flow.as_ref().map_or(0, |flow| flow.memory_bytes())
     }
@@ -151,9 +151,9 @@ impl Replies {
         let (mut are_kept, mut is_lost) = (true, false);
         for entry in &self.entries {
             let Some(gate) = &entry.gate else { continue };
-            let verdict = recorder.wait(gate).await;
-            are_kept &= verdict == Verdict::Kept;
-            is_lost = verdict == Verdict::Lost;
+            let outcome = recorder.wait(gate).await;
+            are_kept &= outcome == AckOutcome::Kept;
+            is_lost = outcome == AckOutcome::Lost;
             if is_lost {
                 break;
             }
@@ -194,11 +194,11 @@ impl Replies {
             let gate = entry.gate.take();
             is_last_replaced = false;
             let replacement = gate.and_then(|gate| {
-                let verdict = recorder.verdict(&gate);
-                if let Some(unconfirmed) = verdict.unconfirmed() {
+                let outcome = recorder.outcome(&gate);
+                if let Some(unconfirmed) = outcome.unconfirmed() {
                     recorder.cells().count_unconfirmed(unconfirmed);
                 }
-                Reply::in_place(verdict, &gate)
+                Reply::in_place(outcome, &gate)
             });
             match replacement {
                 None => {

@@ -2,7 +2,7 @@
 //!
 //! Up to one packet of the longest, sendfile is the cheaper way for both sides. A reply of two packets is
 //! cheaper for the peer if it is copied. What it costs the worker depends on the processor, so that is timed
-//! (`contest`), and nothing is copied where it costs much more (docs/performance.md).
+//! (`send_choice`), and nothing is copied where it costs much more (docs/performance.md).
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -11,10 +11,10 @@ use bytes::Bytes;
 
 use crate::file_slice::{FileSlice, Passage, SentFile, read_at_once};
 
-mod contest;
+mod send_choice;
 
-pub(crate) use contest::Lap;
-use contest::{Contest, Way};
+pub(crate) use send_choice::TimedSend;
+use send_choice::{SendChoice, Way};
 
 /// What leaves in one packet, up to the bound of 64 KiB for all of it, is not copied, nor what is much longer
 /// than one.
@@ -29,7 +29,7 @@ const TIMES_MIN: u8 = 4;
 #[derive(Default)]
 pub(crate) struct Copies {
     known: RefCell<[Known; FILES_MAX]>,
-    contest: Contest,
+    choice: SendChoice,
 }
 
 #[derive(Default)]
@@ -41,10 +41,9 @@ struct Known {
 }
 
 impl Copies {
-    /// The way of a slice that is about to be sent, if its file is one that is sent again and again. A copy
-    /// is of one version of the file, as the file that is sent is: whoever looks it up sees that it was
-    /// written to.
-    pub(crate) fn lap(&self, slice: &FileSlice) -> Option<Lap> {
+    /// Returns how to send a slice, if its file is sent again and again. A copy has one version of the
+    /// file, as an open file has. The next look-up of the path notices a change.
+    pub(crate) fn begin_send(&self, slice: &FileSlice) -> Option<TimedSend> {
         let SentFile { len, passage, .. } = *slice.file;
         let is_of_two_packets = slice.len > ONE_PACKET_BYTES && len <= COPIED_BYTES_MAX;
         if !is_of_two_packets || passage != Passage::Either || slice.end() > len {
@@ -59,20 +58,20 @@ impl Copies {
         if known.times < TIMES_MIN {
             return None;
         }
-        match self.contest.way() {
+        match self.choice.way() {
             Way::Pages => {
-                if self.contest.is_decided() {
+                if self.choice.is_decided() {
                     known.copy = None;
                 }
-                Some(self.contest.lap(None))
+                Some(self.choice.begin_send(None))
             }
-            Way::Copy => Some(self.contest.lap(Some(known.copy_of(slice)?))),
+            Way::Copy => Some(self.choice.begin_send(Some(known.copy_of(slice)?))),
         }
     }
 
-    /// All of the slice has left at once.
-    pub(crate) fn end(&self, lap: &Lap) {
-        self.contest.end(lap);
+    /// Notes that all of the slice left in one call.
+    pub(crate) fn end(&self, send: &TimedSend) {
+        self.choice.end(send);
     }
 }
 
@@ -100,7 +99,7 @@ fn note(all: &mut [Known; FILES_MAX], file: &Arc<SentFile>) {
 impl Copies {
     /// Those of a worker for which they are the cheaper way.
     pub(crate) fn cheaper() -> Self {
-        Self { contest: Contest::won_by(Way::Copy), ..Self::default() }
+        Self { choice: SendChoice::won_by(Way::Copy), ..Self::default() }
     }
 }
 
@@ -122,7 +121,7 @@ mod tests {
     }
 
     fn copy(copies: &Copies, slice: &FileSlice) -> Option<Bytes> {
-        copies.lap(slice)?.copy
+        copies.begin_send(slice)?.copy
     }
 
     /// After how many times it is copied, of a hundred.
@@ -180,11 +179,11 @@ mod tests {
     #[test]
     fn a_copy_is_kept_while_both_ways_are_timed_and_not_where_the_pages_are_cheaper() {
         let slice = slice(70_000);
-        for (contest, kept) in [(Contest::default(), 1), (Contest::won_by(Way::Pages), 0)] {
+        for (choice, kept) in [(SendChoice::default(), 1), (SendChoice::won_by(Way::Pages), 0)] {
             let copies = Copies::cheaper();
             assert_eq!(times(&copies, &slice), Some(4));
-            let copies = Copies { contest, ..copies };
-            assert!(copies.lap(&slice).is_some_and(|lap| lap.copy.is_none()));
+            let copies = Copies { choice, ..copies };
+            assert!(copies.begin_send(&slice).is_some_and(|send| send.copy.is_none()));
             let known = copies.known.borrow();
             assert_eq!(known.iter().filter(|known| known.copy.is_some()).count(), kept);
         }

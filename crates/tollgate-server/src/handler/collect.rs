@@ -8,9 +8,9 @@ use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::BodyError;
 
-use super::answer::Answer;
 use super::collected::BODY_BYTES_MAX;
 use super::exchange::Exchange;
+use super::gated_reply::GatedReply;
 use super::items::{Item, SplitError, split};
 use super::records::{level_told, refused};
 use crate::item_summary::item_summary;
@@ -20,7 +20,7 @@ use crate::reply::Reply;
 use crate::row::{ColumnWriter, Ending, Facts, Given, StreamPlan, Target, fit, key};
 
 /// Records the items of a body, together.
-pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> Answer<'static> {
+pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> GatedReply<'static> {
     let request = &exchange.request;
     let body = match request.body.read_within(BODY_BYTES_MAX as usize) {
         Ok(body) => body,
@@ -51,7 +51,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             let told = rejected.iter().map(|(index, reason)| (*index, reason.as_str()));
             let reply = Reply::new(StatusCode::OK, "application/json", item_summary(items.len(), told));
             let level = level_told(&reply, stream.ack);
-            Answer { reply: Cow::Owned(reply), gate, level, flow: None }
+            GatedReply { reply: Cow::Owned(reply), gate, level, flow: None }
         }
         Err(error) => refused(&error, &exchange.request.id, recorder).into(),
     }

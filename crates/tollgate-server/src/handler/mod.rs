@@ -1,6 +1,5 @@
 //! Step 4: what answers on a route, and what it leaves in the log.
 
-mod answer;
 mod collect;
 mod collected;
 mod endpoint;
@@ -9,6 +8,7 @@ mod fetcher;
 mod fixed;
 mod flow;
 mod flowed;
+mod gated_reply;
 mod items;
 mod pass;
 mod proxy;
@@ -18,13 +18,13 @@ mod retried;
 mod script;
 mod visit;
 
-pub(crate) use answer::Answer;
 pub use collected::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
 pub(crate) use endpoint::{Endpoint, Scripts};
 pub(crate) use exchange::{Exchange, Routes};
 pub(crate) use fetcher::BackendFetcher;
 pub(crate) use flow::Flow;
 pub(crate) use flowed::Flowed;
+pub(crate) use gated_reply::GatedReply;
 pub(crate) use proxy::{BackendFlow, Passed};
 pub(crate) use rehearsal::Rehearsed;
 pub use retried::{ItemKey, ItemReader};

@@ -7,9 +7,9 @@ use tollgate_http::StatusCode;
 use tollgate_log::{AppendError, Level};
 use tollgate_script::{Emitted, Record, Request, RequestId};
 
-use super::answer::Answer;
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
+use super::gated_reply::GatedReply;
 use super::script::{self, Records, ScriptRecord};
 use crate::observe::Refusal;
 use crate::options::stream::Ack;
@@ -28,8 +28,8 @@ impl Endpoint {
         took_us: Option<i64>,
         request: &Request,
         recorder: &Recorder,
-    ) -> Answer<'a> {
-        let plain = |reply| Answer { reply, gate: None, level: None, flow: None };
+    ) -> GatedReply<'a> {
+        let plain = |reply| GatedReply { reply, gate: None, level: None, flow: None };
         let Some(took_us) = took_us else { return plain(reply) };
         let Records { own, emitted } = records;
         if emitted
@@ -48,7 +48,7 @@ impl Endpoint {
         match appended {
             Ok(gate) => {
                 let level = level_told(&reply, self.ack(&emitted));
-                Answer { reply, gate, level, flow: None }
+                GatedReply { reply, gate, level, flow: None }
             }
             Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
                 if let Some(left_out) = self.failures.note(Instant::now()) {

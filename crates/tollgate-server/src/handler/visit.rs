@@ -12,12 +12,12 @@ use std::time::Duration;
 use tollgate_http::RequestHead;
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
-use super::answer::Answer;
 use super::collect;
 use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
 use super::flow::Flow;
 use super::flow::ScriptFlow;
+use super::gated_reply::GatedReply;
 use super::proxy::{Asked, BackendFlow, Proxied};
 use super::script::{self, Records};
 use crate::files::{PendingRead, ScriptFileReply};
@@ -447,7 +447,7 @@ impl Visit {
 
     /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has
     /// not returned.
-    pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<Answer<'_>> {
+    pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<GatedReply<'_>> {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
         let mut answer = match &mut self.stage {

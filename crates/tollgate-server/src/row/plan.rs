@@ -37,12 +37,12 @@ pub(super) struct ColumnPlan {
 #[derive(Debug)]
 pub(super) enum Filling {
     Fact(Source),
-    Given(Part),
+    Given(RecordPart),
 }
 
-/// What a column takes of a record.
+/// The part of a record that a column takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum RecordPart {
     /// By its place in [`StreamPlan::fields`].
     Field(usize),
     Whole,
@@ -97,7 +97,7 @@ impl StreamPlan {
     /// Whether a column of type bytes takes this field.
     pub(crate) fn is_bytes(&self, field: usize) -> bool {
         self.columns.iter().any(|column| {
-            let of_field = matches!(column.filling, Filling::Given(Part::Field(of)) if of == field);
+            let of_field = matches!(column.filling, Filling::Given(RecordPart::Field(of)) if of == field);
             of_field && column.target.kind == ColumnType::Bytes
         })
     }
@@ -122,10 +122,10 @@ impl ColumnPlan {
 impl Filling {
     fn new(source: &Source, fields: &mut RecordFields) -> Self {
         match source {
-            Source::RecordField(name) => Self::Given(Part::Field(place_of(name, fields))),
+            Source::RecordField(name) => Self::Given(RecordPart::Field(place_of(name, fields))),
             Source::Record => {
                 fields.whole = true;
-                Self::Given(Part::Whole)
+                Self::Given(RecordPart::Whole)
             }
             source => Self::Fact(source.clone()),
         }
@@ -145,7 +145,7 @@ impl Filling {
     }
 }
 
-impl Part {
+impl RecordPart {
     pub(super) fn push(
         self,
         target: &Target,

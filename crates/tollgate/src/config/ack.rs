@@ -10,7 +10,7 @@ use tollgate_load::SinkKind;
 use tollgate_log::{Level, SinkPlace};
 use tollgate_server::{Ack, StreamSpec};
 
-use super::fault::{Place, did_you_mean};
+use super::fault::{Location, did_you_mean};
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::sink::{LoadedBy, Sink};
@@ -26,7 +26,7 @@ pub(crate) struct Awaited {
     pub(super) stream: String,
     /// The sink that is named; none if there is only one.
     sink: Option<String>,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 /// Reads `ack` and `ack_timeout`. Which sink is waited for is found later.

@@ -17,7 +17,7 @@ use tollgate_server::{
 use super::access::{Reachable, access};
 use super::defaults::APP_FILE;
 use super::env::Environment;
-use super::fault::{Faults, Place};
+use super::fault::{Faults, Location};
 use super::inside::{access_beyond, check_inside, keep_inside};
 use super::quoted::{quoted, quoted_path};
 use super::reach::Reach;
@@ -94,7 +94,7 @@ pub(super) struct Apps {
     pub(super) mounts: Vec<Mount>,
     pub(super) specs: Vec<AppSpec>,
     /// Where each is mounted.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Location>,
     pub(super) routes: Routes,
 }
 
@@ -106,7 +106,7 @@ struct WrittenMount<'a> {
     stream_prefix: String,
     /// Its `app.toml` as faults name it.
     file: PathBuf,
-    place: Place,
+    place: Location,
     script: Option<Section<'a>>,
 }
 
@@ -257,7 +257,7 @@ impl Granted {
 /// The folder of a mount while it is read.
 struct Bundle<'a> {
     mount: &'a Mount,
-    place: &'a Place,
+    place: &'a Location,
     granted: &'a Granted,
     index: usize,
 }

@@ -10,7 +10,7 @@ use tollgate_server::{
 
 use super::access::{self, Reachable};
 use super::cors;
-use super::fault::{Place, stream_hint};
+use super::fault::{Location, stream_hint};
 use super::handler::{self, scripts_beside};
 use super::inside::{access_beyond, check_inside, keep_inside, own_path, served};
 use super::methods::methods;
@@ -44,7 +44,7 @@ pub(super) struct RouteDefaults<'a> {
 pub(super) struct Routes {
     pub(super) specs: Vec<RouteSpec>,
     /// Where each is written.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Location>,
 }
 
 impl Routes {

@@ -8,7 +8,7 @@ use tollgate_log::ColumnType;
 use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields};
 
 use super::ack::{self, Awaited};
-use super::fault::{Place, Span, did_you_mean};
+use super::fault::{Location, Span, did_you_mean};
 use super::quoted::quoted;
 use super::route::is_name;
 use super::rules;
@@ -39,7 +39,7 @@ pub(super) struct Streams {
 /// Where the name of a stream is written.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) span: Span,
 }
 

@@ -41,8 +41,8 @@ pub(crate) struct Control {
     socket: PathBuf,
 }
 
-/// What clients are answered from.
-struct Desk {
+/// What the threads of the clients share.
+struct ControlServer {
     log: Follower,
     /// The sinks of the configuration, and to whom it is confirmed what they have.
     sinks: Followers,
@@ -89,7 +89,7 @@ impl Control {
         }
         let listener =
             through_folder(dir, listen).with_context(|| format!("cannot listen on {}", socket.display()))?;
-        let desk = Arc::new(Desk {
+        let server = Arc::new(ControlServer {
             log,
             sinks,
             board,
@@ -102,7 +102,7 @@ impl Control {
         let accept = move || {
             for stream in listener.incoming() {
                 match stream {
-                    Ok(stream) => admit(stream, &desk),
+                    Ok(stream) => admit(stream, &server),
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
             }
@@ -128,42 +128,42 @@ impl Drop for Control {
     }
 }
 
-/// One of so many places, until it is dropped.
-struct Place<'a>(&'a AtomicUsize);
+/// Leave for one client of a bounded number. Dropping it makes room for the next.
+struct ClientPermit<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
-    fn take(taken: &'a AtomicUsize, places: usize) -> Option<Self> {
-        let more = |count| (count < places).then_some(count + 1);
+impl<'a> ClientPermit<'a> {
+    fn take(taken: &'a AtomicUsize, count_max: usize) -> Option<Self> {
+        let more = |count| (count < count_max).then_some(count + 1);
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self(taken))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ClientPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Who is answered. Whoever sees its connection closed has already left its place: fields are dropped in
-/// their order.
+/// A client that is answered. Fields are dropped in their order: when the client sees its connection closed,
+/// its permit is free.
 struct Client<'a> {
-    _place: Place<'a>,
+    _permit: ClientPermit<'a>,
     stream: UnixStream,
 }
 
 /// Gives a client a thread of its own. One too many, or one for whom there is no thread, is closed.
-fn admit(stream: UnixStream, desk: &Arc<Desk>) {
-    let desk = desk.clone();
+fn admit(stream: UnixStream, server: &Arc<ControlServer>) {
+    let server = server.clone();
     let answer = move || {
-        if let Some(place) = Place::take(&desk.clients, CLIENTS_MAX) {
+        if let Some(permit) = ClientPermit::take(&server.clients, CLIENTS_MAX) {
             // Whoever went away needs no answer.
-            drop(desk.answer(Client { _place: place, stream }));
+            drop(server.answer(Client { _permit: permit, stream }));
         }
     };
     drop(thread::Builder::new().name("control-client".to_owned()).spawn(answer));
 }
 
-impl Desk {
+impl ControlServer {
     fn answer(&self, mut client: Client<'_>) -> io::Result<()> {
         client.stream.set_write_timeout(Some(TIMEOUT))?;
         let (question, behind) = read_question(&client.stream)?;
@@ -174,8 +174,8 @@ impl Desk {
                 (self.on_reload)(Asker(client.stream));
                 Ok(())
             }
-            FOLLOW => match Place::take(&self.followers, FOLLOWERS_MAX) {
-                Some(_place) => self.be_followed(&client.stream, &behind),
+            FOLLOW => match ClientPermit::take(&self.followers, FOLLOWERS_MAX) {
+                Some(_permit) => self.be_followed(&client.stream, &behind),
                 None => Ok(()),
             },
             _ => Ok(()),

@@ -81,8 +81,8 @@ impl Counts {
     }
 }
 
-/// What a check of one segment comes to.
-enum Verdict {
+/// The line that a check prints of one segment.
+enum SegmentReport {
     Ok(String),
     /// It is written right now, or whole and not sealed yet.
     Open(String),
@@ -167,12 +167,18 @@ impl Verify<'_> {
         Ok(headers.filter_map(|header| header.log_before).next())
     }
 
-    fn tell(&mut self, log: LogId, name: SegmentName, path: &Path, verdict: Verdict) -> anyhow::Result<()> {
-        let (count, line) = match verdict {
-            Verdict::Ok(text) => (&mut self.counts.ok, format!("ok    {log}/{name}  {text}")),
-            Verdict::Open(text) => (&mut self.counts.open, format!("open  {log}/{name}  {text}")),
-            Verdict::Torn(text) => (&mut self.counts.torn, format!("torn  {} {text}", path.display())),
-            Verdict::Bad(text) => (&mut self.counts.bad, format!("BAD   {} {text}", path.display())),
+    fn tell(
+        &mut self,
+        log: LogId,
+        name: SegmentName,
+        path: &Path,
+        report: SegmentReport,
+    ) -> anyhow::Result<()> {
+        let (count, line) = match report {
+            SegmentReport::Ok(text) => (&mut self.counts.ok, format!("ok    {log}/{name}  {text}")),
+            SegmentReport::Open(text) => (&mut self.counts.open, format!("open  {log}/{name}  {text}")),
+            SegmentReport::Torn(text) => (&mut self.counts.torn, format!("torn  {} {text}", path.display())),
+            SegmentReport::Bad(text) => (&mut self.counts.bad, format!("BAD   {} {text}", path.display())),
         };
         *count += 1;
         writeln!(self.out, "{line}")?;
@@ -274,9 +280,9 @@ fn is_written(folder: &Path) -> bool {
     lock.is_file() && !matches!(DiskStorage.try_lock(&lock), Ok(Some(_)))
 }
 
-fn judge(name: SegmentName, checked: &Result<SegmentVerdict, LogError>, is_live: bool) -> Verdict {
+fn judge(name: SegmentName, checked: &Result<SegmentVerdict, LogError>, is_live: bool) -> SegmentReport {
     let SegmentVerdict { scan, problem } = match checked {
-        Err(error) => return Verdict::Bad(format!(": {}", chain(error))),
+        Err(error) => return SegmentReport::Bad(format!(": {}", chain(error))),
         Ok(checked) => checked,
     };
     let records = match scan.records() {
@@ -287,18 +293,18 @@ fn judge(name: SegmentName, checked: &Result<SegmentVerdict, LogError>, is_live:
         let digest =
             scan.footer.as_ref().map_or_else(|| "not sealed".to_owned(), |footer| footer.digest.to_string());
         return match name.state {
-            SegmentState::Sealed => Verdict::Ok(format!("{records}  {digest}")),
-            SegmentState::Open => Verdict::Open(format!("{records}  {digest}")),
-            SegmentState::Damaged => Verdict::Bad(format!("{records}: set aside by recovery")),
+            SegmentState::Sealed => SegmentReport::Ok(format!("{records}  {digest}")),
+            SegmentState::Open => SegmentReport::Open(format!("{records}  {digest}")),
+            SegmentState::Damaged => SegmentReport::Bad(format!("{records}: set aside by recovery")),
         };
     };
     let is_unacknowledged = name.state == SegmentState::Open && problem.first > scan.durable;
     if is_unacknowledged && is_live {
-        return Verdict::Open(format!("{records}  being written"));
+        return SegmentReport::Open(format!("{records}  being written"));
     }
     let last = problem.last.map_or_else(|| "?".to_owned(), |last| last.to_string());
     let text = format!("at byte {}: records {}-{last}: {}", problem.offset, problem.first, problem.reason);
-    if is_unacknowledged { Verdict::Torn(text) } else { Verdict::Bad(text) }
+    if is_unacknowledged { SegmentReport::Torn(text) } else { SegmentReport::Bad(text) }
 }
 
 /// An error with its cause.

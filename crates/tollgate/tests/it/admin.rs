@@ -19,29 +19,29 @@ const TOKEN: &str = "0123456789abcdef-token";
 
 /// What came back, whole: the listener closes behind each answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AdminReply {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) content: String,
 }
 
 /// Sends a request to the socket in the log folder. None: nobody is there.
-pub(crate) fn ask(app: &App, request: &str) -> Option<Answer> {
+pub(crate) fn ask(app: &App, request: &str) -> Option<AdminReply> {
     let mut stream = UnixStream::connect(app.log_dir().join("admin.sock")).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     exchange(&mut stream, request)
 }
 
-fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<Answer> {
+fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<AdminReply> {
     stream.write_all(request.as_bytes()).ok()?;
     let mut came = String::new();
     stream.read_to_string(&mut came).ok()?;
     let (head, content) = came.split_once("\r\n\r\n")?;
     let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().unwrap();
-    Some(Answer { status, head: head.to_owned(), content: content.to_owned() })
+    Some(AdminReply { status, head: head.to_owned(), content: content.to_owned() })
 }
 
-pub(crate) fn get(app: &App, path: &str) -> Answer {
+pub(crate) fn get(app: &App, path: &str) -> AdminReply {
     ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("an answer")
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
 }
 
 /// Asks again and again until the answer is as expected.
-pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> Answer {
+pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> AdminReply {
     eventually(&format!("{path} says {status} with {part:?}"), || {
         let answer = ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))?;
         (answer.status == status && answer.content.contains(part)).then_some(answer)
@@ -237,14 +237,14 @@ fn it_answers_while_no_descriptor_is_left() {
 }
 
 /// Connections that hold the last descriptors of a server.
-struct Crowd<'a> {
+struct DescriptorHolders<'a> {
     server: &'a Running,
     peers: Vec<TcpStream>,
 }
 
 const DESCRIPTORS: u64 = 100;
 
-impl<'a> Crowd<'a> {
+impl<'a> DescriptorHolders<'a> {
     fn of(server: &'a Running) -> Self {
         let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
         let limit = Rlimit { current: Some(DESCRIPTORS), maximum: getrlimit(Resource::Nofile).maximum };
@@ -276,9 +276,9 @@ fn served(server: &Running) -> Option<TcpStream> {
 fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
     let app = App::new(ROUTE, &[]);
     let server = app.start();
-    let mut crowd = Crowd::of(&server);
+    let mut holders = DescriptorHolders::of(&server);
     for _ in 0..20 {
-        crowd.take_all();
+        holders.take_all();
         let unready = "not ready\nreason: descriptors_full: ";
         for (path, status, said) in [("/healthz", 200, "ok\n"), ("/readyz", 503, unready)] {
             let answer = get(&app, path);
@@ -286,7 +286,7 @@ fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
             assert!(answer.content.starts_with(said), "{answer:?}");
         }
     }
-    crowd.take_all();
+    holders.take_all();
     // As many at once as descriptors are kept for them.
     let mut askers: Vec<_> =
         (0..4).map(|_| UnixStream::connect(app.log_dir().join("admin.sock")).unwrap()).collect();
@@ -295,7 +295,7 @@ fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
         let answer = exchange(asker, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert_eq!(answer.status, 200);
     }
-    drop((askers, crowd));
+    drop((askers, holders));
     eventually("clients are served again", || served(&server));
     get_until(&app, "/readyz", 200, "ready");
     let (status, log) = server.stop();

@@ -258,7 +258,7 @@ fn requests_that_wait_count_with_all_that_they_take() {
         targets.resize(100, "/made");
         let _peer = bench.send(&targets).await;
         // Each is at least its place in the queue and its request.
-        let least = 99 * (size_of::<Entry>() + size_of::<tollgate_script::Request>());
+        let least = 99 * (size_of::<RunningRequest>() + size_of::<tollgate_script::Request>());
         bench.until("all count", || bench.capacity.held_bytes() > least as u64).await;
     });
 }

@@ -28,16 +28,16 @@ enum Stage {
     Decided { way: Way, left: u32 },
 }
 
-pub(super) struct Contest(RefCell<Stage>);
+pub(super) struct SendChoice(RefCell<Stage>);
 
-/// One reply on its way.
-pub(crate) struct Lap {
-    /// What it is sent from. None: the file.
+/// A reply that is being sent, and since when, if its time is taken.
+pub(crate) struct TimedSend {
+    /// The copy in memory that it is sent from. None: it is sent from the file.
     pub(crate) copy: Option<Bytes>,
     begun: Option<Instant>,
 }
 
-impl Default for Contest {
+impl Default for SendChoice {
     fn default() -> Self {
         Self(RefCell::new(Stage::timing()))
     }
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-impl Contest {
+impl SendChoice {
     /// By which way the next reply leaves.
     pub(super) fn way(&self) -> Way {
         match &*self.0.borrow() {
@@ -77,16 +77,16 @@ impl Contest {
         matches!(*self.0.borrow(), Stage::Decided { .. })
     }
 
-    /// A reply leaves that way.
-    pub(super) fn lap(&self, copy: Option<Bytes>) -> Lap {
+    /// Begins to send a reply from `copy`, or from the file.
+    pub(super) fn begin_send(&self, copy: Option<Bytes>) -> TimedSend {
         let is_timed = matches!(*self.0.borrow(), Stage::Timing { .. });
-        Lap { copy, begun: is_timed.then(Instant::now) }
+        TimedSend { copy, begun: is_timed.then(Instant::now) }
     }
 
-    /// It has left, as a whole and at once: others tell more of their peers than of the way.
-    pub(super) fn end(&self, lap: &Lap) {
-        let way = if lap.copy.is_some() { Way::Copy } else { Way::Pages };
-        self.note(way, lap.begun.map(|begun| begun.elapsed()));
+    /// Notes that a reply left in one call. The time of any other reply depends on its peer.
+    pub(super) fn end(&self, send: &TimedSend) {
+        let way = if send.copy.is_some() { Way::Copy } else { Way::Pages };
+        self.note(way, send.begun.map(|begun| begun.elapsed()));
     }
 
     fn note(&self, way: Way, time: Option<Duration>) {
@@ -108,7 +108,7 @@ fn median(times: &mut [Duration]) -> Duration {
 }
 
 #[cfg(test)]
-impl Contest {
+impl SendChoice {
     pub(super) fn won_by(way: Way) -> Self {
         Self(RefCell::new(Stage::Decided { way, left: u32::MAX }))
     }
@@ -121,11 +121,11 @@ mod tests {
     const US: Duration = Duration::from_micros(1);
 
     /// By which ways so many replies leave, each of which takes what `time` says of its way and its place.
-    fn ways(contest: &Contest, count: usize, time: impl Fn(Way, usize) -> Duration) -> Vec<Way> {
+    fn ways(choice: &SendChoice, count: usize, time: impl Fn(Way, usize) -> Duration) -> Vec<Way> {
         (0..count)
             .map(|place| {
-                let way = contest.way();
-                contest.note(way, Some(time(way, place)));
+                let way = choice.way();
+                choice.note(way, Some(time(way, place)));
                 way
             })
             .collect()
@@ -138,27 +138,24 @@ mod tests {
     #[test]
     fn the_cheaper_way_or_a_copy_that_costs_little_more_is_taken_until_both_are_timed_again() {
         for (pages, copy, cheaper) in [(16, 15, Way::Copy), (16, 17, Way::Copy), (16, 18, Way::Pages)] {
-            let contest = Contest::default();
+            let choice = SendChoice::default();
             let time = |way, _| if way == Way::Copy { copy * US } else { pages * US };
             for _ in 0..2 {
-                assert!(ways(&contest, 2 * TIMED, time) == timed(), "{pages} {copy}");
-                assert!(
-                    ways(&contest, TERM as usize, time) == vec![cheaper; TERM as usize],
-                    "{pages} {copy}"
-                );
+                assert!(ways(&choice, 2 * TIMED, time) == timed(), "{pages} {copy}");
+                assert!(ways(&choice, TERM as usize, time) == vec![cheaper; TERM as usize], "{pages} {copy}");
             }
         }
     }
 
     #[test]
     fn what_takes_long_now_and_then_does_not_decide() {
-        let contest = Contest::default();
+        let choice = SendChoice::default();
         let time = |way, place| match way {
             Way::Copy if place % 3 == 0 => 1000 * US,
             Way::Copy => 8 * US,
             Way::Pages => 9 * US,
         };
-        ways(&contest, 2 * TIMED, time);
-        assert_eq!(contest.way(), Way::Copy);
+        ways(&choice, 2 * TIMED, time);
+        assert_eq!(choice.way(), Way::Copy);
     }
 }

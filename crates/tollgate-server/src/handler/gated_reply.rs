@@ -1,4 +1,4 @@
-//! A reply, and what it has to wait for.
+//! A reply with the log position that it waits for.
 
 use std::borrow::Cow;
 
@@ -8,29 +8,29 @@ use super::flow::Flow;
 use crate::recorder::Gate;
 use crate::reply::Reply;
 
-/// A reply, and what it has to wait for.
-pub(crate) struct Answer<'a> {
+/// A reply with the log position that it waits for.
+pub(crate) struct GatedReply<'a> {
     pub(crate) reply: Cow<'a, Reply>,
     pub(crate) gate: Option<Gate>,
-    /// Where its records are by then, if it says so.
+    /// The level of its records when it leaves, if the reply tells it.
     pub(crate) level: Option<Level>,
-    /// What writes the content of a streamed reply.
+    /// Writes the content of a streamed reply.
     pub(crate) flow: Option<Box<Flow>>,
 }
 
-impl<'a> Answer<'a> {
-    /// A reply that waits for nothing.
+impl<'a> GatedReply<'a> {
+    /// Returns a reply that waits for nothing.
     pub(crate) fn plain(reply: &'a Reply) -> Self {
         Self { reply: Cow::Borrowed(reply), gate: None, level: None, flow: None }
     }
 
-    pub(crate) fn into_owned(self) -> Answer<'static> {
+    pub(crate) fn into_owned(self) -> GatedReply<'static> {
         let Self { reply, gate, level, flow } = self;
-        Answer { reply: Cow::Owned(reply.into_owned()), gate, level, flow }
+        GatedReply { reply: Cow::Owned(reply.into_owned()), gate, level, flow }
     }
 }
 
-impl From<Reply> for Answer<'_> {
+impl From<Reply> for GatedReply<'_> {
     fn from(reply: Reply) -> Self {
         Self { reply: Cow::Owned(reply), gate: None, level: None, flow: None }
     }

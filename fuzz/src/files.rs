@@ -92,27 +92,27 @@ impl Site {
         let range = if choice & 4 == 0 { "" } else { "Range: bytes=1-2\r\n" };
         let fields = format!("HTTP/1.1\r\nHost: a\r\n{accept}{range}\r\n");
         let request = [method.as_bytes(), b" ", target, b" ", fields.as_bytes()].concat();
-        let told = |sent: &[u8]| format!("{}: {}", request.escape_ascii(), sent.escape_ascii());
+        let report = |sent: &[u8]| format!("{}: {}", request.escape_ascii(), sent.escape_ascii());
 
         let _runtime = self.runtime.enter();
         let sent = Peer::new(vec![&request]).served_by(&self.server);
-        assert!(!contains(&sent, CANARY.as_bytes()), "{}", told(&sent));
-        assert!(STATUSES_OF_OURS.iter().all(|line| !contains(&sent, line)), "{}", told(&sent));
+        assert!(!contains(&sent, CANARY.as_bytes()), "{}", report(&sent));
+        assert!(STATUSES_OF_OURS.iter().all(|line| !contains(&sent, line)), "{}", report(&sent));
         // More lines than one are another request than was meant: `head` and `connection` are about those.
         if target.contains(&b'\n') {
             return;
         }
-        let reply = Reply::read(&sent).unwrap_or_else(|| panic!("{}", told(&sent)));
+        let reply = Reply::read(&sent).unwrap_or_else(|| panic!("{}", report(&sent)));
         let head = match reference::head(&request, &bounds) {
             ReferenceResult::Read(head, _) => head,
             ReferenceResult::Refused(statuses) => {
-                return assert!(statuses.contains(&reply.status), "{}", told(&sent));
+                return assert!(statuses.contains(&reply.status), "{}", report(&sent));
             }
-            ReferenceResult::Incomplete => panic!("a whole request: {}", told(&sent)),
+            ReferenceResult::Incomplete => panic!("a whole request: {}", report(&sent)),
         };
         let expected = expected(&head.path, !accept.is_empty());
         let is_part = !range.is_empty() && method == "GET";
-        assert!(reply.says(&expected, is_part, method == "HEAD"), "{expected:?}: {}", told(&sent));
+        assert!(reply.says(&expected, is_part, method == "HEAD"), "{expected:?}: {}", report(&sent));
     }
 }
 

@@ -114,7 +114,7 @@ impl Attempt {
                 }
                 Err(kind) => {
                     let now = Instant::now();
-                    if tells_of_address(&kind, now - begun, &shared.options.timeouts) {
+                    if is_fault_of_address(&kind, now - begun, &shared.options.timeouts) {
                         target.lose(&shared.options.name, phase, &kind, shared.ms(now));
                     }
                     if let Some(fault) = kind.handshake_fault(phase) {
@@ -170,9 +170,9 @@ impl Drop for Attempt {
     }
 }
 
-/// Whether a connection that was not made tells something of its address: not where its request had little
-/// time left for it.
-fn tells_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
+/// Whether the address is at fault for a connection that was not made. It is not if the request had little
+/// time left.
+fn is_fault_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
     !matches!(kind, FailureKind::TotalTimedOut { .. }) || waited >= timeouts.connect.min(timeouts.total) / 2
 }
 
@@ -189,10 +189,11 @@ mod tests {
         ];
         let short = Duration::from_millis(20);
         assert!(
-            !tells_of_address(&in_all, short, &timeouts) && tells_of_address(&by_itself, short, &timeouts)
+            !is_fault_of_address(&in_all, short, &timeouts)
+                && is_fault_of_address(&by_itself, short, &timeouts)
         );
-        assert!(tells_of_address(&in_all, Duration::from_secs(1), &timeouts));
+        assert!(is_fault_of_address(&in_all, Duration::from_secs(1), &timeouts));
         let hasty = crate::Timeouts { total: short, ..timeouts };
-        assert!(tells_of_address(&in_all, short, &hasty), "it is never given more");
+        assert!(is_fault_of_address(&in_all, short, &hasty), "it is never given more");
     }
 }

@@ -25,9 +25,9 @@ const LINE_PAUSE_MS: u64 = 10_000;
 pub(crate) struct Reachability {
     word: AtomicU64,
     /// The moment of the last line that said that it is lost, if there was one.
-    told_ms: AtomicU64,
+    logged_ms: AtomicU64,
     /// No line said yet that it is back.
-    is_told: AtomicBool,
+    is_logged: AtomicBool,
 }
 
 impl Reachability {
@@ -62,15 +62,16 @@ impl Reachability {
     /// Nobody took a connection; tells whether that is news for the log.
     pub(crate) fn lose(&self, now_ms: u64) -> bool {
         let next = |word: u64| Some(paused(now_ms, parts(word).1.max(1)));
-        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0) && self.tells(now_ms)
+        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0)
+            && self.claim_log_line(now_ms)
     }
 
-    fn tells(&self, now_ms: u64) -> bool {
-        let told_ms = self.told_ms.load(Ordering::Relaxed);
-        let is_due = told_ms == 0 || now_ms >= told_ms + LINE_PAUSE_MS;
+    fn claim_log_line(&self, now_ms: u64) -> bool {
+        let logged_ms = self.logged_ms.load(Ordering::Relaxed);
+        let is_due = logged_ms == 0 || now_ms >= logged_ms + LINE_PAUSE_MS;
         if is_due {
-            self.told_ms.store(now_ms.max(1), Ordering::Relaxed);
-            self.is_told.store(true, Ordering::Relaxed);
+            self.logged_ms.store(now_ms.max(1), Ordering::Relaxed);
+            self.is_logged.store(true, Ordering::Relaxed);
         }
         is_due
     }
@@ -79,7 +80,7 @@ impl Reachability {
     pub(crate) fn find(&self) -> bool {
         self.is_lost()
             && self.word.swap(0, Ordering::Relaxed) != 0
-            && self.is_told.swap(false, Ordering::Relaxed)
+            && self.is_logged.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -187,15 +187,15 @@ fn be_clients(command: ClientCommand) -> anyhow::Result<()> {
     loop {
         let left = ends.saturating_duration_since(Instant::now());
         if clients.wait_until(left.min(REPORT_PAUSE), is_over).is_some() || left.is_zero() {
-            return tell(&clients.tally());
+            return print_tally(&clients.tally());
         }
         if is_watched {
-            tell(&clients.tally())?;
+            print_tally(&clients.tally())?;
         }
     }
 }
 
-fn tell(tally: &Tally) -> anyhow::Result<()> {
+fn print_tally(tally: &Tally) -> anyhow::Result<()> {
     let statuses = tally.statuses.iter().map(|(status, count)| format!(", {status}: {count}"));
     say(format_args!(
         "connected {}, unconnected {}, open {}, closed {}, reset {}, left {}{}, longest {:.1} s",

@@ -126,8 +126,8 @@ impl Worker {
         self.service.borrow().hosts.all().cloned().collect()
     }
 
-    /// Tells whoever watches that it turns, what it would have to ask for, and that the disk keeps up again.
-    pub(crate) fn tell(&self) {
+    /// Publishes that the worker turns, and the state that only the worker can read.
+    pub(crate) fn publish_state(&self) {
         let now = Instant::now();
         self.cells.beat();
         self.cells.note_refused_share(self.admission.refused_share());

@@ -125,8 +125,8 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
     let statuses: Vec<_> = loaders.iter().map(|loader| (loader.name().to_owned(), loader.status())).collect();
     end(loaders);
     let is_done =
-        statuses.iter().map(|(sink, status)| tell_end(sink, status)).fold(true, |all, one| all & one);
-    tell_left(dir);
+        statuses.iter().map(|(sink, status)| print_end(sink, status)).fold(true, |all, one| all & one);
+    print_unsealed(dir);
     if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -174,7 +174,7 @@ fn read_skip(words: &[String]) -> Option<(LogId, (Sequence, Sequence))> {
 }
 
 /// Says what a sink was given, and what held it up; returns whether nothing did.
-fn tell_end(sink: &str, status: &LoadStatus) -> bool {
+fn print_end(sink: &str, status: &LoadStatus) -> bool {
     let LoadStatus { rows, rejects, missing, .. } = status;
     note(&format!(
         "sink {sink}: {}, {}, {missing} missing",
@@ -196,7 +196,7 @@ fn tell_end(sink: &str, status: &LoadStatus) -> bool {
 }
 
 /// Says which logs have segments that nobody may read yet.
-fn tell_left(dir: &Path) {
+fn print_unsealed(dir: &Path) {
     let live = ask(dir).map(|watermark| watermark.log);
     for log in log_ids(&DiskStorage, dir).unwrap_or_default() {
         let segments = segments(&DiskStorage, dir, log).unwrap_or_default();

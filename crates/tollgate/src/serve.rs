@@ -307,7 +307,7 @@ fn wait(
                 }
                 let reloaded = reload(present, server, log, sinks, told);
                 if let Some(asker) = asker {
-                    asker.tell(&reloaded);
+                    asker.reply(&reloaded);
                 }
             }
             Ok(Event::Changed(watcher)) => {

@@ -213,7 +213,7 @@ impl Acceptor {
 /// Has the log hear of one that is not served, at once if it is the first.
 fn unserved(worker: &Worker, reason: &Episode) {
     reason.note();
-    worker.unserved.tell(worker.clock.coarse(), worker.index);
+    worker.unserved.log_news(worker.clock.coarse(), worker.index);
 }
 
 /// Serves the connections that other workers hand over, until the worker drains and there are none left.

@@ -29,7 +29,7 @@ pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     worker.cells.count_refusal(Refusal::Connections);
     let text = refusal_text::CONNECTIONS;
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
-        return tell(worker, &socket, text, false);
+        return send_refusal(worker, &socket, text, false);
     }
     let worker = worker.clone();
     drop(match family {
@@ -51,7 +51,7 @@ pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
             if bytes == TURNED_AWAY_BYTES {
                 pass_over(&socket, &mut asked);
             }
-            tell(worker, &socket, refusal_text::BEHIND, is_head);
+            send_refusal(worker, &socket, refusal_text::BEHIND, is_head);
             None
         }
         Err(Errno::AGAIN) => Some(socket),
@@ -70,7 +70,7 @@ fn pass_over(socket: &OwnedFd, buffer: &mut [u8]) {
     }
 }
 
-fn tell(worker: &Worker, socket: &OwnedFd, text: &'static str, is_head: bool) {
+fn send_refusal(worker: &Worker, socket: &OwnedFd, text: &'static str, is_head: bool) {
     let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
     let writing = Writing {
         is_head,

@@ -134,7 +134,7 @@ impl Worker {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place, routes } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
-                let RequestOrigin { client: remote_addr, peer, told_by } = origin;
+                let RequestOrigin { client: remote_addr, peer, trusted_header } = origin;
                 let request = Request {
                     head: arrived.head,
                     place,
@@ -147,7 +147,7 @@ impl Worker {
                 };
                 let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
                 let upload = arrived.upload;
-                Ok(Exchange { endpoint, request, routes, begun, peer, told_by, permit, upload })
+                Ok(Exchange { endpoint, request, routes, begun, peer, trusted_header, permit, upload })
             }
         }
     }

@@ -265,7 +265,7 @@ impl<S: Transport> Connection<S> {
             Version::Http10 => Some(ConnectionOption::KeepAlive),
             Version::Http11 => None,
         };
-        let id = handled.filter(|_| self.rules.tells_request_ids()).map(|handled| &handled.id);
+        let id = handled.filter(|_| self.rules.sends_request_ids()).map(|handled| &handled.id);
         let route = handled.map(|handled| handled.route.clone());
         let tally = RouteTally { status: answer.reply.status, begun: form.begun, route };
         let (date, level) = (self.worker.clock.date(), answer.level);

@@ -84,8 +84,8 @@ impl Client {
 
     /// Where a request of that client comes from.
     pub(super) fn origin(&self, client: Option<IpAddr>, rules: &Rules) -> RequestOrigin {
-        let told_by = self.is_trusted_proxy.then_some(rules.trusted_proxies.header);
-        RequestOrigin { client, peer: self.peer, told_by }
+        let trusted_header = self.is_trusted_proxy.then_some(rules.trusted_proxies.header);
+        RequestOrigin { client, peer: self.peer, trusted_header }
     }
 
     fn count_for(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {

@@ -12,7 +12,7 @@ use super::collected::BODY_BYTES_MAX;
 use super::exchange::Exchange;
 use super::gated_reply::GatedReply;
 use super::items::{Item, SplitError, split};
-use super::records::{level_told, refused};
+use super::records::{refused, reported_level};
 use crate::item_summary::item_summary;
 use crate::options::stream::UnknownFields;
 use crate::recorder::Recorder;
@@ -50,7 +50,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             gate.iter().for_each(|gate| gate.note_rejected(&rejected));
             let told = rejected.iter().map(|(index, reason)| (*index, reason.as_str()));
             let reply = Reply::new(StatusCode::OK, "application/json", item_summary(items.len(), told));
-            let level = level_told(&reply, stream.ack);
+            let level = reported_level(&reply, stream.ack);
             GatedReply { reply: Cow::Owned(reply), gate, level, flow: None }
         }
         Err(error) => refused(&error, &exchange.request.id, recorder).into(),

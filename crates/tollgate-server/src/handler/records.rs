@@ -47,7 +47,7 @@ impl Endpoint {
         };
         match appended {
             Ok(gate) => {
-                let level = level_told(&reply, self.ack(&emitted));
+                let level = reported_level(&reply, self.ack(&emitted));
                 GatedReply { reply, gate, level, flow: None }
             }
             Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
@@ -127,8 +127,8 @@ fn append(
     appended.map(|(gate, ())| gate)
 }
 
-/// A success that stands on less than the disk says so.
-pub(super) fn level_told(reply: &Reply, ack: Ack) -> Option<Level> {
+/// Returns the level that a reply names: a success whose records are not synced names theirs.
+pub(super) fn reported_level(reply: &Reply, ack: Ack) -> Option<Level> {
     match ack {
         Ack::Log(level) if level < Level::Synced && reply.status.as_u16() < 400 => Some(level),
         Ack::Log(_) | Ack::Loaded { .. } => None,
@@ -140,7 +140,7 @@ pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) 
     if matches!(error, AppendError::TooLarge { .. }) {
         return Reply::text(StatusCode::CONTENT_TOO_LARGE, refusal_text::of_log(error));
     }
-    // When this begins and ends is told by the log.
+    // The log crate writes when this begins and ends.
     tracing::debug!(%error, %id, "request refused");
     Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::of_log(error))
 }

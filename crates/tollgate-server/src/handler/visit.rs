@@ -142,10 +142,10 @@ impl Visit {
             Handler::Proxy(_) => Stage::Proxy(None),
             Handler::Collect(_) | Handler::Reply(_) => Stage::AtOnce,
         };
-        self.tell_fixed();
+        self.return_fixed();
     }
 
-    /// Tells the reply to the next `after` script, or is done with it.
+    /// Begins the next `after` script with the reply. Behind the last one, the reply is ready.
     fn enter_after(&mut self, from: usize) {
         let Exchange { endpoint, request, .. } = &self.exchange;
         let method = request.head.method();
@@ -154,7 +154,7 @@ impl Visit {
         match (next.map(|skipped| from + skipped), &aside.returned) {
             (Some(at), Some(returned)) => {
                 self.phase = Phase::After(at);
-                let call = endpoint.after[at].call_after(request.clone(), returned.reply.told());
+                let call = endpoint.after[at].call_after(request.clone(), returned.reply.for_after_scripts());
                 self.stage = Stage::Script(call);
             }
             (_, _) => {
@@ -361,8 +361,8 @@ impl Visit {
         self.passed(outcome.emitted);
     }
 
-    /// Tells a fixed reply to the `after` scripts. Without any it waits for nobody.
-    fn tell_fixed(&mut self) {
+    /// Gives a fixed reply to the `after` scripts. Without any it is answered at once.
+    fn return_fixed(&mut self) {
         if let Handler::Reply(reply) = &self.exchange.endpoint.handler
             && !self.exchange.endpoint.after.is_empty()
         {

@@ -147,8 +147,8 @@ impl Admission {
         self.age.set(age);
     }
 
-    /// Tells the log whether requests are refused: now and then, however many they are.
-    pub(crate) fn tell(&self, now: Instant, worker: usize) {
+    /// Writes to the log whether requests are refused: now and then, however many they are.
+    pub(crate) fn log_refusals(&self, now: Instant, worker: usize) {
         let age_ms = self.age.get().as_millis() as u64;
         match self.refusals.news(now) {
             Some(EpisodeNews::Happened(refused)) => {

@@ -128,8 +128,8 @@ impl Reply {
         }
     }
 
-    /// What `after` scripts are told of it.
-    pub(crate) fn told(&self) -> Replied {
+    /// Returns the part of it that `after` scripts get.
+    pub(crate) fn for_after_scripts(&self) -> Replied {
         Replied { status: self.status.as_u16(), fields: self.all_fields() }
     }
 

@@ -59,8 +59,8 @@ struct ControlServer {
 pub(crate) struct Asker(UnixStream);
 
 impl Asker {
-    /// Whoever went away needs no answer.
-    pub(crate) fn tell(mut self, Reloaded { code, text }: &Reloaded) {
+    /// Sends the answer. A client that went away needs none.
+    pub(crate) fn reply(mut self, Reloaded { code, text }: &Reloaded) {
         drop(self.0.write_all(format!("{code}\n{text}").as_bytes()));
     }
 }
@@ -189,7 +189,7 @@ impl ControlServer {
         let heard = thread::scope(|scope| {
             let pusher = thread::Builder::new().name("control-push".to_owned());
             pusher.spawn_scoped(scope, || push(stream, &self.log))?;
-            let heard = self.hear(id, BufReader::new(behind.chain(stream)));
+            let heard = self.read_reports(id, BufReader::new(behind.chain(stream)));
             // The other thread ends by its next line.
             drop(stream.shutdown(Shutdown::Both));
             heard
@@ -198,16 +198,16 @@ impl ControlServer {
         heard
     }
 
-    fn hear(&self, id: u64, mut lines: impl BufRead) -> io::Result<()> {
+    fn read_reports(&self, id: u64, mut lines: impl BufRead) -> io::Result<()> {
         let mut line = String::new();
         loop {
             line.clear();
             (&mut lines).take(LINE_BYTES_MAX as u64).read_line(&mut line)?;
-            let Some(told) = line.strip_suffix('\n') else { return Ok(()) };
-            if let Some(Loaded { sink, log, last }) = told.strip_prefix(LOADED).and_then(Loaded::read) {
+            let Some(text_line) = line.strip_suffix('\n') else { return Ok(()) };
+            if let Some(Loaded { sink, log, last }) = text_line.strip_prefix(LOADED).and_then(Loaded::read) {
                 self.sinks.confirm(sink, log, last);
-            } else if let Some(report) = told.strip_prefix(REPORT).and_then(|json| json.parse().ok()) {
-                self.board.hear(id, report);
+            } else if let Some(report) = text_line.strip_prefix(REPORT).and_then(|json| json.parse().ok()) {
+                self.board.note_report(id, report);
             }
         }
     }

@@ -23,10 +23,10 @@ pub(super) fn run(path: &Path, is_dry_run: bool) -> anyhow::Result<ExitCode> {
         let _progress = Progress::of("repair", bytes_of(&dir, &logs_in(&dir)?));
         repair(&storage, &dir, digest, mode)?
     };
-    to_stdout(|out| tell(report, mode, out))
+    to_stdout(|out| print_report(report, mode, out))
 }
 
-fn tell(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn print_report(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     for segment in &report.segments {
         writeln!(out, "{}", line(segment))?;
     }

@@ -157,7 +157,7 @@ impl Verify<'_> {
                 // Deleted since it was listed.
                 continue;
             }
-            self.tell(log, name, &path, judge(name, &checked, is_live))?;
+            self.print_segment(log, name, &path, judge(name, &checked, is_live))?;
             segments_checked.push(Checked { name, path, verdict: checked.ok() });
         }
         if let Some(position) = self.loaded.and_then(|loaded| loaded.get(&log)) {
@@ -167,7 +167,7 @@ impl Verify<'_> {
         Ok(headers.filter_map(|header| header.log_before).next())
     }
 
-    fn tell(
+    fn print_segment(
         &mut self,
         log: LogId,
         name: SegmentName,

@@ -70,7 +70,7 @@ pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
 fn refuse_reload(event: Event, text: &str) {
     tracing::warn!("{text}");
     if let Event::Reload(Some(asker)) = event {
-        asker.tell(&Reloaded { code: 1, text: text.to_owned() });
+        asker.reply(&Reloaded { code: 1, text: text.to_owned() });
     }
 }
 

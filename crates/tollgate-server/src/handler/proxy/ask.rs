@@ -66,7 +66,7 @@ impl Proxy {
             return reply.into();
         }
         if rounds::are_too_many(&exchange.request.head) {
-            if let Some(left_out) = self.untold_refusals() {
+            if let Some(left_out) = self.unlogged_refusals() {
                 let (route, id) = (&self.route, &exchange.request.id);
                 tracing::warn!(route, %id, left_out, "request refused: its backend leads back here, in a loop");
             }
@@ -82,7 +82,7 @@ impl Proxy {
                 Err(failure) => Err(failure),
             };
             proxied.unwrap_or_else(|failure| {
-                proxy.tell(&failure, &request);
+                proxy.log_failure(&failure, &request);
                 reply::of_failure(&failure).into()
             })
         };

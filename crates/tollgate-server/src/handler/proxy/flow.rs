@@ -135,7 +135,7 @@ impl BackendFlow {
 
     fn broken(&mut self, failure: &Failure) -> Flowed {
         self.ending = Ending::Cut;
-        self.proxy.tell(failure, &self.request);
+        self.proxy.log_failure(failure, &self.request);
         Flowed::Broken
     }
 }

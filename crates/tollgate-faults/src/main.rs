@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
-use tollgate_faults::client::{FaultyClientsError, Reach};
+use tollgate_faults::client::{FaultyClientsError, TargetReach};
 use tollgate_faults::{
     Backend, ClientFault, Fault, FaultyClients, FaultyClientsOptions, Seen, SpellingError, Tally,
 };
@@ -180,7 +180,7 @@ fn be_clients(command: ClientCommand) -> anyhow::Result<()> {
         path: command.path,
         from: command.from,
         again_after: command.again,
-        reach: if command.anywhere { Reach::Anywhere } else { Reach::Loopback },
+        reach: if command.anywhere { TargetReach::Anywhere } else { TargetReach::Loopback },
     })?;
     let is_over = |tally: &Tally| command.again.is_none() && tally.ended() >= command.count as u64;
     let is_watched = io::stdout().is_terminal();

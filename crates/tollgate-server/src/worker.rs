@@ -9,7 +9,7 @@ use tollgate_backend::Client;
 use tollgate_script::{Host, Keeper};
 
 use crate::app::Sources;
-use crate::clock::Clock;
+use crate::clock::WorkerClock;
 use crate::copies::Copies;
 use crate::deadline::Deadlines;
 use crate::error::StartError;
@@ -24,7 +24,7 @@ use crate::spool::Spool;
 
 /// What the connections of a worker share.
 pub(crate) struct Worker {
-    pub(crate) clock: Rc<Clock>,
+    pub(crate) clock: Rc<WorkerClock>,
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) recorder: Recorder,
     pub(crate) scratch: Scratch,
@@ -55,7 +55,7 @@ impl Worker {
         cells: &Arc<WorkerCells>,
         log: LogEnd,
     ) -> Result<Self, StartError> {
-        let clock = Rc::new(Clock::new());
+        let clock = Rc::new(WorkerClock::new());
         let queue_age_max = plan.options.capacity.queue_age_max;
         let script_queue = Rc::new(ScriptQueue::new(plan.options.script.slice, queue_age_max));
         let service = Service::new(plan, &script_queue, cells)?;

@@ -14,7 +14,7 @@ use crate::thread::Running;
 use tally::SharedTally;
 
 pub use fault::ClientFault;
-pub use options::{FaultyClientsOptions, Reach};
+pub use options::{FaultyClientsOptions, TargetReach};
 pub use tally::Tally;
 
 /// Clients that misbehave, until dropped.
@@ -40,7 +40,7 @@ impl FaultyClients {
     /// # Errors
     /// The server is not on loopback; the system has no thread.
     pub fn start(options: FaultyClientsOptions) -> Result<Self, FaultyClientsError> {
-        if options.reach == Reach::Loopback && !options.to.ip().is_loopback() {
+        if options.reach == TargetReach::Loopback && !options.to.ip().is_loopback() {
             return Err(FaultyClientsError::NotLoopback(options.to));
         }
         let shared = Arc::new(SharedTally::default());

@@ -21,12 +21,12 @@ pub struct FaultyClientsOptions {
     /// How long after its end each comes again. None: not at all.
     pub again_after: Option<Duration>,
     /// Whether the server may be on another machine.
-    pub reach: Reach,
+    pub reach: TargetReach,
 }
 
 /// How far clients may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum TargetReach {
     /// To this machine alone.
     Loopback,
     /// To any: only against what is your own.
@@ -37,6 +37,6 @@ impl FaultyClientsOptions {
     /// So many that ask for `/` once.
     pub fn new(fault: ClientFault, to: SocketAddr, count: usize) -> Self {
         let path = "/".to_owned();
-        Self { fault, to, count, path, from: None, again_after: None, reach: Reach::Loopback }
+        Self { fault, to, count, path, from: None, again_after: None, reach: TargetReach::Loopback }
     }
 }

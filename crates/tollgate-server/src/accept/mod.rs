@@ -26,7 +26,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 
 use crate::conn::Origin;
-use crate::listen::{Acceptance, Family, Listener};
+use crate::listen::{Acceptance, Listener, SocketFamily};
 use crate::log_throttle::Episode;
 use crate::observe::Refusal;
 use crate::overload::{AcceptPacing, Fate};
@@ -47,7 +47,7 @@ const QUEUED_MAX: usize = 1 << 16;
 /// One listening socket of a worker.
 pub(crate) struct Acceptor {
     socket: AsyncFd<OwnedFd>,
-    family: Family,
+    family: SocketFamily,
     proxy_protocol: bool,
     policy: Policy,
     eagerness: Eagerness,

@@ -11,7 +11,7 @@ use tokio::task::spawn_local;
 use tollgate_http::StatusCode;
 
 use crate::conn::{self, Replies, Socket};
-use crate::listen::Family;
+use crate::listen::SocketFamily;
 use crate::observe::{Refusal, RouteTally};
 use crate::overload::refusal_text;
 use crate::reply::{Reply, Writing};
@@ -25,7 +25,7 @@ const TURNED_AWAY_BYTES: usize = 16 << 10;
 const TURNED_AWAY_READS_MAX: usize = 16;
 
 /// Tells a connection that there are too many, in its own time if not too many are being told so.
-pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
+pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily) {
     worker.cells.count_refusal(Refusal::Connections);
     let text = refusal_text::CONNECTIONS;
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
@@ -33,8 +33,8 @@ pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
     }
     let worker = worker.clone();
     drop(match family {
-        Family::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::awaited(socket), text)),
-        Family::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::awaited(socket), text)),
+        SocketFamily::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::awaited(socket), text)),
+        SocketFamily::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::awaited(socket), text)),
     });
 }
 

@@ -8,7 +8,7 @@ use tollgate_script::Body;
 use super::body::{BodyReader, Progress};
 use super::client::TooMany;
 use super::connection::{Connection, Reading, Reuse};
-use super::queue::{AnsweredRequest, Form, Source};
+use super::queue::{AnsweredRequest, ReplyForm, ReplySource};
 use super::transport::Transport;
 use crate::admit::Taken;
 use crate::admit::{Arrived, Destination};
@@ -147,7 +147,7 @@ impl<S: Transport> Connection<S> {
     /// Replies to a whole request if its handler returns at once, unless one before it runs.
     #[inline]
     pub(super) fn answer(&mut self, arrived: Arrived, body: Body) {
-        let form = Form::of(&arrived);
+        let form = ReplyForm::of(&arrived);
         self.slot.set(Phase::Handling);
         self.requests += 1;
         if !arrived.head.is_persistent() {
@@ -186,7 +186,7 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Replies if that takes no handler. False: it does.
-    fn replies_without_handler(&mut self, arrived: &Arrived, form: Form) -> bool {
+    fn replies_without_handler(&mut self, arrived: &Arrived, form: ReplyForm) -> bool {
         let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return false };
         let Some(plain) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return false };
         let id = self.worker.request_id(&arrived.head, arrived.time_us, self.taken().id);
@@ -195,7 +195,7 @@ impl<S: Transport> Connection<S> {
         true
     }
 
-    fn enter(&mut self, arrived: Arrived, body: Body, form: Form) {
+    fn enter(&mut self, arrived: Arrived, body: Body, form: ReplyForm) {
         let origin = self.client.origin(arrived.client, &self.rules);
         match self.worker.exchange(arrived, body, origin, self.taken()) {
             Ok(exchange) => self.handle(Visit::new(exchange), form),
@@ -211,9 +211,9 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    fn handle(&mut self, mut visit: Visit, form: Form) {
+    fn handle(&mut self, mut visit: Visit, form: ReplyForm) {
         if !self.queue.is_empty() || visit.held_back_at().is_some() {
-            return self.queue.push(Source::Handler(visit), form);
+            return self.queue.push(ReplySource::Handler(visit), form);
         }
         // More may be in flight than when its head came.
         if self.worker.capacity.is_full() && visit.is_untouched() {
@@ -233,16 +233,16 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    fn reply_by_itself(&mut self, reply: Reply, form: Form) {
+    fn reply_by_itself(&mut self, reply: Reply, form: ReplyForm) {
         if self.queue.is_empty() {
             self.reply(reply.into(), None, form);
         } else {
-            self.queue.push(Source::Reply(reply), form);
+            self.queue.push(ReplySource::Reply(reply), form);
         }
     }
 
     /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
-    fn reply(&mut self, answer: GatedReply<'_>, handled: Option<&Handled>, form: Form) {
+    fn reply(&mut self, answer: GatedReply<'_>, handled: Option<&Handled>, form: ReplyForm) {
         let framing = match (answer.reply.extent, form.version) {
             (Extent::Whole | Extent::Sized(_), _) => Framing::Length,
             (Extent::Streamed, Version::Http11) => Framing::Chunked,
@@ -294,7 +294,8 @@ impl<S: Transport> Connection<S> {
         {
             grant.add_to(&mut reply);
         }
-        let form = Form { is_head: self.is_head_request(), version: Version::Http11, begun: Instant::now() };
+        let form =
+            ReplyForm { is_head: self.is_head_request(), version: Version::Http11, begun: Instant::now() };
         self.reply_by_itself(reply, form);
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::client::{Client, Origin};
+use super::client::{ConnectionClient, Origin};
 use super::connection::Connection;
 use super::gone::Gone;
 use super::stream::{Came, read};
@@ -18,7 +18,7 @@ impl<S: Transport> Connection<S> {
         if origin.proxy_protocol {
             peer = self.read_proxy_header(peer).await?;
         }
-        match Client::enter(peer, &self.worker, &self.rules) {
+        match ConnectionClient::enter(peer, &self.worker, &self.rules) {
             Ok(client) => self.client = client,
             Err(too_many) => {
                 self.worker.cells.count_refusal(Refusal::ClientConnections);

@@ -26,7 +26,7 @@ const INFLATE_BYTES: usize = 48 << 10;
 
 /// A content coding that is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(super) enum ContentCoding {
     Gzip,
     Zstd,
 }
@@ -38,12 +38,12 @@ pub(super) struct Unsupported;
 impl Arrived {
     /// Looks at what the content is said to be: its coding, if it is to be decoded. What the endpoint does
     /// not take is answered now (RFC 9110 section 15.5.16).
-    pub(super) fn check_content(&mut self) -> Option<Coding> {
+    pub(super) fn check_content(&mut self) -> Option<ContentCoding> {
         let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
         let checked = match endpoint.refusal(&self.head) {
             Some(reply) => Err(reply),
             None if !endpoint.decodes_content() => return None,
-            None => Coding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
+            None => ContentCoding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
         };
         let checked = checked.map_err(|reply| endpoint.granted(reply, &self.head));
         checked.unwrap_or_else(|reply| {
@@ -54,11 +54,11 @@ impl Arrived {
 }
 
 fn unsupported_coding() -> Reply {
-    let text = format!("the content coding is none of: {}, or there are several", Coding::ACCEPTED);
-    Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", Coding::ACCEPTED)
+    let text = format!("the content coding is none of: {}, or there are several", ContentCoding::ACCEPTED);
+    Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", ContentCoding::ACCEPTED)
 }
 
-impl Coding {
+impl ContentCoding {
     /// What `Accept-Encoding` says of them.
     pub(super) const ACCEPTED: &'static str = "gzip, zstd";
 
@@ -139,10 +139,10 @@ impl Room {
 }
 
 impl Decoder {
-    pub(super) fn new(coding: Coding) -> Self {
+    pub(super) fn new(coding: ContentCoding) -> Self {
         match coding {
-            Coding::Gzip => Self::Gzip(Gzip::new()),
-            Coding::Zstd => Self::Zstd(Zstd::new()),
+            ContentCoding::Gzip => Self::Gzip(Gzip::new()),
+            ContentCoding::Zstd => Self::Zstd(Zstd::new()),
         }
     }
 

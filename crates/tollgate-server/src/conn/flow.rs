@@ -16,7 +16,7 @@ use super::connection::Connection;
 use super::gone::Gone;
 use super::outlet::Outlet;
 use super::stream::{Came, read};
-use super::transport::{Ending, Transport};
+use super::transport::{ConnectionEnd, Transport};
 use crate::deadline::Phase;
 use crate::handler::{Flow, Flowed};
 use crate::reply::Framing;
@@ -46,11 +46,11 @@ impl<S: Transport> Connection<S> {
         // That it is not whole shows by the chunk or the bytes that are missing, unless the end of the
         // connection is that of the content: then whatever ends it before, a drain among it, has to show.
         if framing == Framing::UntilClose {
-            self.stream.when_dropped(Ending::Reset);
+            self.stream.when_dropped(ConnectionEnd::Reset);
         }
         let poured = self.pour_all(&mut flow, framing).await;
         if framing == Framing::UntilClose && matches!(poured, Ok(Flowed::Ended | Flowed::Sliced)) {
-            self.stream.when_dropped(Ending::Close);
+            self.stream.when_dropped(ConnectionEnd::Close);
         }
         match poured {
             Ok(Flowed::Broken) => Err(Gone),

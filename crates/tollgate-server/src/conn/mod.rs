@@ -41,4 +41,4 @@ pub(crate) use client::Origin;
 pub(crate) use replies::Replies;
 pub(crate) use run::{refuse, serve};
 pub(crate) use socket::Socket;
-pub(crate) use transport::Plain;
+pub(crate) use transport::PlainStream;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use super::gone::Gone;
 use super::replies::Replies;
 use super::transport::FILE_BYTES_AT_ONCE;
-use super::transport::{Ending, Transport};
+use super::transport::{ConnectionEnd, Transport};
 use super::trial::Trial;
 use crate::copies::Copies;
 use crate::deadline::{Phase, Slot};
@@ -280,7 +280,7 @@ impl<S: Transport> Outlet<'_, S> {
     /// does not take, and probes the peer's window (RFC 9293 section 3.8.6.1) while the peer answers. No
     /// bound counts those bytes.
     fn give_up(&mut self) -> Gone {
-        self.stream.when_dropped(Ending::Reset);
+        self.stream.when_dropped(ConnectionEnd::Reset);
         Gone
     }
 }

@@ -42,14 +42,14 @@ pub(super) const REPLIES_BYTES_MAX: usize = 256 << 10;
 
 /// What the form of a reply depends on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Form {
+pub(super) struct ReplyForm {
     pub(super) is_head: bool,
     pub(super) version: Version,
     /// When the head of the request was complete.
     pub(super) begun: Instant,
 }
 
-impl Form {
+impl ReplyForm {
     pub(super) fn of(arrived: &Arrived) -> Self {
         let head = &arrived.head;
         Self { is_head: head.method() == Method::Head, version: head.version(), begun: arrived.begun }
@@ -61,7 +61,7 @@ impl Form {
     clippy::large_enum_variant,
     reason = "nearly all are handlers, and a box for each is an allocation for each"
 )]
-pub(super) enum Source {
+pub(super) enum ReplySource {
     Handler(Visit),
     /// The server by itself.
     Reply(Reply),
@@ -72,14 +72,14 @@ pub(super) struct AnsweredRequest {
     pub(super) answer: GatedReply<'static>,
     /// Of a request that had a handler.
     pub(super) handled: Option<Handled>,
-    pub(super) form: Form,
+    pub(super) form: ReplyForm,
     bytes: usize,
 }
 
 /// A request whose handler runs or waits.
 struct RunningRequest {
-    source: Source,
-    form: Form,
+    source: ReplySource,
+    form: ReplyForm,
     /// What it holds, as it was counted.
     bytes: Bytes,
     /// How long its script ran since it began, or waited.
@@ -155,7 +155,7 @@ impl Queue {
     }
 
     /// Adds the last one.
-    pub(super) fn push(&mut self, source: Source, form: Form) {
+    pub(super) fn push(&mut self, source: ReplySource, form: ReplyForm) {
         let mut entry = RunningRequest {
             source,
             form,
@@ -168,9 +168,9 @@ impl Queue {
     }
 
     /// Adds one that had its first turn, in which it ran so long.
-    pub(super) fn push_begun(&mut self, visit: Visit, turn: Turn, ran: Duration, form: Form) {
+    pub(super) fn push_begun(&mut self, visit: Visit, turn: Turn, ran: Duration, form: ReplyForm) {
         self.is_turn_over = turn == Turn::Sliced;
-        self.push(Source::Handler(visit), form);
+        self.push(ReplySource::Handler(visit), form);
         if let Some(entry) = self.running.back_mut() {
             entry.note(ran);
         }
@@ -228,7 +228,7 @@ impl Queue {
     /// Ends all, in their order: nobody is there to reply to.
     pub(super) fn cancel(&mut self, recorder: &Recorder) {
         for entry in self.running.drain(..) {
-            if let Source::Handler(visit) = entry.source {
+            if let ReplySource::Handler(visit) = entry.source {
                 visit.cancel(recorder);
             }
         }
@@ -430,45 +430,45 @@ impl Queue {
 impl RunningRequest {
     fn is_safe(&self) -> bool {
         match &self.source {
-            Source::Handler(visit) => visit.is_safe(),
-            Source::Reply(_) => true,
+            ReplySource::Handler(visit) => visit.is_safe(),
+            ReplySource::Reply(_) => true,
         }
     }
 
     fn can_run(&self) -> bool {
         match &self.source {
-            Source::Handler(visit) => visit.can_run(),
-            Source::Reply(_) => false,
+            ReplySource::Handler(visit) => visit.can_run(),
+            ReplySource::Reply(_) => false,
         }
     }
 
     fn has_pending_read(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.has_pending_read())
+        matches!(&self.source, ReplySource::Handler(visit) if visit.has_pending_read())
     }
 
     fn is_reading(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.is_reading())
+        matches!(&self.source, ReplySource::Handler(visit) if visit.is_reading())
     }
 
     /// Whether it is answered as soon as it is the first.
     fn is_at_once(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.is_at_once())
+        matches!(&self.source, ReplySource::Handler(visit) if visit.is_at_once())
     }
 
     /// Whether a backend sends its reply.
     fn awaits_reply(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.awaits_reply())
+        matches!(&self.source, ReplySource::Handler(visit) if visit.awaits_reply())
     }
 
     fn poll_wait(&mut self, context: &mut Context<'_>) {
-        if let Source::Handler(visit) = &mut self.source {
+        if let ReplySource::Handler(visit) = &mut self.source {
             visit.poll_wait(context);
         }
     }
 
     /// Whether it comes to the script queue by this, before it has run.
     fn queues_up_first(&mut self) -> bool {
-        if let Source::Handler(visit) = &self.source
+        if let ReplySource::Handler(visit) = &self.source
             && !self.is_in_script_queue()
         {
             self.waiting_script = visit.held_back_at().map(RouteCost::begin_waiting);
@@ -479,18 +479,18 @@ impl RunningRequest {
 
     /// Whether nothing of its script ran.
     fn has_to_begin(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.has_to_begin())
+        matches!(&self.source, ReplySource::Handler(visit) if visit.has_to_begin())
     }
 
     /// Whether it can be refused still.
     fn is_untouched(&self) -> bool {
-        matches!(&self.source, Source::Handler(visit) if visit.is_untouched())
+        matches!(&self.source, ReplySource::Handler(visit) if visit.is_untouched())
     }
 
     /// Answers in place of its handler, of which nothing ran: too much is in flight.
     fn refuse(&mut self, worker: &Worker) -> Turn {
-        if let Source::Handler(visit) = &self.source {
-            self.source = Source::Reply(worker.refuse_late(visit));
+        if let ReplySource::Handler(visit) = &self.source {
+            self.source = ReplySource::Reply(worker.refuse_late(visit));
             self.waiting_script = None;
         }
         Turn::Over
@@ -498,7 +498,7 @@ impl RunningRequest {
 
     /// A wait that is over at once is a turn too: whoever waits for nothing, again and again, is not alone.
     fn run(&mut self, context: &mut Context<'_>) -> Turn {
-        let Source::Handler(visit) = &mut self.source else { return Turn::Over };
+        let ReplySource::Handler(visit) = &mut self.source else { return Turn::Over };
         let (turn, ran) = visit.run();
         if turn == Turn::Waiting && !visit.has_pending_read() {
             visit.poll_wait(context);
@@ -513,8 +513,8 @@ impl RunningRequest {
         let before = self.waiting_script.take();
         self.waiting_script = match &self.source {
             // Of the route that has the request now: one before it may have passed.
-            Source::Handler(visit) => visit.sliced_at().map(RouteCost::begin_waiting),
-            Source::Reply(_) => None,
+            ReplySource::Handler(visit) => visit.sliced_at().map(RouteCost::begin_waiting),
+            ReplySource::Reply(_) => None,
         };
         self.ran += ran;
         if !self.is_in_script_queue() {
@@ -538,19 +538,19 @@ impl RunningRequest {
 
     fn answer(&mut self, recorder: &Recorder) -> Option<(GatedReply<'static>, Option<Handled>)> {
         match &mut self.source {
-            Source::Handler(visit) => {
+            ReplySource::Handler(visit) => {
                 let answer = visit.answer(recorder)?.into_owned();
                 Some((answer, Some(visit.handled())))
             }
-            Source::Reply(reply) => Some((reply.clone().into(), None)),
+            ReplySource::Reply(reply) => Some((reply.clone().into(), None)),
         }
     }
 
     /// Counts what it holds now, and what all of them hold by that.
     fn count(&mut self, all: &mut Bytes) {
         let (held, reply) = match &self.source {
-            Source::Handler(visit) => (REQUEST_BYTES + visit.memory_bytes(), visit.reply_bytes()),
-            Source::Reply(reply) => (reply.memory_bytes(), reply.memory_bytes()),
+            ReplySource::Handler(visit) => (REQUEST_BYTES + visit.memory_bytes(), visit.reply_bytes()),
+            ReplySource::Reply(reply) => (reply.memory_bytes(), reply.memory_bytes()),
         };
         let bytes = Bytes { all: size_of::<Self>() + held, reply };
         self.replace(bytes, all);

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tollgate_http::{Method, StatusCode};
-use tollgate_script::{CallError, HeaderLine, Outcome, Request, SentFile};
+use tollgate_script::{CallError, HeaderLine, Outcome, ReplyFile, Request};
 
 use super::lookup_context::LookupContext;
 use super::opened::OpenError;
@@ -69,7 +69,7 @@ impl Files {
     /// What to wait for first.
     fn send(
         &self,
-        sent: &SentFile,
+        sent: &ReplyFile,
         outcome: &Outcome,
         request: &Request,
         begun: Instant,
@@ -96,7 +96,7 @@ impl Files {
     fn send_found(
         &self,
         resource: &Resource,
-        sent: &SentFile,
+        sent: &ReplyFile,
         outcome: &Outcome,
         request: &Request,
         look: LookupContext<'_>,
@@ -105,7 +105,7 @@ impl Files {
         let plain = resource.plain();
         let len = plain.len();
         if sent.offset > len {
-            let SentFile { path, offset, .. } = sent;
+            let ReplyFile { path, offset, .. } = sent;
             let text = format!("reply.file.offset exceeds file {path:?}: {offset} bytes, file {len} bytes");
             return Ok(Err(CallError::Reply(text)));
         }
@@ -144,7 +144,7 @@ impl Files {
 
 /// What the script says beside the file, as far as the reply has the content that it is about (RFC 9110
 /// section 15.4.5).
-fn fields(sent: &SentFile, outcome: &Outcome, status: StatusCode) -> Vec<HeaderLine> {
+fn fields(sent: &ReplyFile, outcome: &Outcome, status: StatusCode) -> Vec<HeaderLine> {
     let is_refusal = status.as_u16() != outcome.status && status != StatusCode::PARTIAL_CONTENT;
     let is_about_content = |name: &str| name.len() > 8 && name[..8].eq_ignore_ascii_case("content-");
     let told = outcome.headers.iter().filter(|(name, _)| !(is_refusal && is_about_content(name)));

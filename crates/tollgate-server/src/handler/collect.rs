@@ -17,7 +17,7 @@ use crate::item_summary::item_summary;
 use crate::options::stream::UnknownFields;
 use crate::recorder::Recorder;
 use crate::reply::Reply;
-use crate::row::{ColumnWriter, Ending, Facts, Given, StreamPlan, Target, fit, key};
+use crate::row::{ColumnWriter, Facts, Given, StreamPlan, Target, TransactionEnd, fit, key};
 
 /// Records the items of a body, together.
 pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> GatedReply<'static> {
@@ -33,7 +33,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             return Reply::text(StatusCode::CONTENT_TOO_LARGE, "too many items: nothing was recorded").into();
         }
     };
-    let ending = Ending::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
+    let ending = TransactionEnd::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
     let facts = Facts { request, took_us: exchange.took_us(), ending };
     let append = |log: &mut Transaction<'_>| {
         let mut rejected = Vec::new();

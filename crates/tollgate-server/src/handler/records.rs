@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tollgate_http::StatusCode;
 use tollgate_log::{AppendError, Level};
-use tollgate_script::{Emitted, Record, Request, RequestId};
+use tollgate_script::{Emitted, RecordValues, Request, RequestId};
 
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
@@ -16,7 +16,7 @@ use crate::options::stream::Ack;
 use crate::overload::refusal_text;
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
-use crate::row::{Ending, Facts, StreamPlan};
+use crate::row::{Facts, StreamPlan, TransactionEnd};
 
 impl Endpoint {
     /// Appends the records of a transaction that is complete: that of its route, if this has a stream, and
@@ -38,7 +38,7 @@ impl Endpoint {
         {
             return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::DATABASE).into();
         }
-        let ending = Ending::of(&reply, request.head.method());
+        let ending = TransactionEnd::of(&reply, request.head.method());
         let transaction = Emitting { endpoint: self, facts: Facts { request, took_us, ending }, recorder };
         let appended = match &self.stream {
             Some(stream) if emitted.is_empty() => append(stream, own, &transaction.facts, recorder),
@@ -77,8 +77,8 @@ impl Endpoint {
     pub(super) fn record_cancelled(&self, exchange: &Exchange, recorder: &Recorder) {
         let Some(stream) = &self.stream else { return };
         let request = &*exchange.request;
-        let facts = Facts { request, took_us: exchange.took_us(), ending: Ending::Cancelled };
-        if let Err(error) = append(stream, Record::default(), &facts, recorder) {
+        let facts = Facts { request, took_us: exchange.took_us(), ending: TransactionEnd::Cancelled };
+        if let Err(error) = append(stream, RecordValues::default(), &facts, recorder) {
             tracing::debug!(%error, id = %request.id, "a cancelled request was not recorded");
         }
     }
@@ -93,7 +93,7 @@ struct Emitting<'a> {
 
 impl Emitting<'_> {
     /// Appends them together.
-    fn append(&self, own: Record, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
+    fn append(&self, own: RecordValues, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
         let Self { endpoint, facts, recorder } = self;
         let own = endpoint.stream.as_ref().map(|stream| ScriptRecord { record: own, plan: stream });
         let others = emitted.iter().filter_map(|Emitted { stream, record }| {
@@ -111,7 +111,7 @@ impl Emitting<'_> {
 /// Appends a row, or a reject that says why there is none.
 fn append(
     stream: &StreamPlan,
-    record: Record,
+    record: RecordValues,
     facts: &Facts<'_>,
     recorder: &Recorder,
 ) -> Result<Option<Gate>, AppendError> {

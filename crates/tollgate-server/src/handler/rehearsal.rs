@@ -17,7 +17,7 @@ use super::script::{Records, ScriptRecord};
 use super::visit::{Returned, Stage, Tail, Turn, Visit};
 use crate::item_summary::item_summary;
 use crate::reply::Reply;
-use crate::row::{Ending, Facts, StreamPlan};
+use crate::row::{Facts, StreamPlan, TransactionEnd};
 
 /// Bytes of a streamed content that are kept: what writes it is told then that nobody reads on.
 const STREAMED_BYTES_MAX: usize = 16 << 20;
@@ -166,7 +166,7 @@ fn with_record(
     exchange: &Exchange,
     stream: Option<&StreamPlan>,
 ) -> Rehearsed {
-    let ending = Ending::of(&reply, exchange.request.head.method());
+    let ending = TransactionEnd::of(&reply, exchange.request.head.method());
     let facts = Facts { request: &exchange.request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(reply);
     if let Some(plan) = stream {
@@ -194,7 +194,7 @@ fn collect_answer(stream: &StreamPlan, exchange: &Exchange) -> Result<Rehearsed,
             );
         }
     };
-    let ending = Ending::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
+    let ending = TransactionEnd::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
     let facts = Facts { request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(Reply::empty(StatusCode::OK));
     let mut rejected = Vec::new();

@@ -37,7 +37,7 @@ pub(crate) struct Handled {
 pub(crate) struct Visit {
     pub(super) exchange: Exchange,
     pub(super) stage: Stage,
-    pub(super) phase: Phase,
+    pub(super) phase: VisitPhase,
     /// What scripts of other phases left; none where there are none.
     aside: Option<Box<Aside>>,
     /// Why a script of it failed.
@@ -46,7 +46,7 @@ pub(crate) struct Visit {
 
 /// Which script runs: by its place among those of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum VisitPhase {
     Before(usize),
     Main,
     After(usize),
@@ -114,7 +114,7 @@ pub(crate) enum Turn {
 
 impl Visit {
     pub(crate) fn new(exchange: Exchange) -> Self {
-        let phase = Phase::Before(0);
+        let phase = VisitPhase::Before(0);
         let mut visit = Self { exchange, stage: Stage::AtOnce, phase, aside: None, failure: None };
         visit.enter();
         visit
@@ -124,16 +124,16 @@ impl Visit {
     pub(super) fn enter(&mut self) {
         let Exchange { endpoint, request, .. } = &self.exchange;
         let method = request.head.method();
-        if let Phase::Before(from) = self.phase {
+        if let VisitPhase::Before(from) = self.phase {
             let next = endpoint.before.iter().skip(from).position(|script| script.takes(method));
             if let Some(at) = next.map(|skipped| from + skipped) {
-                self.phase = Phase::Before(at);
+                self.phase = VisitPhase::Before(at);
                 self.stage = Stage::Script(endpoint.before[at].call(request.clone()));
                 return;
             }
-            self.phase = Phase::Main;
+            self.phase = VisitPhase::Main;
         }
-        if let Phase::After(from) = self.phase {
+        if let VisitPhase::After(from) = self.phase {
             return self.enter_after(from);
         }
         self.stage = match &endpoint.handler {
@@ -153,7 +153,7 @@ impl Visit {
         let next = endpoint.after.iter().skip(from).position(|script| script.takes(method));
         match (next.map(|skipped| from + skipped), &aside.returned) {
             (Some(at), Some(returned)) => {
-                self.phase = Phase::After(at);
+                self.phase = VisitPhase::After(at);
                 let call = endpoint.after[at].call_after(request.clone(), returned.reply.for_after_scripts());
                 self.stage = Stage::Script(call);
             }
@@ -323,7 +323,7 @@ impl Visit {
             Step::Sliced => return Turn::Sliced,
             Step::Waiting => return Turn::Waiting,
             Step::Passed(emitted) => self.passed(emitted),
-            Step::Done(Ok(outcome)) if matches!(self.phase, Phase::After(_)) => self.changed(outcome),
+            Step::Done(Ok(outcome)) if matches!(self.phase, VisitPhase::After(_)) => self.changed(outcome),
             Step::Done(Ok(outcome)) if outcome.file.is_some() => {
                 self.stage = Stage::Sends(Box::new(outcome), ScriptFileReply::default());
             }
@@ -339,9 +339,9 @@ impl Visit {
 
     fn passed(&mut self, mut emitted: Vec<Emitted>) {
         match self.phase {
-            Phase::Main => return self.pass(),
-            Phase::Before(at) => self.phase = Phase::Before(at + 1),
-            Phase::After(at) => self.phase = Phase::After(at + 1),
+            VisitPhase::Main => return self.pass(),
+            VisitPhase::Before(at) => self.phase = VisitPhase::Before(at + 1),
+            VisitPhase::After(at) => self.phase = VisitPhase::After(at + 1),
         }
         if !emitted.is_empty() {
             self.aside.get_or_insert_default().emitted.append(&mut emitted);
@@ -437,7 +437,7 @@ impl Visit {
             if !self.exchange.endpoint.after.is_empty() {
                 let returned = Returned { reply, records, took_us: None, tail };
                 self.aside.get_or_insert_default().returned = Some(returned);
-                self.phase = Phase::After(0);
+                self.phase = VisitPhase::After(0);
                 return self.enter();
             }
         }
@@ -520,9 +520,9 @@ impl Visit {
     /// Whether nothing of the route ran before this.
     fn is_first(&self) -> bool {
         match self.phase {
-            Phase::Before(at) => at == 0,
-            Phase::Main => self.exchange.endpoint.before.is_empty(),
-            Phase::After(at) => {
+            VisitPhase::Before(at) => at == 0,
+            VisitPhase::Main => self.exchange.endpoint.before.is_empty(),
+            VisitPhase::After(at) => {
                 let Endpoint { before, handler, .. } = &*self.exchange.endpoint;
                 at == 0 && before.is_empty() && matches!(handler, Handler::Reply(_))
             }

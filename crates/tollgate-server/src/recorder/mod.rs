@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tollgate_log::{AppendError, AppendedRecords, Appender, Breaker, Level, Log, SinkPlace, Transaction};
+use tollgate_log::{AppendError, AppendedRecords, Appender, Level, Log, SinkBreaker, SinkPlace, Transaction};
 use tollgate_script::RequestId;
 
 use crate::observe::WorkerCells;
@@ -136,7 +136,7 @@ impl Recorder {
     pub(crate) fn is_refusing(&self, ack: Ack) -> bool {
         match ack {
             Ack::Log(_) => false,
-            Ack::Loaded { sink, .. } => self.breaker(sink) == Breaker::Open,
+            Ack::Loaded { sink, .. } => self.breaker(sink) == SinkBreaker::Open,
         }
     }
 
@@ -158,7 +158,7 @@ impl Recorder {
         self.appender.borrow().look(now);
     }
 
-    fn breaker(&self, sink: SinkPlace) -> Breaker {
+    fn breaker(&self, sink: SinkPlace) -> SinkBreaker {
         self.appender.borrow().breaker(sink)
     }
 

@@ -3,7 +3,7 @@
 use tollgate_log::{ColumnType, SchemaId, Transaction, ValueError};
 use tollgate_script::{EmitStream, RecordFields};
 
-use super::column_writer::{Ruled, Rules};
+use super::column_writer::{PreparedRules, Ruled};
 use super::given::Given;
 use super::key::KeyPlan;
 use super::reject::ItemPlan;
@@ -30,7 +30,7 @@ pub(super) struct ColumnPlan {
     pub(super) target: Target,
     pub(super) filling: Filling,
     /// None: what comes is put into the row as it is.
-    pub(super) rules: Option<Rules>,
+    pub(super) rules: Option<PreparedRules>,
 }
 
 /// Where the value of a column comes from.
@@ -114,7 +114,7 @@ impl ColumnPlan {
         Self {
             target: Target { name: spec.name.clone(), kind: spec.kind, is_hidden },
             filling: Filling::new(&spec.source, fields),
-            rules: Rules::new(&spec.rules),
+            rules: PreparedRules::new(&spec.rules),
         }
     }
 }

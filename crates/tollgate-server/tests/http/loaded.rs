@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Breaker, Exception, Follower, LogId, Mishap, Sequence, SinkPlace};
+use tollgate_log::{Exception, Follower, LogId, Mishap, Sequence, SinkBreaker, SinkPlace};
 use tollgate_server::Ack;
 
 use crate::peer::{Peer, Reply};
@@ -156,14 +156,14 @@ fn who_leaves_while_it_waits_holds_up_nobody() {
 #[test]
 fn while_the_breaker_is_open_no_handler_runs_and_other_routes_are_served() {
     let (server, follower) = serve(LONG);
-    follower.set_breaker(Breaker::Open);
+    follower.set_breaker(SinkBreaker::Open);
     let mut peer = server.connect();
     peer.send(get("/a/1"));
     let refused = peer.reply(false);
     assert_eq!((outcome(&refused), refused.field("retry-after")), ((503, Some("refused")), Some("1")));
     peer.send(get("/free"));
     peer.expect("200", "nothing is recorded");
-    follower.set_breaker(Breaker::Closed);
+    follower.set_breaker(SinkBreaker::Closed);
     let log = send(&mut peer, 2..=2, &follower);
     follower.settle(log, Sequence(1), &[]);
     peer.expect("200", "2");

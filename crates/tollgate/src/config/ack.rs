@@ -13,7 +13,7 @@ use tollgate_server::{Ack, StreamSpec};
 use super::fault::{Location, did_you_mean};
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
-use super::sink::{LoadedBy, Sink};
+use super::sink::{LoadedBy, SinkConfig};
 use super::units::{HOUR_MS, show_duration};
 
 /// Shorter than this nothing is measured.
@@ -21,7 +21,7 @@ const TIMEOUT_MS: RangeInclusive<u64> = 100..=HOUR_MS;
 
 /// That the replies of a stream wait for a database, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Awaited {
+pub(crate) struct AwaitedSink {
     /// The name of the stream.
     pub(super) stream: String,
     /// The sink that is named; none if there is only one.
@@ -30,7 +30,7 @@ pub(crate) struct Awaited {
 }
 
 /// Reads `ack` and `ack_timeout`. Which sink is waited for is found later.
-pub(super) fn read(stream: &str, section: &mut Section<'_>) -> (Ack, Option<Awaited>) {
+pub(super) fn read(stream: &str, section: &mut Section<'_>) -> (Ack, Option<AwaitedSink>) {
     let (ack, awaited) = written(stream, section);
     let timeout = section.duration("ack_timeout", TIMEOUT_MS, Ack::TIMEOUT);
     match ack {
@@ -50,10 +50,10 @@ pub(super) fn read(stream: &str, section: &mut Section<'_>) -> (Ack, Option<Awai
 }
 
 /// None: it is wrong.
-fn written(stream: &str, section: &mut Section<'_>) -> (Option<Ack>, Option<Awaited>) {
+fn written(stream: &str, section: &mut Section<'_>) -> (Option<Ack>, Option<AwaitedSink>) {
     let is_there = section.has("ack");
     let awaited = |section: &Section<'_>, at: &std::ops::Range<usize>, sink| {
-        Some(Awaited { stream: stream.to_owned(), sink, place: section.spot(at) })
+        Some(AwaitedSink { stream: stream.to_owned(), sink, place: section.spot(at) })
     };
     match section.text_or_table("ack", "a string, or { loaded = \"SINK\" }") {
         None => ((!is_there).then_some(Ack::Log(Level::Synced)), None),
@@ -79,7 +79,7 @@ fn level(stream: &str, section: &Section<'_>, text: &Written<String>) -> Option<
     found.map(Ack::Log)
 }
 
-impl Awaited {
+impl AwaitedSink {
     /// The same of a stream that is called otherwise.
     pub(super) fn of(self, stream: &str) -> Self {
         Self { stream: stream.to_owned(), ..self }
@@ -89,9 +89,9 @@ impl Awaited {
     ///
     /// # Errors
     /// What was found, and what is allowed.
-    pub(super) fn find(&self, sinks: &[Sink], by: LoadedBy) -> Result<SinkPlace, String> {
+    pub(super) fn find(&self, sinks: &[SinkConfig], by: LoadedBy) -> Result<SinkPlace, String> {
         let is_taking =
-            |sink: &&Sink| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
+            |sink: &&SinkConfig| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
         let loader = match by {
             LoadedBy::Server => None,
             LoadedBy::Others => Some("[load] in_server is false"),
@@ -106,7 +106,7 @@ impl Awaited {
         match &self.sink {
             Some(name) => self.find_named(name, sinks, is_taking),
             None => {
-                let takers: Vec<_> = sinks.iter().filter(is_taking).map(Sink::name).collect();
+                let takers: Vec<_> = sinks.iter().filter(is_taking).map(SinkConfig::name).collect();
                 match takers.as_slice() {
                     [one] => Ok(place_of(one, sinks)),
                     [] => Err(format!(
@@ -128,11 +128,11 @@ impl Awaited {
     fn find_named(
         &self,
         name: &str,
-        sinks: &[Sink],
-        is_taking: impl Fn(&&Sink) -> bool,
+        sinks: &[SinkConfig],
+        is_taking: impl Fn(&&SinkConfig) -> bool,
     ) -> Result<SinkPlace, String> {
         let Some(sink) = sinks.iter().find(|sink| sink.name() == name) else {
-            let hint = did_you_mean(name, sinks.iter().map(Sink::name));
+            let hint = did_you_mean(name, sinks.iter().map(SinkConfig::name));
             return Err(format!("ack of [stream.{}] names the unknown sink {name:?}{hint}", self.stream));
         };
         if !is_taking(&sink) {
@@ -145,7 +145,7 @@ impl Awaited {
     }
 }
 
-fn place_of(name: &str, sinks: &[Sink]) -> SinkPlace {
+fn place_of(name: &str, sinks: &[SinkConfig]) -> SinkPlace {
     SinkPlace(sinks.iter().position(|sink| sink.name() == name).unwrap_or_default())
 }
 
@@ -157,7 +157,11 @@ const fn commits_rows(kind: &SinkKind) -> bool {
 }
 
 /// Writes `ack` and its timeout.
-pub(super) fn write_ack(stream: &StreamSpec, awaited: &[Awaited], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write_ack(
+    stream: &StreamSpec,
+    awaited: &[AwaitedSink],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     let Ack::Loaded { timeout, .. } = stream.ack else {
         return writeln!(f, "ack = \"{}\"", stream.ack.name());
     };

@@ -20,7 +20,7 @@ use super::env::Environment;
 use super::fault::{Faults, Location};
 use super::inside::{access_beyond, check_inside, keep_inside};
 use super::quoted::{quoted, quoted_path};
-use super::reach::Reach;
+use super::reach::ReachableBounds;
 use super::route::{is_host, is_name, path_problem};
 use super::routes::{RouteDefaults, Routes};
 use super::script::{script, write_script};
@@ -63,7 +63,7 @@ impl Mount {
 
 /// Whose word counts for what an app may read of the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(super) enum AppTrust {
     /// That of the configuration which mounts it.
     Mounted,
     /// Its own: it is served by itself.
@@ -77,7 +77,7 @@ pub(super) struct AppDefaults<'a> {
     /// Its folder.
     pub(super) folder: &'a Path,
     pub(super) env: Environment<'a>,
-    pub(super) trust: Trust,
+    pub(super) trust: AppTrust,
     pub(super) script: &'a HostOptions,
     pub(super) log: &'a LogOptions,
     /// The databases that mounts may grant.
@@ -85,7 +85,7 @@ pub(super) struct AppDefaults<'a> {
     pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
-    pub(super) reach: Reach,
+    pub(super) reach: ReachableBounds,
 }
 
 /// All mounts of a configuration.
@@ -233,14 +233,14 @@ fn read(
 struct Granted {
     env: Vec<String>,
     access: ScriptAccess,
-    trust: Trust,
+    trust: AppTrust,
 }
 
 impl Granted {
     /// Looks into `[app.script]`, which counts more than what the app says.
     fn read<'a>(
         mut script: Option<Section<'a>>,
-        trust: Trust,
+        trust: AppTrust,
         reachable: &Reachable<'_>,
     ) -> (Option<Section<'a>>, Self) {
         let names = script.as_mut().and_then(|script| script.texts("env")).unwrap_or_default();
@@ -250,7 +250,7 @@ impl Granted {
     }
 
     fn allows(&self, name: &str) -> bool {
-        self.trust == Trust::Alone || self.env.iter().any(|known| known == name)
+        self.trust == AppTrust::Alone || self.env.iter().any(|known| known == name)
     }
 }
 

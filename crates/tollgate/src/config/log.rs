@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tollgate_log::{DigestAlgorithm, LogOptions};
+use tollgate_log::{LogOptions, SegmentDigestAlgorithm};
 
 use super::defaults;
 use super::path::{PathTo, path};
@@ -38,7 +38,7 @@ pub(super) fn log(mut section: Section<'_>, folder: &Path) -> LogOptions {
         let text = format!("transaction_bytes_max is {transaction}, limit is queue_bytes_max: {queue}");
         section.fault_of(key, text);
     }
-    let digests = DigestAlgorithm::ALL.map(|digest| (digest.name(), digest));
+    let digests = SegmentDigestAlgorithm::ALL.map(|digest| (digest.name(), digest));
     log.digest = section.choice("digest", &digests).unwrap_or_default();
     log.node = section.text("node").map_or_else(defaults::host_name, |node| checked_node(&section, node));
     section.finish();

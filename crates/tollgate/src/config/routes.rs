@@ -15,7 +15,7 @@ use super::handler::{self, scripts_beside};
 use super::inside::{access_beyond, check_inside, keep_inside, own_path, served};
 use super::methods::methods;
 use super::quoted::{quoted, quoted_path, show_or_off};
-use super::reach::Reach;
+use super::reach::ReachableBounds;
 use super::route::{conflicts, is_host, path_problem};
 use super::route_limits;
 use super::section::{Section, Written};
@@ -32,7 +32,7 @@ pub(super) struct RouteDefaults<'a> {
     pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
-    pub(super) reach: Reach,
+    pub(super) reach: ReachableBounds,
     /// What their scripts may reach.
     pub(super) reachable: Reachable<'a>,
     /// Whether they are those of an app, which has no host and nothing outside of its folder.

@@ -15,7 +15,7 @@ use super::listen::{self, trusted_proxies};
 use super::log::RETAIN_BYTES_MAX;
 use super::path::{PathTo, path};
 use super::quoted::{quoted_path, show_or_off};
-use super::reach::{Reach, check_server};
+use super::reach::{ReachableBounds, check_server};
 use super::section::Section;
 use super::units::{GIB, HOUR_MS, KIB, MIB, show_duration, show_size};
 
@@ -67,7 +67,7 @@ pub(super) fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
         drain_timeout: section.duration("drain_timeout", 0..=HOUR_MS, defaults::DRAIN_TIMEOUT),
     };
     check_server(&section, &written.connection, &written.capacity);
-    Reach::new(&written.connection, &written.spool).check_body(&section, written.body_bytes_max);
+    ReachableBounds::new(&written.connection, &written.spool).check_body(&section, written.body_bytes_max);
     section.finish();
     written
 }

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use tollgate_log::ColumnType;
 use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields};
 
-use super::ack::{self, Awaited};
+use super::ack::{self, AwaitedSink};
 use super::fault::{Location, Span, did_you_mean};
 use super::quoted::quoted;
 use super::route::is_name;
@@ -33,7 +33,7 @@ pub(super) struct Streams {
     /// Where each is written.
     pub(super) origins: Vec<Origin>,
     /// Whose replies wait for a database.
-    pub(super) awaited: Vec<Awaited>,
+    pub(super) awaited: Vec<AwaitedSink>,
 }
 
 /// Where the name of a stream is written.
@@ -93,7 +93,7 @@ fn check_single(name: &Written<String>, section: &Section<'_>, before: &[StreamS
     }
 }
 
-fn stream(name: String, mut section: Section<'_>) -> (StreamSpec, Option<Awaited>) {
+fn stream(name: String, mut section: Section<'_>) -> (StreamSpec, Option<AwaitedSink>) {
     let (ack, awaited) = ack::read(&name, &mut section);
     let choices = [("reject", UnknownFields::Reject), ("ignore", UnknownFields::Ignore)];
     let unknown = section.choice("unknown", &choices).unwrap_or_default();
@@ -278,7 +278,7 @@ fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &S
 /// Writes the section.
 pub(super) fn write_stream(
     stream: &StreamSpec,
-    awaited: &[Awaited],
+    awaited: &[AwaitedSink],
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     let unknown = match stream.unknown {

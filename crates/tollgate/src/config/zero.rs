@@ -20,7 +20,7 @@ use super::fault::{ConfigError, Fault};
 use super::own_files::{files_of_scripts, files_of_sinks, folders_of_server, keep_apart};
 use super::resolved::Config;
 use super::route::{conflicts, path_problem};
-use super::sink::{LoadRules, Sink};
+use super::sink::{LoadRules, SinkConfig};
 
 /// How deep `routes/` is looked through: a link that leads back up ends there.
 const DEPTH_MAX: usize = 32;
@@ -46,7 +46,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         return Err(ConfigError { faults });
     }
     let spool_dir = folder.join(defaults::SPOOL_DIR);
-    let sinks = vec![Sink::default_in(&folder)];
+    let sinks = vec![SinkConfig::default_in(&folder)];
     let mut own = folders_of_server(&log, &spool_dir);
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_scripts(&[], &routes));

@@ -129,16 +129,16 @@ impl Drop for Control {
 }
 
 /// Leave for one client of a bounded number. Dropping it makes room for the next.
-struct ClientPermit<'a>(&'a AtomicUsize);
+struct ControlPermit<'a>(&'a AtomicUsize);
 
-impl<'a> ClientPermit<'a> {
+impl<'a> ControlPermit<'a> {
     fn take(taken: &'a AtomicUsize, count_max: usize) -> Option<Self> {
         let more = |count| (count < count_max).then_some(count + 1);
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self(taken))
     }
 }
 
-impl Drop for ClientPermit<'_> {
+impl Drop for ControlPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -146,8 +146,8 @@ impl Drop for ClientPermit<'_> {
 
 /// A client that is answered. Fields are dropped in their order: when the client sees its connection closed,
 /// its permit is free.
-struct Client<'a> {
-    _permit: ClientPermit<'a>,
+struct ControlClient<'a> {
+    _permit: ControlPermit<'a>,
     stream: UnixStream,
 }
 
@@ -155,16 +155,16 @@ struct Client<'a> {
 fn admit(stream: UnixStream, server: &Arc<ControlServer>) {
     let server = server.clone();
     let answer = move || {
-        if let Some(permit) = ClientPermit::take(&server.clients, CLIENTS_MAX) {
+        if let Some(permit) = ControlPermit::take(&server.clients, CLIENTS_MAX) {
             // Whoever went away needs no answer.
-            drop(server.answer(Client { _permit: permit, stream }));
+            drop(server.answer(ControlClient { _permit: permit, stream }));
         }
     };
     drop(thread::Builder::new().name("control-client".to_owned()).spawn(answer));
 }
 
 impl ControlServer {
-    fn answer(&self, mut client: Client<'_>) -> io::Result<()> {
+    fn answer(&self, mut client: ControlClient<'_>) -> io::Result<()> {
         client.stream.set_write_timeout(Some(TIMEOUT))?;
         let (question, behind) = read_question(&client.stream)?;
         match &*question {
@@ -174,7 +174,7 @@ impl ControlServer {
                 (self.on_reload)(Asker(client.stream));
                 Ok(())
             }
-            FOLLOW => match ClientPermit::take(&self.followers, FOLLOWERS_MAX) {
+            FOLLOW => match ControlPermit::take(&self.followers, FOLLOWERS_MAX) {
                 Some(_permit) => self.be_followed(&client.stream, &behind),
                 None => Ok(()),
             },

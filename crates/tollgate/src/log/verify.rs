@@ -28,7 +28,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     to_stdout(|out| {
         // Sealed segments are read twice: once batch by batch, once for the digest.
         let _progress = Progress::of("verify", 2 * bytes_of(&dir, &ids));
-        let mut verify = Verify { dir: &dir, loaded: loaded.as_ref(), counts: Counts::default(), out };
+        let mut verify = Verify { dir: &dir, loaded: loaded.as_ref(), counts: SegmentCounts::default(), out };
         let mut heads = BTreeMap::new();
         for log in &ids {
             heads.extend(verify.log(*log)?.map(|before| (*log, before)));
@@ -62,7 +62,7 @@ fn loaded(config: &Config) -> Option<Positions> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SegmentCounts {
     pub(super) ok: u64,
     pub(super) open: u64,
     pub(super) torn: u64,
@@ -73,7 +73,7 @@ pub(super) struct Counts {
     pub(super) differ: u64,
 }
 
-impl Counts {
+impl SegmentCounts {
     pub(super) fn summary(&self, logs: usize) -> String {
         let Self { ok, open, torn, bad, .. } = self;
         let (segments, logs) = (counted(ok + open + torn + bad, "segment"), counted(logs as u64, "log"));
@@ -104,7 +104,7 @@ pub(super) struct Verify<'a> {
     pub(super) dir: &'a Path,
     /// None: there is no database to compare with.
     pub(super) loaded: Option<&'a Positions>,
-    pub(super) counts: Counts,
+    pub(super) counts: SegmentCounts,
     pub(super) out: &'a mut dyn Write,
 }
 
@@ -224,7 +224,7 @@ impl Verify<'_> {
     }
 
     fn end(self, logs: usize) -> anyhow::Result<ExitCode> {
-        let Counts { same, differ, .. } = self.counts;
+        let SegmentCounts { same, differ, .. } = self.counts;
         if self.loaded.is_some() {
             writeln!(self.out, "{} as loaded, {differ} not", counted(same, "log"))?;
         }

@@ -114,12 +114,12 @@ impl Tally {
 }
 
 /// What happened between two moments.
-pub(super) struct Span {
+pub(super) struct RateSpan {
     pub(super) seconds: f64,
     pub(super) before: Counts,
 }
 
-impl Span {
+impl RateSpan {
     /// How many a second.
     pub(super) fn rate(&self, now: u64, before: impl Fn(&Counts) -> u64) -> f64 {
         let more = now.saturating_sub(before(&self.before));
@@ -163,13 +163,13 @@ impl History {
     }
 
     /// What happened within a window; less, while the server is younger.
-    pub(super) fn span(&self, now: Instant, window: Duration) -> Span {
+    pub(super) fn span(&self, now: Instant, window: Duration) -> RateSpan {
         let is_recent = |(at, _): &&(Instant, Counts)| now.saturating_duration_since(*at) <= window;
         match self.samples.iter().find(is_recent) {
             Some((at, before)) => {
-                Span { seconds: now.saturating_duration_since(*at).as_secs_f64(), before: *before }
+                RateSpan { seconds: now.saturating_duration_since(*at).as_secs_f64(), before: *before }
             }
-            None => Span { seconds: 0.0, before: Counts::default() },
+            None => RateSpan { seconds: 0.0, before: Counts::default() },
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_http::StatusCode;
 
 use super::*;
-use crate::clock::{Clock, TICK};
+use crate::clock::{TICK, WorkerClock};
 use crate::deadline::Deadlines;
 use crate::file_slice::SentFile;
 use crate::observe::RouteTally;
@@ -29,7 +29,7 @@ struct Sips {
     written_together: usize,
     /// What the system holds for it, of which it takes a step between two looks.
     untaken: Cell<usize>,
-    ending: Ending,
+    ending: ConnectionEnd,
     is_corked: bool,
     /// Whether what was sent last waits for what follows it.
     is_held_back: bool,
@@ -44,7 +44,7 @@ impl From<Box<dyn Iterator<Item = usize>>> for Sips {
             taken: Vec::new(),
             written_together: 0,
             untaken: Cell::new(0),
-            ending: Ending::Close,
+            ending: ConnectionEnd::Close,
             is_corked: false,
             is_held_back: false,
         }
@@ -93,7 +93,7 @@ impl Transport for Sips {
         Some(self.untaken.replace(self.untaken.get().saturating_sub(STEP)))
     }
 
-    fn when_dropped(&mut self, ending: Ending) {
+    fn when_dropped(&mut self, ending: ConnectionEnd) {
         self.ending = ending;
     }
 }
@@ -169,7 +169,7 @@ fn sent_before(
     sips: Box<dyn Iterator<Item = usize>>,
 ) -> Result<Sips, Gone> {
     let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
-    let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
+    let deadlines = Rc::new(Deadlines::new(Rc::new(WorkerClock::new())));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
     let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
     let mut stream = Sips::from(sips);
@@ -258,7 +258,7 @@ fn what_is_sent_again_and_again_leaves_with_its_head_and_all_of_it_in_its_order(
 #[test]
 fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
     let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
-    let clock = Rc::new(Clock::new());
+    let clock = Rc::new(WorkerClock::new());
     let deadlines = Rc::new(Deadlines::new(clock.clone()));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
     let limits =
@@ -279,7 +279,7 @@ fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
     drop(write);
     // A deadline, and one more for each look at which it had taken a step.
     assert!(clock.coarse() - begun >= TICK * 5);
-    assert_eq!((stream.untaken.get(), stream.ending), (0, Ending::Reset));
+    assert_eq!((stream.untaken.get(), stream.ending), (0, ConnectionEnd::Reset));
 }
 
 #[test]

@@ -275,8 +275,8 @@ impl<S: Transport> Connection<S> {
             self.replies.lead(&answer.reply.interim);
         }
         self.replies.push(&answer.reply, answer.gate, id, writing, tally);
-        if let Some(flow) = answer.flow.filter(|_| !form.is_head) {
-            self.replies.follow(flow);
+        if let Some(streamed) = answer.streamed.filter(|_| !form.is_head) {
+            self.replies.follow(streamed);
         }
     }
 

@@ -99,8 +99,8 @@ struct Bytes {
 impl AnsweredRequest {
     /// Ends the time of a content that nobody takes yet: replies before it leave slowly.
     fn watch(&mut self, context: &mut Context<'_>) {
-        if let Some(flow) = &mut self.answer.flow {
-            let _ = flow.poll_overdue(context);
+        if let Some(streamed) = &mut self.answer.streamed {
+            let _ = streamed.poll_overdue(context);
         }
     }
 }
@@ -417,8 +417,8 @@ impl Queue {
             let Some((answer, handled)) = first.answer(&worker.recorder) else { return };
             first.forget(&mut self.bytes);
             let form = first.form;
-            let flow_bytes = answer.flow.as_ref().map_or(0, |flow| flow.memory_bytes());
-            let bytes = size_of::<AnsweredRequest>() + answer.reply.memory_bytes() + flow_bytes;
+            let streamed_bytes = answer.streamed.as_ref().map_or(0, |streamed| streamed.memory_bytes());
+            let bytes = size_of::<AnsweredRequest>() + answer.reply.memory_bytes() + streamed_bytes;
             self.answered_bytes += bytes;
             self.answered.push_back(AnsweredRequest { answer, handled, form, bytes });
             self.running.pop_front();

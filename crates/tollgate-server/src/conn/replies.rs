@@ -7,7 +7,7 @@ use tollgate_http::Connection;
 use tollgate_script::RequestId;
 
 use crate::file_slice::FileSlice;
-use crate::handler::Flow;
+use crate::handler::StreamedContent;
 use crate::observe::{OwnCells, RouteTally, WorkerCells};
 use crate::recorder::{AckOutcome, Gate, Recorder};
 use crate::reply::{Framing, PlainReply, Reply, Writing, write_closing, write_head};
@@ -22,7 +22,7 @@ pub(crate) struct Replies {
     /// Parts of files, each with the place in the bytes before which it is sent.
     slices: Vec<(usize, FileSlice)>,
     /// What writes the content of the last reply, once the others left.
-    flow: Option<Box<Flow>>,
+    streamed: Option<Box<StreamedContent>>,
     /// Bytes and entries that left together last time: as many are expected.
     expected: (usize, usize),
 }
@@ -108,18 +108,18 @@ impl Replies {
 
     /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before
     /// it did.
-    pub(crate) fn follow(&mut self, flow: Box<Flow>) {
-        self.flow = Some(flow);
+    pub(crate) fn follow(&mut self, streamed: Box<StreamedContent>) {
+        self.streamed = Some(streamed);
     }
 
     pub(crate) fn is_followed(&self) -> bool {
-        self.flow.is_some()
+        self.streamed.is_some()
     }
 
     /// Takes what follows the replies, and how its content is framed.
-    pub(crate) fn take_flow(&mut self) -> Option<(Flow, Framing)> {
+    pub(crate) fn take_streamed(&mut self) -> Option<(StreamedContent, Framing)> {
         let framing = self.entries.last()?.writing.framing;
-        self.flow.take().map(|flow| (*flow, framing))
+        self.streamed.take().map(|streamed| (*streamed, framing))
     }
 
     /// When the head of the last request was complete that is replied to.
@@ -142,7 +142,7 @@ impl Replies {
         self.bytes.capacity()
             + self.entries.capacity() * size_of::<BufferedReply>()
             + self.slices.capacity() * size_of::<(usize, FileSlice)>()
-            + self.flow.as_ref().map_or(0, |flow| flow.memory_bytes())
+            + self.streamed.as_ref().map_or(0, |streamed| streamed.memory_bytes())
     }
 
     /// Waits until every reply may leave. What says something that did not come true is told otherwise.
@@ -224,7 +224,7 @@ impl Replies {
         self.bytes = bytes;
         if is_last_replaced {
             // It may have been streamed, and another took its place.
-            self.flow = None;
+            self.streamed = None;
         }
     }
 

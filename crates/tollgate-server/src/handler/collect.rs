@@ -51,7 +51,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             let told = rejected.iter().map(|(index, reason)| (*index, reason.as_str()));
             let reply = Reply::new(StatusCode::OK, "application/json", item_summary(items.len(), told));
             let level = reported_level(&reply, stream.ack);
-            GatedReply { reply: Cow::Owned(reply), gate, level, flow: None }
+            GatedReply { reply: Cow::Owned(reply), gate, level, streamed: None }
         }
         Err(error) => refused(&error, &exchange.request.id, recorder).into(),
     }

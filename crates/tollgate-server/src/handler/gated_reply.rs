@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_log::Level;
 
-use super::flow::Flow;
+use super::streamed_content::StreamedContent;
 use crate::recorder::Gate;
 use crate::reply::Reply;
 
@@ -15,23 +15,23 @@ pub(crate) struct GatedReply<'a> {
     /// The level of its records when it leaves, if the reply tells it.
     pub(crate) level: Option<Level>,
     /// Writes the content of a streamed reply.
-    pub(crate) flow: Option<Box<Flow>>,
+    pub(crate) streamed: Option<Box<StreamedContent>>,
 }
 
 impl<'a> GatedReply<'a> {
     /// Returns a reply that waits for nothing.
     pub(crate) fn plain(reply: &'a Reply) -> Self {
-        Self { reply: Cow::Borrowed(reply), gate: None, level: None, flow: None }
+        Self { reply: Cow::Borrowed(reply), gate: None, level: None, streamed: None }
     }
 
     pub(crate) fn into_owned(self) -> GatedReply<'static> {
-        let Self { reply, gate, level, flow } = self;
-        GatedReply { reply: Cow::Owned(reply.into_owned()), gate, level, flow }
+        let Self { reply, gate, level, streamed } = self;
+        GatedReply { reply: Cow::Owned(reply.into_owned()), gate, level, streamed }
     }
 }
 
 impl From<Reply> for GatedReply<'_> {
     fn from(reply: Reply) -> Self {
-        Self { reply: Cow::Owned(reply), gate: None, level: None, flow: None }
+        Self { reply: Cow::Owned(reply), gate: None, level: None, streamed: None }
     }
 }

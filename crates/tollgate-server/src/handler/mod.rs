@@ -2,12 +2,11 @@
 
 mod collect;
 mod collected;
+mod content_step;
 mod endpoint;
 mod exchange;
 mod fetcher;
 mod fixed;
-mod flow;
-mod flowed;
 mod gated_reply;
 mod items;
 mod pass;
@@ -16,16 +15,17 @@ mod records;
 mod rehearsal;
 mod retried;
 mod script;
+mod streamed_content;
 mod visit;
 
 pub use collected::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
+pub(crate) use content_step::ContentStep;
 pub(crate) use endpoint::{Endpoint, Scripts};
 pub(crate) use exchange::{Exchange, Routes};
 pub(crate) use fetcher::BackendFetcher;
-pub(crate) use flow::Flow;
-pub(crate) use flowed::Flowed;
 pub(crate) use gated_reply::GatedReply;
-pub(crate) use proxy::{BackendFlow, Passed};
+pub(crate) use proxy::{BackendContent, RelayedPiece};
 pub(crate) use rehearsal::Rehearsed;
 pub use retried::{ItemKey, ItemReader};
+pub(crate) use streamed_content::StreamedContent;
 pub(crate) use visit::{Handled, Turn, Visit};

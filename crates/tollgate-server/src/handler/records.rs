@@ -29,7 +29,7 @@ impl Endpoint {
         request: &Request,
         recorder: &Recorder,
     ) -> GatedReply<'a> {
-        let plain = |reply| GatedReply { reply, gate: None, level: None, flow: None };
+        let plain = |reply| GatedReply { reply, gate: None, level: None, streamed: None };
         let Some(took_us) = took_us else { return plain(reply) };
         let Records { own, emitted } = records;
         if emitted
@@ -48,7 +48,7 @@ impl Endpoint {
         match appended {
             Ok(gate) => {
                 let level = reported_level(&reply, self.ack(&emitted));
-                GatedReply { reply, gate, level, flow: None }
+                GatedReply { reply, gate, level, streamed: None }
             }
             Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
                 if let Some(left_out) = self.failures.note(Instant::now()) {

@@ -15,11 +15,10 @@ use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 use super::collect;
 use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
-use super::flow::Flow;
-use super::flow::ScriptFlow;
 use super::gated_reply::GatedReply;
-use super::proxy::{Asked, BackendFlow, Proxied};
+use super::proxy::{Asked, BackendContent, Proxied};
 use super::script::{self, Records};
+use super::streamed_content::{ScriptContent, StreamedContent};
 use crate::files::{PendingRead, ScriptFileReply};
 use crate::observe::OwnCells;
 use crate::overload::RouteCost;
@@ -87,7 +86,7 @@ pub(super) struct Returned {
 /// What writes the content of a reply after its head.
 pub(super) enum Tail {
     Call(Box<Call>),
-    Backend(Box<BackendFlow>),
+    Backend(Box<BackendContent>),
 }
 
 impl Returned {
@@ -95,7 +94,7 @@ impl Returned {
         let tail_bytes = match &self.tail {
             None => 0,
             Some(Tail::Call(call)) => call.memory_bytes(),
-            Some(Tail::Backend(flow)) => flow.memory_bytes(),
+            Some(Tail::Backend(streamed)) => streamed.memory_bytes(),
         };
         self.reply.memory_bytes() + self.records.memory_bytes() + tail_bytes
     }
@@ -173,7 +172,7 @@ impl Visit {
         Handled { id: self.exchange.request.id.clone(), route: self.exchange.endpoint.cells.clone() }
     }
 
-    /// Returns the head of a request that was answered; none while a script or a flow still reads the
+    /// Returns the head of a request that was answered; none while a script or a streamed content still reads the
     /// request.
     pub(crate) fn unread_head(&mut self) -> Option<&mut RequestHead> {
         Rc::get_mut(&mut self.exchange.request).map(|request| &mut request.head)
@@ -385,9 +384,9 @@ impl Visit {
         Turn::Over
     }
 
-    fn return_proxied(&mut self, Proxied { reply, flow }: Proxied) {
+    fn return_proxied(&mut self, Proxied { reply, streamed }: Proxied) {
         self.stage = Stage::AtOnce;
-        self.return_reply(reply, Records::default(), flow.map(Tail::Backend));
+        self.return_reply(reply, Records::default(), streamed.map(Tail::Backend));
     }
 
     fn poll_sent(&mut self, context: Option<&mut Context<'_>>) -> Turn {
@@ -466,14 +465,14 @@ impl Visit {
                 let mut answer = endpoint.record(Cow::Owned(reply), records, took_us, request, recorder);
                 if answer.reply.extent != Extent::Whole {
                     let permit = self.exchange.permit.take();
-                    answer.flow = tail.and_then(|tail| match tail {
-                        Tail::Backend(mut flow) => {
-                            flow.hold(permit);
-                            Some(Box::new(Flow::Backend(flow)))
+                    answer.streamed = tail.and_then(|tail| match tail {
+                        Tail::Backend(mut streamed) => {
+                            streamed.hold(permit);
+                            Some(Box::new(StreamedContent::Backend(streamed)))
                         }
                         Tail::Call(call) => {
-                            let flow = ScriptFlow::new(*call, endpoint, request, permit)?;
-                            Some(Box::new(Flow::Script(Box::new(flow))))
+                            let streamed = ScriptContent::new(*call, endpoint, request, permit)?;
+                            Some(Box::new(StreamedContent::Script(Box::new(streamed))))
                         }
                     });
                 }

@@ -10,7 +10,7 @@ use tollgate_backend::{Failure, Incoming};
 use tollgate_http::{Method, StatusCode};
 use tollgate_script::Request;
 
-use super::flow::BackendFlow;
+use super::backend_content::BackendContent;
 use super::target::Proxy;
 use super::{hops, reply, rounds};
 use crate::handler::exchange::Exchange;
@@ -32,12 +32,12 @@ pub(crate) struct Asked {
 pub(crate) struct Proxied {
     pub(crate) reply: Reply,
     /// The rest of a content that is not whole.
-    pub(crate) flow: Option<Box<BackendFlow>>,
+    pub(crate) streamed: Option<Box<BackendContent>>,
 }
 
 impl From<Reply> for Proxied {
     fn from(reply: Reply) -> Self {
-        Self { reply, flow: None }
+        Self { reply, streamed: None }
     }
 }
 
@@ -131,7 +131,7 @@ impl Proxy {
             // What is there leaves with the head.
             reply.content = came.split().freeze();
         }
-        let flow = BackendFlow::new(&head, content, came, self.clone(), request.clone());
-        Ok(Proxied { reply, flow: Some(Box::new(flow)) })
+        let streamed = BackendContent::new(&head, content, came, self.clone(), request.clone());
+        Ok(Proxied { reply, streamed: Some(Box::new(streamed)) })
     }
 }

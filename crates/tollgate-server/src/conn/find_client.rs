@@ -1,4 +1,4 @@
-//! A connection finds out whose it is, before its first request.
+//! Finds the client of a connection, before its first request: by its address or its PROXY header.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,8 @@ use crate::listen::proxy_header::{self, ProxySource};
 use crate::observe::Refusal;
 
 impl<S: Transport> Connection<S> {
-    /// Finds out whose the connection is.
-    pub(super) async fn arrive(&mut self, origin: Origin) -> Result<(), Gone> {
+    /// Finds the client of the connection, and counts the connection for it.
+    pub(super) async fn find_client(&mut self, origin: Origin) -> Result<(), Gone> {
         let mut peer = origin.peer;
         if origin.proxy_protocol {
             peer = self.read_proxy_header(peer).await?;

@@ -3,11 +3,12 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, Limits};
 
-use super::*;
+use super::running_request::RunningRequest;
 use crate::conn::bench::{Bench, head, in_turns};
 use crate::options::FilesSpec;
 use crate::options::{CapacityLimits, HandlerSpec, RouteSpec, ScriptFile};

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_pauses_and_is_tried_by_one_after_longer_and_longer_pauses() {
+    fn a_lost_address_is_tried_by_one_request_after_longer_and_longer_pauses() {
         let reach = Reachability::default();
         assert!(!reach.find() && !reach.is_lost() && !reach.is_pausing(0));
         let mut now_ms = 7;
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_comes_and_goes_is_told_now_and_then() {
+    fn an_address_that_comes_and_goes_is_logged_now_and_then() {
         let reach = Reachability::default();
         let lines = (0..1000).map(|turn| usize::from(reach.lose(turn * 25)) + usize::from(reach.find()));
         assert_eq!(lines.sum::<usize>(), 6, "lost and back, each ten seconds of 25");
     }
 
     #[test]
-    fn nobody_knows_of_an_address_that_nobody_asked_for_a_minute() {
+    fn an_address_without_a_request_for_a_minute_is_unknown() {
         let reach = Reachability::default();
         reach.lose(0);
         assert!(reach.is_known_lost(60_999) && !reach.is_known_lost(61_000) && reach.is_lost());

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_hurry_the_idle_end_and_no_others() {
+    fn idle_connections_end_in_a_hurry_and_no_others() {
         let (_, deadlines) = deadlines();
         let [idle, busy, silent] = [Phase::Idle, Phase::Head, Phase::Silent].map(|phase| {
             let slot = Deadlines::enter(&deadlines);

@@ -57,7 +57,7 @@ fn sends_and_waits(fault: &str, says: &str) {
 }
 
 #[test]
-fn some_end_it_themselves() {
+fn clients_with_some_faults_end_their_connections() {
     sends_all("close-in-head", BEGUN, End::Closed);
     let half = format!("{}half of it", post("Content-Length: 900000\r\n"));
     sends_all("close-in-body", &half, End::Closed);
@@ -67,7 +67,7 @@ fn some_end_it_themselves() {
 }
 
 #[test]
-fn some_stay() {
+fn clients_with_some_faults_stay() {
     sends_and_waits("idle", "");
     sends_and_waits("expect-nothing", &post("Content-Length: 5\r\nExpect: 100-continue\r\n"));
     let both = post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n");
@@ -104,7 +104,7 @@ fn noise_differs_from_client_to_client() {
 }
 
 #[test]
-fn who_ended_its_half_reads_the_reply() {
+fn a_client_that_ended_its_half_reads_the_reply() {
     let server = come("half-close", 1);
     let mut peer = Peer::accept(&server.listener);
     assert_eq!(peer.rest(), (GET.into(), End::Closed));
@@ -115,7 +115,7 @@ fn who_ended_its_half_reads_the_reply() {
 }
 
 #[test]
-fn who_means_well_leaves_with_its_reply_and_who_idles_stays() {
+fn a_sound_client_leaves_with_its_reply_and_an_idle_one_stays() {
     let server = come("none", 1);
     let mut peer = Peer::accept(&server.listener);
     assert_eq!(peer.read(GET.len()), GET);
@@ -160,7 +160,7 @@ fn a_reset_by_the_server_is_told() {
 }
 
 #[test]
-fn who_cannot_connect_is_told() {
+fn clients_that_cannot_connect_are_counted() {
     let backend = Backend::start(Fault::Refuse).unwrap();
     let clients =
         FaultyClients::start(FaultyClientsOptions::new(ClientFault::Idle, backend.address(), 10)).unwrap();
@@ -201,7 +201,7 @@ fn an_idle_crowd_is_as_large_as_it_is_told() {
 }
 
 #[test]
-fn nobody_goes_to_another_machine_unless_told() {
+fn clients_go_to_another_machine_only_if_told() {
     let to = "192.0.2.1:80".parse().unwrap();
     let refused = FaultyClients::start(FaultyClientsOptions::new(ClientFault::Idle, to, 1));
     assert!(matches!(refused, Err(FaultyClientsError::NotLoopback(address)) if address == to));

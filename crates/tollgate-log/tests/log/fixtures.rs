@@ -201,7 +201,7 @@ fn used(bytes: &[u8]) -> usize {
 
 /// Keeps what it wrote where `TOLLGATE_FIXTURES` names a folder.
 #[test]
-fn what_is_written_now_passes_the_checks_of_version_1() {
+fn segments_written_now_pass_the_checks_of_version_1() {
     let kept = std::env::var_os("TOLLGATE_FIXTURES").map(PathBuf::from);
     let keep = |name: &str, bytes: &[u8]| {
         if let Some(folder) = &kept {

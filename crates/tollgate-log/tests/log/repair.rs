@@ -32,7 +32,7 @@ fn total(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
 }
 
 #[test]
-fn every_row_of_the_recovery_table_is_mended_by_hand_as_by_a_start_and_nothing_is_deleted() {
+fn each_row_of_the_recovery_table_is_mended_by_hand_as_by_a_start_and_none_deleted() {
     TABLE.iter().filter(|row| !row.name.is_empty()).for_each(check_row);
 }
 

@@ -134,7 +134,7 @@ fn a_missing_segment_is_a_gap() {
 }
 
 #[test]
-fn a_segment_unlinked_behind_the_position_of_a_reader_is_no_gap_and_none_of_its_records_comes_again() {
+fn a_segment_unlinked_behind_a_reader_is_no_gap_and_its_records_do_not_come_again() {
     let (sim, law) = dead_log(THREE_SEALED);
     let path = segment_path(&sim, law.log, 1);
     Storage::remove(&sim, &path).unwrap();

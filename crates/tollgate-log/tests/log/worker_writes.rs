@@ -297,7 +297,7 @@ fn run(steps: &[Step], segment_bytes_max: u64, count: usize) -> Option<Told> {
 }
 
 #[test]
-fn after_a_crash_at_any_call_the_log_holds_a_prefix_with_all_that_workers_were_told() {
+fn the_log_holds_a_prefix_with_all_acknowledged_records_after_a_crash_at_any_call() {
     let mut disks = 0;
     for segment_bytes_max in [1 << 20, 1] {
         for steps in sequences(2) {

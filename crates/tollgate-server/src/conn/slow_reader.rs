@@ -57,13 +57,13 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_half_of_the_rate_while_it_is_watched_is_watched_on() {
+    fn a_peer_that_takes_half_of_the_rate_is_watched_on() {
         assert_eq!(looks(500, &[9000, 6500, 4000]), [Some(TIME); 3]);
         assert_eq!(looks(500, &[9000, 6501]), [Some(TIME), None]);
     }
 
     #[test]
-    fn what_the_system_took_meanwhile_is_not_yet_taken() {
+    fn bytes_that_the_system_took_meanwhile_are_not_yet_taken_by_the_peer() {
         let mut reader = SlowReader::default();
         reader.add(100_000);
         assert_eq!(reader.more_time(9000, &limits(500)), Some(TIME));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_nothing_has_no_more_time_whatever_the_rate() {
+    fn a_peer_that_takes_nothing_has_no_more_time_whatever_the_rate() {
         assert_eq!(looks(500, &[9000, 9000]), [Some(TIME), None]);
         assert_eq!(looks(0, &[9000, 8999, 8999]), [Some(TIME), Some(TIME), None]);
     }

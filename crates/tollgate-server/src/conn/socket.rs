@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_its_socket_is_registered_is_told() {
+    fn bytes_that_come_before_their_socket_is_registered_are_noticed() {
         block_on(async {
             let (mut socket, mut peer) = tcp_pair();
             peer.write_all(b"one").unwrap();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_nothing_hears_that_its_peer_is_gone() {
+    fn a_connection_that_reads_nothing_notices_that_its_peer_is_gone() {
         block_on(async {
             let (mut socket, peer) = tcp_pair();
             SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_shares_a_packet_with_the_end_of_the_connection() {
+    fn held_back_bytes_share_a_packet_with_the_end_of_the_connection() {
         let file = tempfile::tempfile().unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, b"reply", 0).unwrap();
         block_on(async {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_and_again_is_copied_if_it_is_of_two_packets() {
+    fn a_file_sent_again_and_again_is_copied_if_it_takes_two_packets() {
         for (len, expect) in [
             (0, None),
             (ONE_PACKET_BYTES, None),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn more_files_than_there_is_room_for_are_not_copied_in_turns_and_the_one_that_is_asked_for_most_stays() {
+    fn more_files_than_fit_are_not_copied_in_turns_and_the_most_requested_one_stays() {
         let (copies, most) = (Copies::cheaper(), slice(70_000));
         let others: Vec<_> = (0..2 * FILES_MAX).map(|_| slice(70_000)).collect();
         assert!((0..10).all(|_| others.iter().all(|other| copy(&copies, other).is_none())));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_file_that_may_have_another_version_nor_one_that_is_shorter_now_is_copied() {
+    fn a_file_that_may_have_another_version_or_is_shorter_now_is_not_copied() {
         for passage in [Passage::System, Passage::Copy] {
             assert_eq!(times(&Copies::cheaper(), &slice_of(70_000, passage)), None, "{passage:?}");
         }

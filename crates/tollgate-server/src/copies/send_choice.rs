@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cheaper_way_or_a_copy_that_costs_little_more_is_taken_until_both_are_timed_again() {
+    fn the_cheaper_way_or_a_slightly_dearer_copy_is_used_until_both_are_timed_again() {
         for (pages, copy, cheaper) in [(16, 15, Way::Copy), (16, 17, Way::Copy), (16, 18, Way::Pages)] {
             let choice = SendChoice::default();
             let time = |way, _| if way == Way::Copy { copy * US } else { pages * US };
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_now_and_then_does_not_decide() {
+    fn a_send_that_is_slow_now_and_then_does_not_decide() {
         let choice = SendChoice::default();
         let time = |way, place| match way {
             Way::Copy if place % 3 == 0 => 1000 * US,

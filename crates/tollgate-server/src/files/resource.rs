@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_the_tag_of_the_content_gets_the_file_as_it_is_though_it_was_closed_meanwhile() {
+    fn a_client_that_names_the_tag_of_a_content_gets_the_file_though_it_was_closed() {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
         runtime.block_on(async {

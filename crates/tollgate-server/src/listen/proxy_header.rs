@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_header_is_refused_at_its_first_wrong_byte() {
+    fn a_malformed_proxy_header_is_refused_at_its_first_wrong_byte() {
         use ProxyHeaderError::*;
         check(b"G", Err(Signature));
         check(b"PROXY TCP4 10.1.2.3 10.1.2.4 1 2\r\n", Err(Signature));

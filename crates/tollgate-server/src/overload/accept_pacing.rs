@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_are_accepted_after_a_long_turn_no_more_are_served_at_once_than_after_a_short_one() {
+    fn no_more_accepted_connections_are_served_after_a_long_turn_than_after_a_short_one() {
         let mut turns = AcceptPacing::among(4096);
         turns.note(Duration::ZERO, 10 * MS, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
         assert_eq!((turns.arrivals, turns.fate(), turns.has_time()), (40, Fate::Served, true));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn after_turns_with_many_who_were_served_as_many_are_believed_to_be_served_in_the_next() {
+    fn as_many_connections_are_expected_to_be_served_in_a_turn_as_in_those_before() {
         let mut turns = AcceptPacing::among(4096);
         for (served, refused) in [(10, 0), (10, 0), (10, 0), (10, 4), (11, 0), (0, 0)] {
             (0..served).for_each(|_| assert_eq!(turns.fate(), Fate::Served));

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_becomes_less_in_steps_until_it_is_nothing() {
+    fn the_refused_share_becomes_less_in_steps_until_it_is_nothing() {
         let admission = Admission::new(Duration::from_secs(1));
         admission.learn(Duration::from_secs(2));
         let mut shares = vec![admission.refused.get()];
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_is_counted_for_the_log() {
+    fn refused_requests_are_counted_for_the_log() {
         let admission = Admission::new(Duration::from_secs(1));
         admission.learn(Duration::from_millis(625));
         let now = admission.sent.get();

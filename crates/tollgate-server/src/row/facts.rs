@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_replaced() {
+    fn bytes_that_are_no_text_are_replaced() {
         assert_eq!(storable(b"plain \xc3\xbc"), "plain \u{fc}");
         assert_eq!(storable(b"a\xffb\0c"), "a\u{fffd}b\u{fffd}c");
     }

@@ -157,7 +157,7 @@ fn connections_are_never_held_back_where_the_owner_says_so() {
 }
 
 #[test]
-fn requests_that_came_with_the_connection_and_those_that_follow_are_answered_in_their_order() {
+fn requests_that_came_with_a_connection_and_later_ones_are_answered_in_their_order() {
     let server = site().start();
     let mut peer = server.connect();
     peer.send([get("/", ""), get("/nothing", ""), get("/", "")].concat());

@@ -34,7 +34,7 @@ fn lists_sent(header: ClientHeader, fields: &str) -> [String; 2] {
 }
 
 #[test]
-fn what_a_trusted_proxy_wrote_stands_before_us() {
+fn elements_of_a_trusted_proxy_stand_before_our_own() {
     let addresses = "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 203.0.113.9, 127.0.0.5\r\n";
     assert_eq!(lists_sent(ClientHeader::XForwardedFor, addresses)[1], "1.1.1.1, 203.0.113.9, 127.0.0.5, ");
     let forwarded =
@@ -44,7 +44,7 @@ fn what_a_trusted_proxy_wrote_stands_before_us() {
 }
 
 #[test]
-fn the_list_that_a_trusted_proxy_does_not_write_begins_with_the_client_that_the_other_names() {
+fn the_list_that_a_proxy_does_not_write_begins_with_the_client_of_the_other_list() {
     let check = |header, client: &str, expect: [&str; 2]| {
         let (named, forged) = match header {
             ClientHeader::XForwardedFor => (format!("X-Forwarded-For: {client}"), "Forwarded: for=6.6.6.6"),
@@ -94,7 +94,7 @@ fn an_open_quote_of_a_client_hides_nothing_that_was_written_behind_it() {
 }
 
 #[test]
-fn nobody_but_a_trusted_proxy_says_where_a_request_came_from() {
+fn only_a_trusted_proxy_says_where_a_request_came_from() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.9.9.9\r\nForwarded: for=10.9.9.9\r\n\
                    X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 1\r\nVia: 1.1 first\r\n\r\n";
     let backend = FakeBackend::replying(OK);

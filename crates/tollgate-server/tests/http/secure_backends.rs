@@ -170,7 +170,7 @@ fn a_backend_that_stumbles_after_a_sound_hello_speaks_tls() {
 }
 
 #[test]
-fn a_certificate_that_stands_for_itself_is_taken_where_it_is_named_and_for_its_name_and_time_alone() {
+fn a_self_signed_certificate_is_taken_where_it_is_named_for_its_name_and_time() {
     let authority = Authority::new();
     let backend = FakeBackend::replying(OK);
     let own = Terminator::start(backend.address, authority.self_signed("own", LONG));
@@ -189,7 +189,7 @@ fn a_certificate_that_stands_for_itself_is_taken_where_it_is_named_and_for_its_n
 }
 
 #[test]
-fn whatever_is_no_handshake_is_refused_with_its_reason() {
+fn a_malformed_handshake_is_refused_with_its_reason() {
     let authority = Authority::new();
     let check = |backend: &FakeBackend, fault, expected: &str| {
         let url = format!("https://localhost:{}", backend.address.port());
@@ -231,7 +231,7 @@ fn whatever_is_no_handshake_is_refused_with_its_reason() {
 }
 
 #[test]
-fn one_that_is_silent_in_the_handshake_is_left_after_the_time_for_a_connection() {
+fn a_backend_silent_in_the_handshake_is_left_after_the_time_for_a_connection() {
     let authority = Authority::new();
     let silent = FakeBackend::start(Taken::wait_for_end);
     let begun = FakeBackend::start(|taken| {
@@ -424,7 +424,7 @@ fn trailers_and_interim_replies_come_as_without_tls() {
 }
 
 #[test]
-fn what_a_backend_sends_unasked_is_nobodys_reply() {
+fn bytes_that_a_backend_sends_unasked_are_no_reply_to_anybody() {
     let authority = Authority::new();
     let long = "x".repeat(100_000);
     let expected = long.clone();

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_resolved_prints_as_a_file_that_means_the_same() {
+    fn a_resolved_configuration_prints_as_a_file_that_means_the_same() {
         let dir = app(&["routes/index.luau", "routes/users/[id].luau"]);
         let implied = Config::load(dir.path()).unwrap().to_string();
         fs::write(dir.path().join(FILE_NAME), &implied).unwrap();

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_loader_had_before_it_was_seen_is_no_row_of_now() {
+    fn rows_of_a_loader_before_it_was_seen_are_no_rows_of_now() {
         let found = totals([
             &[loader(1, 1_000_000)],
             &[loader(1, 1_000_010)],

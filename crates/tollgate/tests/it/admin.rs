@@ -60,7 +60,7 @@ pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> Admin
 }
 
 #[test]
-fn health_readiness_metrics_and_status_are_told_on_a_socket_that_only_the_owner_reaches() {
+fn health_readiness_metrics_and_status_are_on_a_socket_that_only_the_owner_reaches() {
     let app = App::new(&format!("{ROUTE}{STREAM}"), &[]);
     let server = app.start();
     assert!(server.connect().get("/kept").unwrap().is_success());
@@ -125,7 +125,7 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
 }
 
 #[test]
-fn with_a_token_only_whoever_knows_it_hears_more_than_a_status() {
+fn a_token_is_needed_for_more_than_a_status() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = format!("[admin]\nlisten = \"{port}\"\ntoken = \"${{ADMIN_TOKEN}}\"\n{ROUTE}");
     let app = App::new(&config, &[]);
@@ -151,7 +151,7 @@ fn with_a_token_only_whoever_knows_it_hears_more_than_a_status() {
 }
 
 #[test]
-fn it_answers_while_clients_that_say_nothing_take_all_its_places() {
+fn the_admin_listener_answers_while_silent_clients_take_all_its_places() {
     let app = App::new(ROUTE, &[]);
     let server = app.start();
     let connect = || UnixStream::connect(app.log_dir().join("admin.sock")).unwrap();
@@ -169,7 +169,7 @@ fn it_answers_while_clients_that_say_nothing_take_all_its_places() {
 }
 
 #[test]
-fn it_answers_while_the_public_side_has_as_many_connections_as_may_be() {
+fn the_admin_listener_answers_while_the_public_side_has_all_its_connections() {
     let app = App::new(&format!("connections_max = 4\n{ROUTE}"), &[]);
     let server = app.start();
     let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
@@ -218,7 +218,7 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
 }
 
 #[test]
-fn it_answers_while_no_descriptor_is_left() {
+fn the_admin_listener_answers_while_no_descriptor_is_left() {
     let app = App::new(ROUTE, &[]);
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", BINARY]);
@@ -335,7 +335,7 @@ fn readiness_goes_before_connections_do_and_a_second_signal_ends_at_once() {
 }
 
 #[test]
-fn after_its_delay_a_drain_goes_on_by_itself() {
+fn a_drain_goes_on_by_itself_after_its_delay() {
     let app = App::new(&format!("drain_delay = \"300ms\"\n{ROUTE}"), &[]);
     let server = app.start();
     let mut client = server.connect();

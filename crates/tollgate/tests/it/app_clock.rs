@@ -158,7 +158,7 @@ return {
 }
 
 #[test]
-fn what_is_no_time_is_told() {
+fn a_wrong_time_of_a_test_is_reported() {
     check(
         r#"
 local function refused(f, ...)

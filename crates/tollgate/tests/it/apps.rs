@@ -123,7 +123,7 @@ fn an_app_is_served_below_each_of_its_mounts_with_state_of_its_own() {
 }
 
 #[test]
-fn a_link_that_leads_out_of_its_app_while_it_serves_is_followed_no_more_than_at_a_reload() {
+fn a_link_that_comes_to_lead_out_of_its_app_is_followed_no_more_than_at_a_reload() {
     let app = site(&(mount("/shop", "shop") + "[[route]]\npath = \"/*\"\nfiles = \"public\"\n"));
     let shop = app.path().join("shop");
     app.write("shop/releases/2/page.txt", "the second");
@@ -273,7 +273,7 @@ fn a_request_of_an_app_that_goes_ends_with_what_it_began_with() {
 }
 
 #[test]
-fn which_version_serves_is_in_status_log_and_errors() {
+fn the_version_that_serves_is_in_status_log_and_errors() {
     let app = site(&mount("/a", "shop"));
     let server = app.start();
     let status = || {

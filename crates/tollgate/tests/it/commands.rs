@@ -48,7 +48,7 @@ fn verify_says_that_a_clean_log_is_clean_with_counts_and_digests() {
 }
 
 #[test]
-fn verify_names_file_offset_and_records_of_one_flipped_bit_and_a_start_loads_the_rest() {
+fn verify_names_the_place_and_records_of_a_flipped_bit_and_a_start_loads_the_rest() {
     // A segment header has 128 bytes, a batch header 64. The first batch holds the schema; one for each record follows.
     check_flipped_bit("segment header", 20, 0, 1);
     check_flipped_bit("header of the first batch", 128 + 20, 128, 1);

@@ -72,7 +72,7 @@ fn a_change_is_served_without_being_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_served_is_shown_until_it_is_mended() {
+fn a_fault_of_an_app_is_shown_until_it_is_mended() {
     let app = app();
     let server = start(&app);
     served(&server, "/a", "one");

@@ -328,7 +328,7 @@ fn every_reply_before_sigkill_has_its_row_without_a_further_load() {
 }
 
 #[test]
-fn of_two_sinks_the_named_one_is_waited_for_and_no_other() {
+fn the_named_one_of_two_sinks_is_waited_for_and_no_other() {
     let sinks = format!("{SQLITE}[sink.other]\nsqlite = \"data/other.sqlite\"\n");
     let config = CONFIG.replace("TIMEOUT", LONG).replace("ack = \"loaded\"", "ack = { loaded = \"main\" }");
     let app = App::new(&format!("{config}{sinks}"), &[("keep.luau", KEEP)]);
@@ -386,7 +386,7 @@ fn a_stop_lets_the_loader_answer_who_waits() {
 }
 
 #[test]
-fn who_cannot_load_by_itself_does_not_start_nor_take_it_by_a_reload() {
+fn a_server_that_cannot_load_its_awaited_sink_neither_starts_nor_reloads() {
     let app = app(LONG, SQLITE);
     let refused = app.run(&["serve", "--no-load", "."]);
     assert_eq!(refused.status.code(), Some(2));
@@ -415,7 +415,7 @@ fn who_cannot_load_by_itself_does_not_start_nor_take_it_by_a_reload() {
 }
 
 #[test]
-fn replies_wait_for_a_sink_that_came_with_the_same_reload_and_it_stays_while_they_may() {
+fn replies_wait_for_a_sink_of_the_same_reload_and_it_stays_while_they_may() {
     let app = app(LONG, SQLITE);
     let server = app.start();
     let mut client = server.connect();

@@ -184,7 +184,7 @@ fn a_log_between_others_that_is_nowhere_any_more_is_told_by_the_head_behind_it()
 }
 
 #[test]
-fn what_is_no_database_is_told_and_the_log_is_checked_all_the_same() {
+fn a_file_that_is_no_database_is_reported_and_the_log_is_checked_nevertheless() {
     let (app, _) = loaded();
     fs::write(
         app.path().join("data/tollgate.sqlite"),
@@ -323,7 +323,7 @@ fn a_stream_that_is_not_there_is_told_by_cat() {
 }
 
 #[test]
-fn without_a_terminal_long_work_tells_nothing_on_stderr() {
+fn long_work_without_a_terminal_prints_nothing_on_stderr() {
     let (app, _) = loaded();
     for command in [&["log", "verify"][..], &["log", "cat"], &["log", "repair"]] {
         let output = app.run(command);

@@ -30,7 +30,7 @@ fn skip(app: &App, log: &str, range: &str, code: i32) -> String {
 }
 
 #[test]
-fn records_that_are_skipped_while_they_are_readable_stay_missing_and_the_rest_is_loaded() {
+fn records_skipped_while_they_are_readable_stay_missing_and_the_rest_is_loaded() {
     let (app, log, _, last) = with_a_log();
     let said = skip(&app, &log.to_string(), &format!("1-{last}"), 0);
     assert!(said.contains(&format!("sink main: records 1-{last} of log {log} are a gap now")), "{said}");
@@ -59,7 +59,7 @@ fn records_that_are_skipped_while_they_are_away_are_loaded_when_they_are_back() 
 }
 
 #[test]
-fn what_cannot_be_skipped_is_told_and_changes_nothing() {
+fn records_that_cannot_be_skipped_are_reported_and_nothing_changes() {
     let (app, log, _, last) = with_a_log();
     let log = &*log.to_string();
     for (range, code, expected) in [

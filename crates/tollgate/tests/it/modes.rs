@@ -55,7 +55,7 @@ fn modes_below(folder: &Path, modes: &mut BTreeMap<String, (char, u32)>) {
 }
 
 #[test]
-fn what_a_server_makes_is_not_for_other_users_whatever_the_umask_is() {
+fn files_that_a_server_makes_are_not_for_other_users_whatever_the_umask_is() {
     let app = App::new(CONFIG, &[]);
     let server = start(&app);
     use_all(&app, &server);
@@ -90,7 +90,7 @@ fn what_a_server_makes_is_not_for_other_users_whatever_the_umask_is() {
 }
 
 #[test]
-fn what_is_there_keeps_its_permissions_and_check_names_what_every_user_can_write() {
+fn files_that_are_there_keep_their_permissions_and_check_names_writable_ones() {
     let app = App::new(CONFIG, &[]);
     let server = start(&app);
     use_all(&app, &server);

@@ -54,7 +54,7 @@ fn the_unit_starts_a_server_again_whatever_it_ended_by() {
 }
 
 #[test]
-fn what_is_told_on_stdout_for_people_is_in_a_log_line_too_and_not_in_the_journal() {
+fn a_message_on_stdout_is_in_a_log_line_too_and_not_in_the_journal() {
     assert!(UNIT.lines().any(|line| line == "StandardOutput=null"), "{UNIT}");
     let app = App::new("[[route]]\npath = \"/\"\nreply = {}\n", &[]);
     let server = app.start();

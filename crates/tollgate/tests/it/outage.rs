@@ -171,7 +171,7 @@ fn peak_kib(server: &Running) -> u64 {
 }
 
 #[test]
-fn while_postgresql_is_away_requests_keep_their_latency_and_the_catch_up_its_memory() {
+fn requests_keep_their_latency_while_postgresql_is_away_and_the_catch_up_its_memory() {
     let cluster = Cluster::start("");
     let database = cluster.database();
     let url = format!("host=127.0.0.1 port={} user=tollgate dbname={database}", cluster.port);
@@ -190,7 +190,7 @@ fn while_postgresql_is_away_requests_keep_their_latency_and_the_catch_up_its_mem
 }
 
 #[test]
-fn while_sqlite_is_locked_requests_keep_their_latency_and_the_catch_up_its_memory() {
+fn requests_keep_their_latency_while_sqlite_is_locked_and_the_catch_up_its_memory() {
     let app = App::new(
         &format!("{STREAMS}[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n"),
         &[("take.luau", TAKE)],

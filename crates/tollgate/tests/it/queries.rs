@@ -169,7 +169,7 @@ fn a_script_reads_postgresql() {
 }
 
 #[test]
-fn what_is_wrong_with_a_database_is_told_before_the_start() {
+fn a_fault_of_a_database_is_reported_before_the_start() {
     let check = |databases: &str, text: &str| {
         let app = app(databases);
         let output = app.run(&["check"]);

@@ -72,7 +72,7 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn under_load_every_reply_is_of_one_version_and_after_the_answer_of_the_new_one() {
+fn every_reply_under_load_is_of_one_version_and_after_the_answer_of_the_new_one() {
     let app = App::new(SCRIPT_ROUTE, &[("a.luau", &version(0))]);
     let server = app.start();
     let is_over = AtomicBool::new(false);
@@ -176,7 +176,7 @@ fn all_faults_of_a_configuration_are_told_and_it_serves_on() {
 }
 
 #[test]
-fn a_server_is_asked_wherever_its_log_is_however_faulty_the_configuration_is_and_without_its_variables() {
+fn a_server_is_found_by_its_log_folder_also_with_a_faulty_configuration() {
     let elsewhere = "[admin]\ntoken = \"${WORD_OF_NOBODY}\"\n[log]\ndir = \"elsewhere/log\"\n";
     let app =
         App::new(&format!("{SCRIPT_ROUTE}{elsewhere}"), &[("a.luau", "return function() return 'a' end")]);
@@ -266,7 +266,7 @@ fn a_reload_in_a_drain_is_refused_at_once() {
 }
 
 #[test]
-fn what_takes_a_restart_is_named_and_the_rest_is_served() {
+fn changes_that_need_a_restart_are_named_and_the_rest_is_served() {
     let app = App::new(SCRIPT_ROUTE, &[("a.luau", "return function() return 'a' end")]);
     let server = app.start();
     let other =

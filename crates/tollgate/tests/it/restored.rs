@@ -102,7 +102,7 @@ fn a_log_folder_cloned_to_a_second_server_costs_no_record_and_doubles_none() {
 }
 
 #[test]
-fn a_machine_that_goes_on_from_a_snapshot_beside_the_first_costs_no_record_and_doubles_none() {
+fn a_machine_that_runs_from_a_snapshot_beside_the_first_costs_and_doubles_no_record() {
     let place = SharedDatabase::new();
     let (app, resumed) = (place.app(), place.app());
     let server = app.start();

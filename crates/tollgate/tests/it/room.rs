@@ -191,7 +191,7 @@ fn a_disk_that_is_nearly_full_refuses_until_the_database_has_taken_what_lies_on_
 }
 
 #[test]
-fn a_start_on_a_full_disk_serves_refuses_and_resumes_with_all_that_an_earlier_run_left() {
+fn a_start_on_a_full_disk_serves_refuses_and_resumes_with_the_records_before_it() {
     let app = app();
     let Some(disk) = Disk::below(&app) else { return };
     let server = app.start();

@@ -110,7 +110,7 @@ fn each_sink_has_its_streams_and_an_exact_account_of_them() {
 }
 
 #[test]
-fn a_sink_that_takes_nothing_holds_up_no_other_keeps_the_segments_and_lets_go_when_it_is_removed() {
+fn a_sink_that_takes_nothing_holds_up_no_other_and_keeps_segments_until_removed() {
     let other = "[sink.other]\nsqlite = \"data/other.sqlite\"\n";
     let app = app(other);
     std::fs::create_dir(app.path().join("data")).unwrap();
@@ -220,7 +220,7 @@ pub(crate) fn kill_loaders(
 }
 
 #[test]
-fn a_loader_beside_a_server_loads_its_open_segment_confirms_and_goes_on_with_the_next_run() {
+fn a_loader_beside_a_server_loads_its_open_segment_and_goes_on_with_the_next_run() {
     let app = app(OTHERS_LOAD);
     let server = app.start();
     let mut client = server.connect();

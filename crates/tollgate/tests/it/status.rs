@@ -101,7 +101,7 @@ fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
 }
 
 #[test]
-fn who_waits_for_a_server_is_told_where_it_would_be_and_what_is_wrong_with_its_configuration() {
+fn a_watch_without_a_server_says_where_it_would_be_and_why_its_configuration_fails() {
     let app = app("");
     let config = app.config();
     app.write("tollgate.toml", &config.replace("[log]\n", "[log]\ndir = \"later/log\"\n"));
@@ -198,7 +198,7 @@ fn a_backend_without_an_address_is_told_as_one_that_is_down() {
 }
 
 #[test]
-fn what_is_watched_is_told_again_and_a_server_that_went_away_is_waited_for() {
+fn a_watched_status_is_printed_again_and_a_server_that_went_away_is_waited_for() {
     let app = app("");
     let server = app.start();
     record(&mut server.connect(), "/a", 0..100);

@@ -117,7 +117,7 @@ fn scripts_whose_types_hold_are_right() {
 }
 
 #[test]
-fn what_is_misspelt_or_of_a_wrong_type_is_told_with_its_place() {
+fn misspelt_names_and_wrong_types_are_reported_with_their_place() {
     let app = app(WRONG);
     assert_eq!(app.run(&["check"]).status.code(), Some(0), "types are checked where that is asked for");
     let (code, text) = check(&app);

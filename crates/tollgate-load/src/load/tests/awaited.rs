@@ -116,7 +116,7 @@ fn the_breaker_is_open_while_the_sink_fails_and_closes_when_it_works_again() {
 }
 
 #[test]
-fn what_is_waited_for_is_not_behind_the_logs_of_earlier_runs() {
+fn records_that_are_waited_for_do_not_wait_for_the_logs_of_earlier_runs() {
     let earlier = Site::new();
     earlier.write_visits(0..4000);
     let mut awaiting = Awaiting::at(earlier);
@@ -143,7 +143,7 @@ fn a_log_that_closes_has_told_all_when_its_loader_is_done() {
 }
 
 #[test]
-fn what_another_loader_brought_is_told_with_its_rejects() {
+fn rows_that_another_loader_brought_are_confirmed_with_their_rejects() {
     let mut awaiting = Awaiting::new();
     let (options, storage) = (awaiting.site.options(), awaiting.site.storage.clone());
     let other = Loader::start(options, storage, Some(awaiting.log.follower())).unwrap();
@@ -156,7 +156,7 @@ fn what_another_loader_brought_is_told_with_its_rejects() {
 }
 
 #[test]
-fn nobody_waits_for_a_sink_before_it_knows_where_it_begins() {
+fn a_sink_is_not_waited_for_before_it_knows_where_it_begins() {
     let awaiting = Awaiting::new();
     let mut options = awaiting.site.options();
     options.sink.from = LoadFrom::Now;

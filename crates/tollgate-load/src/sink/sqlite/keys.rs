@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn while_no_loader_runs_keys_do_not_age() {
+    fn keys_do_not_age_while_no_loader_runs() {
         let (connection, (time, first)) = (database(), clock());
         let mut ticks = SqliteKeys::new(&connection, first).unwrap();
         assert!(claim(&mut ticks, &connection, 1));

@@ -188,7 +188,7 @@ fn sent_file(len: u64, passage: Passage) -> Arc<SentFile> {
 }
 
 #[test]
-fn whatever_the_peer_takes_at_once_all_leaves_in_its_order() {
+fn all_replies_leave_in_their_order_whatever_the_peer_takes_at_once() {
     const LONG: u64 = SEND_FILE_BYTES_MAX * 2 + 70_000;
     for passage in [Passage::System, Passage::Either, Passage::Copy] {
         let file = sent_file(LONG + 10_000, passage);
@@ -221,7 +221,7 @@ fn whatever_the_peer_takes_at_once_all_leaves_in_its_order() {
 }
 
 #[test]
-fn what_ends_a_connection_is_held_back_for_its_end_and_nothing_else_is() {
+fn the_last_bytes_of_a_connection_are_held_back_for_its_end_and_no_others() {
     for passage in [Passage::System, Passage::Copy] {
         let file = sent_file(SEND_FILE_BYTES_MAX * 2, passage);
         let all: [&[&[u64]]; 4] = [&[&[]], &[&[7]], &[&[SEND_FILE_BYTES_MAX + 1]], &[&[7], &[]]];
@@ -236,7 +236,7 @@ fn what_ends_a_connection_is_held_back_for_its_end_and_nothing_else_is() {
 }
 
 #[test]
-fn what_is_sent_again_and_again_leaves_with_its_head_and_all_of_it_in_its_order() {
+fn a_file_sent_again_and_again_leaves_with_its_head_and_whole_in_its_order() {
     let file = sent_file(70_000, Passage::Either);
     let mut content = vec![0; 70_000];
     file.file.read_exact_at(&mut content, 0).unwrap();
@@ -256,7 +256,7 @@ fn what_is_sent_again_and_again_leaves_with_its_head_and_all_of_it_in_its_order(
 }
 
 #[test]
-fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
+fn a_peer_that_takes_only_what_the_system_holds_is_given_up_when_that_is_gone() {
     let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
     let clock = Rc::new(WorkerClock::new());
     let deadlines = Rc::new(Deadlines::new(clock.clone()));

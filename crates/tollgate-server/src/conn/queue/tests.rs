@@ -86,7 +86,7 @@ fn slices_of_a_pipeline_count_whichever_of_its_scripts_runs_them() {
 }
 
 #[test]
-fn of_a_crowd_with_long_scripts_one_runs_and_the_others_wait_for_their_turn() {
+fn one_of_many_long_scripts_runs_and_the_others_wait_for_their_turn() {
     in_turns(async {
         let bench = Bench::new(&[
             (
@@ -130,7 +130,7 @@ fn long_scripts_of_one_pipeline_wait_for_their_turn_too() {
 }
 
 #[test]
-fn with_too_much_in_flight_those_are_refused_who_wait_to_begin_and_not_who_ran_already() {
+fn requests_that_wait_to_begin_are_refused_and_begun_ones_wait_for_room() {
     in_turns(async {
         let long = "while tollgate.shared.incr('long', 1, 0) < 2000000 do end return 204";
         let bench = Bench::with(&[("/long", long)], |routes, folder| {

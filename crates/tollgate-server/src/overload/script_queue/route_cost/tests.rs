@@ -92,7 +92,7 @@ fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
 }
 
 #[test]
-fn one_that_nobody_timed_and_that_was_stopped_has_the_next_one_timed_and_tells_nothing() {
+fn an_untimed_script_that_was_stopped_has_the_next_one_timed_and_teaches_nothing() {
     let script_queue = script_queue();
     let route_cost = script_queue.route_cost();
     moment(&route_cost);

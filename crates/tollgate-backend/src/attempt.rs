@@ -127,10 +127,10 @@ impl Attempt {
     }
 
     /// Tells the breaker, once.
-    pub(crate) fn conclude(&mut self, verdict: AttemptResult, now: Instant) {
+    pub(crate) fn conclude(&mut self, result: AttemptResult, now: Instant) {
         let Some(pass) = self.pass.take() else { return };
         let shared = &self.upstream.shared;
-        self.target.conclude(&shared.options.name, pass, verdict, shared.ms(now));
+        self.target.conclude(&shared.options.name, pass, result, shared.ms(now));
     }
 
     fn fail(mut self, phase: Phase, kind: FailureKind) -> Failure {

@@ -13,11 +13,11 @@ fn breaker() -> Breaker {
 }
 
 /// Lets requests through and ends them so; the last change.
-fn run(breaker: &Breaker, count: usize, verdict: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
+fn run(breaker: &Breaker, count: usize, result: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
     let mut change = None;
     for _ in 0..count {
         let pass = breaker.admit(now_ms).expect("it lets requests through");
-        change = breaker.conclude(pass, verdict, now_ms);
+        change = breaker.conclude(pass, result, now_ms);
     }
     change
 }

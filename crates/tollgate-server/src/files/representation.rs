@@ -94,9 +94,9 @@ impl Representation {
             heads: OnceCell::new(),
         };
         match common.etag {
-            Etag::Off => _ = one.tell(String::new()),
+            Etag::Off => _ = one.set_etag(String::new()),
             Etag::Content if one.len <= DIGESTED_BYTES_MAX => {}
-            Etag::Stat | Etag::Content => _ = one.tell(tag_of_stat(&stamp, coding)),
+            Etag::Stat | Etag::Content => _ = one.set_etag(tag_of_stat(&stamp, coding)),
         }
         Some(Rc::new(one))
     }
@@ -122,7 +122,7 @@ impl Representation {
                 format!("{}.{start:016x}\"", tag_of_stat(&one.stamp, one.coding).trim_end_matches('"'))
             }
         };
-        one.tell(etag);
+        one.set_etag(etag);
         one
     }
 
@@ -158,7 +158,7 @@ impl Representation {
             etag.truncate(etag.len() - 1);
             etag.push_str(&format!(".{:x}-{:x}\"", part.start, part.end - part.start));
         }
-        one.tell(etag);
+        one.set_etag(etag);
         one
     }
 
@@ -185,7 +185,8 @@ impl Representation {
         self.heads.get()
     }
 
-    pub(super) fn tell(&self, etag: String) -> &Heads {
+    /// Returns the heads with this tag, or those that are known already.
+    pub(super) fn set_etag(&self, etag: String) -> &Heads {
         self.heads.get_or_init(|| Heads::new(etag, self))
     }
 

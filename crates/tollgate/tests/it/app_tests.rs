@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{App, told};
+use crate::program::{App, printed};
 
 const CONFIG: &str = r#"
 [stream.all]
@@ -58,7 +58,7 @@ fn app(tests: &str) -> App {
 /// Runs the tests; returns the exit code and all that was printed.
 fn run(app: &App, arguments: &[&str]) -> (i32, String) {
     let output = app.run(&[&["test"], arguments].concat());
-    (output.status.code().unwrap(), told(&output))
+    (output.status.code().unwrap(), printed(&output))
 }
 
 /// Runs a test of one body that has to fail, and looks for what is told.
@@ -245,14 +245,14 @@ upload_dir = "up"
     assert_eq!((code, text.as_str()), (0, "ok    tests/all.luau: all\n1 passed, 0 failed\n"));
     assert_eq!(fs::read_dir(app.path().join("up")).unwrap().count(), 1);
     app.succeed(&["check"]);
-    let printed = app.path().join("printed.toml");
-    fs::write(&printed, app.succeed(&["check", "--print"])).unwrap();
-    let again = app.run(&["check", "--print", printed.to_str().unwrap()]);
+    let file = app.path().join("printed.toml");
+    fs::write(&file, app.succeed(&["check", "--print"])).unwrap();
+    let again = app.run(&["check", "--print", file.to_str().unwrap()]);
     assert_eq!(
         String::from_utf8_lossy(&again.stdout),
-        fs::read_to_string(&printed).unwrap(),
+        fs::read_to_string(&file).unwrap(),
         "{}",
-        told(&again)
+        printed(&again)
     );
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::client::get;
 use crate::example::example;
-use crate::program::{App, eventually, told};
+use crate::program::{App, eventually, printed};
 
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
 
@@ -38,7 +38,7 @@ fn a_page_of_an_error_that_is_not_there_is_noted() {
     let app = App::new(errors, &[("public/404.html", "none")]);
     let page = app.path().join("public/503.html");
     let output = app.run(&["check"]);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     let expected = format!("note: the page for 503 of route \"/*\" is not there: {}\n", page.display());
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     fs::write(page, "later").unwrap();

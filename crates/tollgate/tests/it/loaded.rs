@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::client::{Client, Reply, post};
 use crate::cluster::{Cluster, shared};
-use crate::program::{App, Running, eventually, is_quick_once, told};
+use crate::program::{App, Running, eventually, is_quick_once, printed};
 
 /// A stream whose replies wait for the database, and one whose replies wait for the disk.
 const CONFIG: &str = r#"
@@ -392,14 +392,14 @@ fn a_server_that_cannot_load_its_awaited_sink_neither_starts_nor_reloads() {
     assert_eq!(refused.status.code(), Some(2));
     let expected = "tollgate.toml:8:7: ack of [stream.a] is \"loaded\", but the server is started with --no-load: \
                     allowed is a server that loads by itself";
-    assert!(told(&refused).contains(expected), "{}", told(&refused));
+    assert!(printed(&refused).contains(expected), "{}", printed(&refused));
     let good = app.config();
     app.write("tollgate.toml", &good.replace("ack = \"loaded\"\nack_timeout = \"20s\"", "ack = \"written\""));
     let server = app.start_with(&["--no-load"]);
     app.write("tollgate.toml", &good);
     let reload = app.run(&["reload"]);
     assert_eq!(reload.status.code(), Some(2));
-    assert!(told(&reload).contains(expected), "{}", told(&reload));
+    assert!(printed(&reload).contains(expected), "{}", printed(&reload));
     assert!(server.stop().0.success());
 
     let server = app.start();
@@ -437,7 +437,7 @@ fn replies_wait_for_a_sink_of_the_same_reload_and_it_stays_while_they_may() {
     let reload = app.run(&["reload"]);
     assert_eq!(reload.status.code(), Some(2));
     let expected = "[sink.other] takes stream \"a\" no more, whose replies wait for it: change the ack of [stream.a] first";
-    assert!(told(&reload).contains(expected), "{}", told(&reload));
+    assert!(printed(&reload).contains(expected), "{}", printed(&reload));
     app.write("tollgate.toml", &with_other(&good.replace("ack = \"loaded\"", "ack = { loaded = \"main\" }")));
     app.succeed(&["reload"]);
     app.write("tollgate.toml", &good);

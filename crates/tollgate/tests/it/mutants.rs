@@ -17,7 +17,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::cluster::shared;
 use crate::forge::{Forged, ForgedBatch, int_row, schema_record};
-use crate::program::{App, KEEP, PATIENCE, Running, eventually, told};
+use crate::program::{App, KEEP, PATIENCE, Running, eventually, printed};
 
 /// Mutants that one start meets.
 const MUTANTS_AT_ONCE: usize = 25;
@@ -480,7 +480,7 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
         assert!(
             begun.elapsed() < PATIENCE,
             "the other logs are not loaded: {}\n{story}",
-            told(&app.run(&["status"]))
+            printed(&app.run(&["status"]))
         );
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -492,7 +492,7 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
     // A slow database may keep the loader for a while; a mutant that stops it keeps it for ever.
     let begun = Instant::now();
     loop {
-        let status = told(&app.run(&["status", "--json"]));
+        let status = printed(&app.run(&["status", "--json"]));
         if !status.contains("sink_stalled") {
             break;
         }
@@ -519,7 +519,7 @@ fn check_commands(app: &App, story: &str, commands: &[&[&str]]) {
     for arguments in commands {
         let begun = Instant::now();
         let output: Output = app.run(arguments);
-        let (took, text) = (begun.elapsed(), told(&output));
+        let (took, text) = (begun.elapsed(), printed(&output));
         assert!(
             matches!(output.status.code(), Some(0 | 1)),
             "{arguments:?}: {:?}: {text}\n{story}",

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use crate::client::Client;
 use crate::cluster::Cluster;
-use crate::program::{App, Running, eventually_within, told};
+use crate::program::{App, Running, eventually_within, printed};
 
 const OUTAGE_BYTES: u64 = 200 << 20;
 /// Wide records: the bytes are what counts here.
@@ -137,7 +137,7 @@ fn check_outage(app: &App, outage: &mut Outage<'_>) {
     assert!(status.success(), "{log}");
     assert_eq!((outage.seen)(), expected(recorder.sent()));
     let audit = app.run(&["audit"]);
-    assert!(audit.status.success() && told(&audit).contains("exact: "), "{}", told(&audit));
+    assert!(audit.status.success() && printed(&audit).contains("exact: "), "{}", printed(&audit));
 }
 
 fn is_all_there(outage: &Outage<'_>, recorder: &Recorder) -> Option<()> {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::cluster::shared;
 use crate::postgres::numbers_of;
-use crate::program::{App, Running, eventually, told};
+use crate::program::{App, Running, eventually, printed};
 use crate::sinks::{MAIN, STREAMS, all, numbers, record};
 
 const OTHER: &str = "[sink.other]\nsqlite = \"data/other.sqlite\"\n";
@@ -30,8 +30,8 @@ fn reload(app: &App, sinks: &str) -> String {
 fn refused(app: &App, sinks: &str) -> String {
     configure(app, sinks);
     let output = app.run(&["reload"]);
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-    told(&output)
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+    printed(&output)
 }
 
 fn wait_for(app: &App, database: &str, stream: &str, expected: &[u64]) {

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tollgate_faults::{Backend, FaultyClients, FaultyClientsOptions};
 
 use crate::cluster::Cluster;
-use crate::program::{App, Running, told};
+use crate::program::{App, Running, printed};
 
 /// How long each is on.
 const ON: Duration = Duration::from_secs(2);
@@ -171,7 +171,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         *self.done.counts.entry("reload").or_default() += 1;
         self.app.configure(&(self.config)(version));
         let output = self.app.run(&["reload"]);
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", printed(&output));
         Fault::Reloaded
     }
 
@@ -180,7 +180,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         let sound = (self.config)(version);
         self.app.configure(&sound.replace("score.luau", "missing.luau"));
         let output = self.app.run(&["reload"]);
-        assert!(!output.status.success(), "{}", told(&output));
+        assert!(!output.status.success(), "{}", printed(&output));
         self.done.refused_reloads += 1;
         self.app.configure(&sound);
         Fault::Reloaded

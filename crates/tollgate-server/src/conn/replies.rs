@@ -7,7 +7,7 @@ use tollgate_http::Connection;
 use tollgate_script::RequestId;
 
 use crate::file_slice::FileSlice;
-use crate::handler::StreamedContent;
+use crate::handler::ContentSource;
 use crate::observe::{OwnCells, RouteTally, WorkerCells};
 use crate::recorder::{AckOutcome, Gate, Recorder};
 use crate::reply::{Framing, PlainReply, Reply, Writing, write_closing, write_head};
@@ -22,7 +22,7 @@ pub(crate) struct Replies {
     /// Parts of files, each with the place in the bytes before which it is sent.
     slices: Vec<(usize, FileSlice)>,
     /// What writes the content of the last reply, once the others left.
-    streamed: Option<Box<StreamedContent>>,
+    streamed: Option<Box<ContentSource>>,
     /// Bytes and entries that left together last time: as many are expected.
     expected: (usize, usize),
 }
@@ -108,7 +108,7 @@ impl Replies {
 
     /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before
     /// it did.
-    pub(crate) fn follow(&mut self, streamed: Box<StreamedContent>) {
+    pub(crate) fn follow(&mut self, streamed: Box<ContentSource>) {
         self.streamed = Some(streamed);
     }
 
@@ -117,7 +117,7 @@ impl Replies {
     }
 
     /// Takes what follows the replies, and how its content is framed.
-    pub(crate) fn take_streamed(&mut self) -> Option<(StreamedContent, Framing)> {
+    pub(crate) fn take_streamed(&mut self) -> Option<(ContentSource, Framing)> {
         let framing = self.entries.last()?.writing.framing;
         self.streamed.take().map(|streamed| (*streamed, framing))
     }

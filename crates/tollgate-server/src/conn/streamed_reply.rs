@@ -18,7 +18,7 @@ use super::outlet::Outlet;
 use super::stream::{Came, read};
 use super::transport::{ConnectionEnd, Transport};
 use crate::deadline::Phase;
-use crate::handler::{ContentStep, StreamedContent};
+use crate::handler::{ContentSource, ContentStep};
 use crate::reply::Framing;
 
 /// A comment of server-sent events (HTML standard, section 9.2.7).
@@ -44,7 +44,7 @@ impl<S: Transport> Connection<S> {
     /// Sends the content of a reply whose head has left.
     pub(super) async fn send_streamed(
         &mut self,
-        mut streamed: StreamedContent,
+        mut streamed: ContentSource,
         framing: Framing,
     ) -> Result<(), Gone> {
         // That it is not whole shows by the chunk or the bytes that are missing, unless the end of the
@@ -69,7 +69,7 @@ impl<S: Transport> Connection<S> {
     /// Sends it up to its end, which is the script's, or that of the server: then it may still run.
     async fn send_content(
         &mut self,
-        streamed: &mut StreamedContent,
+        streamed: &mut ContentSource,
         framing: Framing,
     ) -> Result<ContentStep, Gone> {
         let mut half = PeerHalf::Open;
@@ -115,7 +115,7 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Sends a part. False: the time of what writes the content was over before the client took it.
-    async fn send_part(&mut self, bytes: &[u8], streamed: &mut StreamedContent) -> Result<bool, Gone> {
+    async fn send_part(&mut self, bytes: &[u8], streamed: &mut ContentSource) -> Result<bool, Gone> {
         if bytes.is_empty() {
             return Ok(true);
         }
@@ -144,7 +144,7 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Waits until the script wrote something, or there is another reason to send.
-    async fn next_of(&mut self, streamed: &mut StreamedContent, half: &mut PeerHalf) -> io::Result<Next> {
+    async fn next_of(&mut self, streamed: &mut ContentSource, half: &mut PeerHalf) -> io::Result<Next> {
         let heartbeat = streamed.heartbeat();
         if heartbeat.is_some() && self.worker.deadlines.is_draining() {
             return Ok(Next::Drained);
@@ -194,7 +194,7 @@ impl<S: Transport> Connection<S> {
 /// Waits for what leaves before a streamed content, whose time goes on.
 pub(super) fn beside_content<F: Future + Unpin>(
     mut leaving: F,
-    mut streamed: Option<&mut StreamedContent>,
+    mut streamed: Option<&mut ContentSource>,
 ) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
         let polled = Pin::new(&mut leaving).poll(context);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_log::Level;
 
-use super::streamed_content::StreamedContent;
+use super::content_source::ContentSource;
 use crate::recorder::Gate;
 use crate::reply::Reply;
 
@@ -15,7 +15,7 @@ pub(crate) struct GatedReply<'a> {
     /// The level of its records when it leaves, if the reply tells it.
     pub(crate) level: Option<Level>,
     /// Writes the content of a streamed reply.
-    pub(crate) streamed: Option<Box<StreamedContent>>,
+    pub(crate) streamed: Option<Box<ContentSource>>,
 }
 
 impl<'a> GatedReply<'a> {

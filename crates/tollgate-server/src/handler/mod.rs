@@ -2,6 +2,7 @@
 
 mod collect;
 mod collected;
+mod content_source;
 mod content_step;
 mod endpoint;
 mod exchange;
@@ -15,10 +16,10 @@ mod records;
 mod rehearsal;
 mod retried;
 mod script;
-mod streamed_content;
 mod visit;
 
 pub use collected::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
+pub(crate) use content_source::ContentSource;
 pub(crate) use content_step::ContentStep;
 pub(crate) use endpoint::{Endpoint, Scripts};
 pub(crate) use exchange::{Exchange, Routes};
@@ -27,5 +28,4 @@ pub(crate) use gated_reply::GatedReply;
 pub(crate) use proxy::{BackendContent, RelayedPiece};
 pub(crate) use rehearsal::Rehearsed;
 pub use retried::{ItemKey, ItemReader};
-pub(crate) use streamed_content::StreamedContent;
 pub(crate) use visit::{Handled, Turn, Visit};

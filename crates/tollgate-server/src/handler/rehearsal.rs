@@ -132,13 +132,13 @@ async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
     let stream = exchange.endpoint.stream.as_deref().filter(|_| took_us.is_some());
     let mut rehearsed = with_record(reply, records, exchange, stream);
     if let Some(Tail::Call(call)) = tail {
-        (rehearsed.reply.content, rehearsed.error) = streamed_content(*call).await;
+        (rehearsed.reply.content, rehearsed.error) = content_source(*call).await;
     }
     rehearsed
 }
 
 /// Lets a call write its content; returns that, and why it is not whole.
-async fn streamed_content(mut call: Call) -> (Bytes, Option<String>) {
+async fn content_source(mut call: Call) -> (Bytes, Option<String>) {
     let is_events = call.heartbeat().is_some();
     let mut content = Vec::new();
     let failure = loop {

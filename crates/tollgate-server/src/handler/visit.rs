@@ -13,12 +13,12 @@ use tollgate_http::RequestHead;
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
 use super::collect;
+use super::content_source::{ContentSource, ScriptContent};
 use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
 use super::gated_reply::GatedReply;
 use super::proxy::{Asked, BackendContent, Proxied};
 use super::script::{self, Records};
-use super::streamed_content::{ScriptContent, StreamedContent};
 use crate::files::{PendingRead, ScriptFileReply};
 use crate::observe::OwnCells;
 use crate::overload::RouteCost;
@@ -468,11 +468,11 @@ impl Visit {
                     answer.streamed = tail.and_then(|tail| match tail {
                         Tail::Backend(mut streamed) => {
                             streamed.hold(permit);
-                            Some(Box::new(StreamedContent::Backend(streamed)))
+                            Some(Box::new(ContentSource::Backend(streamed)))
                         }
                         Tail::Call(call) => {
                             let streamed = ScriptContent::new(*call, endpoint, request, permit)?;
-                            Some(Box::new(StreamedContent::Script(Box::new(streamed))))
+                            Some(Box::new(ContentSource::Script(Box::new(streamed))))
                         }
                     });
                 }

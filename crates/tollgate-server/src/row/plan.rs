@@ -37,12 +37,12 @@ pub(super) struct ColumnPlan {
 #[derive(Debug)]
 pub(super) enum Filling {
     Fact(Source),
-    Given(RecordPart),
+    Given(ColumnInput),
 }
 
 /// The part of a record that a column takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum RecordPart {
+pub(super) enum ColumnInput {
     /// By its place in [`StreamPlan::fields`].
     Field(usize),
     Whole,
@@ -97,7 +97,7 @@ impl StreamPlan {
     /// Whether a column of type bytes takes this field.
     pub(crate) fn is_bytes(&self, field: usize) -> bool {
         self.columns.iter().any(|column| {
-            let of_field = matches!(column.filling, Filling::Given(RecordPart::Field(of)) if of == field);
+            let of_field = matches!(column.filling, Filling::Given(ColumnInput::Field(of)) if of == field);
             of_field && column.target.kind == ColumnType::Bytes
         })
     }
@@ -122,10 +122,10 @@ impl ColumnPlan {
 impl Filling {
     fn new(source: &Source, fields: &mut RecordFields) -> Self {
         match source {
-            Source::RecordField(name) => Self::Given(RecordPart::Field(place_of(name, fields))),
+            Source::RecordField(name) => Self::Given(ColumnInput::Field(place_of(name, fields))),
             Source::Record => {
                 fields.whole = true;
-                Self::Given(RecordPart::Whole)
+                Self::Given(ColumnInput::Whole)
             }
             source => Self::Fact(source.clone()),
         }
@@ -145,7 +145,7 @@ impl Filling {
     }
 }
 
-impl RecordPart {
+impl ColumnInput {
     pub(super) fn push(
         self,
         target: &Target,

@@ -14,8 +14,8 @@ use super::proxy::BackendContent;
 use crate::overload::{QueuePlace, RequestPermit, WaitingScript};
 use crate::task_turn::give_turn;
 
-/// The content of a streamed reply, with what writes it.
-pub(crate) enum StreamedContent {
+/// The source of the content of a streamed reply: a script or a backend.
+pub(crate) enum ContentSource {
     Script(Box<ScriptContent>),
     Backend(Box<BackendContent>),
 }
@@ -32,7 +32,7 @@ pub(crate) struct ScriptContent {
     _permit: Option<RequestPermit>,
 }
 
-impl StreamedContent {
+impl ContentSource {
     /// How long the content may pause before the client is told to go on waiting; none if it may for ever.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         match self {

@@ -30,7 +30,7 @@ pub fn check(bytes: &[u8]) {
         match (&decoded, &expected) {
             (Ok(Decoded::NeedMore), ReferenceResult::Incomplete) => assert!(buffer.is_empty(), "{shown}"),
             (Ok(Decoded::Done), ReferenceResult::Read((), used)) => {
-                assert_eq!(came - buffer.len(), *used, "{shown}")
+                assert_eq!(came - buffer.len(), *used, "{shown}");
             }
             (Err(error), ReferenceResult::Refused(statuses)) => {
                 assert!(statuses.contains(&error.status().as_u16()), "{error}, {expected:?}: {shown}");

@@ -36,8 +36,9 @@ pub(super) enum ContentCoding {
 pub(super) struct Unsupported;
 
 impl Arrived {
-    /// Looks at what the content is said to be: its coding, if it is to be decoded. What the endpoint does
-    /// not take is answered now (RFC 9110 section 15.5.16).
+    /// Returns the coding of the content, if it is to be decoded. A content that the endpoint does not take is
+    /// answered now (RFC 9110 section 15.5.16).
+    #[inline]
     pub(super) fn check_content(&mut self) -> Option<ContentCoding> {
         let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
         let checked = match endpoint.refusal(&self.head) {

@@ -36,8 +36,8 @@ pub(super) enum ContentCoding {
 pub(super) struct Unsupported;
 
 impl Arrived {
-    /// Returns the coding of the content, if it is to be decoded. A content that the endpoint does not take is
-    /// answered now (RFC 9110 section 15.5.16).
+    /// Returns the coding of the content, if it is to be decoded. A content that the endpoint does not take
+    /// is answered now (RFC 9110 section 15.5.16).
     #[inline]
     pub(super) fn check_content(&mut self) -> Option<ContentCoding> {
         let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };

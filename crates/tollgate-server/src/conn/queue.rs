@@ -1,5 +1,5 @@
-//! Requests of one connection that are in their handlers, in their order. The first of them has a handler that
-//! did not return at once, and the others came behind it.
+//! Requests of one connection that are in their handlers, in their order. The first of them has a handler
+//! that did not return at once, and the others came behind it.
 //!
 //! Handlers with safe methods run side by side. Any other runs when those before it have returned - returned,
 //! not acknowledged - and nothing runs behind it (RFC 9112 section 9.3.2). Replies are made, and records
@@ -21,8 +21,8 @@
 //!
 //! The files, from the bottom up: one request (`running_request`), all of them (`requests`), whether there is
 //! room for a reply (`room`), the place in the script queue (`script_place`), and the turns of the handlers
-//! (`turns`). Small functions that one file calls in another are `#[inline]`, because the compiler may compile
-//! the files apart.
+//! (`turns`). Small functions that one file calls in another are `#[inline]`, because the compiler may
+//! compile the files apart.
 
 mod requests;
 mod room;

@@ -172,8 +172,8 @@ impl Visit {
         Handled { id: self.exchange.request.id.clone(), route: self.exchange.endpoint.cells.clone() }
     }
 
-    /// Returns the head of a request that was answered; none while a script or a streamed content still reads the
-    /// request.
+    /// Returns the head of a request that was answered; none while a script or a streamed content still reads
+    /// the request.
     pub(crate) fn unread_head(&mut self) -> Option<&mut RequestHead> {
         Rc::get_mut(&mut self.exchange.request).map(|request| &mut request.head)
     }

@@ -33,9 +33,9 @@ impl Queue {
         has_room && !self.has_to_await_room(index, worker)
     }
 
-    /// Whether a handler waits for room. One that has not begun does not wait, as it is refused. The first one
-    /// waits only for room that the log or the peers make. Those behind it also wait for what handlers hold:
-    /// their replies cannot leave before the first one's.
+    /// Whether a handler waits for room. One that has not begun does not wait, as it is refused. The first
+    /// one waits only for room that the log or the peers make. Those behind it also wait for what handlers
+    /// hold: their replies cannot leave before the first one's.
     #[inline]
     fn has_to_await_room(&self, index: usize, worker: &Worker) -> bool {
         let is_full = match index {

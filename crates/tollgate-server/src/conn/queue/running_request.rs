@@ -115,8 +115,8 @@ impl RunningRequest {
         }
     }
 
-    /// Lets its script wait in the script queue before it has run, if its route asks for that. Returns whether
-    /// it waits there now.
+    /// Lets its script wait in the script queue before it has run, if its route asks for that. Returns
+    /// whether it waits there now.
     #[inline]
     pub(super) fn queues_up_first(&mut self) -> bool {
         if let ReplySource::Handler(visit) = &self.source

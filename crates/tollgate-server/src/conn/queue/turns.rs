@@ -118,7 +118,8 @@ impl Queue {
         }
     }
 
-    /// Asks a thread to look at files for the next handler that needs it, if the client has taken all replies.
+    /// Asks a thread to look at files for the next handler that needs it, if the client has taken all
+    /// replies.
     fn start_read(&mut self, context: &mut Context<'_>) {
         if !self.answered.is_empty() || self.running.iter().any(RunningRequest::is_reading) {
             return;
@@ -131,8 +132,8 @@ impl Queue {
         }
     }
 
-    /// Returns the index of the handler that runs next. They run in turns, so that none waits for another that
-    /// does not end. One with a method that is not safe has to be the first.
+    /// Returns the index of the handler that runs next. They run in turns, so that none waits for another
+    /// that does not end. One with a method that is not safe has to be the first.
     fn next_to_run(&mut self, worker: &Worker) -> Option<usize> {
         let count = self.running.len();
         let from = self.next_index.min(count);

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use tollgate_http::{ChunkedDecoder, Decoded};
 
-use super::reference::{self, Verdict};
+use super::reference::{self, ReferenceResult};
 use super::split::{self, Input};
 
 /// Checks one input.
@@ -28,9 +28,11 @@ pub fn check(bytes: &[u8]) {
         assert_eq!(body, expected_body, "{shown}");
         assert_eq!(decoder.is_done(), decoded == Ok(Decoded::Done), "{shown}");
         match (&decoded, &expected) {
-            (Ok(Decoded::NeedMore), Verdict::Incomplete) => assert!(buffer.is_empty(), "{shown}"),
-            (Ok(Decoded::Done), Verdict::Read((), used)) => assert_eq!(came - buffer.len(), *used, "{shown}"),
-            (Err(error), Verdict::Refused(statuses)) => {
+            (Ok(Decoded::NeedMore), ReferenceResult::Incomplete) => assert!(buffer.is_empty(), "{shown}"),
+            (Ok(Decoded::Done), ReferenceResult::Read((), used)) => {
+                assert_eq!(came - buffer.len(), *used, "{shown}");
+            }
+            (Err(error), ReferenceResult::Refused(statuses)) => {
                 assert!(statuses.contains(&error.status().as_u16()), "{error}, {expected:?}: {shown}");
                 let again = decoder.decode(&mut BytesMut::from("\r\n0\r\n\r\n"), &mut body, bounds.body);
                 assert_eq!(again.as_ref(), Err(error), "no resync: {shown}");

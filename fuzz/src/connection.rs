@@ -75,18 +75,18 @@ fn compare(sent: &[u8], all: &[Expected], data: &[u8]) {
         if !expected.is_judged {
             return;
         }
-        let told =
+        let report =
             || format!("reply {index} of {}, {expected:?}: {}", sent.escape_ascii(), data.escape_ascii());
         if let Some(after) = rest.strip_prefix(CONTINUE) {
-            assert!(expected.may_continue, "{}", told());
+            assert!(expected.may_continue, "{}", report());
             rest = after;
         }
         let end = rest.windows(4).position(|window| window == b"\r\n\r\n");
-        let end = end.unwrap_or_else(|| panic!("{}", told()));
-        let head = std::str::from_utf8(&rest[..end]).unwrap_or_else(|_| panic!("{}", told()));
+        let end = end.unwrap_or_else(|| panic!("{}", report()));
+        let head = std::str::from_utf8(&rest[..end]).unwrap_or_else(|_| panic!("{}", report()));
         rest = &rest[end + 4..];
-        let reply = Reply::read(head).unwrap_or_else(|| panic!("{}", told()));
-        assert!(expected.statuses.contains(&reply.status), "{}", told());
+        let reply = Reply::read(head).unwrap_or_else(|| panic!("{}", report()));
+        assert!(expected.statuses.contains(&reply.status), "{}", report());
         let connection = match (expected.closes, expected.is_1_1) {
             (true, _) => Some("close"),
             (false, true) => None,
@@ -96,18 +96,18 @@ fn compare(sent: &[u8], all: &[Expected], data: &[u8]) {
         let is_last = index + 1 == all.len();
         let told_connection = reply.only("connection");
         let is_right = told_connection == connection || (is_last && told_connection == Some("close"));
-        assert!(is_right, "{}", told());
-        assert!(reply.only("date").is_some_and(|date| date.len() == 29), "{}", told());
-        assert_eq!(reply.only("transfer-encoding"), None, "{}", told());
+        assert!(is_right, "{}", report());
+        assert!(reply.only("date").is_some_and(|date| date.len() == 29), "{}", report());
+        assert_eq!(reply.only("transfer-encoding"), None, "{}", report());
         let length = reply.only("content-length").map(str::parse::<usize>);
-        assert_eq!(length.is_none(), matches!(reply.status, 204 | 304), "{}", told());
+        assert_eq!(length.is_none(), matches!(reply.status, 204 | 304), "{}", report());
         let length = length.and_then(Result::ok).unwrap_or_default();
         if let Some(content) = &expected.content {
-            assert_eq!(length, content.len(), "{}", told());
+            assert_eq!(length, content.len(), "{}", report());
         }
         if !expected.is_head {
-            let (content, after) = rest.split_at_checked(length).unwrap_or_else(|| panic!("{}", told()));
-            assert!(expected.content.as_ref().is_none_or(|expected| expected == content), "{}", told());
+            let (content, after) = rest.split_at_checked(length).unwrap_or_else(|| panic!("{}", report()));
+            assert!(expected.content.as_ref().is_none_or(|expected| expected == content), "{}", report());
             rest = after;
         }
     }

@@ -7,7 +7,7 @@ use tollgate_server::{ConnectionLimits, HandlerSpec, RouteSpec, StreamServer};
 
 use super::engine::{self, Peer};
 use super::folder::{self, Found, Served};
-use super::reference::{self, Verdict};
+use super::reference::{self, ReferenceResult};
 use super::split;
 use super::tree::{self, CANARY};
 
@@ -41,7 +41,7 @@ const OTHER: (&str, &str) = ("/api/", "computed");
 
 /// What a request has to be told.
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+enum ExpectedReply {
     Status(u16),
     Content(&'static str),
     /// The same in gzip.
@@ -82,27 +82,27 @@ impl Site {
         let range = if choice & 4 == 0 { "" } else { "Range: bytes=1-2\r\n" };
         let fields = format!("HTTP/1.1\r\nHost: a\r\n{accept}{range}\r\n");
         let request = [method.as_bytes(), b" ", target, b" ", fields.as_bytes()].concat();
-        let told = |sent: &[u8]| format!("{}: {}", request.escape_ascii(), sent.escape_ascii());
+        let report = |sent: &[u8]| format!("{}: {}", request.escape_ascii(), sent.escape_ascii());
 
         let _runtime = self.runtime.enter();
         let sent = Peer::new(vec![&request]).served_by(&self.server);
-        assert!(!contains(&sent, CANARY.as_bytes()), "{}", told(&sent));
-        assert!(STATUSES_OF_OURS.iter().all(|line| !contains(&sent, line)), "{}", told(&sent));
+        assert!(!contains(&sent, CANARY.as_bytes()), "{}", report(&sent));
+        assert!(STATUSES_OF_OURS.iter().all(|line| !contains(&sent, line)), "{}", report(&sent));
         // More lines than one are another request than was meant: `head` and `connection` are about those.
         if target.contains(&b'\n') {
             return;
         }
-        let reply = Reply::read(&sent).unwrap_or_else(|| panic!("{}", told(&sent)));
+        let reply = Reply::read(&sent).unwrap_or_else(|| panic!("{}", report(&sent)));
         let head = match reference::head(&request, &bounds) {
-            Verdict::Read(head, _) => head,
-            Verdict::Refused(statuses) => {
-                return assert!(statuses.contains(&reply.status), "{}", told(&sent));
+            ReferenceResult::Read(head, _) => head,
+            ReferenceResult::Refused(statuses) => {
+                return assert!(statuses.contains(&reply.status), "{}", report(&sent));
             }
-            Verdict::Incomplete => panic!("a whole request: {}", told(&sent)),
+            ReferenceResult::Incomplete => panic!("a whole request: {}", report(&sent)),
         };
         let expected = expected(&head.path, !accept.is_empty());
         let is_part = !range.is_empty() && method == "GET";
-        assert!(reply.says(&expected, is_part, method == "HEAD"), "{expected:?}: {}", told(&sent));
+        assert!(reply.says(&expected, is_part, method == "HEAD"), "{expected:?}: {}", report(&sent));
     }
 }
 
@@ -116,28 +116,28 @@ impl Default for Site {
 const STATUSES_OF_OURS: [&[u8]; 2] = [b"HTTP/1.1 500", b"HTTP/1.1 503"];
 
 impl Mount {
-    fn answer(&self, path: &str, accepts_gzip: bool) -> Answer {
+    fn answer(&self, path: &str, accepts_gzip: bool) -> ExpectedReply {
         match self.served.found(&path[self.path.len()..], accepts_gzip) {
-            Found::Nothing => Answer::Status(404),
-            Found::Folder => Answer::Redirect(format!("{path}/")),
-            Found::Content(content) => Answer::Content(content),
-            Found::Coded(content) => Answer::Coded(content),
+            Found::Nothing => ExpectedReply::Status(404),
+            Found::Folder => ExpectedReply::Redirect(format!("{path}/")),
+            Found::Content(content) => ExpectedReply::Content(content),
+            Found::Coded(content) => ExpectedReply::Coded(content),
         }
     }
 }
 
 /// What a raw path leads to.
-fn expected(raw: &str, accepts_gzip: bool) -> Answer {
-    let Some(path) = reference::path(raw) else { return Answer::Status(400) };
+fn expected(raw: &str, accepts_gzip: bool) -> ExpectedReply {
+    let Some(path) = reference::path(raw) else { return ExpectedReply::Status(400) };
     let below = format!("{path}/");
     if path.starts_with(OTHER.0) {
-        return Answer::Content(OTHER.1);
+        return ExpectedReply::Content(OTHER.1);
     }
     if below == OTHER.0 || MOUNTS.iter().any(|mount| below == mount.path) {
-        return Answer::Redirect(below);
+        return ExpectedReply::Redirect(below);
     }
     let mount = MOUNTS.iter().find(|mount| path.starts_with(mount.path));
-    mount.map_or(Answer::Status(404), |mount| mount.answer(&path, accepts_gzip))
+    mount.map_or(ExpectedReply::Status(404), |mount| mount.answer(&path, accepts_gzip))
 }
 
 struct Reply<'a> {
@@ -159,21 +159,21 @@ impl<'a> Reply<'a> {
         lines.filter(|(field, _)| *field == name).map(|(_, value)| value).next()
     }
 
-    fn says(&self, expected: &Answer, is_part: bool, is_head: bool) -> bool {
+    fn says(&self, expected: &ExpectedReply, is_part: bool, is_head: bool) -> bool {
         match expected {
-            Answer::Status(status) => self.status == *status,
-            Answer::Redirect(path) => {
+            ExpectedReply::Status(status) => self.status == *status,
+            ExpectedReply::Redirect(path) => {
                 let location = self.field("Location").unwrap_or_default();
                 let (raw, _) = location.split_once('?').unwrap_or((location, ""));
                 // Two slashes at the front would lead to another host.
                 let is_below = !raw.starts_with("//") && reference::path(raw).as_ref() == Some(path);
                 self.status == 308 && is_below
             }
-            Answer::Content(content) => {
+            ExpectedReply::Content(content) => {
                 let is_part = is_part && *content != OTHER.1;
                 self.has(content, is_part, is_head) && self.field("Content-Encoding").is_none()
             }
-            Answer::Coded(content) => {
+            ExpectedReply::Coded(content) => {
                 self.has(content, is_part, is_head) && self.field("Content-Encoding") == Some("gzip")
             }
         }

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use tollgate_http::{BodyFraming, HeadReader, RequestError, RequestHead, Version};
 
-use super::reference::{self, Body, Head, Verdict};
+use super::reference::{self, Body, Head, ReferenceResult};
 use super::split::{self, Input};
 
 /// Checks one input.
@@ -30,20 +30,20 @@ pub fn check(bytes: &[u8]) {
 fn compare(
     read: &Result<Option<RequestHead>, RequestError>,
     taken: usize,
-    expected: &Verdict<Head>,
+    expected: &ReferenceResult<Head>,
     data: &[u8],
 ) {
     let shown = data.escape_ascii();
     match (read, expected) {
-        (Ok(None), Verdict::Incomplete) => {}
-        (Err(error), Verdict::Refused(statuses)) => {
+        (Ok(None), ReferenceResult::Incomplete) => {}
+        (Err(error), ReferenceResult::Refused(statuses)) => {
             let status = error.status().as_u16();
             assert!(
                 statuses.contains(&status) && error.closes(),
                 "{error} ({status}), {expected:?}: {shown}"
             );
         }
-        (Ok(Some(head)), Verdict::Read(expected, used)) => {
+        (Ok(Some(head)), ReferenceResult::Read(expected, used)) => {
             assert_eq!((&meaning(head), taken), (expected, *used), "{shown}");
             assert_eq!(head.bytes_len(), taken, "{shown}");
         }

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, Limits, normalise_path, query_pairs, write_path, write_target};
 
-use super::reference::{self, Verdict};
+use super::reference::{self, ReferenceResult};
 use super::split;
 
 /// Checks one input as a target, and as a path by itself.
@@ -20,14 +20,15 @@ fn check_target(target: &[u8]) {
         let line = [method.as_bytes(), target, b" HTTP/1.0\r\n\r\n"].concat();
         let read = HeadReader::default().read(&mut BytesMut::from(&line[..]), &Limits::default());
         match (read, reference::head(&line, &bounds)) {
-            (Ok(Some(head)), Verdict::Read(expected, _)) => {
+            (Ok(Some(head)), ReferenceResult::Read(expected, _)) => {
                 let found = (head.path(), head.query(), head.host());
                 let expected = (expected.path.as_str(), expected.query.as_deref(), expected.host.as_deref());
                 assert_eq!(found, expected, "{}", line.escape_ascii());
                 check_path(head.path());
                 check_query(head.query().unwrap_or_default());
             }
-            (Err(error), Verdict::Refused(statuses)) if statuses.contains(&error.status().as_u16()) => {}
+            (Err(error), ReferenceResult::Refused(statuses))
+                if statuses.contains(&error.status().as_u16()) => {}
             (read, expected) => panic!("{read:?}, {expected:?}: {}", line.escape_ascii()),
         }
     }

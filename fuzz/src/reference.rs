@@ -27,7 +27,7 @@ pub struct Bounds {
 
 /// What the rules say about some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict<T> {
+pub enum ReferenceResult<T> {
     /// More has to come.
     Incomplete,
     /// One of these statuses, and the connection ends.
@@ -80,14 +80,14 @@ fn set(statuses: &[u16]) -> BTreeSet<u16> {
 }
 
 /// Reads the head at the front of `input`.
-pub fn head(input: &[u8], bounds: &Bounds) -> Verdict<Head> {
+pub fn head(input: &[u8], bounds: &Bounds) -> ReferenceResult<Head> {
     let blank = if input.starts_with(b"\r\n") { 2 } else { 0 };
     let rest = &input[blank..];
     if rest.is_empty() || (blank == 0 && rest == b"\r") {
-        return Verdict::Incomplete;
+        return ReferenceResult::Incomplete;
     }
     if !TOKEN.contains(&rest[0]) {
-        return Verdict::Refused(set(&[400]));
+        return ReferenceResult::Refused(set(&[400]));
     }
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut end = 0;
@@ -95,27 +95,27 @@ pub fn head(input: &[u8], bounds: &Bounds) -> Verdict<Head> {
         let line = &rest[end..=end + length];
         end += length + 1;
         if let Some(status) = too_long(blank + end, lines.is_empty().then_some((blank, rest)), bounds) {
-            return Verdict::Refused(set(&[status]));
+            return ReferenceResult::Refused(set(&[status]));
         }
         if !line.ends_with(b"\r\n") {
-            return Verdict::Refused(set(&[400]));
+            return ReferenceResult::Refused(set(&[400]));
         }
         let line = &line[..line.len() - 2];
         if !lines.is_empty() && line.is_empty() {
             return match whole(&lines, bounds) {
-                Ok(head) => Verdict::Read(head, blank + end),
-                Err(faults) => Verdict::Refused(faults),
+                Ok(head) => ReferenceResult::Read(head, blank + end),
+                Err(faults) => ReferenceResult::Refused(faults),
             };
         }
         lines.push(line.to_vec());
         let faults = line_faults(&lines, bounds);
         if !faults.is_empty() {
-            return Verdict::Refused(faults);
+            return ReferenceResult::Refused(faults);
         }
     }
     match too_long(input.len(), lines.is_empty().then_some((blank, rest)), bounds) {
-        Some(status) => Verdict::Refused(set(&[status])),
-        None => Verdict::Incomplete,
+        Some(status) => ReferenceResult::Refused(set(&[status])),
+        None => ReferenceResult::Incomplete,
     }
 }
 
@@ -494,14 +494,14 @@ struct Chunks<'a> {
 }
 
 /// Reads a chunked body at the front of `input`. The second part is the data up to where reading stopped.
-pub fn chunked(input: &[u8], bounds: &Bounds) -> (Verdict<()>, Vec<u8>) {
+pub fn chunked(input: &[u8], bounds: &Bounds) -> (ReferenceResult<()>, Vec<u8>) {
     let body = Vec::new();
     let mut chunks =
         Chunks { input, at: 0, body, announced: 0, framing: 0, extensions: 0, trailers: 0, bounds };
     let verdict = match chunks.all() {
-        Ok(()) => Verdict::Read((), chunks.at),
-        Err(Stop::More) => Verdict::Incomplete,
-        Err(Stop::Bad(status)) => Verdict::Refused(set(&[status])),
+        Ok(()) => ReferenceResult::Read((), chunks.at),
+        Err(Stop::More) => ReferenceResult::Incomplete,
+        Err(Stop::Bad(status)) => ReferenceResult::Refused(set(&[status])),
     };
     (verdict, chunks.body)
 }
@@ -777,16 +777,16 @@ pub fn conversation(input: &[u8], bounds: &Bounds) -> Vec<Expected> {
             is_judged: true,
         };
         let (head, used) = match head(rest, bounds) {
-            Verdict::Incomplete if [&b""[..], b"\r", b"\r\n"].contains(&rest) => return replies,
-            Verdict::Incomplete => {
+            ReferenceResult::Incomplete if [&b""[..], b"\r", b"\r\n"].contains(&rest) => return replies,
+            ReferenceResult::Incomplete => {
                 replies.push(refused(&set(&[400])));
                 return replies;
             }
-            Verdict::Refused(statuses) => {
+            ReferenceResult::Refused(statuses) => {
                 replies.push(refused(&statuses));
                 return replies;
             }
-            Verdict::Read(head, used) => (head, used),
+            ReferenceResult::Read(head, used) => (head, used),
         };
         rest = &rest[used..];
         let path = path(&head.path);
@@ -829,9 +829,9 @@ pub fn conversation(input: &[u8], bounds: &Bounds) -> Vec<Expected> {
             Body::Length(length) if length > rest.len() as u64 => Err(set(&[400])),
             Body::Length(length) => Ok((rest[..length as usize].to_vec(), length as usize)),
             Body::Chunked => match chunked(rest, &Bounds { body: limit, ..*bounds }) {
-                (Verdict::Incomplete, _) => Err(set(&[400])),
-                (Verdict::Refused(statuses), _) => Err(statuses),
-                (Verdict::Read((), used), body) => Ok((body, used)),
+                (ReferenceResult::Incomplete, _) => Err(set(&[400])),
+                (ReferenceResult::Refused(statuses), _) => Err(statuses),
+                (ReferenceResult::Read((), used), body) => Ok((body, used)),
             },
         };
         match body {

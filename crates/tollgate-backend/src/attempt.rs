@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::count;
 use crate::breaker::{AttemptResult, BreakerPermit};
-use crate::exchange::{Answered, exchange};
+use crate::exchange::{ReceivedHead, exchange};
 use crate::link::Link;
 use crate::outgoing::Outgoing;
 use crate::target::Target;
@@ -51,7 +51,7 @@ impl Attempt {
         now: Instant,
         end: Instant,
         total: Duration,
-    ) -> Result<(Self, Answered), (Failure, bool)> {
+    ) -> Result<(Self, ReceivedHead), (Failure, bool)> {
         let upstream = self.upstream.clone();
         let was_lost = self.target.reach.is_lost();
         let timeouts = crate::Timeouts { total, ..upstream.shared.options.timeouts };
@@ -114,7 +114,7 @@ impl Attempt {
                 }
                 Err(kind) => {
                     let now = Instant::now();
-                    if tells_of_address(&kind, now - begun, &shared.options.timeouts) {
+                    if is_fault_of_address(&kind, now - begun, &shared.options.timeouts) {
                         target.lose(&shared.options.name, phase, &kind, shared.ms(now));
                     }
                     if let Some(fault) = kind.handshake_fault(phase) {
@@ -127,10 +127,10 @@ impl Attempt {
     }
 
     /// Tells the breaker, once.
-    pub(crate) fn conclude(&mut self, verdict: AttemptResult, now: Instant) {
+    pub(crate) fn conclude(&mut self, result: AttemptResult, now: Instant) {
         let Some(pass) = self.pass.take() else { return };
         let shared = &self.upstream.shared;
-        self.target.conclude(&shared.options.name, pass, verdict, shared.ms(now));
+        self.target.conclude(&shared.options.name, pass, result, shared.ms(now));
     }
 
     fn fail(mut self, phase: Phase, kind: FailureKind) -> Failure {
@@ -170,9 +170,9 @@ impl Drop for Attempt {
     }
 }
 
-/// Whether a connection that was not made tells something of its address: not where its request had little
-/// time left for it.
-fn tells_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
+/// Whether the address is at fault for a connection that was not made. It is not if the request had little
+/// time left.
+fn is_fault_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
     !matches!(kind, FailureKind::TotalTimedOut { .. }) || waited >= timeouts.connect.min(timeouts.total) / 2
 }
 
@@ -189,10 +189,11 @@ mod tests {
         ];
         let short = Duration::from_millis(20);
         assert!(
-            !tells_of_address(&in_all, short, &timeouts) && tells_of_address(&by_itself, short, &timeouts)
+            !is_fault_of_address(&in_all, short, &timeouts)
+                && is_fault_of_address(&by_itself, short, &timeouts)
         );
-        assert!(tells_of_address(&in_all, Duration::from_secs(1), &timeouts));
+        assert!(is_fault_of_address(&in_all, Duration::from_secs(1), &timeouts));
         let hasty = crate::Timeouts { total: short, ..timeouts };
-        assert!(tells_of_address(&in_all, short, &hasty), "it is never given more");
+        assert!(is_fault_of_address(&in_all, short, &hasty), "it is never given more");
     }
 }

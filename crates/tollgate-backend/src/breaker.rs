@@ -215,19 +215,19 @@ impl Breaker {
     pub(crate) fn conclude(
         &self,
         pass: BreakerPermit,
-        verdict: AttemptResult,
+        result: AttemptResult,
         now_ms: u64,
     ) -> Option<BreakerChange> {
         match pass {
-            BreakerPermit::Usual => self.count(1, verdict, now_ms),
-            BreakerPermit::Counted if verdict == AttemptResult::Failure => self.count(0, verdict, now_ms),
+            BreakerPermit::Usual => self.count(1, result, now_ms),
+            BreakerPermit::Counted if result == AttemptResult::Failure => self.count(0, result, now_ms),
             BreakerPermit::Counted => None,
-            BreakerPermit::Probe { since_ms } => self.conclude_probe(since_ms, verdict, now_ms),
+            BreakerPermit::Probe { since_ms } => self.conclude_probe(since_ms, result, now_ms),
         }
     }
 
-    fn count(&self, more_requests: u64, verdict: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
-        let more_failures = match verdict {
+    fn count(&self, more_requests: u64, result: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
+        let more_failures = match result {
             AttemptResult::None => return None,
             AttemptResult::Success => 0,
             AttemptResult::Failure => 1,
@@ -257,7 +257,7 @@ impl Breaker {
         self.swap(closed, open).is_ok().then_some(BreakerChange::Opened { requests, failures })
     }
 
-    fn conclude_probe(&self, since_ms: u64, verdict: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
+    fn conclude_probe(&self, since_ms: u64, result: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
         let mut word = self.state.load(Ordering::Relaxed);
         loop {
             let State::HalfOpen { since_ms: since, trying, succeeded } = State::of(word) else { return None };
@@ -267,7 +267,7 @@ impl Breaker {
             let trying = trying.saturating_sub(1);
             // Nobody tries it from now on: no pass is left that knows it by the moment before.
             let since_ms = if trying == 0 { now_ms } else { since_ms };
-            let (next, change) = match verdict {
+            let (next, change) = match result {
                 AttemptResult::None => (State::HalfOpen { since_ms, trying, succeeded }, None),
                 AttemptResult::Failure => {
                     (State::Open { until_ms: now_ms + self.open_ms }, Some(BreakerChange::OpenedAgain))

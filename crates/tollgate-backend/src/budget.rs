@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_bounded_and_no_share_is_no_retry() {
+    fn saved_retries_are_bounded_and_a_share_of_none_allows_none() {
         let budget = RetryBudget::new(100);
         (0..1000).for_each(|_| budget.deposit());
         assert_eq!((0..1000).filter(|_| budget.withdraw()).count(), 10);

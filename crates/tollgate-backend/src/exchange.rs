@@ -19,8 +19,8 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// Interim replies before the final one, `100 Continue` among them.
 const INTERIM_MAX: usize = 32;
 
-/// What is known when the head of a reply is there.
-pub(crate) struct Answered {
+/// The head of a reply, and what came before it.
+pub(crate) struct ReceivedHead {
     pub(crate) head: ReplyHead,
     /// Interim replies other than `100 Continue`, as they came.
     pub(crate) interim: Vec<ReplyHead>,
@@ -55,7 +55,7 @@ pub(crate) async fn exchange(
     end: Instant,
     limits: &Limits,
     scratch: &Scratch,
-) -> Result<Answered, Broken> {
+) -> Result<ReceivedHead, Broken> {
     let mut sender = Sender::new(request);
     let mut reader = ReplyHeadReader::default();
     let mut interim = Vec::new();
@@ -119,7 +119,7 @@ pub(crate) async fn exchange(
     .await;
     let (is_sent, sent_bytes) = (sender.is_done() && link.is_flushed(), sender.sent_bytes);
     match result {
-        Ok(head) => Ok(Answered { head, interim, is_sent }),
+        Ok(head) => Ok(ReceivedHead { head, interim, is_sent }),
         Err(kind) => {
             let phase = match has_begun || interim_count > 0 {
                 true => Phase::Head,

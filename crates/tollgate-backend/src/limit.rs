@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_finds_no_place_waits_and_too_many_are_refused() {
+    async fn requests_without_a_place_wait_and_too_many_are_refused() {
         let limit = limit(1, Duration::from_secs(60));
         let place = limit.enter().await.unwrap();
         assert_eq!((limit.in_flight(), limit.queued()), (1, 0));

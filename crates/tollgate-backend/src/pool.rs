@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_idle_for_too_long_or_too_old_is_not_used_again() {
+    async fn a_connection_idle_for_too_long_or_too_old_is_not_used_again() {
         let (listener, target) = target().await;
         let second = Duration::from_secs(1);
         let options = PoolOptions { idle_max: 9, idle_timeout: second, age_max: 3 * second };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_backend_closed_or_wrote_to_is_not_used_again() {
+    async fn a_connection_that_the_backend_closed_or_wrote_to_is_not_used_again() {
         let (listener, target) = target().await;
         let mut pool = Pool::new(PoolOptions::default());
         let now = Instant::now();

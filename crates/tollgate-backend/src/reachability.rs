@@ -25,9 +25,9 @@ const LINE_PAUSE_MS: u64 = 10_000;
 pub(crate) struct Reachability {
     word: AtomicU64,
     /// The moment of the last line that said that it is lost, if there was one.
-    told_ms: AtomicU64,
+    logged_ms: AtomicU64,
     /// No line said yet that it is back.
-    is_told: AtomicBool,
+    is_logged: AtomicBool,
 }
 
 impl Reachability {
@@ -62,15 +62,16 @@ impl Reachability {
     /// Nobody took a connection; tells whether that is news for the log.
     pub(crate) fn lose(&self, now_ms: u64) -> bool {
         let next = |word: u64| Some(paused(now_ms, parts(word).1.max(1)));
-        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0) && self.tells(now_ms)
+        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0)
+            && self.claim_log_line(now_ms)
     }
 
-    fn tells(&self, now_ms: u64) -> bool {
-        let told_ms = self.told_ms.load(Ordering::Relaxed);
-        let is_due = told_ms == 0 || now_ms >= told_ms + LINE_PAUSE_MS;
+    fn claim_log_line(&self, now_ms: u64) -> bool {
+        let logged_ms = self.logged_ms.load(Ordering::Relaxed);
+        let is_due = logged_ms == 0 || now_ms >= logged_ms + LINE_PAUSE_MS;
         if is_due {
-            self.told_ms.store(now_ms.max(1), Ordering::Relaxed);
-            self.is_told.store(true, Ordering::Relaxed);
+            self.logged_ms.store(now_ms.max(1), Ordering::Relaxed);
+            self.is_logged.store(true, Ordering::Relaxed);
         }
         is_due
     }
@@ -79,7 +80,7 @@ impl Reachability {
     pub(crate) fn find(&self) -> bool {
         self.is_lost()
             && self.word.swap(0, Ordering::Relaxed) != 0
-            && self.is_told.swap(false, Ordering::Relaxed)
+            && self.is_logged.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_pauses_and_is_tried_by_one_after_longer_and_longer_pauses() {
+    fn a_lost_address_is_tried_by_one_request_after_longer_and_longer_pauses() {
         let reach = Reachability::default();
         assert!(!reach.find() && !reach.is_lost() && !reach.is_pausing(0));
         let mut now_ms = 7;
@@ -113,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_comes_and_goes_is_told_now_and_then() {
+    fn an_address_that_comes_and_goes_is_logged_now_and_then() {
         let reach = Reachability::default();
         let lines = (0..1000).map(|turn| usize::from(reach.lose(turn * 25)) + usize::from(reach.find()));
         assert_eq!(lines.sum::<usize>(), 6, "lost and back, each ten seconds of 25");
     }
 
     #[test]
-    fn nobody_knows_of_an_address_that_nobody_asked_for_a_minute() {
+    fn an_address_without_a_request_for_a_minute_is_unknown() {
         let reach = Reachability::default();
         reach.lose(0);
         assert!(reach.is_known_lost(60_999) && !reach.is_known_lost(61_000) && reach.is_lost());

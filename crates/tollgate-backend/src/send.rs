@@ -9,7 +9,7 @@ use tollgate_http::StatusCode;
 use crate::attempt::{Attempt, KeptConnection};
 use crate::backend::count;
 use crate::breaker::AttemptResult;
-use crate::exchange::Answered;
+use crate::exchange::ReceivedHead;
 use crate::incoming::{Content, Incoming, Lease};
 use crate::outgoing::Outgoing;
 use crate::target::Target;
@@ -75,7 +75,7 @@ impl Upstream {
             };
             let target = attempt.target.clone();
             match attempt.run(request, &mut kept, now, end, total).await {
-                Ok((mut attempt, Answered { head, interim, is_sent })) => {
+                Ok((mut attempt, ReceivedHead { head, interim, is_sent })) => {
                     now = Instant::now();
                     // Others are successes when their content is there, too.
                     if head.status().is_some_and(is_of_a_failing_backend) {

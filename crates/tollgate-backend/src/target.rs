@@ -107,9 +107,9 @@ impl Target {
     }
 
     /// Takes what became of a request, and tells of a breaker that changed.
-    pub(crate) fn conclude(&self, backend: &str, pass: BreakerPermit, verdict: AttemptResult, now_ms: u64) {
+    pub(crate) fn conclude(&self, backend: &str, pass: BreakerPermit, result: AttemptResult, now_ms: u64) {
         let address = &self.place;
-        match self.breaker.conclude(pass, verdict, now_ms) {
+        match self.breaker.conclude(pass, result, now_ms) {
             None => {}
             Some(BreakerChange::Opened { requests, failures }) => {
                 tracing::warn!(backend, %address, requests, failures, "breaker opened");

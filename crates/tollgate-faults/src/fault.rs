@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelled_is_told() {
+    fn a_misspelled_fault_is_reported() {
         let check = |text: &str, told: &str| assert_eq!(text.parse::<Fault>().unwrap_err().to_string(), told);
         check("quiet", "unknown fault: \"quiet\"; `tollgate-faults list` names all");
         check("silent:1s", "silent: found \"1s\", allowed nothing");

@@ -1,9 +1,9 @@
 //! Backends and clients that misbehave, for tests of what has to live with them.
 //!
-//! A [`Backend`] is a server on a socket of its own that does to each request what its [`Fault`] says; a
-//! [`Crowd`] is any number of connections that do to a server what their [`ClientFault`] says. Both run in
-//! one thread of their own and are gone when dropped. What neither catalogue has is written as a list of
-//! [`Step`]s.
+//! A [`Backend`] is a server on a socket of its own that does to each request what its [`Fault`] says.
+//! [`FaultyClients`] are any number of connections that do to a server what their [`ClientFault`] says. Each
+//! runs in a thread of its own until it is dropped. A fault that neither catalogue has is written as a list
+//! of [`Step`]s.
 //!
 //! Nothing here shares code with the server: how it reads requests is its own.
 
@@ -19,7 +19,7 @@ mod step;
 mod thread;
 
 pub use backend::{Backend, Seen};
-pub use client::{ClientFault, Crowd, CrowdOptions, Tally};
+pub use client::{ClientFault, FaultyClients, FaultyClientsOptions, Tally};
 pub use fault::Fault;
 pub use request::Request;
 pub use spelling::{SpellingError, duration};

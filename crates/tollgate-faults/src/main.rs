@@ -1,4 +1,4 @@
-//! The command `tollgate-faults`: a backend or a crowd of clients that misbehave, from a shell.
+//! The command `tollgate-faults`: a backend or clients that misbehave, from a shell.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
-use tollgate_faults::client::{CrowdError, Reach};
-use tollgate_faults::{Backend, ClientFault, Crowd, CrowdOptions, Fault, Seen, SpellingError, Tally};
+use tollgate_faults::client::{FaultyClientsError, TargetReach};
+use tollgate_faults::{
+    Backend, ClientFault, Fault, FaultyClients, FaultyClientsOptions, Seen, SpellingError, Tally,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,7 +100,7 @@ fn main() -> ExitCode {
 }
 
 fn is_usage(error: &anyhow::Error) -> bool {
-    error.is::<NotLoopback>() || matches!(error.downcast_ref(), Some(CrowdError::NotLoopback(_)))
+    error.is::<NotLoopback>() || matches!(error.downcast_ref(), Some(FaultyClientsError::NotLoopback(_)))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -171,29 +173,29 @@ fn lines_of_stdin() -> Receiver<String> {
 
 fn be_clients(command: ClientCommand) -> anyhow::Result<()> {
     let ends = Instant::now() + command.time;
-    let crowd = Crowd::start(CrowdOptions {
+    let clients = FaultyClients::start(FaultyClientsOptions {
         fault: command.fault,
         to: command.connect,
         count: command.count,
         path: command.path,
         from: command.from,
         again_after: command.again,
-        reach: if command.anywhere { Reach::Anywhere } else { Reach::Loopback },
+        reach: if command.anywhere { TargetReach::Anywhere } else { TargetReach::Loopback },
     })?;
     let is_over = |tally: &Tally| command.again.is_none() && tally.ended() >= command.count as u64;
     let is_watched = io::stdout().is_terminal();
     loop {
         let left = ends.saturating_duration_since(Instant::now());
-        if crowd.wait_until(left.min(REPORT_PAUSE), is_over).is_some() || left.is_zero() {
-            return tell(&crowd.tally());
+        if clients.wait_until(left.min(REPORT_PAUSE), is_over).is_some() || left.is_zero() {
+            return print_tally(&clients.tally());
         }
         if is_watched {
-            tell(&crowd.tally())?;
+            print_tally(&clients.tally())?;
         }
     }
 }
 
-fn tell(tally: &Tally) -> anyhow::Result<()> {
+fn print_tally(tally: &Tally) -> anyhow::Result<()> {
     let statuses = tally.statuses.iter().map(|(status, count)| format!(", {status}: {count}"));
     say(format_args!(
         "connected {}, unconnected {}, open {}, closed {}, reset {}, left {}{}, longest {:.1} s",

@@ -1,4 +1,4 @@
-//! The thread of a backend or a crowd, with a runtime of its own, until dropped.
+//! The thread of a backend or of clients, with a runtime of its own, until dropped.
 
 use std::future::Future;
 use std::io;

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_become_shorter_is_left_alone() {
+    fn a_content_that_does_not_become_shorter_is_left_alone() {
         let mut state = 1_u32;
         let mut noise = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_between_two_turns_is_closed() {
+    fn files_without_a_request_between_two_turns_are_closed() {
         let folder = folder();
         let shared = SharedFiles::default();
         let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &shared);

@@ -197,7 +197,7 @@ impl Representation {
             return Some(heads);
         }
         match digests.find(self, DigestAlgorithm::Sha256) {
-            Known::Digest(sha256) => Some(self.tell(tag_of_content(&sha256, self.coding()))),
+            Known::Digest(sha256) => Some(self.set_etag(tag_of_content(&sha256, self.coding()))),
             Known::NotYet | Known::Never => None,
         }
     }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_memory_is_known_and_brought_by_a_thread() {
+    fn a_slice_outside_of_memory_is_noticed_and_read_by_a_thread() {
         let slice = slice(3 << 20);
         let first_bytes = |slice: &FileSlice| read_in_memory(&slice.file.file, &mut [0; 10], 0);
         assert_eq!(

@@ -237,7 +237,7 @@ mod tests {
     use crate::root::Root;
 
     #[test]
-    fn without_descriptors_nobody_knows_whether_there_is_an_index() {
+    fn an_index_is_unknown_without_descriptors() {
         assert!(is_there(Err(OpenError::Busy(Errno::MFILE))).is_err());
         assert!(is_there(Err(OpenError::Forbidden)).is_ok_and(|is_there| is_there));
         assert!(is_there(Err(OpenError::Absent)).is_ok_and(|is_there| !is_there));

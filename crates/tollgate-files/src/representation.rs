@@ -94,9 +94,9 @@ impl Representation {
             heads: OnceCell::new(),
         };
         match common.etag {
-            Etag::Off => _ = one.tell(String::new()),
+            Etag::Off => _ = one.set_etag(String::new()),
             Etag::Content if one.len <= DIGESTED_BYTES_MAX => {}
-            Etag::Stat | Etag::Content => _ = one.tell(tag_of_stat(&stamp, coding)),
+            Etag::Stat | Etag::Content => _ = one.set_etag(tag_of_stat(&stamp, coding)),
         }
         Some(Rc::new(one))
     }
@@ -122,7 +122,7 @@ impl Representation {
                 format!("{}.{start:016x}\"", tag_of_stat(&one.stamp, one.coding).trim_end_matches('"'))
             }
         };
-        one.tell(etag);
+        one.set_etag(etag);
         one
     }
 
@@ -158,7 +158,7 @@ impl Representation {
             etag.truncate(etag.len() - 1);
             etag.push_str(&format!(".{:x}-{:x}\"", part.start, part.end - part.start));
         }
-        one.tell(etag);
+        one.set_etag(etag);
         one
     }
 
@@ -185,7 +185,7 @@ impl Representation {
         self.heads.get()
     }
 
-    pub(crate) fn tell(&self, etag: String) -> &Heads {
+    pub(crate) fn set_etag(&self, etag: String) -> &Heads {
         self.heads.get_or_init(|| Heads::new(etag, self))
     }
 
@@ -317,7 +317,7 @@ mod tests {
     use crate::files::{Files, SharedFiles};
 
     #[test]
-    fn what_was_opened_in_a_folder_is_no_younger_than_the_look_at_the_folder() {
+    fn a_file_opened_in_a_folder_is_no_younger_than_the_look_at_the_folder() {
         let site = tempfile::tempdir().unwrap();
         let (folder, next) = (site.path().join("public"), site.path().join("next"));
         for (folder, text) in [(&folder, "old"), (&next, "newer")] {

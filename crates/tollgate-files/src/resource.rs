@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_since_a_thread_opened_it_is_opened_anew() {
+    fn a_file_that_changed_since_a_thread_opened_it_is_opened_anew() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::write(&path, "before").unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn without_descriptors_nobody_knows_what_lies_beside_a_file() {
+    fn variants_beside_a_file_are_unknown_without_descriptors() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "a").unwrap();
         let spec = FilesSpec::new(folder.path().to_owned());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_the_tag_of_the_content_gets_the_file_as_it_is_though_it_was_closed_meanwhile() {
+    fn a_client_that_names_the_tag_of_a_content_gets_the_file_though_it_was_closed() {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
         runtime.block_on(async {

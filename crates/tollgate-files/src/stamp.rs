@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_within_a_tick_of_a_change_holds_of_no_later_look() {
+    fn a_look_within_a_tick_of_a_change_holds_of_no_later_look() {
         let changed_us = CHANGED_S * 1_000_000 + 500_000;
         let stamp = stamp(changed_us, changed_us);
         let at = |after_us: i64| stamp.looked_at(changed_us + after_us);

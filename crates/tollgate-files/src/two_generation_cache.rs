@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_a_generation_is_not_held() {
+    fn a_value_larger_than_a_generation_is_not_held() {
         let mut bounded = TwoGenerationCache::new(16_000);
         bounded.insert(1, (), 8_000);
         assert_eq!(bounded.get(&1), None);

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_asks_for_less_or_more_is_selective() {
+    fn only_requests_for_less_or_more_are_selective() {
         let check =
             |fields: &str, expected| assert_eq!(is_selective(&head("GET", fields)), expected, "{fields}");
         check("", false);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_leave_the_root_or_hide_a_separator_is_refused() {
+    fn a_path_that_could_leave_the_root_or_hide_a_separator_is_refused() {
         let check = |raw: &str, expect: RequestError| assert_eq!(normalise_path(raw), Err(expect), "{raw}");
         check("", RequestError::PathRelative);
         check("a", RequestError::PathRelative);

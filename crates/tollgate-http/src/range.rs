@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_does_not_count_and_what_has_no_byte_is_416() {
+    fn a_malformed_range_does_not_count_and_a_range_without_a_byte_is_416() {
         let check = |value: &str, length, expected| {
             assert_eq!(Ranges::select(value.as_bytes(), length), expected, "{value} of {length}");
         };

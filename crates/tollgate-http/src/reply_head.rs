@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_no_reply() {
+    fn a_reply_that_can_be_read_in_two_ways_is_refused() {
         for head in [
             "Content-Length: 1\r\nContent-Length: 1\r\n",
             "Content-Length: 1, 1\r\n",
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_connection_is_not_forwarded() {
+    fn fields_of_the_connection_are_not_forwarded() {
         let text = "HTTP/1.1 200 OK\r\nConnection: X-Own, close\r\nx-own: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\n\
                     Content-Length: 0\r\nA_b: 2\r\nTrailer: x\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n";
         let (head, _) = read(Method::Get, text).unwrap().unwrap();

@@ -238,7 +238,7 @@ fn is_disk_full(error: &rusqlite::Error) -> bool {
 /// Why a loader did not start: there is no thread to be had.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start the thread of a loader")]
-pub struct StartError(#[source] pub std::io::Error);
+pub struct LoaderStartError(#[source] pub std::io::Error);
 
 /// Why a loader ended before everything was loaded. Nothing is lost: the next run goes on at the position.
 #[derive(Debug, thiserror::Error)]

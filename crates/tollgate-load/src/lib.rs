@@ -26,7 +26,7 @@ mod sqlite_files;
 mod sys;
 
 pub use audit::{Audit, AuditRow, audit};
-pub use error::{AuditError, FinishError, Remedy, SinkError, StartError};
+pub use error::{AuditError, FinishError, LoaderStartError, Remedy, SinkError};
 pub use live::LiveLog;
 pub use load::{
     LoadBacklog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, STALLED_MIN, SkipError,

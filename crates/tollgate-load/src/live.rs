@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use tollgate_log::{Breaker, Exception, Follower, LogId, Sequence, Watermark};
+use tollgate_log::{Exception, Follower, LogId, Sequence, SinkBreaker, Watermark};
 
 /// A log that is being written, in this process or another one.
 pub trait LiveLog: Send {
@@ -41,7 +41,7 @@ pub trait LiveLog: Send {
     fn settle(&self, _log: LogId, _last: Sequence, _exceptions: &[Exception]) {}
 
     /// Says whether the sink takes records.
-    fn set_breaker(&self, _breaker: Breaker) {}
+    fn set_breaker(&self, _breaker: SinkBreaker) {}
 }
 
 impl LiveLog for Follower {
@@ -73,7 +73,7 @@ impl LiveLog for Follower {
         self.settle(log, last, exceptions);
     }
 
-    fn set_breaker(&self, breaker: Breaker) {
+    fn set_breaker(&self, breaker: SinkBreaker) {
         self.set_breaker(breaker);
     }
 }

@@ -16,9 +16,9 @@ mod status;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use tollgate_log::{Breaker, Follower, Storage};
+use tollgate_log::{Follower, SinkBreaker, Storage};
 
-use crate::error::StartError;
+use crate::error::LoaderStartError;
 use crate::live::LiveLog;
 use crate::sink::{LoadFrom, SinkOptions};
 use control::{LoaderControl, Order};
@@ -70,7 +70,7 @@ impl Loader {
         options: LoadOptions,
         storage: Arc<dyn Storage>,
         live: Option<Follower>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, LoaderStartError> {
         Self::start_beside(options, storage, live.map(|live| Box::new(live) as Box<dyn LiveLog>))
     }
 
@@ -82,7 +82,7 @@ impl Loader {
         options: LoadOptions,
         storage: Arc<dyn Storage>,
         live: Option<Box<dyn LiveLog>>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, LoaderStartError> {
         Self::start_with(options, storage, live, Box::new(SinkOptions::open))
     }
 
@@ -91,16 +91,16 @@ impl Loader {
         storage: Arc<dyn Storage>,
         live: Option<Box<dyn LiveLog>>,
         open: OpenSink,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, LoaderStartError> {
         let name = options.sink.name.clone();
         // A sink that begins at "now" takes nothing until it knows when that was.
         if let (Some(live), LoadFrom::Now) = (&live, options.sink.from) {
-            live.set_breaker(Breaker::Open);
+            live.set_breaker(SinkBreaker::Open);
         }
         let control = Arc::new(LoaderControl::default());
         let mut loader_thread = LoaderThread::new(options, storage, live, open, control.clone());
         let thread = thread::Builder::new().name(format!("load-{name}")).spawn(move || loader_thread.run());
-        let thread = thread.map_err(StartError)?;
+        let thread = thread.map_err(LoaderStartError)?;
         Ok(Self { name, control, thread: Some(thread) })
     }
 

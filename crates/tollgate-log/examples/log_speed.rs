@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise, fdatasync};
 use tollgate_log::{
-    AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DigestAlgorithm, DiskStorage, Level, Log,
-    LogEvent, LogOptions, Schema, SchemaId, Value, log_ids, recover,
+    AppendedRecords, Appender, Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogEvent,
+    LogOptions, Schema, SchemaId, SegmentDigestAlgorithm, Value, log_ids, recover,
 };
 
 const ROW_BYTES: usize = 64 << 10;
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes = 1 << 30;
     for round in 1..=ROUNDS {
         let plain = fresh(&folder).and_then(|()| plain_loop(&folder, bytes))?;
-        let [none, sha256] = [DigestAlgorithm::None, DigestAlgorithm::Sha256].map(|digest| {
+        let [none, sha256] = [SegmentDigestAlgorithm::None, SegmentDigestAlgorithm::Sha256].map(|digest| {
             fresh(&folder)?;
             let began = Instant::now();
             let log = write(&folder, bytes, SEGMENT_BYTES, digest)?;
@@ -72,7 +72,7 @@ fn write(
     folder: &Path,
     bytes: u64,
     segment_bytes: u64,
-    digest: DigestAlgorithm,
+    digest: SegmentDigestAlgorithm,
 ) -> Result<Log, Box<dyn Error>> {
     let column = Column { name: "body".to_owned(), kind: ColumnType::Bytes, origin: ColumnOrigin::Stored };
     let options = LogOptions {
@@ -124,7 +124,7 @@ fn start_after_a_crash(
     what: &str,
 ) -> Result<(), Box<dyn Error>> {
     fresh(folder)?;
-    let log = write(folder, bytes, segment_bytes, DigestAlgorithm::Sha256)?;
+    let log = write(folder, bytes, segment_bytes, SegmentDigestAlgorithm::Sha256)?;
     let (from, to) = (folder.join("log"), folder.join("crashed"));
     let id = log_ids(&DiskStorage, &from)?[0];
     wait_for_seals(&from.join(id.to_string()))?;
@@ -136,7 +136,7 @@ fn start_after_a_crash(
     log.close()?;
     let read = cold_read(&to.join(id.to_string()))?;
     let began = Instant::now();
-    let report = recover(&(Arc::new(DiskStorage) as Arc<_>), &to, DigestAlgorithm::Sha256)?;
+    let report = recover(&(Arc::new(DiskStorage) as Arc<_>), &to, SegmentDigestAlgorithm::Sha256)?;
     let took = began.elapsed();
     println!(
         "start after a crash, {} GiB {what}: {:.2} s, {} segments sealed; reading the open one alone: {:.2} s",

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::appended::{AppendError, AppendedRecords, Level};
-use crate::awaited::{Awaited, Breaker, Settled, SinkPlace};
+use crate::awaited::{Awaited, Settled, SinkBreaker, SinkPlace};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::commit::pipeline::CommitPipeline;
 use crate::commit::queue::Pushed;
@@ -264,8 +264,8 @@ impl Appender {
     }
 
     /// Whether a sink takes records. One that nobody follows the log for does not.
-    pub fn breaker(&self, sink: SinkPlace) -> Breaker {
-        self.pipeline.state.pending_acks().get(sink.0).map_or(Breaker::Open, |acks| acks.breaker())
+    pub fn breaker(&self, sink: SinkPlace) -> SinkBreaker {
+        self.pipeline.state.pending_acks().get(sink.0).map_or(SinkBreaker::Open, |acks| acks.breaker())
     }
 
     /// Makes sure that the schema with that number is at hand, if it was declared meanwhile.

@@ -15,7 +15,7 @@ pub struct SinkPlace(pub usize);
 
 /// Whether a sink takes records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Breaker {
+pub enum SinkBreaker {
     /// As far as is known it does.
     Closed,
     /// The last try failed.

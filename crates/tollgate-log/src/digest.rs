@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::error::{FormatError, LogError};
 use crate::scan::{SegmentScan, scan_segment, scan_watched};
-use crate::segment::{Digest, DigestAlgorithm, Digester};
+use crate::segment::{Digest, Digester, SegmentDigestAlgorithm};
 use crate::storage::{Storage, StorageFile};
 
 /// Read at once.
@@ -25,10 +25,10 @@ pub(crate) fn digest_of(
     file: &dyn StorageFile,
     path: &Path,
     bytes: u64,
-    algorithm: DigestAlgorithm,
+    algorithm: SegmentDigestAlgorithm,
 ) -> Result<Digest, LogError> {
     let mut digester = Digester::new(algorithm);
-    if algorithm != DigestAlgorithm::None {
+    if algorithm != SegmentDigestAlgorithm::None {
         update(&mut digester, file, path, 0..bytes)?;
     }
     Ok(digester.finish())
@@ -63,11 +63,11 @@ fn update(
 pub(crate) fn scan_digested(
     storage: &dyn Storage,
     path: &Path,
-    algorithm: DigestAlgorithm,
+    algorithm: SegmentDigestAlgorithm,
 ) -> Result<(SegmentScan, Digest), LogError> {
     let file = storage.open_read(path).map_err(LogError::io("open", path))?;
     let size = file.size().map_err(LogError::io("read the size of", path))?;
-    if algorithm == DigestAlgorithm::None || size < 2 * STRIDE_BYTES {
+    if algorithm == SegmentDigestAlgorithm::None || size < 2 * STRIDE_BYTES {
         let scan = scan_segment(storage, path)?;
         let digest = digest_of(&*file, path, scan.end, algorithm)?;
         return Ok((scan, digest));
@@ -88,7 +88,7 @@ fn digest_behind(
     walk: &Walk,
     file: &dyn StorageFile,
     path: &Path,
-    algorithm: DigestAlgorithm,
+    algorithm: SegmentDigestAlgorithm,
 ) -> Result<Digest, LogError> {
     let mut digester = Digester::new(algorithm);
     let mut done = 0;

@@ -59,7 +59,7 @@ mod worker_batch;
 
 pub use append::{Appender, Transaction};
 pub use appended::{AppendError, AppendedRecords, Level};
-pub use awaited::{Breaker, Exception, Mishap, Settled, SinkPlace};
+pub use awaited::{Exception, Mishap, Settled, SinkBreaker, SinkPlace};
 pub use batch::{BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BatchHeader, BatchKind};
 pub use commit::follower::Follower;
 pub use commit::state::Watermark;
@@ -82,8 +82,8 @@ pub use schema::{
     TooManySchemas,
 };
 pub use segment::{
-    Digest, DigestAlgorithm, SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, SegmentState,
-    StreamCount, read_footer,
+    Digest, SEGMENT_HEADER_BYTES, SegmentDigestAlgorithm, SegmentFooter, SegmentHeader, SegmentName,
+    SegmentState, StreamCount, read_footer,
 };
 pub use segment_writer::{ClosedSegment, Handover, SegmentWriter, SyncWork};
 pub use status::{LogStatus, LogWatch};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
 use crate::append::Appender;
-use crate::awaited::{Breaker, SinkPlace};
+use crate::awaited::{SinkBreaker, SinkPlace};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::commit::BatchWriter;
 use crate::commit::follower::Follower;
@@ -183,7 +183,7 @@ impl Log {
     /// it.
     pub fn remove_sink(&self, follower: &Follower) {
         if let Some(acks) = &follower.acks {
-            acks.set_breaker(Breaker::Open);
+            acks.set_breaker(SinkBreaker::Open);
             self.pipeline.state.loaded().remove_sink(acks.sink());
         }
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::LogError;
-use crate::segment::DigestAlgorithm;
+use crate::segment::SegmentDigestAlgorithm;
 
 /// How a log is kept.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct LogOptions {
     /// Bytes of the records of one transaction.
     pub transaction_bytes_max: usize,
     /// The digest that seals segments.
-    pub digest: DigestAlgorithm,
+    pub digest: SegmentDigestAlgorithm,
     /// The name of this machine, written into segments.
     pub node: String,
     /// How long a sealed segment is kept after every sink has it, while there is room.
@@ -68,7 +68,7 @@ impl LogOptions {
             queue_bytes_max: 64 << 20,
             queue_age_max: Duration::from_secs(5),
             transaction_bytes_max: 4 << 20,
-            digest: DigestAlgorithm::default(),
+            digest: SegmentDigestAlgorithm::default(),
             node: String::new(),
             retain: Duration::from_hours(24),
             retain_bytes_max: 10 << 30,

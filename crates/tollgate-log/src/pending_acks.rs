@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::awaited::{Breaker, Exception, Mishap, Settled, SinkPlace};
+use crate::awaited::{Exception, Mishap, Settled, SinkBreaker, SinkPlace};
 use crate::id::Sequence;
 use crate::worker_batch::WorkerMarks;
 
@@ -73,12 +73,12 @@ impl PendingAcks {
         self.sink
     }
 
-    pub(crate) fn breaker(&self) -> Breaker {
-        if self.is_open.load(Ordering::Relaxed) { Breaker::Open } else { Breaker::Closed }
+    pub(crate) fn breaker(&self) -> SinkBreaker {
+        if self.is_open.load(Ordering::Relaxed) { SinkBreaker::Open } else { SinkBreaker::Closed }
     }
 
-    pub(crate) fn set_breaker(&self, breaker: Breaker) {
-        self.is_open.store(breaker == Breaker::Open, Ordering::Relaxed);
+    pub(crate) fn set_breaker(&self, breaker: SinkBreaker) {
+        self.is_open.store(breaker == SinkBreaker::Open, Ordering::Relaxed);
     }
 
     /// The queue is whole after every statement.

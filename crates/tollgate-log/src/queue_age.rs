@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_while_a_sync_runs_is_the_oldest_when_that_ends() {
+    fn a_batch_that_came_during_a_sync_is_the_oldest_when_the_sync_ends() {
         let mut wanted = Wanted::default();
         wanted.add(Some(at(3)));
         wanted.add(Some(at(2)));

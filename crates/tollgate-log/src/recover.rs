@@ -13,7 +13,7 @@ use crate::digest::scan_digested;
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::scan::{Failure, SegmentScan};
-use crate::segment::{Digest, DigestAlgorithm, SegmentName, SegmentState, read_footer};
+use crate::segment::{Digest, SegmentDigestAlgorithm, SegmentName, SegmentState, read_footer};
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
@@ -74,7 +74,7 @@ pub(crate) enum Unacknowledged {
 pub fn recover(
     storage: &Arc<dyn Storage>,
     dir: &Path,
-    digest: DigestAlgorithm,
+    digest: SegmentDigestAlgorithm,
 ) -> Result<RecoveryReport, LogError> {
     let mut report = RecoveryReport::default();
     let names = storage.list(dir).map_err(LogError::io("list", dir))?;
@@ -97,7 +97,7 @@ fn recover_log(
     storage: &dyn Storage,
     folder: &Path,
     log: LogId,
-    digest: DigestAlgorithm,
+    digest: SegmentDigestAlgorithm,
 ) -> Result<Option<LogRecovery>, LogError> {
     let names = segment_names(storage, folder)?;
     let open: Vec<_> = names.iter().copied().filter(|name| name.state == SegmentState::Open).collect();
@@ -211,7 +211,7 @@ impl Unsealed {
         storage: &dyn Storage,
         folder: &Path,
         name: SegmentName,
-        algorithm: DigestAlgorithm,
+        algorithm: SegmentDigestAlgorithm,
     ) -> Result<Self, LogError> {
         let path = name.path(folder);
         let file = storage.open(&path).map_err(LogError::io("open", &path))?;
@@ -225,7 +225,7 @@ impl Unsealed {
     pub(crate) fn look(storage: &dyn Storage, folder: &Path, name: SegmentName) -> Result<Self, LogError> {
         let path = name.path(folder);
         let file = storage.open_read(&path).map_err(LogError::io("open", &path))?;
-        let (scan, digest) = scan_digested(storage, &path, DigestAlgorithm::None)?;
+        let (scan, digest) = scan_digested(storage, &path, SegmentDigestAlgorithm::None)?;
         Ok(Self { name, path, file, scan, digest })
     }
 

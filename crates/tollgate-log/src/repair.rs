@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::error::{FormatError, LogError};
 use crate::id::LogId;
 use crate::recover::{Plan, RecoveryAction, Unacknowledged, Unsealed, segment_names, set_aside, torn_path};
-use crate::segment::{DigestAlgorithm, SegmentName, SegmentState};
+use crate::segment::{SegmentDigestAlgorithm, SegmentName, SegmentState};
 use crate::storage::{Storage, StorageLock};
 use crate::verify::{SegmentProblem, log_ids, verify_segment};
 
@@ -103,7 +103,7 @@ pub enum RepairError {
 pub fn repair(
     storage: &Arc<dyn Storage>,
     dir: &Path,
-    digest: DigestAlgorithm,
+    digest: SegmentDigestAlgorithm,
     mode: RepairMode,
 ) -> Result<RepairReport, RepairError> {
     let Ok(_lock) = lock(&**storage, dir, mode)? else { return Err(RepairError::Locked(dir.to_owned())) };
@@ -148,7 +148,7 @@ struct LogRepair<'a> {
     storage: &'a dyn Storage,
     folder: PathBuf,
     log: LogId,
-    digest: DigestAlgorithm,
+    digest: SegmentDigestAlgorithm,
     mode: RepairMode,
 }
 

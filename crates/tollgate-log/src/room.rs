@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_and_what_waits_count_until_the_next_look() {
+    fn written_and_waiting_bytes_count_until_the_next_look() {
         let room = Room::new(400);
         room.note(space(500));
         assert!(room.has_room_behind(99) && !room.has_room_behind(100));

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::digest::scan_digested;
 use crate::error::{FormatError, LogError};
 use crate::scan::SegmentScan;
-use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentState};
+use crate::segment::{Digest, SegmentDigestAlgorithm, SegmentFooter, SegmentState};
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
@@ -20,7 +20,7 @@ impl ClosedSegment {
     pub fn seal(
         &self,
         storage: &dyn Storage,
-        algorithm: DigestAlgorithm,
+        algorithm: SegmentDigestAlgorithm,
         digest_before: [u8; 64],
     ) -> Result<SegmentFooter, LogError> {
         let (scan, digest) = scan_digested(storage, &self.name.path(&self.folder), algorithm)?;

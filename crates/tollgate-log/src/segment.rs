@@ -7,7 +7,7 @@ mod layout;
 mod name;
 
 pub(crate) use digest::Digester;
-pub use digest::{Digest, DigestAlgorithm};
+pub use digest::{Digest, SegmentDigestAlgorithm};
 pub(crate) use footer::footer_at_end;
 pub use footer::{SegmentFooter, StreamCount, read_footer};
 pub use header::SegmentHeader;

@@ -8,7 +8,7 @@ use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::recover::segment_names;
 use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError};
-use crate::segment::{Digest, DigestAlgorithm, SegmentFooter, SegmentName, SegmentState, read_footer};
+use crate::segment::{Digest, SegmentDigestAlgorithm, SegmentFooter, SegmentName, SegmentState, read_footer};
 use crate::storage::Storage;
 
 /// The logs in a folder, by id.
@@ -94,7 +94,7 @@ pub fn verify_segment(
     before: Option<SegmentEnd>,
 ) -> Result<SegmentVerdict, LogError> {
     let algorithm = read_footer(storage, path)?.map(|footer| footer.digest.algorithm());
-    let (scan, digest) = scan_digested(storage, path, algorithm.unwrap_or(DigestAlgorithm::None))?;
+    let (scan, digest) = scan_digested(storage, path, algorithm.unwrap_or(SegmentDigestAlgorithm::None))?;
     let problem = match problem_of(&scan, name, before).or_else(|| stranger(&scan, name, path)) {
         Some(mut problem) => {
             problem.last = end_of_damage(storage, path, &scan, &problem)?;

@@ -7,7 +7,7 @@ use mlua::Lua;
 use crate::error::shown;
 use crate::interned::Interned;
 use crate::nearest::hint;
-use crate::record::{Record, RecordFields};
+use crate::record::{RecordFields, RecordValues};
 
 /// A stream that scripts may emit records to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Emitted {
     /// The stream, by its place among those of the host.
     pub stream: usize,
     /// What it got.
-    pub record: Record,
+    pub record: RecordValues,
 }
 
 /// The streams of a host, once they are known.

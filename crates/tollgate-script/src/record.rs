@@ -11,7 +11,7 @@ pub struct RecordFields {
 
 /// What a script put into `record`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Record {
+pub struct RecordValues {
     /// One per [`RecordFields::names`], in that order.
     pub values: Vec<FieldValue>,
     /// The whole table as JSON, where that is wanted, or keys are unknown, and the script returned a record.
@@ -39,7 +39,7 @@ pub enum FieldValue {
     Unfit(String),
 }
 
-impl Record {
+impl RecordValues {
     /// Bytes that its values take.
     pub fn memory_bytes(&self) -> usize {
         let values = self.values.iter().map(|value| match value {

@@ -17,7 +17,7 @@ mod validators;
 
 pub use content::{ContentType, Streamed};
 pub(crate) use decision::PARTS;
-pub use file::SentFile;
+pub use file::ReplyFile;
 pub use headers::HeaderLine;
 pub use outcome::Outcome;
 pub(crate) use reader::Reader;

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ticks_while_a_call_runs_and_rests_when_none_does() {
+    fn the_ticker_ticks_while_a_call_runs_and_rests_when_none_does() {
         start().unwrap();
         let running = Running::enroll();
         for _ in 0..3 {

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_on_has_our_span_as_parent_and_no_flag_that_we_do_not_know() {
+    fn a_forwarded_trace_has_our_span_as_parent_and_no_unknown_flag() {
         let trace = Trace { id: 0xa, parent: Some(0xb), span: 0xc, flags: 0xff };
         assert_eq!(&trace.traceparent(), b"00-0000000000000000000000000000000a-000000000000000c-01");
         assert_eq!(Trace::read(&trace.traceparent()), Some((0xa, 0xc, 1)));

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_http::http_date;
 
-/// How often [`Clock::tick`] is called, and so how coarse deadlines are.
+/// How often [`WorkerClock::tick`] is called, and so how coarse deadlines are.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
-pub(crate) struct Clock {
+pub(crate) struct WorkerClock {
     date: Cell<[u8; 29]>,
     /// When `Date` says something else, in microseconds since 1970.
     date_ends_us: Cell<i64>,
@@ -28,7 +28,7 @@ pub(crate) struct Moment {
     pub(crate) wall_us: i64,
 }
 
-impl Clock {
+impl WorkerClock {
     pub(crate) fn new() -> Self {
         let clock = Self {
             date: Cell::new([0; 29]),
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn date_is_that_of_the_last_moment() {
-        let clock = Clock::new();
+        let clock = WorkerClock::new();
         for ms in [0, 400, 999, 1000, 1001, 3500] {
             let coarse = Instant::now().checked_sub(Duration::from_millis(ms)).unwrap();
             clock.coarse.set(coarse);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::clock::{Clock, TICK};
+use crate::clock::{TICK, WorkerClock};
 
 /// How long a connection that is idle when a drain begins may still ask, one to two ticks: its client may be
 /// sending, or just have been answered. Who is answered meanwhile is told that it was the last.
@@ -39,7 +39,7 @@ pub(crate) enum Phase {
 
 /// The connections of one worker.
 pub(crate) struct Deadlines {
-    clock: Rc<Clock>,
+    clock: Rc<WorkerClock>,
     cells: RefCell<Vec<Rc<Cells>>>,
     draining_since: Cell<Option<Instant>>,
     emptied: Notify,
@@ -60,7 +60,7 @@ struct Cells {
 }
 
 impl Deadlines {
-    pub(crate) fn new(clock: Rc<Clock>) -> Self {
+    pub(crate) fn new(clock: Rc<WorkerClock>) -> Self {
         Self { clock, cells: RefCell::default(), draining_since: Cell::new(None), emptied: Notify::new() }
     }
 
@@ -245,8 +245,8 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    fn deadlines() -> (Rc<Clock>, Rc<Deadlines>) {
-        let clock = Rc::new(Clock::new());
+    fn deadlines() -> (Rc<WorkerClock>, Rc<Deadlines>) {
+        let clock = Rc::new(WorkerClock::new());
         (clock.clone(), Rc::new(Deadlines::new(clock)))
     }
 
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_hurry_the_idle_end_and_no_others() {
+    fn idle_connections_end_in_a_hurry_and_no_others() {
         let (_, deadlines) = deadlines();
         let [idle, busy, silent] = [Phase::Idle, Phase::Head, Phase::Silent].map(|phase| {
             let slot = Deadlines::enter(&deadlines);

@@ -244,7 +244,7 @@ mod tests {
         HeadReader::default().read(&mut text, &Limits::default()).unwrap().unwrap()
     }
 
-    fn told(dev: &Dev, accept: &str) -> String {
+    fn refusal_text(dev: &Dev, accept: &str) -> String {
         let reply = dev.refusal(&head(accept)).unwrap();
         assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
         String::from_utf8(reply.content.to_vec()).unwrap()
@@ -257,24 +257,28 @@ mod tests {
         fs::write(&file, "-- <b>one</b>\n".to_owned() + &"-- line\n".repeat(20) + "the last").unwrap();
         let dev = Dev::default();
         assert!(dev.refusal(&head("")).is_none());
-        dev.tell(vec![SourceFault { text: "a <script> 'failed'".to_owned(), file: Some(file), line: 2 }]);
-        let page = told(&dev, "Accept: text/html,*/*;q=0.8\r\n");
+        dev.set_faults(vec![SourceFault {
+            text: "a <script> 'failed'".to_owned(),
+            file: Some(file),
+            line: 2,
+        }]);
+        let page = refusal_text(&dev, "Accept: text/html,*/*;q=0.8\r\n");
         assert!(page.contains("a &lt;script&gt; &#39;failed&#39;") && !page.contains("<script>"), "{page}");
         assert!(page.contains("<span>    1  -- &lt;b&gt;one&lt;/b&gt;</span>"), "{page}");
         assert!(page.contains("<mark>    2  -- line</mark>"), "{page}");
         assert!(page.contains("    7  ") && !page.contains("    8  "), "{page}");
-        let text = told(&dev, "Accept: */*\r\n");
+        let text = refusal_text(&dev, "Accept: */*\r\n");
         assert!(
             text.contains("\na <script> 'failed'\n      1 | -- <b>one</b>\n>     2 | -- line\n"),
             "{text}"
         );
         let json: serde_json::Value =
-            serde_json::from_str(&told(&dev, "Accept: application/json\r\n")).unwrap();
+            serde_json::from_str(&refusal_text(&dev, "Accept: application/json\r\n")).unwrap();
         assert_eq!(
             (&json["faults"][0]["line"], &json["faults"][0]["source"][1]["line"]),
             (&2.into(), &2.into())
         );
-        dev.tell(Vec::new());
+        dev.set_faults(Vec::new());
         assert!(dev.refusal(&head("")).is_none());
     }
 

@@ -32,7 +32,7 @@ mod tests {
     use crate::options::tests::options;
 
     #[test]
-    fn what_is_left_beside_connections_is_shared_by_the_workers() {
+    fn descriptors_left_beside_connections_are_shared_by_the_workers() {
         let mut options = options();
         (options.workers, options.capacity.connections_max) = (2, 150);
         assert_eq!(share(Some(410), &options), 66);

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_to_its_end_leaves_its_room_to_the_next_input() {
+    fn a_buffer_that_was_read_to_its_end_takes_the_next_input() {
         let scratch = Scratch::default();
         let mut input = read(&scratch, b"one");
         let (head, room) = (input.split_to(3).freeze(), input.as_ptr().wrapping_sub(3));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_room_is_not_kept_while_a_request_is_held_in_it() {
+    fn the_rest_of_a_buffer_is_not_kept_while_a_request_is_held_in_it() {
         let scratch = Scratch::default();
         let mut input = read(&scratch, &[b'x'; 500]);
         drop(input.split());

@@ -86,8 +86,8 @@ impl Rules {
         }
     }
 
-    /// Whether replies of handlers tell the id of their request.
-    pub(crate) fn tells_request_ids(&self) -> bool {
+    /// Whether replies of handlers carry the id of their request.
+    pub(crate) fn sends_request_ids(&self) -> bool {
         self.request_ids != RequestIds::Silent
     }
 }

@@ -67,10 +67,11 @@ impl From<&SpoolError> for Refusal {
     }
 }
 
-/// Where the workers of a server leave what they do not hold.
-pub(crate) struct Spool(Arc<Shared>);
+/// Files for bodies that the workers of a server do not hold in memory.
+pub(crate) struct Spool(Arc<SpoolState>);
 
-struct Shared {
+/// What the workers, the spool threads and the bodies share.
+struct SpoolState {
     options: SpoolOptions,
     queue: Mutex<Queue>,
     is_work_there: Condvar,
@@ -97,7 +98,7 @@ enum Job {
 
 impl Spool {
     pub(crate) fn new(options: SpoolOptions) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SpoolState {
             options,
             queue: Mutex::default(),
             is_work_there: Condvar::new(),
@@ -118,7 +119,7 @@ impl Spool {
         content: BytesMut,
     ) -> Result<(SpooledBody, BytesMut), SpoolError> {
         let (done, outcome) = oneshot::channel();
-        Shared::push(&self.0, Job::Append { file, content, done })?;
+        SpoolState::push(&self.0, Job::Append { file, content, done })?;
         outcome.await.unwrap_or_else(|_| Err(SpoolError::Disk(io::ErrorKind::BrokenPipe.into())))
     }
 }
@@ -130,7 +131,7 @@ impl Drop for Spool {
     }
 }
 
-impl Shared {
+impl SpoolState {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -188,7 +189,7 @@ impl Shared {
 /// A body in a file, which goes when this is dropped.
 #[derive(Debug)]
 pub(crate) struct SpooledBody {
-    shared: Arc<Shared>,
+    shared: Arc<SpoolState>,
     /// None only while it is dropped.
     file: Option<File>,
     /// None: the file is not encrypted.
@@ -198,7 +199,7 @@ pub(crate) struct SpooledBody {
 
 impl SpooledBody {
     /// Appends `content`, which is encrypted where it lies.
-    fn append(shared: &Arc<Shared>, body: Option<Self>, content: &mut [u8]) -> Result<Self, SpoolError> {
+    fn append(shared: &Arc<SpoolState>, body: Option<Self>, content: &mut [u8]) -> Result<Self, SpoolError> {
         let mut body = match body {
             Some(body) => body,
             None => Self::create(shared)?,
@@ -212,7 +213,7 @@ impl SpooledBody {
         Ok(body)
     }
 
-    fn create(shared: &Arc<Shared>) -> Result<Self, SpoolError> {
+    fn create(shared: &Arc<SpoolState>) -> Result<Self, SpoolError> {
         let dir = &shared.options.dir;
         let file = tempfile::tempfile_in(dir).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -293,12 +294,12 @@ impl Drop for SpooledBody {
         self.shared.spooled_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(file) = self.file.take() {
             // Without a thread it is closed here.
-            let _ = Shared::push(&self.shared, Job::Close(file));
+            let _ = SpoolState::push(&self.shared, Job::Close(file));
         }
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SpoolState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Spool").field("options", &self.options).finish_non_exhaustive()
     }

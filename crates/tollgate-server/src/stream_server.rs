@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tollgate_log::Log;
 
-use crate::conn::{self, Origin, Plain};
+use crate::conn::{self, Origin, PlainStream};
 use crate::error::StartError;
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
@@ -50,7 +50,7 @@ impl StreamServer {
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
         let origin = Origin { peer: Some(peer), proxy_protocol: false };
         if let Some(permit) = self.capacity.enter(0) {
-            conn::serve(self.worker.clone(), Plain(stream), origin, permit).await;
+            conn::serve(self.worker.clone(), PlainStream(stream), origin, permit).await;
         }
     }
 }

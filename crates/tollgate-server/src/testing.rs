@@ -70,7 +70,7 @@ pub fn run_tests(
     app: Option<usize>,
     (file, root): (&Path, &Path),
     filter: &str,
-    mut tell: impl FnMut(TestResult),
+    mut report: impl FnMut(TestResult),
 ) -> Result<(), TestError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(TestError::Runtime)?;
@@ -82,7 +82,7 @@ pub fn run_tests(
         let result = runtime.block_on(run(&test));
         let notes = notes.take();
         let failure = result.err().map(|error| TestFailure { error, notes });
-        tell(TestResult { name: test.name, line: test.line, failure });
+        report(TestResult { name: test.name, line: test.line, failure });
     }
     Ok(())
 }
@@ -189,7 +189,7 @@ impl Bench {
             routes,
             begun: Instant::now(),
             peer: None,
-            told_by: None,
+            trusted_header: None,
             permit: None,
             upload: None,
         };

@@ -352,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_client_wrote_before_it_the_entry_of_a_proxy_counts(
+        fn the_entry_of_a_proxy_counts_whatever_a_client_wrote_before_it(
             written in "[ -~]{0,40}", is_forwarded: bool, hops in 0..3usize,
         ) {
             let (header, entry) = match is_forwarded {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_taken_in_order_and_room_is_bounded() {
+    fn uploaded_bytes_are_taken_in_order_and_room_is_bounded() {
         let upload = Upload::new(None, BytesMut::from("ab"));
         upload.give(|came| came.extend_from_slice(b"c"));
         assert!(upload.is_untouched());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_breaks_off_is_never_whole() {
+    fn an_upload_that_breaks_off_is_never_whole() {
         let upload = Upload::new(Some(9), BytesMut::from("ab"));
         let why = BrokenOff { status: StatusCode::BAD_REQUEST, text: "incomplete request body" };
         upload.break_off(why);

@@ -9,7 +9,7 @@ use tollgate_backend::Client;
 use tollgate_script::{Host, Keeper};
 
 use crate::app::Sources;
-use crate::clock::Clock;
+use crate::clock::WorkerClock;
 use crate::deadline::Deadlines;
 use crate::error::StartError;
 use crate::handler::BackendFetcher;
@@ -23,7 +23,7 @@ use crate::spool::Spool;
 
 /// What the connections of a worker share.
 pub(crate) struct Worker {
-    pub(crate) clock: Rc<Clock>,
+    pub(crate) clock: Rc<WorkerClock>,
     pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) recorder: Recorder,
     pub(crate) scratch: Scratch,
@@ -53,7 +53,7 @@ impl Worker {
         cells: &Arc<WorkerCells>,
         log: LogEnd,
     ) -> Result<Self, StartError> {
-        let clock = Rc::new(Clock::new());
+        let clock = Rc::new(WorkerClock::new());
         let queue_age_max = plan.options.capacity.queue_age_max;
         let script_queue = Rc::new(ScriptQueue::new(plan.options.script.slice, queue_age_max));
         let service = Service::new(plan, &script_queue, cells)?;
@@ -123,8 +123,8 @@ impl Worker {
         self.service.borrow().hosts.all().cloned().collect()
     }
 
-    /// Tells whoever watches that it turns, what it would have to ask for, and that the disk keeps up again.
-    pub(crate) fn tell(&self) {
+    /// Publishes that the worker turns, and the state that only the worker can read.
+    pub(crate) fn publish_state(&self) {
         let now = Instant::now();
         self.cells.beat();
         self.cells.note_refused_share(self.admission.refused_share());

@@ -69,17 +69,17 @@ pub(crate) fn run(
         .build_local(LocalOptions::default());
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return tell(started, Err(StartError::Worker(error))),
+        Err(error) => return report_start(started, Err(StartError::Worker(error))),
     };
     let worker = runtime.block_on(async {
         match start(plan, entrance, log, &orders) {
             Ok((worker, accepting)) => {
-                tell(started, Ok(worker.sources()));
+                report_start(started, Ok(worker.sources()));
                 drain(&worker, accepting, orders).await;
                 Some(worker)
             }
             Err(error) => {
-                tell(started, Err(error));
+                report_start(started, Err(error));
                 None
             }
         }
@@ -92,8 +92,8 @@ pub(crate) fn run(
     }
 }
 
-/// Whoever starts us may have given up.
-fn tell(started: &SyncSender<Result<Sources, StartError>>, result: Result<Sources, StartError>) {
+/// Sends the result of the start. The thread that waits for it may have given up.
+fn report_start(started: &SyncSender<Result<Sources, StartError>>, result: Result<Sources, StartError>) {
     let _ = started.send(result);
 }
 
@@ -141,9 +141,9 @@ async fn tick(worker: &Worker) {
         worker.deadlines.sweep(worker.hurry());
         worker.recorder.expire(worker.clock.coarse());
         worker.script_queue.relax(worker.clock.coarse());
-        worker.script_queue.tell(worker.clock.coarse(), worker.index);
-        worker.admission.tell(worker.clock.coarse(), worker.index);
-        worker.unserved.tell(worker.clock.coarse(), worker.index);
+        worker.script_queue.log_refusals(worker.clock.coarse(), worker.index);
+        worker.admission.log_refusals(worker.clock.coarse(), worker.index);
+        worker.unserved.log_news(worker.clock.coarse(), worker.index);
         if worker.clock.ticks().is_multiple_of(POOLS_SWEPT_TICKS) {
             worker.client().sweep(worker.clock.coarse());
         }
@@ -151,7 +151,7 @@ async fn tick(worker: &Worker) {
             worker.service().descriptors.turn();
         }
         worker.script_hosts().iter().for_each(Host::collect_while_idle);
-        worker.tell();
+        worker.publish_state();
         let begun = Instant::now();
         tokio::task::yield_now().await;
         worker.cells.note_turn(begun.elapsed());

@@ -16,6 +16,9 @@ use crate::target::{Target, is_seen_outside};
 /// Characters that a line has at most, outside of tables and of lines with an address.
 pub const WIDTH_MAX: usize = 110;
 
+/// Characters that the name of a test has at most.
+pub const TEST_NAME_MAX: usize = 80;
+
 /// Folders of one machine. They mean nothing to other readers of the repository.
 const LOCAL_FOLDERS: [&str; 3] = ["/work", "/root", "/home"];
 
@@ -56,6 +59,45 @@ fn find_unsafe(tokens: TokenStream, lines: &mut Vec<usize>) {
             _ => {}
         }
     }
+}
+
+/// The names of the test functions: those with an attribute whose path ends with `test`.
+///
+/// # Errors
+/// If the text is not Rust.
+pub fn test_names(text: &str) -> anyhow::Result<Vec<String>> {
+    let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("no Rust: {error}"))?;
+    let mut names = Vec::new();
+    find_tests(tokens, &mut names);
+    Ok(names)
+}
+
+fn find_tests(tokens: TokenStream, names: &mut Vec<String>) {
+    let mut is_test = false;
+    let mut before = None;
+    for token in tokens {
+        let follows = |text: &str| before.as_deref() == Some(text);
+        match &token {
+            TokenTree::Group(group) if follows("#") => is_test |= is_test_attribute(group.stream()),
+            TokenTree::Group(group) => find_tests(group.stream(), names),
+            TokenTree::Ident(name) if follows("fn") => {
+                names.extend(is_test.then(|| name.to_string()));
+                is_test = false;
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+        before = match token {
+            TokenTree::Group(_) => None,
+            token => Some(token.to_string()),
+        };
+    }
+}
+
+/// Whether the path of an attribute ends with `test`: `test`, `tokio::test(flavor = "current_thread")`.
+fn is_test_attribute(attribute: TokenStream) -> bool {
+    let is_path = |token: &TokenTree| matches!(token, TokenTree::Ident(_) | TokenTree::Punct(_));
+    let last = attribute.into_iter().take_while(is_path).last();
+    matches!(last, Some(TokenTree::Ident(name)) if name == "test")
 }
 
 /// Whether a line of source or text is too wide.
@@ -153,6 +195,16 @@ mod tests {
         let text =
             "//! unsafe\n#![deny(unsafe_code)]\nfn f() { unsafe { g() } }\nconst T: &str = \"unsafe\";\n";
         assert_eq!(lines_with_unsafe(text).unwrap(), [3]);
+    }
+
+    #[test]
+    fn test_names_are_those_of_functions_with_a_test_attribute() {
+        let text = "#[test]\nfn one() {}\n#[cfg(test)]\nmod tests {\n\
+                    #[tokio::test(flavor = \"multi_thread\")]\n#[ignore]\n\
+                    async fn two() { fn inner() {} }\nfn helper() {}\n}\n\
+                    #[cfg(test)]\nfn three() {}\n// #[test] fn four() {}\n\
+                    proptest! { #[test] fn five(a in 0..1) {} }\n";
+        assert_eq!(test_names(text).unwrap(), ["one", "two", "five"]);
     }
 
     #[test]

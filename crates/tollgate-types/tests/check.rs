@@ -35,7 +35,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 #[test]
-fn what_is_declared_is_checked_and_faults_have_their_places() {
+fn declared_types_are_checked_and_faults_have_their_places() {
     let script =
         "--!strict\nlocal item: Item? = shop.find(1)\nreturn shop.find(\"1\"), item.name, shop.fnd(1)\n";
     let found = faults(&[("a.luau", script)], &["a.luau"]);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_does_not_add_up_is_named() {
+    fn missing_records_and_sums_that_do_not_add_up_are_named() {
         check(
             &[line("x", "a", [10, 0, 7, 0, 0, 3]), line("x", "b", [4, 0, 5, 0, 0, 0])],
             (

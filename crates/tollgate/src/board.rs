@@ -42,8 +42,8 @@ impl Board {
         *locked(&self.0.loaders) = loaders;
     }
 
-    /// Takes what a loader of another process tells.
-    pub(crate) fn hear(&self, connection: u64, report: Value) {
+    /// Keeps the report of a loader in another process.
+    pub(crate) fn note_report(&self, connection: u64, report: Value) {
         locked(&self.0.reports).insert(connection, report);
     }
 

@@ -16,10 +16,10 @@ pub(crate) fn run(config: &Config, type_faults: Vec<String>, is_printed: bool) -
     let mut faults = tollgate_server::check_scripts(&config.server);
     faults.extend(type_faults);
     if !faults.is_empty() {
-        tell(&faults);
+        print_lines(&faults);
         return Ok(ExitCode::from(2));
     }
-    tell(&notes::notes(config));
+    print_lines(&notes::notes(config));
     to_stdout(|out| {
         if is_printed {
             write!(out, "{config}")?;
@@ -30,7 +30,7 @@ pub(crate) fn run(config: &Config, type_faults: Vec<String>, is_printed: bool) -
     })
 }
 
-fn tell(lines: &[String]) {
+fn print_lines(lines: &[String]) {
     let mut stderr = io::stderr().lock();
     // Whoever closed stderr has the exit code.
     drop(lines.iter().try_for_each(|line| writeln!(stderr, "{line}")));

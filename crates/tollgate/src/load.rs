@@ -19,7 +19,7 @@ use tollgate_server::ItemReader;
 
 use crate::board::report;
 use crate::cli::{LoadCommand, WrongUsage};
-use crate::config::{Config, Sink};
+use crate::config::{Config, SinkConfig};
 use crate::control::{RemoteLog, ask};
 use crate::loader::start_loader;
 use crate::panic::abort_on_panic;
@@ -48,7 +48,8 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     let signals = listen_for_signals()?;
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
-    let start = |(sink, server): (&Sink, &RemoteLog)| start_loader(&config, sink, Box::new(server.clone()));
+    let start =
+        |(sink, server): (&SinkConfig, &RemoteLog)| start_loader(&config, sink, Box::new(server.clone()));
     let loaders = sinks.iter().zip(&servers).map(start).collect::<anyhow::Result<Vec<_>>>()?;
     if command.once {
         return Ok(load_once(&config.log.dir, loaders, &signals));
@@ -125,13 +126,13 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
     let statuses: Vec<_> = loaders.iter().map(|loader| (loader.name().to_owned(), loader.status())).collect();
     end(loaders);
     let is_done =
-        statuses.iter().map(|(sink, status)| tell_end(sink, status)).fold(true, |all, one| all & one);
-    tell_left(dir);
+        statuses.iter().map(|(sink, status)| print_end(sink, status)).fold(true, |all, one| all & one);
+    print_unsealed(dir);
     if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Tries the rejects of each sink again.
-fn retry_rejects(sinks: &[Sink], reader: &ItemReader) -> anyhow::Result<ExitCode> {
+fn retry_rejects(sinks: &[SinkConfig], reader: &ItemReader) -> anyhow::Result<ExitCode> {
     let read = |stream: &str, item: &[u8]| {
         let mut row = ItemRow::default();
         if let Some((key, window)) =
@@ -155,7 +156,7 @@ fn retry_rejects(sinks: &[Sink], reader: &ItemReader) -> anyhow::Result<ExitCode
 }
 
 /// Has each sink give up the next records of a log.
-fn skip_records(dir: &Path, sinks: &[Sink], words: &[String]) -> anyhow::Result<ExitCode> {
+fn skip_records(dir: &Path, sinks: &[SinkConfig], words: &[String]) -> anyhow::Result<ExitCode> {
     let (log, range) =
         read_skip(words).ok_or(WrongUsage("--skip takes the id of a log and two numbers: LOG 17-20"))?;
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
@@ -174,7 +175,7 @@ fn read_skip(words: &[String]) -> Option<(LogId, (Sequence, Sequence))> {
 }
 
 /// Says what a sink was given, and what held it up; returns whether nothing did.
-fn tell_end(sink: &str, status: &LoadStatus) -> bool {
+fn print_end(sink: &str, status: &LoadStatus) -> bool {
     let LoadStatus { rows, rejects, missing, .. } = status;
     note(&format!(
         "sink {sink}: {}, {}, {missing} missing",
@@ -196,7 +197,7 @@ fn tell_end(sink: &str, status: &LoadStatus) -> bool {
 }
 
 /// Says which logs have segments that nobody may read yet.
-fn tell_left(dir: &Path) {
+fn print_unsealed(dir: &Path) {
     let live = ask(dir).map(|watermark| watermark.log);
     for log in log_ids(&DiskStorage, dir).unwrap_or_default() {
         let segments = segments(&DiskStorage, dir, log).unwrap_or_default();

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use tollgate_load::{LiveLog, LoadOptions, Loader};
 use tollgate_log::DiskStorage;
 
-use crate::config::{Config, Sink};
+use crate::config::{Config, SinkConfig};
 
 /// Starts the loader of a sink. It reads the live log through `live`.
 ///
 /// # Errors
 /// The system gives no thread.
-pub(crate) fn start_loader(config: &Config, sink: &Sink, live: Box<dyn LiveLog>) -> anyhow::Result<Loader> {
+pub(crate) fn start_loader(
+    config: &Config,
+    sink: &SinkConfig,
+    live: Box<dyn LiveLog>,
+) -> anyhow::Result<Loader> {
     let mut options = LoadOptions::new(&config.log.dir, sink.options.clone());
     options.tuning = options.tuning.within(config.log.reserve_bytes);
     options.tuning.lag_max = config.load.lag_max;

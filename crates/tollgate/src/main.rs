@@ -44,7 +44,7 @@ use print::note;
 use status::Shown;
 
 fn main() -> ExitCode {
-    let code = run(Cli::parse().command).unwrap_or_else(|error| tell(&error));
+    let code = run(Cli::parse().command).unwrap_or_else(|error| report_error(&error));
     tracing_lines::finish();
     code
 }
@@ -74,8 +74,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Tells an error on stderr. Faults of a configuration begin with their place, as editors expect.
-fn tell(error: &anyhow::Error) -> ExitCode {
+/// Writes an error to stderr. Faults of a configuration begin with their place, as editors expect.
+fn report_error(error: &anyhow::Error) -> ExitCode {
     if let Some(error) = error.downcast_ref::<ConfigError>() {
         tracing_lines::write(format!("{error}\n").as_bytes());
         return ExitCode::from(2);

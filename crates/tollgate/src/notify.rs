@@ -42,34 +42,34 @@ impl Notifier {
 
     /// It serves.
     pub(crate) fn ready(&self) {
-        self.tell("READY=1\n");
+        self.send("READY=1\n");
     }
 
     /// It takes another configuration, until [`Self::ready`].
     pub(crate) fn reloading(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\n"));
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\n"));
     }
 
     /// It ends, within a time.
     pub(crate) fn stopping(&self, within: Duration) {
-        self.tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}\n", within.as_micros()));
+        self.send(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}\n", within.as_micros()));
     }
 
     /// How it does, for people.
     pub(crate) fn status(&self, text: &str) {
-        self.tell(&format!("STATUS={}\n", text.replace('\n', " ")));
+        self.send(&format!("STATUS={}\n", text.replace('\n', " ")));
     }
 
     /// It is alive, if anybody wants to know.
     pub(crate) fn watchdog_alive(&self) {
         if self.watchdog().is_some() {
-            self.tell("WATCHDOG=1\n");
+            self.send("WATCHDOG=1\n");
         }
     }
 
-    fn tell(&self, text: &str) {
+    fn send(&self, text: &str) {
         if let Some(socket) = &self.0 {
             // A supervisor that is gone, or too busy, hears the next one.
             let _ = socket.socket.send(text.as_bytes());

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_counted() {
+    fn read_bytes_are_counted() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), [0; 50_000]).unwrap();
         let before = bytes_read();

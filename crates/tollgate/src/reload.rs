@@ -88,17 +88,17 @@ impl Present {
     ) -> Reloaded {
         let reloaded = self.try_reload(server, log, sinks);
         if let Some(dev) = &self.config.server.dev {
-            dev.tell(reloaded.as_ref().err().map(Refusal::faults).unwrap_or_default());
+            dev.set_faults(reloaded.as_ref().err().map(Refusal::faults).unwrap_or_default());
         }
         match reloaded {
             Ok(changes) => {
                 observer.take(&self.config);
                 observer.note_reload(|reloads| reloads.done(&self.version, &self.config));
-                self.tell_done(&changes)
+                self.report_done(&changes)
             }
             Err(refusal) => {
                 observer.note_reload(|reloads| reloads.refused(refusal.first()));
-                self.tell_refused(&refusal)
+                self.report_refused(&refusal)
             }
         }
     }
@@ -133,7 +133,7 @@ impl Present {
         Ok(Change::in_short(changes.into_iter().chain(scripts).collect()))
     }
 
-    fn tell_done(&self, changes: &[Change]) -> Reloaded {
+    fn report_done(&self, changes: &[Change]) -> Reloaded {
         let Version { number: version, loaded_at, digest, .. } = &self.version;
         let (routes, apps, count) =
             (self.config.server.routes.len(), self.config.mounts.len(), changes.len());
@@ -152,7 +152,7 @@ impl Present {
         Reloaded { code: 0, text }
     }
 
-    fn tell_refused(&self, refusal: &Refusal) -> Reloaded {
+    fn report_refused(&self, refusal: &Refusal) -> Reloaded {
         let code = match refusal {
             Refusal::Faults(_) => 2,
             Refusal::Failed(_) => 1,

@@ -3,7 +3,7 @@
 
 mod announce;
 mod ending;
-mod told;
+mod reporters;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::sinks::{Sinks, unfit_streams};
 use crate::tracing_lines;
 use announce::announce;
 use ending::{FINISH_TIMEOUT, delay_drain, refuse_from_now_on, wait_failed};
-use told::Told;
+use reporters::Reporters;
 
 /// How long the loader may take after the log failed. The restart that is needed then is worth more.
 const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
@@ -84,26 +84,26 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         note(&text);
         return Ok(ExitCode::from(2));
     }
-    let told = Told::start(&config)?;
-    let log = open_log(&config, &told, teller.clone())?;
+    let reporters = Reporters::start(&config)?;
+    let log = open_log(&config, &reporters, teller.clone())?;
     let mut sinks = Sinks::follow(&config, &log);
     config.place_awaited(|sink| sinks.place_of(sink));
     let config = &config;
-    told.observer.see_log(log.watch(), Board::of(sinks.followers()));
-    let control = start_control(config, &log, &sinks, &told.observer, teller.clone());
+    reporters.observer.see_log(log.watch(), Board::of(sinks.followers()));
+    let control = start_control(config, &log, &sinks, &reporters.observer, teller.clone());
     sinks.start(config)?;
-    told.observer.show(sinks.watches());
+    reporters.observer.show(sinks.watches());
     let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
     if let Some(watch) = watch {
         dev::follow(watch, &command, config, teller)?;
     }
-    let mut present = Present::new(command, config.clone(), &sources, &addresses, told.admin.as_ref());
-    told.observer.note_reload(|reloads| reloads.serves(&present.version, config));
-    told.observer.see_server(server.watch());
-    announce(config, &addresses, told.admin.as_ref())?;
-    told.notifier.ready();
-    let stop = wait(&events, &mut present, &server, &log, &mut sinks, &told);
-    delay_drain(&stop, &present.config, &told, &events);
+    let mut present = Present::new(command, config.clone(), &sources, &addresses, reporters.admin.as_ref());
+    reporters.observer.note_reload(|reloads| reloads.serves(&present.version, config));
+    reporters.observer.see_server(server.watch());
+    announce(config, &addresses, reporters.admin.as_ref())?;
+    reporters.notifier.ready();
+    let stop = wait(&events, &mut present, &server, &log, &mut sinks, &reporters);
+    delay_drain(&stop, &present.config, &reporters, &events);
     refuse_from_now_on(events);
     server.drain();
     drop(control);
@@ -167,10 +167,10 @@ fn raise_descriptor_limit(config: &Config) {
     }
 }
 
-fn open_log(config: &Config, told: &Told, teller: Sender<Event>) -> anyhow::Result<Log> {
+fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> anyhow::Result<Log> {
     let schemas = config.server.streams.iter().map(StreamSpec::schema);
     let schemas = schemas.collect::<Result<Vec<_>, _>>().context("a stream cannot be recorded")?;
-    let observer = told.observer.clone();
+    let observer = reporters.observer.clone();
     let on_event = move |event: &LogEvent| {
         report_event(event, &observer);
         if let LogEvent::Failed(reason) = event {
@@ -179,7 +179,7 @@ fn open_log(config: &Config, told: &Told, teller: Sender<Event>) -> anyhow::Resu
         }
     };
     let (log, report) = Log::open(storage(), config.log.clone(), schemas, on_event)?;
-    report_recovery(&report, &told.observer);
+    report_recovery(&report, &reporters.observer);
     Ok(log)
 }
 
@@ -296,7 +296,7 @@ fn wait(
     server: &Server,
     log: &Log,
     sinks: &mut Sinks,
-    told: &Told,
+    reporters: &Reporters,
 ) -> Stop {
     let stop = loop {
         match events.recv() {
@@ -305,14 +305,14 @@ fn wait(
                 if asker.is_none() {
                     tracing::info!("SIGHUP: reloading");
                 }
-                let reloaded = reload(present, server, log, sinks, told);
+                let reloaded = reload(present, server, log, sinks, reporters);
                 if let Some(asker) = asker {
-                    asker.tell(&reloaded);
+                    asker.reply(&reloaded);
                 }
             }
             Ok(Event::Changed(watcher)) => {
                 tracing::info!("a file changed: reloading");
-                reload(present, server, log, sinks, told);
+                reload(present, server, log, sinks, reporters);
                 // Whoever watches may be gone.
                 let _ = watcher.send(present.watched());
             }
@@ -327,13 +327,19 @@ fn wait(
     stop
 }
 
-fn reload(present: &mut Present, server: &Server, log: &Log, sinks: &mut Sinks, told: &Told) -> Reloaded {
-    told.notifier.reloading();
-    let reloaded = present.reload(server, log, sinks, &told.observer);
+fn reload(
+    present: &mut Present,
+    server: &Server,
+    log: &Log,
+    sinks: &mut Sinks,
+    reporters: &Reporters,
+) -> Reloaded {
+    reporters.notifier.reloading();
+    let reloaded = present.reload(server, log, sinks, &reporters.observer);
     if reloaded.code == 0 {
         raise_descriptor_limit(&present.config);
     }
-    told.observer.show(sinks.watches());
-    told.notifier.ready();
+    reporters.observer.show(sinks.watches());
+    reporters.notifier.ready();
     reloaded
 }

@@ -12,7 +12,7 @@ use tollgate_load::{FinishError, LiveLog, LoadStatus, LoadWatch, Loader, SinkErr
 use tollgate_log::{Follower, Log, LogId, Schema, Sequence, SinkPlace};
 use tollgate_server::StreamSpec;
 
-use crate::config::{Config, Fault, LoadedBy, Sink};
+use crate::config::{Config, Fault, LoadedBy, SinkConfig};
 use crate::loader::start_loader;
 
 /// How long databases are waited for that streams are compared with; who is later is told of by its loader.
@@ -120,7 +120,7 @@ impl Sinks {
         config.sinks.iter().try_for_each(|sink| self.start_one(config, sink))
     }
 
-    fn start_one(&mut self, config: &Config, sink: &Sink) -> anyhow::Result<()> {
+    fn start_one(&mut self, config: &Config, sink: &SinkConfig) -> anyhow::Result<()> {
         let Loading::Here(loaders) = &mut self.loading else { return Ok(()) };
         let Some(follower) = self.followers.all().get(sink.name()).cloned() else { return Ok(()) };
         let live: Box<dyn LiveLog> = Box::new(follower);
@@ -160,13 +160,13 @@ impl Sinks {
         }
     }
 
-    fn begin(&mut self, config: &Config, sink: &Sink) {
+    fn begin(&mut self, config: &Config, sink: &SinkConfig) {
         if let Err(error) = self.start_one(config, sink) {
             tracing::error!(sink = sink.name(), "not loaded until the next start: {error:#}");
         }
     }
 
-    fn change_one(&self, sink: &Sink) {
+    fn change_one(&self, sink: &SinkConfig) {
         if let Loading::Here(loaders) = &self.loading
             && let Some(loader) = loaders.get(sink.name())
         {
@@ -196,7 +196,7 @@ fn report_load(sink: &str, finished: Result<LoadStatus, FinishError>) {
 }
 
 /// Why a sink is not the one that its name stands for now.
-fn move_of(present: &Sink, new: &Sink) -> Option<String> {
+fn move_of(present: &SinkConfig, new: &SinkConfig) -> Option<String> {
     let differs = present.options.moved_by(&new.options)?;
     let (name, before) = (new.name(), present);
     Some(format!(

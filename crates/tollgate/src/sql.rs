@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_read_is_refused() {
+    fn a_statement_that_is_no_single_read_is_refused() {
         let check =
             |statement, expected: &str| assert_eq!(ask(statement, Format::Table).unwrap_err(), expected);
         let writes = "the statement writes, allowed is one that reads: rows come from the log";

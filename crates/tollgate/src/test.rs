@@ -53,7 +53,7 @@ pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode
                 run_once(path, &config, filter)?
             }
             Err(error) => {
-                tell_faults(&error);
+                print_faults(&error);
                 UNUSABLE
             }
         };
@@ -67,7 +67,7 @@ pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode
 }
 
 /// Whoever closed stderr has seen enough.
-fn tell_faults(error: &ConfigError) {
+fn print_faults(error: &ConfigError) {
     let _ = writeln!(std::io::stderr().lock(), "{error}");
 }
 
@@ -145,14 +145,14 @@ fn run_file(
     filter: &str,
 ) -> anyhow::Result<()> {
     let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
-    let mut told = Ok(());
+    let mut printed = Ok(());
     let ran = run_tests(&config.server, app_in(root, config), (file, root), filter, |result| {
         *(if result.failure.is_none() { &mut tally.passed } else { &mut tally.failed }) += 1;
-        if told.is_ok() {
-            told = tell(out, &shown, &result);
+        if printed.is_ok() {
+            printed = print_result(out, &shown, &result);
         }
     });
-    told?;
+    printed?;
     if let Err(error) = ran {
         tally.unusable += 1;
         out.flush()?;
@@ -209,7 +209,7 @@ fn show_lines_of_scripts() {
         .init();
 }
 
-fn tell(out: &mut dyn Write, file: &str, result: &TestResult) -> std::io::Result<()> {
+fn print_result(out: &mut dyn Write, file: &str, result: &TestResult) -> std::io::Result<()> {
     let TestResult { name, line, failure } = result;
     let Some(TestFailure { error, notes }) = failure else {
         return writeln!(out, "ok    {file}: {name}");
@@ -221,8 +221,8 @@ fn tell(out: &mut dyn Write, file: &str, result: &TestResult) -> std::io::Result
         }
         other => format!("{file}:{line}: {other}"),
     };
-    tell_indented(out, &text)?;
-    notes.iter().try_for_each(|note| tell_indented(out, note))
+    print_indented(out, &text)?;
+    notes.iter().try_for_each(|note| print_indented(out, note))
 }
 
 /// The message, and the frames of files below the first, if there are any.
@@ -231,7 +231,7 @@ fn with_callers(message: &str, traceback: &str) -> String {
     frames.skip(1).fold(message.to_owned(), |text, frame| format!("{text}\n  {frame}"))
 }
 
-fn tell_indented(out: &mut dyn Write, text: &str) -> std::io::Result<()> {
+fn print_indented(out: &mut dyn Write, text: &str) -> std::io::Result<()> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with(OURS));
     lines
         .map(|line| line.replace('\t', "  "))

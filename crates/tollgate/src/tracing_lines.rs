@@ -31,12 +31,12 @@ pub(crate) fn start() -> anyhow::Result<()> {
         lines.with_writer(|| Escaped(Lines)).json().flatten_event(true).init();
     }
     let queue = QUEUE.get_or_init(Arc::default);
-    let write = || queue.write(io::stderr(), tell_left_out);
+    let write = || queue.write(io::stderr(), log_left_out);
     thread::Builder::new().name("lines".to_owned()).spawn(write).context("cannot start a thread")?;
     Ok(())
 }
 
-fn tell_left_out(left_out: u64) {
+fn log_left_out(left_out: u64) {
     tracing::warn!(left_out, "log lines were left out: stderr was not read as fast as they came");
 }
 

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_of_the_same_has_the_same_digest() {
+    fn versions_of_the_same_sources_have_the_same_digest() {
         let one = version(&[("a", 1), ("b", 2)]);
         assert_eq!(one.digest.len(), 12);
         assert_eq!(one.digest, version(&[("b", 2), ("a", 1)]).digest);

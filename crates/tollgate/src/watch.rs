@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_scripts_and_configurations_is_relevant() {
+    fn changes_of_scripts_and_configurations_are_relevant() {
         let event = |kind, path: &str| Event::new(kind).add_path(PathBuf::from(path));
         let watched = Watched { roots: vec!["/a".into()], left_out: vec!["/a/data/log".into()] };
         let modified = EventKind::Modify(ModifyKind::Any);

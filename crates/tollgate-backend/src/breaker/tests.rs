@@ -13,17 +13,17 @@ fn breaker() -> Breaker {
 }
 
 /// Lets requests through and ends them so; the last change.
-fn run(breaker: &Breaker, count: usize, verdict: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
+fn run(breaker: &Breaker, count: usize, result: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
     let mut change = None;
     for _ in 0..count {
         let pass = breaker.admit(now_ms).expect("it lets requests through");
-        change = breaker.conclude(pass, verdict, now_ms);
+        change = breaker.conclude(pass, result, now_ms);
     }
     change
 }
 
 #[test]
-fn it_opens_when_enough_requests_failed_and_not_before() {
+fn a_breaker_opens_when_enough_requests_failed_and_not_before() {
     let breaker = breaker();
     assert_eq!(run(&breaker, 9, AttemptResult::Failure, 100), None);
     assert_eq!(breaker.state(100), BreakerState::Closed);
@@ -55,7 +55,7 @@ fn a_request_counts_once_also_if_it_fails_after_it_was_a_success() {
 }
 
 #[test]
-fn what_is_older_than_the_window_does_not_count() {
+fn requests_older_than_the_window_do_not_count() {
     let breaker = breaker();
     run(&breaker, 9, AttemptResult::Failure, 500);
     // In the last tenth of the window they still count, later they do not.
@@ -112,7 +112,7 @@ fn a_probe_that_fails_opens_it_again_and_one_that_is_cancelled_makes_room() {
 }
 
 #[test]
-fn what_tries_for_long_leaves_it_half_open_and_where_nobody_tried_for_a_minute_nobody_knows() {
+fn a_long_probe_leaves_a_breaker_half_open_and_a_minute_without_one_untried() {
     let breaker = breaker();
     run(&breaker, 10, AttemptResult::Failure, 0);
     let states = |now_ms: [u64; 3]| now_ms.map(|now_ms| breaker.state(now_ms));

@@ -22,7 +22,7 @@ fn picked(upstream: &Rc<Upstream>) -> usize {
 }
 
 #[test]
-fn equals_have_their_turns_and_one_that_is_left_alone_doubles_nobodys_share() {
+fn equal_addresses_have_their_turns_and_one_left_alone_doubles_no_share() {
     let backend = backend(3, BreakerOptions { requests_min: 1, ..BreakerOptions::default() });
     let upstream = Rc::new(Upstream::new(&backend));
     assert_eq!([(); 4].map(|()| picked(&upstream)), [0, 1, 2, 0]);
@@ -35,7 +35,7 @@ fn equals_have_their_turns_and_one_that_is_left_alone_doubles_nobodys_share() {
 }
 
 #[test]
-fn what_could_not_be_connected_to_is_asked_where_nothing_else_is_left() {
+fn an_address_without_a_connection_is_asked_if_no_other_is_left() {
     let backend = backend(2, BreakerOptions::default());
     let upstream = Rc::new(Upstream::new(&backend));
     backend.targets()[0].reach.lose(backend.ms(Instant::now()));
@@ -45,7 +45,7 @@ fn what_could_not_be_connected_to_is_asked_where_nothing_else_is_left() {
 }
 
 #[tokio::test]
-async fn what_answers_on_a_connection_that_was_kept_is_there_though_it_could_not_be_connected_to() {
+async fn an_address_that_answers_on_a_kept_connection_is_not_lost() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     let backend = Backend::new(BackendOptions::new("a", vec![address]));

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_certificate_says_is_told_within_bounds() {
+    fn a_certificate_is_described_within_bounds() {
         let expected = ServerName::try_from("a.example").unwrap();
         let presented = vec!["x".repeat(400); 100];
         let error: Error = CertificateError::NotValidForNameContext { expected, presented }.into();

@@ -1,4 +1,4 @@
-//! A crowd of clients that do to a server what their fault says, and a tally of their connections.
+//! Clients that do to a server what their fault says, and a tally of their connections.
 
 mod fault;
 mod options;
@@ -14,18 +14,18 @@ use crate::thread::Running;
 use tally::SharedTally;
 
 pub use fault::ClientFault;
-pub use options::{CrowdOptions, Reach};
+pub use options::{FaultyClientsOptions, TargetReach};
 pub use tally::Tally;
 
 /// Clients that misbehave, until dropped.
-pub struct Crowd {
+pub struct FaultyClients {
     shared: Arc<SharedTally>,
     _running: Running,
 }
 
-/// Why no crowd came.
+/// Why the clients did not start.
 #[derive(Debug, thiserror::Error)]
-pub enum CrowdError {
+pub enum FaultyClientsError {
     /// The server is not on this machine, and nobody said that it may be.
     #[error("{0} is not an address of this machine's loopback: ill will is for servers of one's own")]
     NotLoopback(SocketAddr),
@@ -34,18 +34,18 @@ pub enum CrowdError {
     System(#[from] io::Error),
 }
 
-impl Crowd {
+impl FaultyClients {
     /// Has clients do it, from now on.
     ///
     /// # Errors
     /// The server is not on loopback; the system has no thread.
-    pub fn start(options: CrowdOptions) -> Result<Self, CrowdError> {
-        if options.reach == Reach::Loopback && !options.to.ip().is_loopback() {
-            return Err(CrowdError::NotLoopback(options.to));
+    pub fn start(options: FaultyClientsOptions) -> Result<Self, FaultyClientsError> {
+        if options.reach == TargetReach::Loopback && !options.to.ip().is_loopback() {
+            return Err(FaultyClientsError::NotLoopback(options.to));
         }
         let shared = Arc::new(SharedTally::default());
         let seen = shared.clone();
-        let running = Running::start("crowd", move || run::run(options, seen))?;
+        let running = Running::start("clients", move || run::run(options, seen))?;
         Ok(Self { shared, _running: running })
     }
 

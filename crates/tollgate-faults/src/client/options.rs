@@ -1,4 +1,4 @@
-//! The options of a crowd of clients.
+//! The options of clients that misbehave.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::fault::ClientFault;
 
 /// Who comes, how many, and where to.
 #[derive(Clone, Debug)]
-pub struct CrowdOptions {
+pub struct FaultyClientsOptions {
     /// What each does.
     pub fault: ClientFault,
     /// The server.
@@ -21,22 +21,22 @@ pub struct CrowdOptions {
     /// How long after its end each comes again. None: not at all.
     pub again_after: Option<Duration>,
     /// Whether the server may be on another machine.
-    pub reach: Reach,
+    pub reach: TargetReach,
 }
 
 /// How far clients may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum TargetReach {
     /// To this machine alone.
     Loopback,
     /// To any: only against what is your own.
     Anywhere,
 }
 
-impl CrowdOptions {
+impl FaultyClientsOptions {
     /// So many that ask for `/` once.
     pub fn new(fault: ClientFault, to: SocketAddr, count: usize) -> Self {
         let path = "/".to_owned();
-        Self { fault, to, count, path, from: None, again_after: None, reach: Reach::Loopback }
+        Self { fault, to, count, path, from: None, again_after: None, reach: TargetReach::Loopback }
     }
 }

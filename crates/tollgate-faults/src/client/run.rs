@@ -1,4 +1,4 @@
-//! The thread of a crowd: connects, plays, reads, and counts how it ended.
+//! The thread of the clients: connects, plays, reads, and counts how it ended.
 
 use std::io::{self, ErrorKind};
 use std::pin::pin;
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fault::{After, Reading};
-use super::options::CrowdOptions;
+use super::options::FaultyClientsOptions;
 use super::tally::SharedTally;
 use crate::play::{Then, play};
 use crate::socket;
@@ -27,7 +27,7 @@ const CONNECTING_MAX: usize = 64;
 const STATUS_BYTES: usize = 12;
 
 /// Has all clients do it, until each is through.
-pub(super) async fn run(options: CrowdOptions, shared: Arc<SharedTally>) {
+pub(super) async fn run(options: FaultyClientsOptions, shared: Arc<SharedTally>) {
     let options = Arc::new(options);
     let mut clients = JoinSet::new();
     for number in 0..options.count {
@@ -39,7 +39,7 @@ pub(super) async fn run(options: CrowdOptions, shared: Arc<SharedTally>) {
     clients.join_all().await;
 }
 
-async fn be_client(options: Arc<CrowdOptions>, shared: Arc<SharedTally>, number: u64) {
+async fn be_client(options: Arc<FaultyClientsOptions>, shared: Arc<SharedTally>, number: u64) {
     loop {
         visit(&options, &shared, number).await;
         match options.again_after {
@@ -56,7 +56,7 @@ enum End {
     Left,
 }
 
-async fn visit(options: &CrowdOptions, shared: &SharedTally, number: u64) {
+async fn visit(options: &FaultyClientsOptions, shared: &SharedTally, number: u64) {
     let Ok(Ok(stream)) = timeout(CONNECT_MAX, connect(options)).await else {
         return shared.note(|tally| tally.unconnected += 1);
     };
@@ -65,7 +65,7 @@ async fn visit(options: &CrowdOptions, shared: &SharedTally, number: u64) {
     open.end = Some(converse(options, stream, &mut heard, number).await);
 }
 
-/// One connection among those that are open; one that is dropped without an end was cut off with its crowd.
+/// A connection that is open. If it is dropped without an end, it was cut off with its clients.
 struct Open<'a> {
     shared: &'a SharedTally,
     begun: Instant,
@@ -96,7 +96,7 @@ impl Drop for Open<'_> {
     }
 }
 
-async fn connect(options: &CrowdOptions) -> io::Result<TcpStream> {
+async fn connect(options: &FaultyClientsOptions) -> io::Result<TcpStream> {
     let socket = if options.to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     if options.fault.reading() != Reading::All {
         socket.set_recv_buffer_size(SMALL_BUFFER_BYTES)?;
@@ -110,7 +110,12 @@ async fn connect(options: &CrowdOptions) -> io::Result<TcpStream> {
 }
 
 /// Plays and reads at the same time, until either says that it is over.
-async fn converse(options: &CrowdOptions, stream: TcpStream, heard: &mut Heard<'_>, number: u64) -> End {
+async fn converse(
+    options: &FaultyClientsOptions,
+    stream: TcpStream,
+    heard: &mut Heard<'_>,
+    number: u64,
+) -> End {
     let steps = options.fault.steps(&options.path, number);
     match play_and_read(options, &stream, &steps, heard).await {
         Over::ByServer(end) => return end,
@@ -127,7 +132,7 @@ enum Over {
 }
 
 async fn play_and_read(
-    options: &CrowdOptions,
+    options: &FaultyClientsOptions,
     stream: &TcpStream,
     steps: &[Step],
     heard: &mut Heard<'_>,

@@ -1,4 +1,4 @@
-//! The tally of the connections of a crowd.
+//! The tally of the connections of clients.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

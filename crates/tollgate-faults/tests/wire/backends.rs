@@ -165,7 +165,7 @@ fn silence_at_each_stage() {
 }
 
 #[test]
-fn who_reads_nothing_takes_no_more_than_the_buffers_of_the_kernel() {
+fn a_backend_that_reads_nothing_takes_no_more_than_the_buffers_of_the_kernel() {
     use std::io::Write;
     let backend = start("frozen");
     let mut peer = Peer::connect(backend.address());
@@ -186,7 +186,7 @@ fn drops_come_one_by_one() {
 }
 
 #[test]
-fn what_is_slow_is_slow() {
+fn slow_faults_take_their_time() {
     let begun = Instant::now();
     check("slow:300ms", RIGHT, End::Closed);
     assert!(begun.elapsed() >= Duration::from_millis(300));
@@ -231,7 +231,7 @@ fn kept_connections_die() {
 }
 
 #[test]
-fn some_fail_and_the_same_ones_again() {
+fn the_same_requests_fail_again() {
     let fates = || {
         let backend = start("sometimes:30%:status:500");
         let mut peer = Peer::connect(backend.address());
@@ -257,7 +257,7 @@ fn steps_of_ones_own() {
 }
 
 #[test]
-fn what_was_seen_is_told() {
+fn a_backend_counts_connections_and_requests() {
     let backend = start("slow:1s");
     let mut peers: Vec<_> = (0..20).map(|_| Peer::connect(backend.address())).collect();
     peers.iter_mut().for_each(|peer| peer.send(GET));

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use tollgate_faults::client::CrowdError;
-use tollgate_faults::{Backend, ClientFault, Crowd, CrowdOptions, Fault};
+use tollgate_faults::client::FaultyClientsError;
+use tollgate_faults::{Backend, ClientFault, Fault, FaultyClients, FaultyClientsOptions};
 
 use crate::peer::{End, PATIENCE, Peer};
 
@@ -15,14 +15,14 @@ const SILENCE: Duration = Duration::from_millis(200);
 
 struct Server {
     listener: TcpListener,
-    crowd: Crowd,
+    clients: FaultyClients,
 }
 
 fn come(fault: &str, count: usize) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();
-    let crowd = Crowd::start(CrowdOptions::new(fault.parse().unwrap(), to, count)).unwrap();
-    Server { listener, crowd }
+    let clients = FaultyClients::start(FaultyClientsOptions::new(fault.parse().unwrap(), to, count)).unwrap();
+    Server { listener, clients }
 }
 
 fn post(fields: &str) -> String {
@@ -36,7 +36,7 @@ fn sends_all(fault: &str, says: &str, end: End) {
     let mut peer = Peer::accept(&server.listener);
     let (came, ended) = peer.rest();
     assert_eq!((&*String::from_utf8_lossy(&came), ended), (says, end), "{fault}");
-    let tally = server.crowd.wait_until(PATIENCE, |tally| tally.ended() == 1).unwrap();
+    let tally = server.clients.wait_until(PATIENCE, |tally| tally.ended() == 1).unwrap();
     assert_eq!((tally.left, tally.open), (1, 0), "{fault}");
 }
 
@@ -47,17 +47,17 @@ fn sends_and_waits(fault: &str, says: &str) {
     let mut peer = Peer::accept(&server.listener);
     assert_eq!(peer.read(says.len()), says, "{fault}");
     assert!(peer.is_silent_for(SILENCE), "{fault}");
-    assert_eq!(server.crowd.tally().open, 1);
+    assert_eq!(server.clients.tally().open, 1);
     peer.send("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n");
     drop(peer);
-    let tally = server.crowd.wait_until(PATIENCE, |tally| tally.ended() == 1).unwrap();
+    let tally = server.clients.wait_until(PATIENCE, |tally| tally.ended() == 1).unwrap();
     assert_eq!((tally.closed, tally.reset), (1, 0), "{fault}");
     assert_eq!(tally.statuses.get(&408), Some(&1), "{fault}");
     assert!(tally.open_for_max >= SILENCE, "{fault}");
 }
 
 #[test]
-fn some_end_it_themselves() {
+fn clients_with_some_faults_end_their_connections() {
     sends_all("close-in-head", BEGUN, End::Closed);
     let half = format!("{}half of it", post("Content-Length: 900000\r\n"));
     sends_all("close-in-body", &half, End::Closed);
@@ -67,7 +67,7 @@ fn some_end_it_themselves() {
 }
 
 #[test]
-fn some_stay() {
+fn clients_with_some_faults_stay() {
     sends_and_waits("idle", "");
     sends_and_waits("expect-nothing", &post("Content-Length: 5\r\nExpect: 100-continue\r\n"));
     let both = post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n");
@@ -104,24 +104,24 @@ fn noise_differs_from_client_to_client() {
 }
 
 #[test]
-fn who_ended_its_half_reads_the_reply() {
+fn a_client_that_ended_its_half_reads_the_reply() {
     let server = come("half-close", 1);
     let mut peer = Peer::accept(&server.listener);
     assert_eq!(peer.rest(), (GET.into(), End::Closed));
     peer.send(REPLY);
     drop(peer);
-    let tally = server.crowd.wait_until(PATIENCE, |tally| tally.closed == 1).unwrap();
+    let tally = server.clients.wait_until(PATIENCE, |tally| tally.closed == 1).unwrap();
     assert_eq!(tally.statuses.get(&200), Some(&1));
 }
 
 #[test]
-fn who_means_well_leaves_with_its_reply_and_who_idles_stays() {
+fn a_sound_client_leaves_with_its_reply_and_an_idle_one_stays() {
     let server = come("none", 1);
     let mut peer = Peer::accept(&server.listener);
     assert_eq!(peer.read(GET.len()), GET);
     peer.send(REPLY);
     assert_eq!(peer.rest().1, End::Closed);
-    assert_eq!(server.crowd.wait_until(PATIENCE, |tally| tally.left == 1).unwrap().statuses[&200], 1);
+    assert_eq!(server.clients.wait_until(PATIENCE, |tally| tally.left == 1).unwrap().statuses[&200], 1);
 
     let server = come("idle-after-one", 1);
     let mut peer = Peer::accept(&server.listener);
@@ -134,17 +134,17 @@ fn who_means_well_leaves_with_its_reply_and_who_idles_stays() {
 fn slow_readers_take_little() {
     let backend = Backend::start(Fault::Content(100 << 20)).unwrap();
     for fault in ["slow-reader:20ms", "no-reader"] {
-        let options = CrowdOptions::new(fault.parse().unwrap(), backend.address(), 1);
-        let crowd = Crowd::start(options).unwrap();
+        let options = FaultyClientsOptions::new(fault.parse().unwrap(), backend.address(), 1);
+        let clients = FaultyClients::start(options).unwrap();
         let before = backend.seen().requests;
         backend.wait_until(PATIENCE, |seen| seen.requests > before).unwrap();
         let is_reading = fault != "no-reader";
         if is_reading {
-            crowd.wait_until(PATIENCE, |tally| tally.bytes >= 5).unwrap();
+            clients.wait_until(PATIENCE, |tally| tally.bytes >= 5).unwrap();
         }
-        assert!(crowd.tally().bytes < 1000, "{fault}: {:?}", crowd.tally());
+        assert!(clients.tally().bytes < 1000, "{fault}: {:?}", clients.tally());
         assert_eq!(backend.seen().in_flight, 1, "{fault}");
-        drop(crowd);
+        drop(clients);
         backend.wait_until(PATIENCE, |seen| seen.in_flight == 0).unwrap();
     }
 }
@@ -152,55 +152,57 @@ fn slow_readers_take_little() {
 #[test]
 fn a_reset_by_the_server_is_told() {
     let backend = Backend::start(Fault::Reset).unwrap();
-    let options = CrowdOptions::new(ClientFault::IdleAfterOne, backend.address(), 50);
-    let crowd = Crowd::start(options).unwrap();
-    let tally = crowd.wait_until(PATIENCE, |tally| tally.ended() == 50).unwrap();
+    let options = FaultyClientsOptions::new(ClientFault::IdleAfterOne, backend.address(), 50);
+    let clients = FaultyClients::start(options).unwrap();
+    let tally = clients.wait_until(PATIENCE, |tally| tally.ended() == 50).unwrap();
     assert_eq!((tally.reset, tally.open, tally.connected), (50, 0, 50));
     assert!(tally.statuses.is_empty());
 }
 
 #[test]
-fn who_cannot_connect_is_told() {
+fn clients_that_cannot_connect_are_counted() {
     let backend = Backend::start(Fault::Refuse).unwrap();
-    let crowd = Crowd::start(CrowdOptions::new(ClientFault::Idle, backend.address(), 10)).unwrap();
-    let tally = crowd.wait_until(PATIENCE, |tally| tally.ended() == 10).unwrap();
+    let clients =
+        FaultyClients::start(FaultyClientsOptions::new(ClientFault::Idle, backend.address(), 10)).unwrap();
+    let tally = clients.wait_until(PATIENCE, |tally| tally.ended() == 10).unwrap();
     assert_eq!((tally.unconnected, tally.connected), (10, 0));
 }
 
 #[test]
 fn a_crowd_comes_from_where_it_is_told_and_again() {
     let backend = Backend::start(Fault::None).unwrap();
-    let crowd = Crowd::start(CrowdOptions {
+    let clients = FaultyClients::start(FaultyClientsOptions {
         path: "/again".to_owned(),
         from: Some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9))),
         again_after: Some(Duration::from_millis(1)),
-        ..CrowdOptions::new(ClientFault::None, backend.address(), 5)
+        ..FaultyClientsOptions::new(ClientFault::None, backend.address(), 5)
     })
     .unwrap();
-    let tally = crowd.wait_until(PATIENCE, |tally| tally.left >= 100).unwrap();
+    let tally = clients.wait_until(PATIENCE, |tally| tally.left >= 100).unwrap();
     assert!(tally.open <= 5 && tally.statuses[&200] >= 100, "{tally:?}");
     assert!(backend.seen().open_max <= 6 && backend.requests()[0].target() == "/again");
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let from = Some(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9)));
-    let options = CrowdOptions::new(ClientFault::Idle, listener.local_addr().unwrap(), 1);
-    let _crowd = Crowd::start(CrowdOptions { from, ..options }).unwrap();
+    let options = FaultyClientsOptions::new(ClientFault::Idle, listener.local_addr().unwrap(), 1);
+    let _clients = FaultyClients::start(FaultyClientsOptions { from, ..options }).unwrap();
     assert_eq!(Some(listener.accept().unwrap().1.ip()), from);
 }
 
 #[test]
 fn an_idle_crowd_is_as_large_as_it_is_told() {
     let backend = Backend::start(Fault::None).unwrap();
-    let crowd = Crowd::start(CrowdOptions::new(ClientFault::Idle, backend.address(), 400)).unwrap();
+    let clients =
+        FaultyClients::start(FaultyClientsOptions::new(ClientFault::Idle, backend.address(), 400)).unwrap();
     backend.wait_until(PATIENCE, |seen| seen.open == 400).unwrap();
-    crowd.wait_until(PATIENCE, |tally| tally.open == 400).unwrap();
-    drop(crowd);
+    clients.wait_until(PATIENCE, |tally| tally.open == 400).unwrap();
+    drop(clients);
     backend.wait_until(PATIENCE, |seen| seen.open == 0).unwrap();
 }
 
 #[test]
-fn nobody_goes_to_another_machine_unless_told() {
+fn clients_go_to_another_machine_only_if_told() {
     let to = "192.0.2.1:80".parse().unwrap();
-    let refused = Crowd::start(CrowdOptions::new(ClientFault::Idle, to, 1));
-    assert!(matches!(refused, Err(CrowdError::NotLoopback(address)) if address == to));
+    let refused = FaultyClients::start(FaultyClientsOptions::new(ClientFault::Idle, to, 1));
+    assert!(matches!(refused, Err(FaultyClientsError::NotLoopback(address)) if address == to));
 }

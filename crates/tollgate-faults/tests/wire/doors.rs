@@ -19,7 +19,7 @@ fn is_answered(backend: &Backend) -> bool {
 }
 
 #[test]
-fn who_refuses_ends_what_is_there_and_comes_back_on_the_same_port() {
+fn a_refusing_backend_ends_its_connections_and_comes_back_on_the_same_port() {
     let backend = Backend::start(Fault::None).unwrap();
     let mut peer = Peer::connect(backend.address());
     peer.send(GET);
@@ -53,7 +53,7 @@ fn a_connection_that_is_not_accepted_is_not_made() {
 }
 
 #[test]
-fn who_accepts_slowly_is_never_ahead() {
+fn a_slow_acceptor_is_never_ahead_of_its_pace() {
     let backend = Backend::start(Fault::SlowAccept(Duration::from_millis(300))).unwrap();
     let begun = std::time::Instant::now();
     let mut first = Peer::connect(backend.address());
@@ -80,7 +80,7 @@ fn a_connection_that_is_kept_meets_the_fault_of_the_moment() {
 }
 
 #[test]
-fn who_was_silent_stays_so_to_those_who_wait() {
+fn a_silent_backend_stays_silent_to_the_clients_that_wait() {
     let backend = Backend::start(Fault::Silent).unwrap();
     let mut peer = Peer::connect(backend.address());
     peer.send(GET);

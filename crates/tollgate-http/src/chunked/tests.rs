@@ -162,7 +162,7 @@ fn a_long_run_of_tiny_chunks_is_refused() {
 }
 
 #[test]
-fn after_a_fault_there_is_no_resync() {
+fn a_fault_ends_the_decoding_without_a_resync() {
     let mut decoder = ChunkedDecoder::new(&Limits::default());
     let (mut input, mut body) = (BytesMut::from("1\r\naXX"), BytesMut::new());
     let error = decoder.decode(&mut input, &mut body, 10).unwrap_err();

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_does_not_grow_with_the_content() {
+    fn the_held_bytes_do_not_grow_with_the_content() {
         let mut stream = FormStream::new(TYPE).unwrap();
         stream.push(b"--b\r\nContent-Disposition: form-data; name=a\r\n\r\n");
         let mut held = 0;

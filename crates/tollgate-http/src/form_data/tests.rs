@@ -131,7 +131,7 @@ fn the_boundary_is_that_of_the_content_type() {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read(parts in vec((word_of(), vec(any::<u8>(), 0..40)), 0..6), is_ended in any::<bool>()) {
+    fn a_written_form_reads_back(parts in vec((word_of(), vec(any::<u8>(), 0..40)), 0..6), is_ended in any::<bool>()) {
         let mut body = Vec::new();
         for (name, content) in &parts {
             let head = format!("--b!\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");

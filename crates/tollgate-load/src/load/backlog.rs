@@ -10,7 +10,7 @@ use tollgate_log::{
     Cursor, CursorStep, LogError, LogId, Position, SegmentState, Sequence, Storage, segments,
 };
 
-use super::follow::Reach;
+use super::follow::ReadableEnd;
 use crate::clock::now_us;
 use crate::footer::read_footer;
 
@@ -47,7 +47,7 @@ impl LoadBacklog {
         dir: &Path,
         log: LogId,
         position: Sequence,
-        reach: Reach,
+        reach: ReadableEnd,
     ) -> Result<bool, LogError> {
         let (names, before) = (segments(storage, dir, log)?, self.segments);
         let limit = reach.limit().unwrap_or(Sequence(u64::MAX));
@@ -123,7 +123,7 @@ impl Pending {
         storage: &Arc<dyn Storage>,
         dir: &Path,
         log: LogId,
-        reach: Reach,
+        reach: ReadableEnd,
     ) -> Result<(), LogError> {
         let position = self.positions.get(&log).copied().unwrap_or_default();
         if backlog.add(&**storage, dir, log, position, reach)? {
@@ -139,7 +139,7 @@ impl Pending {
         dir: &Path,
         log: LogId,
         position: Sequence,
-        reach: Reach,
+        reach: ReadableEnd,
     ) -> Result<Option<i64>, LogError> {
         if let Some((_, stamp_us)) = self.loading.filter(|(loading, _)| *loading == log) {
             return Ok(Some(stamp_us));

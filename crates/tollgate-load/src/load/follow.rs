@@ -13,7 +13,7 @@ use crate::footer::read_footer;
 
 /// How far a log may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum ReadableEnd {
     /// Nothing of it may be.
     Nothing,
     /// Up to this record.
@@ -25,7 +25,7 @@ pub(super) enum Reach {
     End,
 }
 
-impl Reach {
+impl ReadableEnd {
     pub(super) const fn limit(self) -> Option<Sequence> {
         match self {
             Self::Nothing => Some(Sequence(0)),
@@ -39,20 +39,24 @@ impl Reach {
 /// gone.
 ///
 /// An open segment belongs to another process, which alone knows what is synced, or waits for recovery.
-pub(super) fn reach_of_sealed(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Reach, LogError> {
+pub(super) fn reach_of_sealed(
+    storage: &dyn Storage,
+    dir: &Path,
+    log: LogId,
+) -> Result<ReadableEnd, LogError> {
     let segments = segments(storage, dir, log)?;
     if let Some((name, _)) = segments.iter().find(|(name, _)| name.state == SegmentState::Open) {
-        return Ok(Reach::Sealed(name.first.before()));
+        return Ok(ReadableEnd::Sealed(name.first.before()));
     }
     match segments.last() {
-        None => Ok(Reach::Nothing),
+        None => Ok(ReadableEnd::Nothing),
         // Set aside by a start: the run is over. What lay behind it may be loaded and deleted.
-        Some((name, _)) if name.state == SegmentState::Damaged => Ok(Reach::End),
+        Some((name, _)) if name.state == SegmentState::Damaged => Ok(ReadableEnd::End),
         // Its writer may open another segment at any moment: stop at the end of this one.
         Some((_, path)) => match read_footer(storage, path) {
-            Ok(footer) => Ok(footer.map_or(Reach::End, |footer| Reach::UpTo(footer.last))),
+            Ok(footer) => Ok(footer.map_or(ReadableEnd::End, |footer| ReadableEnd::UpTo(footer.last))),
             // What lies before it is read, and then the cursor names it.
-            Err(error) if is_lasting(&error) => Ok(Reach::End),
+            Err(error) if is_lasting(&error) => Ok(ReadableEnd::End),
             Err(error) => Err(error),
         },
     }
@@ -63,7 +67,7 @@ pub(super) fn end_of_log(
     storage: &Arc<dyn Storage>,
     dir: &Path,
     log: LogId,
-    reach: Reach,
+    reach: ReadableEnd,
 ) -> Result<Option<Position>, LogError> {
     if let Some(last) = reach.limit() {
         return Ok((last > Sequence(0)).then_some(Position { last, chain: None }));

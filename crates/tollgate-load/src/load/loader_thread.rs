@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Breaker, LogError, LogId, Position, Storage, Watermark, join_chain, log_ids};
+use tollgate_log::{LogError, LogId, Position, SinkBreaker, Storage, Watermark, join_chain, log_ids};
 
 use super::backlog::{LoadBacklog, Pending};
 use super::chunk::ChunkError;
@@ -158,7 +158,7 @@ impl LoaderThread {
                 status.last_error = Some("the loader panicked".to_owned());
             });
             self.forget_sink();
-            self.set_breaker(Breaker::Open);
+            self.set_breaker(SinkBreaker::Open);
             self.wait_out(LoadState::Retrying);
             if self.control.order() == Order::Abort {
                 break;
@@ -235,7 +235,7 @@ impl LoaderThread {
     fn went_well(&mut self, state: LoadState) {
         let is_live_well =
             self.watermark.and_then(|live| self.logs.get(&live.log)).is_none_or(Following::is_well);
-        self.set_breaker(if is_live_well { Breaker::Closed } else { Breaker::Open });
+        self.set_breaker(if is_live_well { SinkBreaker::Closed } else { SinkBreaker::Open });
         if self.backoff.take().is_some() {
             tracing::info!(sink = self.options.sink.name, "the sink works again");
         }
@@ -259,7 +259,7 @@ impl LoaderThread {
     }
 
     fn sink_failed(&mut self, error: &SinkError) {
-        self.set_breaker(Breaker::Open);
+        self.set_breaker(SinkBreaker::Open);
         let (sink, reason) = (&self.options.sink.name, join_chain(error));
         let is_first = self.backoff.is_none();
         if !error.is_retriable() {

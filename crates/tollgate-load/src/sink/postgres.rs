@@ -37,9 +37,9 @@ use super::streams::STREAM_UNKNOWN;
 use super::tally::Tally;
 use crate::error::SinkError;
 use bookkeeping::{enroll, make, position_of};
-use chunk::Chunk;
+use chunk::PostgresChunk;
 use error::{Failure, at};
-use keys::Keys;
+use keys::PostgresKeys;
 use names::{table, uuid_of};
 use session::Session;
 pub(crate) use session::connect;
@@ -56,8 +56,8 @@ pub(crate) struct PostgresSink {
     after: Option<AfterLoad>,
     rejects_max: u64,
     session: Session,
-    keys: Keys,
-    chunk: Option<Chunk>,
+    keys: PostgresKeys,
+    chunk: Option<PostgresChunk>,
 }
 
 impl PostgresSink {
@@ -73,7 +73,7 @@ impl PostgresSink {
     ) -> Result<Self, SinkError> {
         let mut session = Session::open(options)?;
         make(&mut session, options)?;
-        let keys = Keys::new(&mut session, options, name);
+        let keys = PostgresKeys::new(&mut session, options, name);
         let keys = keys.map_err(at("read how long keys are kept", options))?;
         let (options, name) = (options.clone(), name.to_owned());
         Ok(Self { options, name, after, rejects_max, session, keys, chunk: None })
@@ -103,7 +103,7 @@ impl PostgresSink {
         filled: Option<Gap>,
     ) -> Result<(), SinkError> {
         self.session.run("BEGIN").map_err(self.at("begin a load"))?;
-        self.chunk = Some(Chunk::new(&self.name, log, (expected, filled), self.rejects_max));
+        self.chunk = Some(PostgresChunk::new(&self.name, log, (expected, filled), self.rejects_max));
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl PostgresSink {
         }
     }
 
-    fn move_position(&mut self, chunk: &Chunk, end: Position) -> Result<(), SinkError> {
+    fn move_position(&mut self, chunk: &PostgresChunk, end: Position) -> Result<(), SinkError> {
         let update = format!(
             "UPDATE {} SET last = $4, chain = $5, loaded_at = now() WHERE sink = $1 AND log = $2 AND last = $3 \
              RETURNING current_setting('synchronous_commit')",
@@ -155,7 +155,7 @@ impl PostgresSink {
         }
     }
 
-    fn add_counts(&mut self, chunk: &Chunk) -> Result<(), SinkError> {
+    fn add_counts(&mut self, chunk: &PostgresChunk) -> Result<(), SinkError> {
         let upsert = format!(
             "INSERT INTO {} AS old (sink, log, stream, loaded, rejected, duplicates, skipped) \
              VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (sink, log, stream) DO UPDATE SET \
@@ -175,7 +175,7 @@ impl PostgresSink {
     }
 
     /// Adds what the chunk counted, runs the operator's file and commits.
-    fn finish_chunk(&mut self, chunk: &Chunk, last: Sequence) -> Result<Tally, SinkError> {
+    fn finish_chunk(&mut self, chunk: &PostgresChunk, last: Sequence) -> Result<Tally, SinkError> {
         self.add_counts(chunk)?;
         self.keys.store(&mut self.session).map_err(at("delete old keys", &self.options))?;
         self.run_after(chunk, last)?;
@@ -185,7 +185,7 @@ impl PostgresSink {
 
     /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and
     /// position went the same way, and where that was back, the load is told as failed.
-    fn run_after(&mut self, chunk: &Chunk, last: Sequence) -> Result<(), SinkError> {
+    fn run_after(&mut self, chunk: &PostgresChunk, last: Sequence) -> Result<(), SinkError> {
         let Some(after) = self.after.clone() else { return Ok(()) };
         let text = after.read()?;
         let settings = "SELECT set_config('tollgate.log', $1, true), set_config('tollgate.first', $2, true), \
@@ -201,7 +201,7 @@ impl PostgresSink {
         if self.has_taken_place(chunk, last)? { Ok(()) } else { Err(after.ended()) }
     }
 
-    fn has_taken_place(&mut self, chunk: &Chunk, last: Sequence) -> Result<bool, SinkError> {
+    fn has_taken_place(&mut self, chunk: &PostgresChunk, last: Sequence) -> Result<bool, SinkError> {
         match &chunk.filled {
             Some(gap) => Ok(!self.gaps(chunk.log)?.contains(gap)),
             None => Ok(self.read_position(chunk.log, "")?.is_some_and(|position| position.last == last)),
@@ -233,7 +233,7 @@ impl Sink for PostgresSink {
     }
 
     fn tables_met(&self) -> usize {
-        self.chunk.as_ref().map_or(0, Chunk::tables_met)
+        self.chunk.as_ref().map_or(0, PostgresChunk::tables_met)
     }
 
     fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {

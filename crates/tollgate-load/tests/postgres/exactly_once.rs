@@ -142,7 +142,7 @@ fn a_database_put_back_to_an_earlier_point_is_loaded_from_there() {
 }
 
 #[test]
-fn what_was_deleted_before_the_database_was_put_back_is_a_named_gap() {
+fn records_deleted_before_the_database_was_put_back_are_a_named_gap() {
     let site = Site::new(shared());
     let log = site.open_log(&[visits()]);
     let mut appender = log.appender(|| {});

@@ -198,7 +198,7 @@ fn any_nodes() -> impl Strategy<Value = Vec<Node>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_loaded_has_its_parents_in_whatever_order_they_come(
+    fn rows_have_their_parents_in_any_order_of_arrival(
         nodes in any_nodes(),
         mode in prop::sample::select(MODES.to_vec()),
     ) {

@@ -211,7 +211,7 @@ fn a_load_deletes_a_bounded_number_of_old_keys() {
 }
 
 #[test]
-fn of_two_loaders_at_once_one_loads_a_key_and_the_other_counts_it() {
+fn a_key_is_loaded_by_one_of_two_loaders_and_counted_by_the_other() {
     let cluster = shared();
     let (site, mut other) = (Site::new(cluster), Site::new(cluster));
     other.options = site.options.clone();
@@ -271,7 +271,7 @@ fn model(orders: &[Order], refuses: impl Fn(i64) -> bool) -> (Vec<i64>, (u64, u6
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_loaded_is_of_each_key_the_first_record_that_the_table_takes(
+    fn the_first_record_of_each_key_that_the_table_takes_is_loaded(
         logs in prop::collection::vec(prop::collection::vec(prop::option::of(0..9u8), 1..40), 1..4),
         batch in 1..9usize,
         chunk_rows_max in 1..60u64,

@@ -202,7 +202,7 @@ fn too_many_rejects_stop_the_sink() {
 }
 
 #[test]
-fn too_many_refused_rows_of_one_segment_stop_the_sink_in_whatever_loads_and_runs_they_come() {
+fn too_many_refused_rows_of_a_segment_stop_the_sink_over_any_loads_and_runs() {
     let mut site = Site::new(shared());
     site.sql("CREATE TABLE visits (n bigint CHECK (n % 10 <> 9), path text)");
     // Fewer than a segment holds.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::pipeline::CommitPipeline;
 use super::state::Watermark;
-use crate::awaited::{Breaker, Exception, SinkPlace};
+use crate::awaited::{Exception, SinkBreaker, SinkPlace};
 use crate::id::{LogId, Sequence};
 use crate::pending_acks::PendingAcks;
 
@@ -65,7 +65,7 @@ impl Follower {
     }
 
     /// Says whether the sink takes records.
-    pub fn set_breaker(&self, breaker: Breaker) {
+    pub fn set_breaker(&self, breaker: SinkBreaker) {
         if let Some(acks) = self.acks() {
             acks.set_breaker(breaker);
         }

@@ -8,7 +8,7 @@ use crate::error::FormatError;
 
 /// Which digest seals a segment (FIPS 180-4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DigestAlgorithm {
+pub enum SegmentDigestAlgorithm {
     /// No digest: the checksums of batches remain.
     None,
     /// SHA-224.
@@ -22,7 +22,7 @@ pub enum DigestAlgorithm {
     Sha512,
 }
 
-impl DigestAlgorithm {
+impl SegmentDigestAlgorithm {
     /// All, in the order of their numbers from 0.
     pub const ALL: [Self; 5] = [Self::None, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
 
@@ -66,13 +66,13 @@ pub(crate) enum Digester {
 }
 
 impl Digester {
-    pub(crate) fn new(algorithm: DigestAlgorithm) -> Self {
+    pub(crate) fn new(algorithm: SegmentDigestAlgorithm) -> Self {
         match algorithm {
-            DigestAlgorithm::None => Self::None,
-            DigestAlgorithm::Sha224 => Self::Sha224(Sha224::new()),
-            DigestAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
-            DigestAlgorithm::Sha384 => Self::Sha384(Sha384::new()),
-            DigestAlgorithm::Sha512 => Self::Sha512(Sha512::new()),
+            SegmentDigestAlgorithm::None => Self::None,
+            SegmentDigestAlgorithm::Sha224 => Self::Sha224(Sha224::new()),
+            SegmentDigestAlgorithm::Sha256 => Self::Sha256(Sha256::new()),
+            SegmentDigestAlgorithm::Sha384 => Self::Sha384(Sha384::new()),
+            SegmentDigestAlgorithm::Sha512 => Self::Sha512(Sha512::new()),
         }
     }
 
@@ -88,11 +88,11 @@ impl Digester {
 
     pub(crate) fn finish(self) -> Digest {
         match self {
-            Self::None => Digest::new(DigestAlgorithm::None, &[]),
-            Self::Sha224(hash) => Digest::new(DigestAlgorithm::Sha224, &hash.finalize()),
-            Self::Sha256(hash) => Digest::new(DigestAlgorithm::Sha256, &hash.finalize()),
-            Self::Sha384(hash) => Digest::new(DigestAlgorithm::Sha384, &hash.finalize()),
-            Self::Sha512(hash) => Digest::new(DigestAlgorithm::Sha512, &hash.finalize()),
+            Self::None => Digest::new(SegmentDigestAlgorithm::None, &[]),
+            Self::Sha224(hash) => Digest::new(SegmentDigestAlgorithm::Sha224, &hash.finalize()),
+            Self::Sha256(hash) => Digest::new(SegmentDigestAlgorithm::Sha256, &hash.finalize()),
+            Self::Sha384(hash) => Digest::new(SegmentDigestAlgorithm::Sha384, &hash.finalize()),
+            Self::Sha512(hash) => Digest::new(SegmentDigestAlgorithm::Sha512, &hash.finalize()),
         }
     }
 }
@@ -100,26 +100,26 @@ impl Digester {
 /// The digest of a segment's bytes before its footer. Shown as `sha256:HEX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest {
-    algorithm: DigestAlgorithm,
+    algorithm: SegmentDigestAlgorithm,
     pub(super) bytes: [u8; 64],
 }
 
 impl Digest {
-    pub(super) fn new(algorithm: DigestAlgorithm, digest: &[u8]) -> Self {
+    pub(super) fn new(algorithm: SegmentDigestAlgorithm, digest: &[u8]) -> Self {
         let mut bytes = [0; 64];
         bytes[..digest.len()].copy_from_slice(digest);
         Self { algorithm, bytes }
     }
 
     /// Which digest it is.
-    pub const fn algorithm(&self) -> DigestAlgorithm {
+    pub const fn algorithm(&self) -> SegmentDigestAlgorithm {
         self.algorithm
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.algorithm == DigestAlgorithm::None {
+        if self.algorithm == SegmentDigestAlgorithm::None {
             return f.write_str("none");
         }
         write!(f, "{}:", self.algorithm.name())?;
@@ -134,23 +134,26 @@ mod tests {
     #[test]
     fn digests_are_the_published_ones() {
         // FIPS 180-4 examples: the message "abc".
-        let check = |algorithm: DigestAlgorithm, expected: &str| {
+        let check = |algorithm: SegmentDigestAlgorithm, expected: &str| {
             let mut digester = Digester::new(algorithm);
             digester.update(b"abc");
             assert_eq!(digester.finish().to_string(), expected);
         };
-        check(DigestAlgorithm::None, "none");
-        check(DigestAlgorithm::Sha224, "sha224:23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7");
+        check(SegmentDigestAlgorithm::None, "none");
         check(
-            DigestAlgorithm::Sha256,
+            SegmentDigestAlgorithm::Sha224,
+            "sha224:23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7",
+        );
+        check(
+            SegmentDigestAlgorithm::Sha256,
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
         );
         check(
-            DigestAlgorithm::Sha384,
+            SegmentDigestAlgorithm::Sha384,
             "sha384:cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7",
         );
         check(
-            DigestAlgorithm::Sha512,
+            SegmentDigestAlgorithm::Sha512,
             "sha512:ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
         );
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::digest::{Digest, DigestAlgorithm};
+use super::digest::{Digest, SegmentDigestAlgorithm};
 use super::layout::{
     FOOTER_BYTES_MAX, FOOTER_COUNT_BYTES, FOOTER_FIXED_BYTES, FOOTER_MAGIC, FOOTER_TAIL_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -181,7 +181,7 @@ impl SegmentFooter {
             last: Sequence(u64_at(bytes, 32)),
             content_bytes: u64_at(bytes, 40),
             chain: u32_at(bytes, 48),
-            digest: Digest::new(DigestAlgorithm::from_number(bytes[52])?, &bytes[56..120]),
+            digest: Digest::new(SegmentDigestAlgorithm::from_number(bytes[52])?, &bytes[56..120]),
             digest_before: {
                 let mut before = [0; 64];
                 before.copy_from_slice(&bytes[120..184]);
@@ -238,7 +238,7 @@ mod tests {
     use crate::segment::digest::Digester;
 
     fn footer() -> SegmentFooter {
-        let mut digester = Digester::new(DigestAlgorithm::Sha256);
+        let mut digester = Digester::new(SegmentDigestAlgorithm::Sha256);
         digester.update(b"abc");
         SegmentFooter {
             nonce: 99,

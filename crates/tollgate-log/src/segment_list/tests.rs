@@ -55,7 +55,7 @@ fn nothing_goes_that_no_sink_has_whatever_is_short() {
 }
 
 #[test]
-fn what_every_sink_has_goes_when_retain_is_over_since_the_last_had_it() {
+fn a_segment_goes_when_retain_is_over_since_the_last_sink_had_it() {
     let begun = Instant::now();
     let mut segments = list(&[(1, 1), (1, 11)]);
     segments.note_loaded(&loaded(&[&[(1, 20)], &[(1, 5)]]), begun);
@@ -78,7 +78,7 @@ fn a_log_in_which_a_segment_waits_is_held_by_it() {
 }
 
 #[test]
-fn above_the_limit_the_oldest_go_until_all_that_is_kept_fits() {
+fn the_oldest_segments_go_above_the_limit_until_the_kept_ones_fit() {
     let now = Instant::now();
     let mut segments = list(&[(1, 1), (1, 11), (1, 21), (2, 1)]);
     segments.note_loaded(&loaded(&[&[(1, 20)]]), now);
@@ -90,7 +90,7 @@ fn above_the_limit_the_oldest_go_until_all_that_is_kept_fits() {
 }
 
 #[test]
-fn while_room_is_short_all_that_is_loaded_may_go_in_order() {
+fn all_loaded_segments_may_go_in_order_while_room_is_short() {
     let now = Instant::now();
     let mut segments = list(&[(2, 1), (1, 1), (1, 11), (1, 21)]);
     segments.note_loaded(&loaded(&[&[(1, 29), (2, 10)]]), now);

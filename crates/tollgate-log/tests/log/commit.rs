@@ -129,7 +129,7 @@ const FAILURES: &[(Call, usize, i32, &str)] = &[
 ];
 
 #[test]
-fn after_a_failure_nothing_is_acknowledged_and_a_restart_is_clean() {
+fn a_failure_ends_all_acknowledgements_and_a_restart_is_clean() {
     for (call, nth, errno, told) in FAILURES {
         let context = format!("{call:?} {nth} fails by {errno}");
         let mut site = Site::new(|_| {});
@@ -145,7 +145,7 @@ fn after_a_failure_nothing_is_acknowledged_and_a_restart_is_clean() {
 }
 
 #[test]
-fn a_failure_of_the_disk_says_that_a_restart_keeps_what_was_synced_and_damage_says_no_such_thing() {
+fn a_disk_failure_says_that_a_restart_keeps_synced_records_and_damage_does_not() {
     const KEPT: &str = "; a restart keeps all that was acknowledged as synced";
     let mut site = Site::new(|_| {});
     site.sim.fail(Call::Sync, 0, EIO);

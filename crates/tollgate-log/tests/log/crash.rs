@@ -97,7 +97,7 @@ fn write_second_log(sim: &Sim, context: &str) -> Law {
 }
 
 #[test]
-fn after_a_crash_at_any_operation_a_gap_free_prefix_with_all_acknowledged_records_is_left() {
+fn a_crash_at_any_operation_leaves_a_gap_free_prefix_with_all_acknowledged_records() {
     after_every_crash(check_mended);
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256, Sha512};
-use tollgate_log::{DigestAlgorithm, SegmentState, Sequence, read_footer, recover, verify_segment};
+use tollgate_log::{SegmentDigestAlgorithm, SegmentState, Sequence, read_footer, recover, verify_segment};
 
 use crate::sim::Sim;
 use crate::workload::{batch, dir, file_bytes, new_writer, segments_of};
@@ -28,7 +28,9 @@ fn crashed(torn: &[u8]) -> Sim {
 
 #[test]
 fn a_large_segment_is_sealed_with_the_digest_of_all_its_bytes() {
-    for (algorithm, torn) in [(DigestAlgorithm::Sha256, &b""[..]), (DigestAlgorithm::Sha512, b"no batch")] {
+    for (algorithm, torn) in
+        [(SegmentDigestAlgorithm::Sha256, &b""[..]), (SegmentDigestAlgorithm::Sha512, b"no batch")]
+    {
         let sim = crashed(torn);
         let report = recover(&sim.storage(), &dir(), algorithm).unwrap();
         assert_eq!((report.logs[0].sealed, report.logs[0].torn_bytes), (1, torn.len() as u64));
@@ -37,7 +39,7 @@ fn a_large_segment_is_sealed_with_the_digest_of_all_its_bytes() {
         let footer = read_footer(&sim, &path).unwrap().unwrap();
         let content = &file_bytes(&sim, &path)[..footer.content_bytes as usize];
         let expected = match algorithm {
-            DigestAlgorithm::Sha512 => Sha512::digest(content).to_vec(),
+            SegmentDigestAlgorithm::Sha512 => Sha512::digest(content).to_vec(),
             _ => Sha256::digest(content).to_vec(),
         };
         let hex = expected.iter().fold(String::new(), |mut hex, byte| {
@@ -52,7 +54,7 @@ fn a_large_segment_is_sealed_with_the_digest_of_all_its_bytes() {
 #[test]
 fn a_large_segment_whose_footer_holds_another_digest_is_told() {
     let sim = crashed(b"");
-    let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
+    let report = recover(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256).unwrap();
     let (name, path) = segments_of(&sim, report.logs[0].log).remove(0);
     sim.edit(&path, |bytes| {
         let footer = bytes.len() - 224;

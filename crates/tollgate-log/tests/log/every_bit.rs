@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread;
 
 use tollgate_log::{
-    DigestAlgorithm, Handover, SchemaId, SegmentName, SegmentState, SegmentWriter, Sequence, verify_segment,
+    Handover, SchemaId, SegmentDigestAlgorithm, SegmentName, SegmentState, SegmentWriter, Sequence,
+    verify_segment,
 };
 
 use crate::sim::Sim;
@@ -51,7 +52,7 @@ fn sealed() -> (Sim, SegmentName, PathBuf) {
         }
     }
     writer.take_sync_work().run(&sim).unwrap();
-    writer.close_segment().unwrap().seal(&sim, DigestAlgorithm::Sha256, [0; 64]).unwrap();
+    writer.close_segment().unwrap().seal(&sim, SegmentDigestAlgorithm::Sha256, [0; 64]).unwrap();
     let (name, path) = segments_of(&sim, writer.log()).remove(0);
     assert_eq!(file_bytes(&sim, &path).len(), SEGMENT_BYTES);
     assert_eq!(name.state, SegmentState::Sealed);

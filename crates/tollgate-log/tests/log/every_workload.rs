@@ -51,7 +51,7 @@ pub(crate) fn after_every_crash(
 }
 
 #[test]
-fn after_any_crash_of_up_to_three_operations_a_gap_free_prefix_with_all_acknowledged_is_left() {
+fn a_crash_of_three_operations_leaves_a_gap_free_prefix_with_all_acknowledged() {
     let workloads = workloads(3);
     assert_eq!(workloads.len(), 5 + 25 + 125);
     let disks = after_every_crash(&workloads, &RUNWAYS, |sim, law, context| {
@@ -61,7 +61,7 @@ fn after_any_crash_of_up_to_three_operations_a_gap_free_prefix_with_all_acknowle
 }
 
 #[test]
-fn after_any_crash_of_the_recovery_of_any_of_them_the_next_recovery_leaves_the_same() {
+fn a_recovery_leaves_the_same_after_any_crash_of_the_recovery_before_it() {
     after_every_crash(&workloads(3), &RUNWAYS[1..], |sim, law, context| {
         let whole = sim.restart();
         mend(&whole);

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use tollgate_log::{
-    Column, ColumnOrigin, ColumnType, Cursor, CursorStep, DigestAlgorithm, Level, Log, LogId, LogOptions,
-    Record, RecordBody, Schema, SchemaId, SegmentEnd, SegmentHeader, Sequence, Transaction, Value,
+    Column, ColumnOrigin, ColumnType, Cursor, CursorStep, Level, Log, LogId, LogOptions, Record, RecordBody,
+    Schema, SchemaId, SegmentDigestAlgorithm, SegmentEnd, SegmentHeader, Sequence, Transaction, Value,
     read_footer, recover, scan_segment, verify_segment,
 };
 
@@ -17,12 +17,12 @@ use crate::sim::Sim;
 use crate::workload::{dir, file_bytes, segments_of};
 
 /// The segments that are sealed, and the digest of each.
-const SEALED: [(&str, DigestAlgorithm); 5] = [
-    ("none.sealed", DigestAlgorithm::None),
-    ("sha224.sealed", DigestAlgorithm::Sha224),
-    ("sha256.sealed", DigestAlgorithm::Sha256),
-    ("sha384.sealed", DigestAlgorithm::Sha384),
-    ("sha512.sealed", DigestAlgorithm::Sha512),
+const SEALED: [(&str, SegmentDigestAlgorithm); 5] = [
+    ("none.sealed", SegmentDigestAlgorithm::None),
+    ("sha224.sealed", SegmentDigestAlgorithm::Sha224),
+    ("sha256.sealed", SegmentDigestAlgorithm::Sha256),
+    ("sha384.sealed", SegmentDigestAlgorithm::Sha384),
+    ("sha512.sealed", SegmentDigestAlgorithm::Sha512),
 ];
 /// Not sealed, all of it whole: without a runway, and with one.
 const UNSEALED: [&str; 2] = ["unsealed.open", "runway.open"];
@@ -153,7 +153,7 @@ fn sealed_segments_of_version_1_read_value_by_value_and_their_digests_hold() {
     }
 }
 
-fn check_sealed(name: &str, bytes: &[u8], algorithm: DigestAlgorithm) {
+fn check_sealed(name: &str, bytes: &[u8], algorithm: SegmentDigestAlgorithm) {
     let (sim, log) = on_disk(name, bytes);
     assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS, "{name}");
     let (segment, path) = segments_of(&sim, log).remove(0);
@@ -175,7 +175,7 @@ fn an_unsealed_segment_of_version_1_reads_and_is_sealed() {
 fn check_unsealed(name: &str, bytes: &[u8]) {
     let (sim, log) = on_disk(name, bytes);
     assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS);
-    let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
+    let report = recover(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256).unwrap();
     assert_eq!((report.logs[0].sealed, report.logs[0].torn_bytes), (1, 0));
     assert_eq!(check_records(&sim, log, name), ROUNDS * ROUND_RECORDS);
 }
@@ -189,7 +189,7 @@ fn check_torn(name: &str, bytes: &[u8]) {
     let (sim, log) = on_disk(name, bytes);
     let path = segments_of(&sim, log).remove(0).1;
     let end = scan_segment(&sim, &path).unwrap().end;
-    let report = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
+    let report = recover(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256).unwrap();
     assert_eq!(report.logs[0].torn_bytes, used(bytes) as u64 - end);
     assert_eq!(check_records(&sim, log, name), (ROUNDS - 1) * ROUND_RECORDS);
 }
@@ -201,7 +201,7 @@ fn used(bytes: &[u8]) -> usize {
 
 /// Keeps what it wrote where `TOLLGATE_FIXTURES` names a folder.
 #[test]
-fn what_is_written_now_passes_the_checks_of_version_1() {
+fn segments_written_now_pass_the_checks_of_version_1() {
     let kept = std::env::var_os("TOLLGATE_FIXTURES").map(PathBuf::from);
     let keep = |name: &str, bytes: &[u8]| {
         if let Some(folder) = &kept {
@@ -214,7 +214,7 @@ fn what_is_written_now_passes_the_checks_of_version_1() {
         keep(name, &bytes);
     }
     for (place, has_runway) in [false, true].into_iter().enumerate() {
-        let mut bytes = written(DigestAlgorithm::Sha256, false, has_runway);
+        let mut bytes = written(SegmentDigestAlgorithm::Sha256, false, has_runway);
         assert_eq!(bytes.len() > used(&bytes) + 7, has_runway);
         check_unsealed(UNSEALED[place], &bytes);
         keep(UNSEALED[place], &bytes);
@@ -255,13 +255,16 @@ fn check_keyed(bytes: &[u8]) {
 
 #[test]
 fn a_segment_with_keys_that_is_written_now_passes_the_checks_of_version_1() {
-    let bytes = written_with(DigestAlgorithm::Sha256, vec![keyed()], true, true, 1, |transaction, _| {
-        let row = |values: [Value<'static>; 2]| {
-            move |row: &mut tollgate_log::RowEncoder<'_>| values.iter().try_for_each(|value| row.push(*value))
-        };
-        transaction.row(SchemaId(0), row([Value::Int(1), Value::Bytes(&[7; 4])])).unwrap();
-        transaction.row(SchemaId(0), row([Value::Int(2), Value::Null])).unwrap();
-    });
+    let bytes =
+        written_with(SegmentDigestAlgorithm::Sha256, vec![keyed()], true, true, 1, |transaction, _| {
+            let row = |values: [Value<'static>; 2]| {
+                move |row: &mut tollgate_log::RowEncoder<'_>| {
+                    values.iter().try_for_each(|value| row.push(*value))
+                }
+            };
+            transaction.row(SchemaId(0), row([Value::Int(1), Value::Bytes(&[7; 4])])).unwrap();
+            transaction.row(SchemaId(0), row([Value::Int(2), Value::Null])).unwrap();
+        });
     check_keyed(&bytes);
     if let Some(folder) = std::env::var_os("TOLLGATE_FIXTURES").map(PathBuf::from) {
         fs::write(folder.join(KEYED), bytes).unwrap();
@@ -269,12 +272,12 @@ fn a_segment_with_keys_that_is_written_now_passes_the_checks_of_version_1() {
 }
 
 /// The bytes of a segment that the log itself wrote, with its threads.
-fn written(digest: DigestAlgorithm, is_sealed: bool, has_runway: bool) -> Vec<u8> {
+fn written(digest: SegmentDigestAlgorithm, is_sealed: bool, has_runway: bool) -> Vec<u8> {
     written_with(digest, vec![everything(), small()], is_sealed, has_runway, ROUNDS, append_round)
 }
 
 fn written_with(
-    digest: DigestAlgorithm,
+    digest: SegmentDigestAlgorithm,
     schemas: Vec<Schema>,
     is_sealed: bool,
     has_runway: bool,

@@ -86,7 +86,7 @@ fn a_flipped_byte_shows_in_the_part_that_it_is_in() {
 }
 
 #[test]
-fn behind_damage_it_goes_on_at_the_next_intact_header() {
+fn inspection_goes_on_at_the_next_intact_header_behind_damage() {
     let (sim, law) = dead_log(SEALED);
     let path = segment_path(&sim, law.log, 0);
     let batches = batches_in(&file_bytes(&sim, &path));

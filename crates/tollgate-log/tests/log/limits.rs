@@ -155,7 +155,7 @@ fn a_segment_rolls_by_age_though_nothing_more_comes() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_synced_when_it_is_old() {
+fn a_batch_that_no_reply_waits_for_is_synced_when_it_is_old() {
     let sim = Sim::new();
     let log = open(&sim, |options| options.sync_age_max = Duration::from_millis(1));
     let mut appender = log.appender(|| {});

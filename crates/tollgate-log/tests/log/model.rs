@@ -1,7 +1,7 @@
 //! Random runs, each on the disk that the one before left behind, against what was appended.
 
 use proptest::prelude::*;
-use tollgate_log::{DigestAlgorithm, SegmentState, verify_segment};
+use tollgate_log::{SegmentDigestAlgorithm, SegmentState, verify_segment};
 
 use crate::sim::Sim;
 use crate::workload::{Driver, Law, Step, mend, read, segments_of, try_mend};
@@ -101,6 +101,6 @@ fn check_verifies(sim: &Sim, law: &Law) {
         let verdict = verify_segment(sim, name, &path, before).unwrap();
         assert_eq!(verdict.problem, None, "{name}");
         before = verdict.end();
-        assert_eq!(verdict.scan.footer.unwrap().digest.algorithm(), DigestAlgorithm::Sha256);
+        assert_eq!(verdict.scan.footer.unwrap().digest.algorithm(), SegmentDigestAlgorithm::Sha256);
     }
 }

@@ -100,7 +100,7 @@ fn an_idle_log_has_no_age() {
 }
 
 #[test]
-fn while_only_the_sync_hangs_only_those_are_late_who_would_wait_for_it() {
+fn only_records_that_wait_for_a_sync_are_late_while_only_the_sync_hangs() {
     let mut site = Site::new(AGE_MAX);
     site.sim.pause_syncs();
     site.append(Level::Synced).unwrap();
@@ -121,7 +121,7 @@ fn while_only_the_sync_hangs_only_those_are_late_who_would_wait_for_it() {
 }
 
 #[test]
-fn what_nobody_waits_for_makes_no_queue_old_while_its_sync_hangs() {
+fn a_batch_that_no_reply_waits_for_makes_no_queue_old_while_its_sync_hangs() {
     for level in [Level::Received, Level::Written] {
         let mut site = Site::new(AGE_MAX);
         site.sim.pause_syncs();
@@ -153,7 +153,7 @@ fn a_record_that_a_reply_waits_for_until_a_sink_has_it_has_to_be_synced_first() 
 }
 
 #[test]
-fn while_the_write_hangs_all_are_late_who_would_wait() {
+fn all_records_that_would_wait_are_late_while_the_write_hangs() {
     let mut site = Site::new(AGE_MAX);
     site.sim.pause_writes();
     site.append(Level::Received).unwrap();
@@ -186,7 +186,7 @@ fn a_batch_that_found_no_place_in_the_queue_is_as_old_as_its_first_try() {
 }
 
 #[test]
-fn what_would_wait_too_long_is_refused_until_the_disk_gets_on_and_both_are_told_once() {
+fn records_that_would_wait_too_long_are_refused_and_begin_and_end_are_logged_once() {
     let mut site = Site::new(SHORT);
     site.sim.pause_syncs();
     site.append(Level::Synced).unwrap();
@@ -213,7 +213,7 @@ fn what_would_wait_too_long_is_refused_until_the_disk_gets_on_and_both_are_told_
 }
 
 #[test]
-fn while_the_write_hangs_written_is_refused_and_received_is_taken() {
+fn written_is_refused_and_received_is_taken_while_the_write_hangs() {
     let mut site = Site::new(SHORT);
     site.sim.pause_writes();
     site.append(Level::Received).unwrap();

@@ -407,7 +407,7 @@ fn a_write_or_rename_that_fails_leaves_the_log_to_a_later_start() {
 }
 
 #[test]
-fn what_a_failed_sync_lost_is_not_sealed_after_a_restart() {
+fn records_that_a_failed_sync_lost_are_not_sealed_after_a_restart() {
     let sim = Sim::new();
     let mut driver = Driver::new(&sim);
     driver.run(HALF_ACKNOWLEDGED).unwrap();

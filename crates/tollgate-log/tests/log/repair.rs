@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tollgate_log::{
-    DigestAlgorithm, Log, LogOptions, RecoveryReport, RepairError, RepairMode, RepairReport, Storage,
+    Log, LogOptions, RecoveryReport, RepairError, RepairMode, RepairReport, SegmentDigestAlgorithm, Storage,
     Treatment, repair,
 };
 
@@ -15,7 +15,7 @@ use crate::workload::Step::{Close, Seal, Sync, Write};
 use crate::workload::{Driver, RUNWAYS, dead_log, dir, names_of, read, schema, segment_path};
 
 fn run(sim: &Sim, mode: RepairMode) -> RepairReport {
-    repair(&sim.storage(), &dir(), DigestAlgorithm::Sha256, mode).unwrap()
+    repair(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256, mode).unwrap()
 }
 
 fn treatments(report: &RepairReport) -> Vec<&Treatment> {
@@ -32,7 +32,7 @@ fn total(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
 }
 
 #[test]
-fn every_row_of_the_recovery_table_is_mended_by_hand_as_by_a_start_and_nothing_is_deleted() {
+fn each_row_of_the_recovery_table_is_mended_by_hand_as_by_a_start_and_none_deleted() {
     TABLE.iter().filter(|row| !row.name.is_empty()).for_each(check_row);
 }
 
@@ -119,7 +119,7 @@ fn a_repair_is_refused_while_a_server_has_the_folder() {
     let (sim, _) = dead_log(&[Write(2), Sync]);
     let (log, _) = Log::open(sim.storage(), LogOptions::new(&dir()), vec![schema()], |_| {}).unwrap();
     for mode in [RepairMode::Mend, RepairMode::DryRun] {
-        let error = repair(&sim.storage(), &dir(), DigestAlgorithm::Sha256, mode).unwrap_err();
+        let error = repair(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256, mode).unwrap_err();
         assert!(matches!(error, RepairError::Locked(_)), "{error}");
     }
     log.close().unwrap();
@@ -163,7 +163,7 @@ fn a_repair_that_crashes_at_any_operation_leaves_the_law_to_the_next() {
         for count in 0..whole.calls().len() {
             let sim = sim.restart();
             sim.crash_after(count);
-            let _ = repair(&sim.storage(), &dir(), DigestAlgorithm::Sha256, RepairMode::Mend);
+            let _ = repair(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256, RepairMode::Mend);
             for disk in sim.every_power_cut().into_iter().chain([sim.restart()]) {
                 if !disk.is_folder(&dir()) {
                     assert_eq!(law.acknowledged, 0, "{context}");

@@ -98,7 +98,7 @@ fn deleted(sim: &Sim) -> Vec<(LogId, u64)> {
 }
 
 #[test]
-fn how_far_a_log_is_deleted_is_noted_before_each_unlink_and_stays_when_the_log_is_gone() {
+fn the_end_of_a_deletion_is_noted_before_each_unlink_and_survives_the_log() {
     let (sim, law) = dead_log(THREE);
     let site = Site::open(&sim, |_| {});
     site.sink.confirm(law.log, Sequence(6));
@@ -123,7 +123,7 @@ fn how_far_a_log_is_deleted_is_noted_before_each_unlink_and_stays_when_the_log_i
 }
 
 #[test]
-fn what_cannot_be_read_of_the_note_is_passed_and_of_too_many_logs_the_oldest_go() {
+fn unreadable_lines_of_the_note_are_passed_and_the_oldest_of_too_many_logs_go() {
     let (sim, law) = dead_log(THREE);
     let id = |n: u16| LogId::from_bytes([[0; 14].as_slice(), &n.to_be_bytes()].concat().try_into().unwrap());
     let lines: String = (0..4096).map(|n| format!("{} 7\n", id(n))).collect();
@@ -181,7 +181,7 @@ fn each_unlink_is_synced_before_the_next() {
 }
 
 #[test]
-fn after_a_crash_at_any_call_of_a_deletion_the_end_of_the_log_is_left_whole() {
+fn a_crash_at_any_call_of_a_deletion_leaves_the_end_of_the_log_whole() {
     for count in 0..32 {
         for seed in 0..4 {
             let (sim, law) = dead_log(THREE);
@@ -283,7 +283,7 @@ fn nothing_is_unlinked_that_could_not_be_noted() {
 }
 
 #[test]
-fn what_a_run_left_that_ended_within_its_note_is_written_anew() {
+fn a_note_that_a_run_left_unfinished_is_written_anew() {
     let (sim, law) = dead_log(THREE);
     sim.put(&dir().join("deleted.new"), b"half a li");
     let site = Site::open(&sim, |_| {});
@@ -310,7 +310,7 @@ fn remove(sim: &Sim, path: &Path) {
 }
 
 #[test]
-fn whoever_has_a_segment_open_reads_it_to_its_end() {
+fn a_reader_with_an_open_segment_reads_it_to_its_end() {
     let (sim, law) = dead_log(THREE);
     let mut cursor = Cursor::new(sim.storage(), &dir(), law.log, None);
     assert!(matches!(cursor.step(None).unwrap(), CursorStep::Batch(_)));
@@ -335,7 +335,7 @@ fn read_over_deletion(new: impl FnOnce(&Sim, LogId) -> Cursor) -> Found {
 }
 
 #[test]
-fn people_pass_over_what_is_deleted_under_them_and_to_a_sink_it_is_missing() {
+fn a_command_passes_over_records_deleted_meanwhile_and_a_sink_misses_them() {
     let found = read_over_deletion(|sim, log| Cursor::over_kept(sim.storage(), &dir(), log, None));
     assert_eq!((found.numbers, found.gaps), (vec![3, 7, 8, 9], vec![]));
     let found = read_over_deletion(|sim, log| Cursor::new(sim.storage(), &dir(), log, None));
@@ -355,7 +355,7 @@ fn a_segment_that_is_deleted_between_its_listing_and_its_opening_is_no_damage() 
 }
 
 #[test]
-fn a_reader_at_the_end_of_a_log_is_caught_up_when_its_last_segment_is_deleted_as_it_opens_it() {
+fn a_reader_at_the_end_is_caught_up_if_the_last_segment_is_deleted_as_it_opens_it() {
     let (sim, law) = dead_log(THREE);
     [0, 0].iter().for_each(|index| remove(&sim, &segment_path(&sim, law.log, *index)));
     sim.delete_before_open(&segment_path(&sim, law.log, 0));
@@ -390,7 +390,7 @@ fn on_small_disk() -> (Site, Appender) {
 }
 
 #[test]
-fn records_are_refused_while_less_than_the_reserve_is_free_and_taken_again_by_itself() {
+fn records_are_refused_while_less_than_the_reserve_is_free_and_then_taken_again() {
     let (site, mut appender) = on_small_disk();
     let mut taken = 0;
     fill(&site, &mut appender, &mut taken);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tollgate_log::{
-    Cursor, CursorStep, DigestAlgorithm, Gap, LogId, Position, SegmentProblem, Sequence, Storage,
+    Cursor, CursorStep, Gap, LogId, Position, SegmentDigestAlgorithm, SegmentProblem, Sequence, Storage,
     read_footer, recover, scan_segment, verify_segment,
 };
 
@@ -134,7 +134,7 @@ fn a_missing_segment_is_a_gap() {
 }
 
 #[test]
-fn a_segment_unlinked_behind_the_position_of_a_reader_is_no_gap_and_none_of_its_records_comes_again() {
+fn a_segment_unlinked_behind_a_reader_is_no_gap_and_its_records_do_not_come_again() {
     let (sim, law) = dead_log(THREE_SEALED);
     let path = segment_path(&sim, law.log, 1);
     Storage::remove(&sim, &path).unwrap();
@@ -300,7 +300,7 @@ fn no_bytes_make_a_reader_panic_or_read_a_row_that_was_not_written() {
             sim.edit(&path, |bytes| bytes.iter_mut().skip(128).for_each(|byte| *byte = random.next() as u8));
         }
         check_never_wrong(&sim, law.log, &format!("seed {seed}"));
-        let _ = recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256).unwrap();
+        let _ = recover(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256).unwrap();
         check_never_wrong(&sim, law.log, &format!("seed {seed}, recovered"));
     }
 }

@@ -52,7 +52,7 @@ fn a_write_that_is_larger_than_half_a_runway_gets_none() {
 }
 
 #[test]
-fn what_is_left_of_a_runway_is_cut_off_before_a_segment_is_called_sealed() {
+fn the_rest_of_a_runway_is_cut_off_before_a_segment_is_called_sealed() {
     let (sim, law) = dead_log_with_runway(&[Write(2), Sync, Close, Seal], RUNWAY);
     let (name, path) = segments_of(&sim, law.log).remove(0);
     assert_eq!(name.state, SegmentState::Sealed);
@@ -78,7 +78,7 @@ fn zeros_behind_the_last_batch_are_no_torn_tail() {
 }
 
 #[test]
-fn of_a_write_that_was_torn_within_the_runway_only_what_came_is_counted() {
+fn a_write_torn_within_the_runway_counts_only_the_bytes_that_came() {
     let (sim, log, path, end) = open_segment();
     // Its header and 3 bytes of its first record came, then a sector that did not, then 8 bytes more.
     sim.edit(&path, |bytes| {
@@ -92,7 +92,7 @@ fn of_a_write_that_was_torn_within_the_runway_only_what_came_is_counted() {
 }
 
 #[test]
-fn zeros_in_the_place_of_an_acknowledged_batch_are_rot_and_what_is_behind_them_is_read() {
+fn zeros_instead_of_an_acknowledged_batch_are_rot_and_the_bytes_behind_are_read() {
     let (sim, law) = dead_log_with_runway(&[Write(2), Sync, Write(1), Sync, Write(1), Sync], RUNWAY);
     let path = segment_path(&sim, law.log, 0);
     let places = batches_in(&file_bytes(&sim, &path));

@@ -42,7 +42,7 @@ fn kinds(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_declared_in_the_middle_of_a_segment_is_in_it_before_its_first_use_and_in_all_behind() {
+fn a_schema_declared_within_a_segment_is_in_it_before_its_use_and_in_all_behind() {
     let sim = Sim::new();
     let log = open(&sim, 4096);
     let mut appender = log.appender(|| {});
@@ -109,7 +109,7 @@ fn many_wide_ones() -> Vec<Schema> {
 }
 
 #[test]
-fn schemas_of_more_bytes_than_a_batch_takes_are_in_several_that_are_read_in_every_segment() {
+fn schemas_larger_than_a_batch_are_in_several_batches_and_read_in_every_segment() {
     let sim = Sim::new();
     let log = open(&sim, 4096);
     let mut appender = log.appender(|| {});
@@ -156,7 +156,7 @@ fn more_schemas_than_there_are_numbers_are_refused_and_leave_those_that_are() {
 }
 
 #[test]
-fn what_is_declared_behind_the_last_record_of_a_segment_keeps_no_reader_from_the_next_one() {
+fn a_schema_behind_the_last_record_of_a_segment_keeps_no_reader_from_the_next() {
     let sim = Sim::new();
     let mut driver = Driver::new(&sim);
     driver.run(&[Step::Write(2), Step::Sync]).unwrap();

@@ -12,8 +12,8 @@ use std::time::Instant;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 use tollgate_log::{
-    Cursor, CursorStep, DigestAlgorithm, DiskStorage, LogError, LogId, SchemaId, SegmentName, SegmentState,
-    SegmentWriter, Sequence, Storage, recover, scan_segment, verify_segment,
+    Cursor, CursorStep, DiskStorage, LogError, LogId, SchemaId, SegmentDigestAlgorithm, SegmentName,
+    SegmentState, SegmentWriter, Sequence, Storage, recover, scan_segment, verify_segment,
 };
 
 use crate::sim::PATIENCE;
@@ -86,7 +86,7 @@ fn a_cursor_and_a_start_name_the_file_and_do_not_wait() {
             );
             let folder = dir.path().to_owned();
             let report = ends(what, move || {
-                recover(&(Arc::new(DiskStorage) as Arc<dyn Storage>), &folder, DigestAlgorithm::Sha256)
+                recover(&(Arc::new(DiskStorage) as Arc<dyn Storage>), &folder, SegmentDigestAlgorithm::Sha256)
                     .unwrap()
             });
             let failed: Vec<_> = report.failed.iter().map(|(log, _)| *log).collect();
@@ -107,7 +107,7 @@ fn a_file_that_is_none_behind_the_last_segment_is_named_and_makes_no_gap() {
         writer.write(&[batch(1, 3)], Sequence(0), 0).unwrap();
         let log = writer.log();
         drop(writer);
-        recover(&storage, dir.path(), DigestAlgorithm::Sha256).unwrap();
+        recover(&storage, dir.path(), SegmentDigestAlgorithm::Sha256).unwrap();
         let name = SegmentName { first: Sequence(1 << 40), state: SegmentState::Sealed };
         let path = name.path(&dir.path().join(log.to_string()));
         make(&path);
@@ -146,8 +146,12 @@ fn holes_of_a_sparse_file_are_not_read() {
                 verify_segment(&DiskStorage, name, &path, None).unwrap();
                 let mut cursor = Cursor::new(Arc::new(DiskStorage), &folder, log, None);
                 let _ = cursor.step(None);
-                recover(&(Arc::new(DiskStorage) as Arc<dyn Storage>), &folder, DigestAlgorithm::Sha256)
-                    .unwrap();
+                recover(
+                    &(Arc::new(DiskStorage) as Arc<dyn Storage>),
+                    &folder,
+                    SegmentDigestAlgorithm::Sha256,
+                )
+                .unwrap();
             });
             assert!(begun.elapsed() < PATIENCE, "filling {number}, {state}");
         }

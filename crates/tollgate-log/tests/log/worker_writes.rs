@@ -22,13 +22,13 @@ fn open(sim: &Sim, worker_writes: WorkerWrites, segment_bytes_max: u64) -> Optio
 }
 
 /// One worker on the thread of the test.
-struct Worker {
+struct TestWorker {
     appender: Appender,
     /// Its last batch, with the number of the last record in it.
     last: Option<(AppendedRecords, u64)>,
 }
 
-impl Worker {
+impl TestWorker {
     fn new(log: &Log) -> Self {
         let this = thread::current();
         Self { appender: log.appender(move || this.unpark()), last: None }
@@ -64,7 +64,7 @@ impl Worker {
 fn a_worker_writes_its_batch_before_the_hand_over_returns() {
     let sim = Sim::new();
     let log = open(&sim, ALWAYS, 1 << 20).unwrap();
-    let mut worker = Worker::new(&log);
+    let mut worker = TestWorker::new(&log);
     let first = worker.hand_over(Level::Written, 1).unwrap();
     assert!(worker.wait(first, Level::Written));
     let this = thread::current().id();
@@ -92,7 +92,7 @@ fn the_writer_thread_writes_until_enough_writes_in_a_row_were_quick() {
     let sim = Sim::new();
     let rule = WorkerWrites { after: 10, ..ALWAYS };
     let log = open(&sim, rule, 1 << 20).unwrap();
-    let mut worker = Worker::new(&log);
+    let mut worker = TestWorker::new(&log);
     let this = thread::current().id();
     let mut n = 0;
     while sim.writes_of(this) == 0 {
@@ -112,7 +112,7 @@ fn the_writer_thread_writes_at_a_full_segment_a_new_schema_or_many_unsynced_byte
     let writes = |rule: WorkerWrites, segment_bytes_max: u64, between: fn(&Log, usize)| {
         let sim = Sim::new();
         let log = open(&sim, rule, segment_bytes_max).unwrap();
-        let mut worker = Worker::new(&log);
+        let mut worker = TestWorker::new(&log);
         for n in 1..=20_u64 {
             between(&log, n as usize);
             let appended = worker.hand_over(Level::Written, n).unwrap();
@@ -141,7 +141,7 @@ fn no_worker_waits_longer_than_one_write_of_a_disk_that_stalls() {
     const OTHERS: u64 = 20;
     let sim = Sim::new();
     let log = open(&sim, WorkerWrites { after: 5, took_max: QUICK, ..ALWAYS }, 1 << 20).unwrap();
-    let mut worker = Worker::new(&log);
+    let mut worker = TestWorker::new(&log);
     let this = thread::current().id();
     let mut stalled = 1;
     while sim.writes_of(this) == 0 {
@@ -154,7 +154,7 @@ fn no_worker_waits_longer_than_one_write_of_a_disk_that_stalls() {
     thread::scope(|scope| {
         let (sim, log) = (&sim, &log);
         let other = scope.spawn(move || {
-            let mut other = Worker::new(log);
+            let mut other = TestWorker::new(log);
             sim.wait_for_paused_write();
             let begun = Instant::now();
             // This worker hands over batch after batch while the write hangs, and waits for none of them.
@@ -189,7 +189,7 @@ fn no_worker_waits_longer_than_one_write_of_a_disk_that_stalls() {
 fn a_worker_whose_write_fails_stops_the_log_as_the_thread_does() {
     let sim = Sim::new();
     let log = open(&sim, ALWAYS, 1 << 20).unwrap();
-    let mut worker = Worker::new(&log);
+    let mut worker = TestWorker::new(&log);
     let mut n = 0;
     while sim.writes_of(thread::current().id()) == 0 {
         n += 1;
@@ -220,7 +220,7 @@ fn no_write_follows_one_that_failed_whoever_hands_over_meanwhile() {
         let log = open(&sim, ALWAYS, 64 << 20).unwrap();
         sim.fail(Call::Write, nth, EIO);
         let work = || {
-            let mut worker = Worker::new(&log);
+            let mut worker = TestWorker::new(&log);
             // Long batches, so that a worker is often between its look for a failure and the queue.
             while let Ok(appended) = append(&mut worker.appender, Level::Written, 1..=500) {
                 worker.appender.hand_over();
@@ -274,7 +274,7 @@ fn run(steps: &[Step], segment_bytes_max: u64, count: usize) -> Option<Told> {
     sim.crash_after(count);
     let log = open(&sim, ALWAYS, segment_bytes_max)?;
     let mut law = Law::new(log.id());
-    let mut workers = [Worker::new(&log), Worker::new(&log)];
+    let mut workers = [TestWorker::new(&log), TestWorker::new(&log)];
     // A record that opens the segment, and one that a worker can write.
     let prelude = [Step::Wait(0, Level::Written), Step::Wait(1, Level::Written)];
     for step in prelude.iter().chain(steps) {
@@ -297,7 +297,7 @@ fn run(steps: &[Step], segment_bytes_max: u64, count: usize) -> Option<Told> {
 }
 
 #[test]
-fn after_a_crash_at_any_call_the_log_holds_a_prefix_with_all_that_workers_were_told() {
+fn the_log_holds_a_prefix_with_all_acknowledged_records_after_a_crash_at_any_call() {
     let mut disks = 0;
     for segment_bytes_max in [1 << 20, 1] {
         for steps in sequences(2) {
@@ -332,7 +332,7 @@ fn workers_on_threads_of_their_own_lose_nothing_and_keep_their_order() {
     let log = open(&sim, ALWAYS, 16 << 10).unwrap();
     let begin = Barrier::new(WORKERS as usize);
     let work = |place: u64| {
-        let mut worker = Worker::new(&log);
+        let mut worker = TestWorker::new(&log);
         begin.wait();
         for content in place * EACH..(place + 1) * EACH {
             let row = |row: &mut RowEncoder<'_>| row.push(Value::Int(content as i64));

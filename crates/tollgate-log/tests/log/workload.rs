@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use tollgate_log::{
     AppendError, AppendedRecords, Appender, ClosedSegment, Column, ColumnOrigin, ColumnType, Cursor,
-    CursorStep, DigestAlgorithm, Gap, Handover, Level, LogError, LogId, Position, RecordBody, RecoveryReport,
-    RowEncoder, Schema, SchemaId, SegmentName, SegmentState, SegmentWriter, Sequence, SyncWork, Value,
-    log_ids, make_folder, recover, scan_segment, segments,
+    CursorStep, Gap, Handover, Level, LogError, LogId, Position, RecordBody, RecoveryReport, RowEncoder,
+    Schema, SchemaId, SegmentDigestAlgorithm, SegmentName, SegmentState, SegmentWriter, Sequence, SyncWork,
+    Value, log_ids, make_folder, recover, scan_segment, segments,
 };
 
 use crate::sim::Sim;
@@ -155,7 +155,7 @@ impl Driver {
     fn seal(&mut self) -> Result<(), LogError> {
         if self.closed.first().is_some_and(|segment| segment.last().0 <= self.law.acknowledged) {
             let footer =
-                self.closed.remove(0).seal(&self.sim, DigestAlgorithm::Sha256, self.digest_before)?;
+                self.closed.remove(0).seal(&self.sim, SegmentDigestAlgorithm::Sha256, self.digest_before)?;
             self.digest_before = footer.digest_bytes();
         }
         Ok(())
@@ -293,7 +293,7 @@ pub(crate) fn mend(sim: &Sim) -> RecoveryReport {
 
 pub(crate) fn try_mend(sim: &Sim) -> Result<RecoveryReport, LogError> {
     make_folder(sim, &dir())?;
-    recover(&sim.storage(), &dir(), DigestAlgorithm::Sha256)
+    recover(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256)
 }
 
 /// The segments of a log; none where its folder is gone.

@@ -16,7 +16,7 @@ use crate::json::Scratch;
 use crate::marks::Marks;
 use crate::memory::unlimited;
 use crate::nearest::hint;
-use crate::record::{FieldValue, Record};
+use crate::record::{FieldValue, RecordValues};
 use crate::reply::Reader;
 use crate::sys::raw;
 
@@ -67,7 +67,7 @@ pub(super) fn install(
     })
 }
 
-fn check(stream: &EmitStream, record: &Record) -> mlua::Result<()> {
+fn check(stream: &EmitStream, record: &RecordValues) -> mlua::Result<()> {
     let name = &stream.name;
     if let Some(unknown) = record.unknown.first().filter(|_| !stream.ignores_unknown) {
         let hint = hint(unknown, stream.fields.names.iter().map(String::as_str));

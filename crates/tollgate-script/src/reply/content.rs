@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::file::{SentFile, sent_file};
+use super::file::{ReplyFile, sent_file};
 use super::reader::{Reader, Result, reply};
 use crate::sys::raw::RawValue;
 use crate::xml;
@@ -60,7 +60,7 @@ pub(super) struct Content {
     pub(super) body: Bytes,
     pub(super) content_type: Option<ContentType>,
     pub(super) streamed: Option<Streamed>,
-    pub(super) file: Option<Box<SentFile>>,
+    pub(super) file: Option<Box<ReplyFile>>,
 }
 
 impl Reader<'_> {

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_gives_a_content_are_the_last_fields() {
+    fn the_last_fields_give_a_content() {
         assert_eq!(PARTS[PARTS.len() - CONTENTS.len()..], CONTENTS);
     }
 }

@@ -10,7 +10,7 @@ use crate::sys::raw::RawValue;
 
 /// A file as the content of a reply. Its validators, conditions and ranges are those of files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SentFile {
+pub struct ReplyFile {
     /// Below the folder that the route names; a slash in front counts for nothing. An empty one is that
     /// folder, so no file.
     pub path: String,
@@ -24,7 +24,7 @@ pub struct SentFile {
     pub download_name: Option<String>,
 }
 
-impl SentFile {
+impl ReplyFile {
     /// Whether it is less than the whole file.
     pub fn is_slice(&self) -> bool {
         self.offset > 0 || self.length.is_some()
@@ -50,8 +50,8 @@ impl SentFile {
 }
 
 /// Reads a path, or a table with one.
-pub(super) fn sent_file(value: RawValue<'_>) -> Result<SentFile> {
-    let mut file = SentFile::default();
+pub(super) fn sent_file(value: RawValue<'_>) -> Result<ReplyFile> {
+    let mut file = ReplyFile::default();
     match value {
         RawValue::Text(path) => file.path = path_of("reply.file", path)?,
         RawValue::Table(table) => {
@@ -71,7 +71,7 @@ pub(super) fn sent_file(value: RawValue<'_>) -> Result<SentFile> {
     Ok(file)
 }
 
-fn put(file: &mut SentFile, key: &RawValue<'_>, value: RawValue<'_>) -> Result<()> {
+fn put(file: &mut ReplyFile, key: &RawValue<'_>, value: RawValue<'_>) -> Result<()> {
     let name = key_text(key);
     let what = format!("reply.file.{name}");
     match name.as_str() {

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 
 use super::content::{ContentType, Streamed};
-use super::file::SentFile;
+use super::file::ReplyFile;
 use super::headers::HeaderLine;
 use crate::emitted::Emitted;
-use crate::record::Record;
+use crate::record::RecordValues;
 
 /// What a handler decided: the reply, and what is to be recorded of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,9 +22,9 @@ pub struct Outcome {
     /// How the content is written by the call, which goes on.
     pub streamed: Option<Streamed>,
     /// The file that is the content, where it is one.
-    pub file: Option<Box<SentFile>>,
+    pub file: Option<Box<ReplyFile>>,
     /// The values for the log.
-    pub record: Record,
+    pub record: RecordValues,
     /// Further records, for other streams.
     pub emitted: Vec<Emitted>,
 }
@@ -38,7 +38,7 @@ impl Outcome {
             body: Bytes::new(),
             streamed: None,
             file: None,
-            record: Record::default(),
+            record: RecordValues::default(),
             emitted: Vec::new(),
         }
     }

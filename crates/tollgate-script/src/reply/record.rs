@@ -3,14 +3,14 @@
 use std::iter;
 
 use super::reader::{Reader, Result, key_text, reply};
-use crate::record::{FieldValue, Record};
+use crate::record::{FieldValue, RecordValues};
 use crate::sys::raw::RawValue;
 
 impl Reader<'_> {
-    pub(crate) fn record(&self, value: RawValue<'_>) -> Result<Record> {
+    pub(crate) fn record(&self, value: RawValue<'_>) -> Result<RecordValues> {
         // Each value anew, as a clone looks at what it copies.
         let values = iter::repeat_with(|| FieldValue::Nil).take(self.columns.len()).collect();
-        let mut record = Record { values, whole: None, unknown: Vec::new() };
+        let mut record = RecordValues { values, whole: None, unknown: Vec::new() };
         let table = match value {
             RawValue::Table(table) => table,
             RawValue::Nil => return Ok(record),
@@ -35,7 +35,13 @@ impl Reader<'_> {
     }
 
     /// `left` is how many bytes the texts of this record may still have.
-    fn record_item(&self, record: &mut Record, key: RawValue<'_>, value: RawValue<'_>, left: &mut usize) {
+    fn record_item(
+        &self,
+        record: &mut RecordValues,
+        key: RawValue<'_>,
+        value: RawValue<'_>,
+        left: &mut usize,
+    ) {
         let index = match key {
             RawValue::Text(name) => self.columns.position(name),
             _ => None,

@@ -76,7 +76,7 @@ fn a_counter_keeps_its_end_and_begins_anew_after_it() {
 }
 
 #[test]
-fn what_has_no_room_is_refused_and_what_expired_makes_room() {
+fn a_value_without_room_is_refused_and_an_expired_one_makes_room() {
     let (shared, now) = (SharedStore::default(), Instant::now());
     let later = now + Duration::from_secs(10);
     let value = text(&[b'x'; 1000]);

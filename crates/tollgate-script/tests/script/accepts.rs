@@ -28,7 +28,7 @@ fn the_type_that_the_client_likes_most_is_chosen() {
 }
 
 #[test]
-fn what_is_offered_has_to_be_media_types() {
+fn offers_have_to_be_media_types() {
     assert_eq!(chosen("", ""), "nil");
     for (offered, expect) in [
         ("'html'", "req:accepts has \"html\": allowed are media types"),

@@ -176,23 +176,23 @@ fn functions_of_the_library_blame_the_line_of_the_script() {
     }
 }
 
-/// Runs until [`tell`].
-const UNTIL_TOLD: &str = "while not tollgate.shared.get('told') do end";
+/// Runs until [`end_loops`].
+const UNTIL_ENDED: &str = "while not tollgate.shared.get('told') do end";
 
-fn tell(app: &App) {
+fn end_loops(app: &App) {
     assert_eq!(app.text("tollgate.shared.set('told', true) return 'told'"), "told");
 }
 
 #[test]
 fn a_long_call_gives_the_worker_back_and_ends_well() {
     let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
-    let handler = app.handler(&handler_of(&format!("{UNTIL_TOLD} return req.query.x")));
+    let handler = app.handler(&handler_of(&format!("{UNTIL_ENDED} return req.query.x")));
     let (mut a, mut b) = (handler.call(get("/?x=a")), handler.call(get("/?x=b")));
     let mut slices = 0;
     let (mut a_text, mut b_text) = (None, None);
     while a_text.is_none() || b_text.is_none() {
         if slices == 4 {
-            tell(&app);
+            end_loops(&app);
         }
         for (call, end) in [(&mut a, &mut a_text), (&mut b, &mut b_text)] {
             if end.is_none() {
@@ -210,11 +210,11 @@ fn a_long_call_gives_the_worker_back_and_ends_well() {
 #[test]
 fn a_slice_ends_inside_pcall_but_not_inside_a_coroutine_of_the_script() {
     let app = App::with(HostOptions { cpu_budget: Duration::from_secs(5), ..HostOptions::default() });
-    let spin = format!("local function spin() {UNTIL_TOLD} return 'spun' end");
+    let spin = format!("local function spin() {UNTIL_ENDED} return 'spun' end");
     let mut call =
         app.handler(&handler_of(&format!("{spin} local ok, v = pcall(spin) return v"))).call(get("/"));
     assert!(matches!(call.resume(), Step::Sliced));
-    tell(&app);
+    end_loops(&app);
     assert_eq!(text(&finish(call).unwrap()), "spun");
     let spin = "local function spin() local stop = os.clock() + 0.02 while os.clock() < stop do end return 'spun' end";
     assert_eq!(app.text(&format!("{spin} return coroutine.wrap(spin)()")), "spun");

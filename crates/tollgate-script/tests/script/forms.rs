@@ -78,7 +78,7 @@ fn a_multipart_form_has_texts_and_files() {
 }
 
 #[test]
-fn what_is_no_form_is_an_answer_with_its_reason() {
+fn a_malformed_form_is_answered_with_its_reason() {
     let check = |content_type: &str, body: &[u8], expect: &str| {
         let found = form(content_type, body, "'read'");
         assert!(found.starts_with("nil: ") && found.contains(expect), "{content_type}: {found}");

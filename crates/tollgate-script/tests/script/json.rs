@@ -49,7 +49,7 @@ fn a_text_is_escaped_alike_whatever_its_length() {
 }
 
 #[test]
-fn what_has_no_form_in_json_is_an_error_that_names_the_path() {
+fn a_value_without_a_form_in_json_is_an_error_that_names_the_path() {
     let app = App::new();
     let check = |value: &str, part: &str| {
         let error = app.error(&format!("return {{ json = {value} }}"));

@@ -38,7 +38,7 @@ fn headers_are_text_or_numbers_or_lists_of_one_line_each() {
 }
 
 #[test]
-fn what_is_no_reply_is_an_error_that_names_it() {
+fn a_value_that_is_no_reply_is_an_error_that_names_it() {
     let app = App::new();
     let check = |body: &str, parts: &[&str]| {
         let error = app.error(body);

@@ -36,7 +36,7 @@ fn values_are_written_where_they_are_asked_for() {
 }
 
 #[test]
-fn what_is_no_key_value_or_time_is_an_error() {
+fn a_wrong_key_value_or_time_is_an_error() {
     let app = App::new();
     let check = |call: &str, expect: &str| {
         let error = app.error(&format!("tollgate.shared.{call} return 200"));

@@ -124,7 +124,7 @@ fn a_call_that_waits_too_long_ends_and_tells_where_it_was() {
 }
 
 #[test]
-fn where_luau_cannot_be_suspended_to_wait_is_an_error_that_says_so() {
+fn a_wait_where_luau_cannot_be_suspended_is_an_error_that_says_so() {
     let app = App::new();
     let own = "inside a coroutine of the script: call it outside";
     let library = "inside a metamethod, or a function that the library calls";
@@ -157,7 +157,7 @@ fn where_luau_cannot_be_suspended_to_wait_is_an_error_that_says_so() {
 }
 
 #[test]
-fn what_is_no_time_is_refused() {
+fn a_wrong_time_is_refused() {
     let app = App::new();
     for (value, found) in [
         ("-1", "-1"),

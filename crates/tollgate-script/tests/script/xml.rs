@@ -35,7 +35,7 @@ fn elements_are_written_and_nothing_becomes_markup() {
 }
 
 #[test]
-fn what_has_no_form_in_xml_is_an_error_that_names_the_path() {
+fn a_value_without_a_form_in_xml_is_an_error_that_names_the_path() {
     let app = App::with(HostOptions { reply_bytes_max: 1000, ..HostOptions::default() });
     let check = |value: &str, part: &str| {
         let error = app.error(&format!("return {{ xml = {value} }}"));

@@ -10,7 +10,7 @@ use tokio::task::spawn_local;
 
 use super::eagerness::Start;
 use crate::conn::{self, Origin, Socket};
-use crate::listen::{Acceptance, Family};
+use crate::listen::{Acceptance, SocketFamily};
 use crate::overload::ConnectionPermit;
 use crate::worker::Worker;
 
@@ -18,7 +18,7 @@ use crate::worker::Worker;
 pub(crate) struct Accepted {
     pub(crate) permit: ConnectionPermit,
     pub(super) socket: OwnedFd,
-    pub(super) family: Family,
+    pub(super) family: SocketFamily,
     pub(super) acceptance: Acceptance,
     pub(super) origin: Origin,
 }
@@ -30,14 +30,14 @@ impl Accepted {
         let worker = worker.clone();
         // On the heap already: the runtime moves a task about as it begins and ends it.
         match family {
-            Family::Tcp => {
+            SocketFamily::Tcp => {
                 let socket = match acceptance {
                     Acceptance::WithBytes => Socket::<TcpStream>::with_bytes(socket),
                     Acceptance::Empty => Socket::awaited(socket),
                 };
                 run(Box::pin(conn::serve(worker, socket, origin, permit)), start)
             }
-            Family::Unix => {
+            SocketFamily::Unix => {
                 let socket = Socket::<UnixStream>::awaited(socket);
                 run(Box::pin(conn::serve(worker, socket, origin, permit)), start)
             }

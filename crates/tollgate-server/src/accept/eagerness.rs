@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_start_at_once_until_too_many_have_to_wait_and_are_tried_again_with_the_next_tick() {
+    fn connections_start_at_once_until_too_many_wait_and_again_with_the_next_tick() {
         let eagerness = Eagerness::default();
         for tick in 0..3 {
             for _ in 0..TRIES {

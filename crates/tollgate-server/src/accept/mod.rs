@@ -26,7 +26,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 
 use crate::conn::Origin;
-use crate::listen::{Acceptance, Family, Listener};
+use crate::listen::{Acceptance, Listener, SocketFamily};
 use crate::observe::Refusal;
 use crate::overload::{AcceptPacing, Fate};
 use crate::sys;
@@ -47,7 +47,7 @@ const QUEUED_MAX: usize = 1 << 16;
 /// One listening socket of a worker.
 pub(crate) struct Acceptor {
     socket: AsyncFd<OwnedFd>,
-    family: Family,
+    family: SocketFamily,
     proxy_protocol: bool,
     policy: Policy,
     eagerness: Eagerness,
@@ -213,7 +213,7 @@ impl Acceptor {
 /// Has the log hear of one that is not served, at once if it is the first.
 fn unserved(worker: &Worker, reason: &Episode) {
     reason.note();
-    worker.unserved.tell(worker.clock.coarse(), worker.index);
+    worker.unserved.log_news(worker.clock.coarse(), worker.index);
 }
 
 /// Serves the connections that other workers hand over, until the worker drains and there are none left.

@@ -11,7 +11,7 @@ use tokio::task::spawn_local;
 use tollgate_http::StatusCode;
 
 use crate::conn::{self, Replies, Socket};
-use crate::listen::Family;
+use crate::listen::SocketFamily;
 use crate::observe::{Refusal, RouteTally};
 use crate::overload::refusal_text;
 use crate::reply::{Reply, Writing};
@@ -25,16 +25,16 @@ const TURNED_AWAY_BYTES: usize = 16 << 10;
 const TURNED_AWAY_READS_MAX: usize = 16;
 
 /// Tells a connection that there are too many, in its own time if not too many are being told so.
-pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: Family) {
+pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily) {
     worker.cells.count_refusal(Refusal::Connections);
     let text = refusal_text::CONNECTIONS;
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
-        return tell(worker, &socket, text, false);
+        return send_refusal(worker, &socket, text, false);
     }
     let worker = worker.clone();
     drop(match family {
-        Family::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::awaited(socket), text)),
-        Family::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::awaited(socket), text)),
+        SocketFamily::Tcp => spawn_local(conn::refuse(worker, Socket::<TcpStream>::awaited(socket), text)),
+        SocketFamily::Unix => spawn_local(conn::refuse(worker, Socket::<UnixStream>::awaited(socket), text)),
     });
 }
 
@@ -51,7 +51,7 @@ pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
             if bytes == TURNED_AWAY_BYTES {
                 pass_over(&socket, &mut asked);
             }
-            tell(worker, &socket, refusal_text::BEHIND, is_head);
+            send_refusal(worker, &socket, refusal_text::BEHIND, is_head);
             None
         }
         Err(Errno::AGAIN) => Some(socket),
@@ -70,7 +70,7 @@ fn pass_over(socket: &OwnedFd, buffer: &mut [u8]) {
     }
 }
 
-fn tell(worker: &Worker, socket: &OwnedFd, text: &'static str, is_head: bool) {
+fn send_refusal(worker: &Worker, socket: &OwnedFd, text: &'static str, is_head: bool) {
     let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text);
     let writing = Writing {
         is_head,

@@ -91,6 +91,6 @@ pub(crate) struct RequestOrigin {
     pub(crate) client: Option<IpAddr>,
     /// Who sent it.
     pub(crate) peer: Option<IpAddr>,
-    /// How that names clients, if it is a trusted proxy.
-    pub(crate) told_by: Option<ClientHeader>,
+    /// The header in which the peer names its client, if the peer is a trusted proxy.
+    pub(crate) trusted_header: Option<ClientHeader>,
 }

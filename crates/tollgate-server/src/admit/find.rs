@@ -14,7 +14,7 @@ use crate::reply::{Reply, allowed_methods, redirect_below};
 use crate::service::Service;
 
 /// A route that a request leads to.
-pub(crate) struct Found<'s> {
+pub(crate) struct FoundRoute<'s> {
     pub(crate) endpoint: &'s Rc<Endpoint>,
     found: Match<'s, Option<Rc<Endpoint>>>,
     /// The path, if it did not come as routes see it.
@@ -25,7 +25,7 @@ pub(crate) struct Found<'s> {
 impl Service {
     /// Finds the route that a request leads to; or the reply, where there is none.
     #[inline]
-    pub(crate) fn find(&self, head: &RequestHead) -> Result<Found<'_>, Box<Reply>> {
+    pub(crate) fn find(&self, head: &RequestHead) -> Result<FoundRoute<'_>, Box<Reply>> {
         if let Some(reply) = self.dev.as_ref().and_then(|dev| dev.refusal(head)) {
             return Err(reply.into());
         }
@@ -36,7 +36,7 @@ impl Service {
         }
         match self.routes.find(|| head.host(), path, head.method()) {
             Routed::Found(found) => match found.endpoint() {
-                Some(endpoint) => Ok(Found { endpoint, found, decoded, routes: &self.routes }),
+                Some(endpoint) => Ok(FoundRoute { endpoint, found, decoded, routes: &self.routes }),
                 None => Err(not_found().into()),
             },
             other => Err(self.no_route(head, decoded.as_deref(), &other).into()),
@@ -107,7 +107,7 @@ impl Service {
     }
 }
 
-impl Found<'_> {
+impl FoundRoute<'_> {
     /// The same for a request with that head to keep.
     pub(crate) fn destination(self, head: &RequestHead) -> Destination {
         let path = self.decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);

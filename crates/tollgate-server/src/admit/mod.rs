@@ -21,7 +21,7 @@ use crate::reply::Reply;
 use crate::service::Service;
 use crate::worker::Worker;
 pub(crate) use arrived::{Arrived, Destination, RequestOrigin};
-use find::Found;
+use find::FoundRoute;
 
 /// What of a request is believed about where it comes from.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ impl Worker {
         head: &RequestHead,
         now: Instant,
         client: impl Fn() -> Option<IpAddr>,
-    ) -> Result<(Found<'s>, Option<RequestPermit>), Box<Reply>> {
+    ) -> Result<(FoundRoute<'s>, Option<RequestPermit>), Box<Reply>> {
         let found = service.find(head)?;
         let taken = self.take_on(&found, head, now, client).inspect_err(|_| self.book_pause(now));
         Ok((found, taken?))
@@ -51,7 +51,7 @@ impl Worker {
     #[inline]
     fn take_on(
         &self,
-        found: &Found<'_>,
+        found: &FoundRoute<'_>,
         head: &RequestHead,
         now: Instant,
         client: impl Fn() -> Option<IpAddr>,
@@ -134,7 +134,7 @@ impl Worker {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place, routes } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
-                let RequestOrigin { client: remote_addr, peer, told_by } = origin;
+                let RequestOrigin { client: remote_addr, peer, trusted_header } = origin;
                 let request = Request {
                     head: arrived.head,
                     place,
@@ -147,7 +147,7 @@ impl Worker {
                 };
                 let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
                 let upload = arrived.upload;
-                Ok(Exchange { endpoint, request, routes, begun, peer, told_by, permit, upload })
+                Ok(Exchange { endpoint, request, routes, begun, peer, trusted_header, permit, upload })
             }
         }
     }

@@ -8,13 +8,13 @@ use tollgate_script::Body;
 use super::body::{BodyReader, Progress};
 use super::client::TooMany;
 use super::connection::{Connection, Reading, Reuse};
-use super::queue::{Answered, Form, Source};
+use super::queue::{AnsweredRequest, ReplyForm, ReplySource};
 use super::transport::Transport;
 use crate::admit::Taken;
 use crate::admit::{Arrived, Destination};
 use crate::clock::Moment;
 use crate::deadline::Phase;
-use crate::handler::{Answer, Endpoint, Handled, Turn, Visit};
+use crate::handler::{Endpoint, GatedReply, Handled, Turn, Visit};
 use crate::observe::RouteTally;
 use crate::reply::{Extent, Framing, Reply, Writing};
 
@@ -23,7 +23,7 @@ impl<S: Transport> Connection<S> {
     pub(super) fn answer_what_came(&mut self) {
         self.feed_upload();
         while !self.replies.is_followed()
-            && let Some(Answered { answer, handled, form, .. }) = self.queue.pop()
+            && let Some(AnsweredRequest { answer, handled, form, .. }) = self.queue.pop()
         {
             self.reply(answer, handled.as_ref(), form);
         }
@@ -147,7 +147,7 @@ impl<S: Transport> Connection<S> {
     /// Replies to a whole request if its handler returns at once, unless one before it runs.
     #[inline]
     pub(super) fn answer(&mut self, arrived: Arrived, body: Body) {
-        let form = Form::of(&arrived);
+        let form = ReplyForm::of(&arrived);
         self.slot.set(Phase::Handling);
         self.requests += 1;
         if !arrived.head.is_persistent() {
@@ -186,16 +186,16 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Replies if that takes no handler. False: it does.
-    fn replies_without_handler(&mut self, arrived: &Arrived, form: Form) -> bool {
+    fn replies_without_handler(&mut self, arrived: &Arrived, form: ReplyForm) -> bool {
         let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return false };
         let Some(plain) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return false };
         let id = self.worker.request_id(&arrived.head, arrived.time_us, self.taken().id);
         let handled = Handled { id, route: endpoint.cells.clone() };
-        self.reply(Answer::plain(&plain.reply), Some(&handled), form);
+        self.reply(GatedReply::plain(&plain.reply), Some(&handled), form);
         true
     }
 
-    fn enter(&mut self, arrived: Arrived, body: Body, form: Form) {
+    fn enter(&mut self, arrived: Arrived, body: Body, form: ReplyForm) {
         let origin = self.client.origin(arrived.client, &self.rules);
         match self.worker.exchange(arrived, body, origin, self.taken()) {
             Ok(exchange) => self.handle(Visit::new(exchange), form),
@@ -211,9 +211,9 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    fn handle(&mut self, mut visit: Visit, form: Form) {
+    fn handle(&mut self, mut visit: Visit, form: ReplyForm) {
         if !self.queue.is_empty() || visit.held_back_at().is_some() {
-            return self.queue.push(Source::Handler(visit), form);
+            return self.queue.push(ReplySource::Handler(visit), form);
         }
         // More may be in flight than when its head came.
         if self.worker.capacity.is_full() && visit.is_untouched() {
@@ -233,16 +233,16 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    fn reply_by_itself(&mut self, reply: Reply, form: Form) {
+    fn reply_by_itself(&mut self, reply: Reply, form: ReplyForm) {
         if self.queue.is_empty() {
             self.reply(reply.into(), None, form);
         } else {
-            self.queue.push(Source::Reply(reply), form);
+            self.queue.push(ReplySource::Reply(reply), form);
         }
     }
 
     /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
-    fn reply(&mut self, answer: Answer<'_>, handled: Option<&Handled>, form: Form) {
+    fn reply(&mut self, answer: GatedReply<'_>, handled: Option<&Handled>, form: ReplyForm) {
         let framing = match (answer.reply.extent, form.version) {
             (Extent::Whole | Extent::Sized(_), _) => Framing::Length,
             (Extent::Streamed, Version::Http11) => Framing::Chunked,
@@ -265,7 +265,7 @@ impl<S: Transport> Connection<S> {
             Version::Http10 => Some(ConnectionOption::KeepAlive),
             Version::Http11 => None,
         };
-        let id = handled.filter(|_| self.rules.tells_request_ids()).map(|handled| &handled.id);
+        let id = handled.filter(|_| self.rules.sends_request_ids()).map(|handled| &handled.id);
         let route = handled.map(|handled| handled.route.clone());
         let tally = RouteTally { status: answer.reply.status, begun: form.begun, route };
         let (date, level) = (self.worker.clock.date(), answer.level);
@@ -275,8 +275,8 @@ impl<S: Transport> Connection<S> {
             self.replies.lead(&answer.reply.interim);
         }
         self.replies.push(&answer.reply, answer.gate, id, writing, tally);
-        if let Some(flow) = answer.flow.filter(|_| !form.is_head) {
-            self.replies.follow(flow);
+        if let Some(streamed) = answer.streamed.filter(|_| !form.is_head) {
+            self.replies.follow(streamed);
         }
     }
 
@@ -294,7 +294,8 @@ impl<S: Transport> Connection<S> {
         {
             grant.add_to(&mut reply);
         }
-        let form = Form { is_head: self.is_head_request(), version: Version::Http11, begun: Instant::now() };
+        let form =
+            ReplyForm { is_head: self.is_head_request(), version: Version::Http11, begun: Instant::now() };
         self.reply_by_itself(reply, form);
     }
 

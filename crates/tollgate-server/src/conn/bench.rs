@@ -14,7 +14,7 @@ use tollgate_log::{DiskStorage, Log, LogOptions};
 
 use super::client::Origin;
 use super::run::serve;
-use super::transport::Plain;
+use super::transport::PlainStream;
 use crate::observe::WorkerCells;
 use crate::options::tests::options;
 use crate::options::{HandlerSpec, RouteSpec};
@@ -69,7 +69,7 @@ impl Bench {
         let (near, far) = duplex(1 << 16);
         let origin = Origin { peer: None, proxy_protocol: false };
         let permit = self.capacity.enter(0).unwrap();
-        spawn_local(serve(self.worker.clone(), Plain(far), origin, permit));
+        spawn_local(serve(self.worker.clone(), PlainStream(far), origin, permit));
         self.send_more(near, targets).await
     }
 

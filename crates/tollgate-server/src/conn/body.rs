@@ -11,7 +11,7 @@ use tollgate_backend::UploadPlace;
 use tollgate_http::{BodyFraming, ChunkedDecoder, Decoded, RequestError};
 use tollgate_script::{Body, BodyFile};
 
-use super::coding::{Coding, Decoder, Step};
+use super::coding::{ContentCoding, Decoder, Step};
 use crate::admit::Arrived;
 use crate::options::ConnectionLimits;
 use crate::spool::{Spool, SpoolError, SpooledBody};
@@ -32,7 +32,7 @@ const PARTS_FREE: u64 = 500;
 /// A request whose body comes.
 pub(crate) struct BodyReader {
     pub(crate) arrived: Arrived,
-    pub(super) framing: Framing,
+    pub(super) framing: RequestFraming,
     decoding: Option<Box<Decoding>>,
     /// Content that is neither spooled nor handed out.
     pub(super) content: BytesMut,
@@ -44,7 +44,7 @@ pub(crate) struct BodyReader {
     has_begun: bool,
 }
 
-pub(super) enum Framing {
+pub(super) enum RequestFraming {
     /// So many bytes, which stay in the read buffer until they are all there.
     Whole(usize),
     /// So many bytes more.
@@ -74,19 +74,19 @@ pub(crate) enum Progress {
 }
 
 impl BodyReader {
-    pub(crate) fn new(arrived: Arrived, coding: Option<Coding>, limits: &ConnectionLimits) -> Self {
+    pub(crate) fn new(arrived: Arrived, coding: Option<ContentCoding>, limits: &ConnectionLimits) -> Self {
         let body_bytes_max = arrived.body_bytes_max();
         // What nobody wants is never worth a file.
         let least = if arrived.is_answered() { body_bytes_max } else { 0 };
         let memory_bytes_max = limits.body_memory_max.max(usize::try_from(least).unwrap_or(usize::MAX));
         let framing = match arrived.head.framing() {
-            BodyFraming::None => Framing::Whole(0),
-            BodyFraming::Length(bytes) if bytes > body_bytes_max => Framing::TooLong(bytes),
+            BodyFraming::None => RequestFraming::Whole(0),
+            BodyFraming::Length(bytes) if bytes > body_bytes_max => RequestFraming::TooLong(bytes),
             BodyFraming::Length(bytes) => match usize::try_from(bytes) {
-                Ok(length) if coding.is_none() && length <= memory_bytes_max => Framing::Whole(length),
-                _ => Framing::Length(bytes),
+                Ok(length) if coding.is_none() && length <= memory_bytes_max => RequestFraming::Whole(length),
+                _ => RequestFraming::Length(bytes),
             },
-            BodyFraming::Chunked => Framing::Chunked(Box::new(ChunkedDecoder::new(&limits.head))),
+            BodyFraming::Chunked => RequestFraming::Chunked(Box::new(ChunkedDecoder::new(&limits.head))),
         };
         Self {
             is_continue_owed: arrived.head.expects_continue(),
@@ -109,10 +109,10 @@ impl BodyReader {
         self.has_begun |= !input.is_empty();
         let limit = self.arrived.body_bytes_max();
         match self.framing {
-            Framing::TooLong(bytes) => Err(RequestError::BodyTooLarge { bytes, limit }),
-            Framing::Whole(bytes) if input.len() < bytes => Ok(Progress::NeedMore),
-            Framing::Whole(bytes) => Ok(Progress::Done(input.split_to(bytes).freeze().into())),
-            Framing::Length(_) | Framing::Chunked(_) => self.read_on(input, limit),
+            RequestFraming::TooLong(bytes) => Err(RequestError::BodyTooLarge { bytes, limit }),
+            RequestFraming::Whole(bytes) if input.len() < bytes => Ok(Progress::NeedMore),
+            RequestFraming::Whole(bytes) => Ok(Progress::Done(input.split_to(bytes).freeze().into())),
+            RequestFraming::Length(_) | RequestFraming::Chunked(_) => self.read_on(input, limit),
         }
     }
 
@@ -181,8 +181,8 @@ impl BodyReader {
     /// How many bytes are known to be missing of what stays in the read buffer.
     pub(crate) fn missing_bytes(&self, input: &BytesMut) -> usize {
         match &self.framing {
-            Framing::Whole(bytes) => bytes.saturating_sub(input.len()),
-            Framing::Length(_) | Framing::TooLong(_) | Framing::Chunked { .. } => 0,
+            RequestFraming::Whole(bytes) => bytes.saturating_sub(input.len()),
+            RequestFraming::Length(_) | RequestFraming::TooLong(_) | RequestFraming::Chunked { .. } => 0,
         }
     }
 
@@ -211,7 +211,7 @@ impl BodyReader {
     }
 }
 
-impl Framing {
+impl RequestFraming {
     /// Moves content from the front of `input` to the end of `content`. True: it is whole.
     pub(super) fn take(
         &mut self,
@@ -234,14 +234,14 @@ impl Framing {
 }
 
 impl Decoding {
-    fn new(coding: Coding) -> Self {
+    fn new(coding: ContentCoding) -> Self {
         Self { decoder: Decoder::new(coding), encoded: BytesMut::new(), encoded_bytes: 0, decoded_bytes: 0 }
     }
 
     /// Takes encoded content out of its framing, as much as has a place in a turn. True: it is whole.
     fn take(
         &mut self,
-        framing: &mut Framing,
+        framing: &mut RequestFraming,
         input: &mut BytesMut,
         limit: u64,
     ) -> Result<bool, RequestError> {
@@ -297,7 +297,7 @@ mod tests {
     use crate::admit::Destination;
     use crate::reply::Reply;
 
-    fn reader(head: &str, coding: Coding) -> BodyReader {
+    fn reader(head: &str, coding: ContentCoding) -> BodyReader {
         let limits = ConnectionLimits::default();
         let head = HeadReader::default().read(&mut head.into(), &limits.head).unwrap().unwrap();
         let arrived = Arrived {
@@ -324,7 +324,7 @@ mod tests {
             ("Transfer-Encoding: chunked".to_owned(), chunked),
         ] {
             let mut body_reader =
-                reader(&format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"), Coding::Gzip);
+                reader(&format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"), ContentCoding::Gzip);
             let mut input = BytesMut::from(&[&body, &b"GET"[..]].concat()[..]);
             for turn in 1..=body.len() / ENCODED_BYTES_PER_TURN {
                 assert!(matches!(body_reader.read(&mut input), Ok(Progress::NeedMore)), "{framing}");

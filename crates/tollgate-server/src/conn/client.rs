@@ -22,7 +22,7 @@ pub(crate) struct Origin {
 
 /// Whose a connection is.
 #[derive(Default)]
-pub(super) struct Client {
+pub(super) struct ConnectionClient {
     pub(super) peer: Option<IpAddr>,
     is_trusted_proxy: bool,
     permit: Option<Box<ClientPermit>>,
@@ -32,7 +32,7 @@ pub(super) struct Client {
 #[derive(Clone, Copy)]
 pub(super) struct TooMany;
 
-impl Client {
+impl ConnectionClient {
     /// Takes the place of `peer`. That of a trusted proxy is taken by the client of each request.
     pub(super) fn enter(peer: Option<IpAddr>, worker: &Worker, rules: &Rules) -> Result<Self, TooMany> {
         let mut client = Self { peer, is_trusted_proxy: rules.trusted_proxies.trusts(peer), permit: None };
@@ -84,8 +84,8 @@ impl Client {
 
     /// Where a request of that client comes from.
     pub(super) fn origin(&self, client: Option<IpAddr>, rules: &Rules) -> RequestOrigin {
-        let told_by = self.is_trusted_proxy.then_some(rules.trusted_proxies.header);
-        RequestOrigin { client, peer: self.peer, told_by }
+        let trusted_header = self.is_trusted_proxy.then_some(rules.trusted_proxies.header);
+        RequestOrigin { client, peer: self.peer, trusted_header }
     }
 
     fn count_for(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {

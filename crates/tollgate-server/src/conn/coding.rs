@@ -26,7 +26,7 @@ const INFLATE_BYTES: usize = 48 << 10;
 
 /// A content coding that is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(super) enum ContentCoding {
     Gzip,
     Zstd,
 }
@@ -36,14 +36,15 @@ pub(super) enum Coding {
 pub(super) struct Unsupported;
 
 impl Arrived {
-    /// Looks at what the content is said to be: its coding, if it is to be decoded. What the endpoint does
-    /// not take is answered now (RFC 9110 section 15.5.16).
-    pub(super) fn check_content(&mut self) -> Option<Coding> {
+    /// Returns the coding of the content, if it is to be decoded. A content that the endpoint does not take
+    /// is answered now (RFC 9110 section 15.5.16).
+    #[inline]
+    pub(super) fn check_content(&mut self) -> Option<ContentCoding> {
         let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
         let checked = match endpoint.refusal(&self.head) {
             Some(reply) => Err(reply),
             None if !endpoint.decodes_content() => return None,
-            None => Coding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
+            None => ContentCoding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
         };
         let checked = checked.map_err(|reply| endpoint.granted(reply, &self.head));
         checked.unwrap_or_else(|reply| {
@@ -54,11 +55,11 @@ impl Arrived {
 }
 
 fn unsupported_coding() -> Reply {
-    let text = format!("the content coding is none of: {}, or there are several", Coding::ACCEPTED);
-    Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", Coding::ACCEPTED)
+    let text = format!("the content coding is none of: {}, or there are several", ContentCoding::ACCEPTED);
+    Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", ContentCoding::ACCEPTED)
 }
 
-impl Coding {
+impl ContentCoding {
     /// What `Accept-Encoding` says of them.
     pub(super) const ACCEPTED: &'static str = "gzip, zstd";
 
@@ -139,10 +140,10 @@ impl Room {
 }
 
 impl Decoder {
-    pub(super) fn new(coding: Coding) -> Self {
+    pub(super) fn new(coding: ContentCoding) -> Self {
         match coding {
-            Coding::Gzip => Self::Gzip(Gzip::new()),
-            Coding::Zstd => Self::Zstd(Zstd::new()),
+            ContentCoding::Gzip => Self::Gzip(Gzip::new()),
+            ContentCoding::Zstd => Self::Zstd(Zstd::new()),
         }
     }
 
@@ -168,7 +169,7 @@ impl Decoder {
     /// It may not.
     pub(super) fn finish(&self) -> Result<(), RequestError> {
         let is_complete = match self {
-            Self::Gzip(gzip) => matches!(gzip.part, Part::Start),
+            Self::Gzip(gzip) => matches!(gzip.part, MemberPart::Start),
             Self::Zstd(zstd) => zstd.is_between_frames,
         };
         if is_complete { Ok(()) } else { Err(self.error("it is cut short")) }
@@ -210,7 +211,7 @@ impl Decoder {
 
 /// A gzip file: members, one behind the other.
 pub(super) struct Gzip {
-    part: Part,
+    part: MemberPart,
     flags: u8,
     /// Of the header so far.
     header: Crc,
@@ -221,9 +222,9 @@ pub(super) struct Gzip {
     members: u64,
 }
 
-/// Where in a member the next byte is (RFC 1952 section 2.3).
+/// The part of a member that the next byte belongs to (RFC 1952 section 2.3).
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum MemberPart {
     /// Before the first byte of a member, where the file may end.
     Start,
     /// In its fixed fields, from the second byte on.
@@ -247,7 +248,7 @@ const FLAGS_RESERVED: u8 = 0b1110_0000;
 impl Gzip {
     fn new() -> Self {
         Self {
-            part: Part::Start,
+            part: MemberPart::Start,
             flags: 0,
             header: Crc::new(),
             inflate: Box::new(Decompress::new(false)),
@@ -258,10 +259,10 @@ impl Gzip {
     }
 
     fn step(&mut self, input: &mut BytesMut, content: &mut BytesMut) -> Result<Step, &'static str> {
-        while !matches!(self.part, Part::Data) {
+        while !matches!(self.part, MemberPart::Data) {
             let Some(&byte) = input.first() else { return Ok(Step::NeedMore) };
             input.advance(1);
-            if !matches!(self.part, Part::HeaderChecksum(_) | Part::Trailer(..)) {
+            if !matches!(self.part, MemberPart::HeaderChecksum(_) | MemberPart::Trailer(..)) {
                 self.header.update(&[byte]);
             }
             self.part = self.frame(byte)?;
@@ -281,7 +282,7 @@ impl Gzip {
         })?;
         match made.end {
             Status::StreamEnd => {
-                self.part = Part::Trailer([0; 8], 0);
+                self.part = MemberPart::Trailer([0; 8], 0);
                 Ok(Step::Again)
             }
             _ if made.used == 0 && made.bytes == 0 && !input.is_empty() => Err("its data is corrupt"),
@@ -290,66 +291,70 @@ impl Gzip {
     }
 
     /// One byte around the data.
-    fn frame(&mut self, byte: u8) -> Result<Part, &'static str> {
+    fn frame(&mut self, byte: u8) -> Result<MemberPart, &'static str> {
         Ok(match self.part {
-            Part::Start if byte == 0x1f => Part::Fixed(1),
-            Part::Start => return Err("no member begins where one should"),
-            Part::Fixed(1) if byte != 0x8b => return Err("no member begins where one should"),
-            Part::Fixed(2) if byte != 8 => return Err("its method is not deflate"),
-            Part::Fixed(3) if byte & FLAGS_RESERVED != 0 => return Err("a reserved flag is set"),
-            Part::Fixed(9) => self.behind(0),
-            Part::Fixed(at) => {
+            MemberPart::Start if byte == 0x1f => MemberPart::Fixed(1),
+            MemberPart::Start => return Err("no member begins where one should"),
+            MemberPart::Fixed(1) if byte != 0x8b => return Err("no member begins where one should"),
+            MemberPart::Fixed(2) if byte != 8 => return Err("its method is not deflate"),
+            MemberPart::Fixed(3) if byte & FLAGS_RESERVED != 0 => return Err("a reserved flag is set"),
+            MemberPart::Fixed(9) => self.behind(0),
+            MemberPart::Fixed(at) => {
                 if at == 3 {
                     self.flags = byte;
                 }
-                Part::Fixed(at + 1)
+                MemberPart::Fixed(at + 1)
             }
-            Part::ExtraLength(None) => Part::ExtraLength(Some(byte)),
-            Part::ExtraLength(Some(low)) => match u16::from_le_bytes([low, byte]) {
+            MemberPart::ExtraLength(None) => MemberPart::ExtraLength(Some(byte)),
+            MemberPart::ExtraLength(Some(low)) => match u16::from_le_bytes([low, byte]) {
                 0 => self.behind(FLAG_EXTRA),
-                bytes => Part::Extra(bytes),
+                bytes => MemberPart::Extra(bytes),
             },
-            Part::Extra(1) => self.behind(FLAG_EXTRA),
-            Part::Extra(left) => Part::Extra(left - 1),
-            Part::Name if byte == 0 => self.behind(FLAG_NAME),
-            Part::Comment if byte == 0 => self.behind(FLAG_COMMENT),
-            Part::HeaderChecksum(None) => Part::HeaderChecksum(Some(byte)),
-            Part::HeaderChecksum(Some(low)) => self.end_header([low, byte])?,
-            Part::Name | Part::Comment | Part::Data => self.part,
-            Part::Trailer(mut bytes, at) => {
+            MemberPart::Extra(1) => self.behind(FLAG_EXTRA),
+            MemberPart::Extra(left) => MemberPart::Extra(left - 1),
+            MemberPart::Name if byte == 0 => self.behind(FLAG_NAME),
+            MemberPart::Comment if byte == 0 => self.behind(FLAG_COMMENT),
+            MemberPart::HeaderChecksum(None) => MemberPart::HeaderChecksum(Some(byte)),
+            MemberPart::HeaderChecksum(Some(low)) => self.end_header([low, byte])?,
+            MemberPart::Name | MemberPart::Comment | MemberPart::Data => self.part,
+            MemberPart::Trailer(mut bytes, at) => {
                 bytes[at] = byte;
-                if at + 1 < bytes.len() { Part::Trailer(bytes, at + 1) } else { self.end_member(bytes)? }
+                if at + 1 < bytes.len() {
+                    MemberPart::Trailer(bytes, at + 1)
+                } else {
+                    self.end_member(bytes)?
+                }
             }
         })
     }
 
     /// What follows the optional field of a flag; 0 is before them.
-    fn behind(&self, flag: u8) -> Part {
+    fn behind(&self, flag: u8) -> MemberPart {
         let is_next = |next: u8| self.flags & next != 0;
         if flag < FLAG_EXTRA && is_next(FLAG_EXTRA) {
-            Part::ExtraLength(None)
+            MemberPart::ExtraLength(None)
         } else if flag < FLAG_NAME && is_next(FLAG_NAME) {
-            Part::Name
+            MemberPart::Name
         } else if flag < FLAG_COMMENT && is_next(FLAG_COMMENT) {
-            Part::Comment
+            MemberPart::Comment
         } else if is_next(FLAG_HEADER_CHECKSUM) {
-            Part::HeaderChecksum(None)
+            MemberPart::HeaderChecksum(None)
         } else {
-            Part::Data
+            MemberPart::Data
         }
     }
 
     /// RFC 1952 section 2.3.1: the lower half of the checksum of all that stands before it.
-    fn end_header(&self, checksum: [u8; 2]) -> Result<Part, &'static str> {
+    fn end_header(&self, checksum: [u8; 2]) -> Result<MemberPart, &'static str> {
         let found = self.header.sum() & u32::from(u16::MAX);
         if u32::from(u16::from_le_bytes(checksum)) == found {
-            Ok(Part::Data)
+            Ok(MemberPart::Data)
         } else {
             Err("the checksum of its header is wrong")
         }
     }
 
-    fn end_member(&mut self, [a, b, c, d, e, f, g, h]: [u8; 8]) -> Result<Part, &'static str> {
+    fn end_member(&mut self, [a, b, c, d, e, f, g, h]: [u8; 8]) -> Result<MemberPart, &'static str> {
         let (checksum, length) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
         if (checksum, length) != (self.checksum.sum(), self.checksum.amount()) {
             return Err("its checksum or length is wrong");
@@ -358,7 +363,7 @@ impl Gzip {
         self.inflate.reset(false);
         self.header.reset();
         self.checksum.reset();
-        Ok(Part::Start)
+        Ok(MemberPart::Start)
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use tollgate_http::HeadReader;
 
 use super::body::BodyReader;
-use super::client::Client;
+use super::client::ConnectionClient;
 use super::queue::{Queue, REPLIES_BYTES_MAX};
 use super::replies::Replies;
 use super::transport::Transport;
@@ -24,7 +24,7 @@ pub(super) struct Connection<S> {
     /// Of the request at hand, or of the last one.
     pub(super) rules: Rc<Rules>,
     pub(super) stream: S,
-    pub(super) client: Client,
+    pub(super) client: ConnectionClient,
     pub(super) slot: Slot,
     pub(super) held: HeldMemory,
     pub(super) flight: Flight,
@@ -83,7 +83,7 @@ impl<S: Transport> Connection<S> {
             rules: worker.rules(),
             worker,
             stream,
-            client: Client::default(),
+            client: ConnectionClient::default(),
             input: BytesMut::new(),
             head_reader: HeadReader::default(),
             reading: Reading::Head,

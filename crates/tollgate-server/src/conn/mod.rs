@@ -14,7 +14,6 @@
 //! [`Deadlines`](crate::deadline::Deadlines) keeps the deadlines.
 
 mod answering;
-mod arrive;
 #[cfg(test)]
 mod bench;
 mod body;
@@ -23,17 +22,18 @@ mod coding;
 mod connection;
 mod ending;
 mod feed;
-mod flow;
+mod find_client;
 mod gone;
 mod outlet;
 mod queue;
 mod relay;
 mod replies;
 mod run;
+mod slow_reader;
 mod socket;
 mod stream;
+mod streamed_reply;
 mod transport;
-mod trial;
 mod uploading;
 mod wait;
 
@@ -41,4 +41,4 @@ pub(crate) use client::Origin;
 pub(crate) use replies::Replies;
 pub(crate) use run::{refuse, serve};
 pub(crate) use socket::Socket;
-pub(crate) use transport::Plain;
+pub(crate) use transport::PlainStream;

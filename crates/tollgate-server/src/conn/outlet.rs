@@ -9,9 +9,9 @@ use tollgate_files::{FileSlice, Passage};
 
 use super::gone::Gone;
 use super::replies::Replies;
+use super::slow_reader::SlowReader;
 use super::transport::FILE_BYTES_AT_ONCE;
-use super::transport::{Ending, Transport};
-use super::trial::Trial;
+use super::transport::{ConnectionEnd, Transport};
 use crate::deadline::{Phase, Slot};
 use crate::options::ConnectionLimits;
 use crate::overload::HeldMemory;
@@ -198,7 +198,7 @@ impl<S: Transport> Outlet<'_, S> {
         mut turn: impl FnMut(&mut Self, usize, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Result<(), Gone> {
         let mut sent = 0;
-        let mut trial = Trial::default();
+        let mut reader = SlowReader::default();
         if len == 0 {
             return Ok(());
         }
@@ -206,7 +206,7 @@ impl<S: Transport> Outlet<'_, S> {
         poll_fn(|context| {
             if self.slot.is_over() {
                 let untaken = self.stream.untaken_bytes();
-                match untaken.and_then(|untaken| trial.more_time(untaken, self.limits)) {
+                match untaken.and_then(|untaken| reader.more_time(untaken, self.limits)) {
                     Some(time) => self.slot.prolong(time),
                     None => return Poll::Ready(Err(self.give_up())),
                 }
@@ -223,7 +223,7 @@ impl<S: Transport> Outlet<'_, S> {
                 return Poll::Ready(Err(self.give_up()));
             }
             sent += taken;
-            trial.add(taken);
+            reader.add(taken);
             let most = self.slot.within(self.limits.write_timeout);
             self.slot.earn(taken, self.limits.write_rate_min, most);
             if sent == len {
@@ -239,7 +239,7 @@ impl<S: Transport> Outlet<'_, S> {
     /// does not take, and probes the peer's window (RFC 9293 section 3.8.6.1) while the peer answers. No
     /// bound counts those bytes.
     fn give_up(&mut self) -> Gone {
-        self.stream.when_dropped(Ending::Reset);
+        self.stream.when_dropped(ConnectionEnd::Reset);
         Gone
     }
 }

@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::connection::Connection;
-use super::flow::PeerHalf;
 use super::gone::Gone;
+use super::streamed_reply::PeerHalf;
 use super::transport::Transport;
 use crate::deadline::Phase;
-use crate::handler::{BackendFlow, Flowed, Passed};
+use crate::handler::{BackendContent, ContentStep, RelayedPiece};
 use crate::task_turn::give_turn;
 
 impl<S: Transport> Connection<S> {
@@ -19,9 +19,9 @@ impl<S: Transport> Connection<S> {
     /// to be sent.
     pub(super) async fn relay(
         &mut self,
-        flow: &mut BackendFlow,
+        streamed: &mut BackendContent,
         half: &mut PeerHalf,
-    ) -> Result<Flowed, Gone> {
+    ) -> Result<ContentStep, Gone> {
         self.slot.set(Phase::Handling);
         let mut reads = self.input.is_empty() && *half == PeerHalf::Open;
         let Self { stream, held, worker, input, queue, .. } = self;
@@ -34,11 +34,11 @@ impl<S: Transport> Connection<S> {
                         Poll::Ready(Err(_)) | Poll::Pending => 0,
                     }
                 };
-                let Poll::Ready(passed) = flow.poll_relay(context, send) else { break };
-                let Passed { flowed, sent_bytes, is_more_there } = passed;
+                let Poll::Ready(piece) = streamed.poll_relay(context, send) else { break };
+                let RelayedPiece { step, sent_bytes, is_more_there } = piece;
                 worker.cells.count_sent(sent_bytes);
-                if flowed != Flowed::Written || flow.memory_bytes() > 0 {
-                    return Poll::Ready(Ok(flowed));
+                if step != ContentStep::Written || streamed.memory_bytes() > 0 {
+                    return Poll::Ready(Ok(step));
                 }
                 if is_more_there {
                     give_turn(context);

@@ -7,29 +7,29 @@ use tollgate_files::FileSlice;
 use tollgate_http::Connection;
 use tollgate_script::RequestId;
 
-use crate::handler::Flow;
+use crate::handler::ContentSource;
 use crate::observe::{OwnCells, RouteTally, WorkerCells};
-use crate::recorder::{Gate, Recorder, Verdict};
+use crate::recorder::{AckOutcome, Gate, Recorder};
 use crate::reply::{Framing, PlainReply, Reply, Writing, write_closing, write_head};
 
 /// Replies that wait to leave together.
 #[derive(Default)]
 pub(crate) struct Replies {
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<BufferedReply>,
     /// How many there are.
     count: usize,
     /// Parts of files, each with the place in the bytes before which it is sent.
     slices: Vec<(usize, FileSlice)>,
     /// What writes the content of the last reply, once the others left.
-    flow: Option<Box<Flow>>,
+    streamed: Option<Box<ContentSource>>,
     /// Bytes and entries that left together last time: as many are expected.
     expected: (usize, usize),
 }
 
-/// A reply, or some with one tally that wait for nothing.
+/// A reply, or several replies with one tally that wait for nothing.
 #[derive(Debug)]
-struct Entry {
+struct BufferedReply {
     /// Where the head of the last one begins.
     head: usize,
     end: usize,
@@ -62,7 +62,7 @@ impl Replies {
             }
         }
         self.count += 1;
-        self.entries.push(Entry { head, end: self.bytes.len(), count: 1, gate, writing, tally });
+        self.entries.push(BufferedReply { head, end: self.bytes.len(), count: 1, gate, writing, tally });
     }
 
     /// Appends a plain reply, which waits for nothing.
@@ -88,7 +88,7 @@ impl Replies {
                 let writing = Writing::whole(date);
                 let tally = RouteTally { status: plain.reply.status, begun, route: Some(route.clone()) };
                 let end = self.bytes.len();
-                self.entries.push(Entry { head, end, count: 1, gate: None, writing, tally });
+                self.entries.push(BufferedReply { head, end, count: 1, gate: None, writing, tally });
             }
         }
     }
@@ -114,18 +114,18 @@ impl Replies {
 
     /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before
     /// it did.
-    pub(crate) fn follow(&mut self, flow: Box<Flow>) {
-        self.flow = Some(flow);
+    pub(crate) fn follow(&mut self, streamed: Box<ContentSource>) {
+        self.streamed = Some(streamed);
     }
 
     pub(crate) fn is_followed(&self) -> bool {
-        self.flow.is_some()
+        self.streamed.is_some()
     }
 
     /// Takes what follows the replies, and how its content is framed.
-    pub(crate) fn take_flow(&mut self) -> Option<(Flow, Framing)> {
+    pub(crate) fn take_streamed(&mut self) -> Option<(ContentSource, Framing)> {
         let framing = self.entries.last()?.writing.framing;
-        self.flow.take().map(|flow| (*flow, framing))
+        self.streamed.take().map(|streamed| (*streamed, framing))
     }
 
     /// When the head of the last request was complete that is replied to.
@@ -146,9 +146,9 @@ impl Replies {
     /// What is held for the replies.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.capacity() * size_of::<BufferedReply>()
             + self.slices.capacity() * size_of::<(usize, FileSlice)>()
-            + self.flow.as_ref().map_or(0, |flow| flow.memory_bytes())
+            + self.streamed.as_ref().map_or(0, |streamed| streamed.memory_bytes())
     }
 
     /// Waits until every reply may leave. What says something that did not come true is told otherwise.
@@ -157,9 +157,9 @@ impl Replies {
         let (mut are_kept, mut is_lost) = (true, false);
         for entry in &self.entries {
             let Some(gate) = &entry.gate else { continue };
-            let verdict = recorder.wait(gate).await;
-            are_kept &= verdict == Verdict::Kept;
-            is_lost = verdict == Verdict::Lost;
+            let outcome = recorder.wait(gate).await;
+            are_kept &= outcome == AckOutcome::Kept;
+            is_lost = outcome == AckOutcome::Lost;
             if is_lost {
                 break;
             }
@@ -200,11 +200,11 @@ impl Replies {
             let gate = entry.gate.take();
             is_last_replaced = false;
             let replacement = gate.and_then(|gate| {
-                let verdict = recorder.verdict(&gate);
-                if let Some(unconfirmed) = verdict.unconfirmed() {
+                let outcome = recorder.outcome(&gate);
+                if let Some(unconfirmed) = outcome.unconfirmed() {
                     recorder.cells().count_unconfirmed(unconfirmed);
                 }
-                Reply::in_place(verdict, &gate)
+                Reply::in_place(outcome, &gate)
             });
             match replacement {
                 None => {
@@ -230,7 +230,7 @@ impl Replies {
         self.bytes = bytes;
         if is_last_replaced {
             // It may have been streamed, and another took its place.
-            self.flow = None;
+            self.streamed = None;
         }
     }
 

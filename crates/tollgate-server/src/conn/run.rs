@@ -7,9 +7,9 @@ use tollgate_http::StatusCode;
 
 use super::client::Origin;
 use super::connection::{Connection, Reuse};
-use super::flow::beside_flow;
 use super::gone::Gone;
 use super::outlet::{Outlet, Then};
+use super::streamed_reply::beside_content;
 use super::transport::Transport;
 use crate::overload::ConnectionPermit;
 use crate::reply::Reply;
@@ -28,7 +28,7 @@ pub(crate) fn serve<S: Transport>(
     async move {
         let _permit = permit;
         // An error of the stream is the peer's leaving: there is nobody to tell.
-        if connection.arrive(origin).await.is_ok() {
+        if connection.find_client(origin).await.is_ok() {
             let _gone = connection.run().await;
         }
     }
@@ -86,20 +86,20 @@ impl<S: Transport> Connection<S> {
             self.queue.cancel(recorder);
         }
         self.replies.count_leaving(&self.worker.cells);
-        let mut flow = self.replies.take_flow();
-        let is_end = self.reuse != Reuse::Open && self.queue.is_empty() && flow.is_none();
+        let mut streamed = self.replies.take_streamed();
+        let is_end = self.reuse != Reuse::Open && self.queue.is_empty() && streamed.is_none();
         let then = if is_end { Then::End } else { Then::More };
         let Self { stream, slot, held, rules, worker, queue, replies, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
-        let flowing = flow.as_mut().map(|(flow, _)| flow);
-        queue.beside(worker, held, beside_flow(pin!(outlet.send(replies, then)), flowing)).await?;
+        let waiting = streamed.as_mut().map(|(streamed, _)| streamed);
+        queue.beside(worker, held, beside_content(pin!(outlet.send(replies, then)), waiting)).await?;
         queue.let_leave(0);
         self.worker.cells.count_sent(self.replies.bytes_len());
         self.replies.clear();
-        self.flight.set(self.queue.count() + usize::from(flow.is_some()));
-        match flow {
+        self.flight.set(self.queue.count() + usize::from(streamed.is_some()));
+        match streamed {
             // On the heap, so that connections that stream nothing stay small.
-            Some((flow, framing)) => Box::pin(self.pour(flow, framing)).await,
+            Some((streamed, framing)) => Box::pin(self.send_streamed(streamed, framing)).await,
             None => Ok(()),
         }
     }

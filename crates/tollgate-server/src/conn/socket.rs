@@ -17,8 +17,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::transport::{Ending, Transport, UNSENT_FILE_BYTES};
-use crate::listen::Family;
+use super::transport::{ConnectionEnd, Transport, UNSENT_FILE_BYTES};
+use crate::listen::SocketFamily;
 use crate::sys;
 
 /// Packets that are at least so long hold most replies whole, as those of loopback do. Of shorter ones a file
@@ -40,7 +40,7 @@ pub(crate) enum Socket<R> {
 
 /// A socket that the runtime tells of.
 pub(crate) trait Registered: AsyncRead + AsFd + Unpin + Sized {
-    const FAMILY: Family;
+    const FAMILY: SocketFamily;
 
     /// # Errors
     /// The system cannot wait for it.
@@ -79,8 +79,8 @@ impl<R: Registered> Socket<R> {
     /// Sets an option that other sockets do not have.
     fn set_of_tcp(&self, set: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
         match R::FAMILY {
-            Family::Tcp => set(SockRef::from(&self.as_fd()?)),
-            Family::Unix => Ok(()),
+            SocketFamily::Tcp => set(SockRef::from(&self.as_fd()?)),
+            SocketFamily::Unix => Ok(()),
         }
     }
 
@@ -176,9 +176,9 @@ impl<R: Registered> Transport for Socket<R> {
         }
     }
 
-    fn when_dropped(&mut self, ending: Ending) {
+    fn when_dropped(&mut self, ending: ConnectionEnd) {
         if let Ok(socket) = self.as_fd() {
-            let linger = (ending == Ending::Reset).then_some(Duration::ZERO);
+            let linger = (ending == ConnectionEnd::Reset).then_some(Duration::ZERO);
             // A system that refuses closes it as usual.
             let _ = SockRef::from(&socket).set_linger(linger);
         }
@@ -238,7 +238,7 @@ fn is_unable(error: &io::Error) -> bool {
 macro_rules! registered {
     ($stream:ty, $family:expr) => {
         impl Registered for $stream {
-            const FAMILY: Family = $family;
+            const FAMILY: SocketFamily = $family;
 
             fn register(socket: OwnedFd) -> io::Result<Self> {
                 Self::from_std(socket.into())
@@ -265,8 +265,8 @@ macro_rules! registered {
     };
 }
 
-registered!(TcpStream, Family::Tcp);
-registered!(UnixStream, Family::Unix);
+registered!(TcpStream, SocketFamily::Tcp);
+registered!(UnixStream, SocketFamily::Unix);
 
 #[cfg(test)]
 mod tests {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_its_socket_is_registered_is_told() {
+    fn bytes_that_come_before_their_socket_is_registered_are_noticed() {
         block_on(async {
             let (mut socket, mut peer) = tcp_pair();
             peer.write_all(b"one").unwrap();
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_nothing_hears_that_its_peer_is_gone() {
+    fn a_connection_that_reads_nothing_notices_that_its_peer_is_gone() {
         block_on(async {
             let (mut socket, peer) = tcp_pair();
             SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_shares_a_packet_with_the_end_of_the_connection() {
+    fn held_back_bytes_share_a_packet_with_the_end_of_the_connection() {
         let file = tempfile::tempfile().unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, b"reply", 0).unwrap();
         block_on(async {

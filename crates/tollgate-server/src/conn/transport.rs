@@ -17,7 +17,7 @@ pub(super) const UNSENT_FILE_BYTES: u32 = 1 << 20;
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ConnectionEnd {
     /// What the system holds for the peer is still delivered.
     Close,
     /// It goes at once, and the peer sees that what it has is not all.
@@ -73,18 +73,18 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
     }
 
     /// What becomes of the connection when it is dropped.
-    fn when_dropped(&mut self, ending: Ending);
+    fn when_dropped(&mut self, ending: ConnectionEnd);
 }
 
 /// Any byte stream, as what it is.
-pub(crate) struct Plain<S>(pub(crate) S);
+pub(crate) struct PlainStream<S>(pub(crate) S);
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Transport for Plain<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Transport for PlainStream<S> {
     /// A byte stream has one way to end.
-    fn when_dropped(&mut self, _: Ending) {}
+    fn when_dropped(&mut self, _: ConnectionEnd) {}
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Plain<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PlainStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Plain<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Plain<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PlainStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use tollgate_backend::UploadPlace;
 
-use super::body::Framing;
+use super::body::RequestFraming;
 use crate::options::BodyPace;
 use crate::upload::Upload;
 
 /// A body that comes while its handler runs.
 pub(super) struct Uploading {
-    pub(super) framing: Framing,
+    pub(super) framing: RequestFraming,
     pub(super) upload: Rc<Upload>,
     /// How fast it has to come, and since when it does.
     pub(super) pace: BodyPace,

@@ -8,19 +8,19 @@ use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::BodyError;
 
-use super::answer::Answer;
 use super::collected::BODY_BYTES_MAX;
 use super::exchange::Exchange;
+use super::gated_reply::GatedReply;
 use super::items::{Item, SplitError, split};
-use super::records::{level_told, refused};
+use super::records::{refused, reported_level};
 use crate::item_summary::item_summary;
 use crate::options::stream::UnknownFields;
 use crate::recorder::Recorder;
 use crate::reply::Reply;
-use crate::row::{ColumnWriter, Ending, Facts, Given, StreamPlan, Target, fit, key};
+use crate::row::{ColumnWriter, Facts, Given, StreamPlan, Target, TransactionEnd, fit, key};
 
 /// Records the items of a body, together.
-pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> Answer<'static> {
+pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> GatedReply<'static> {
     let request = &exchange.request;
     let body = match request.body.read_within(BODY_BYTES_MAX as usize) {
         Ok(body) => body,
@@ -33,7 +33,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             return Reply::text(StatusCode::CONTENT_TOO_LARGE, "too many items: nothing was recorded").into();
         }
     };
-    let ending = Ending::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
+    let ending = TransactionEnd::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
     let facts = Facts { request, took_us: exchange.took_us(), ending };
     let append = |log: &mut Transaction<'_>| {
         let mut rejected = Vec::new();
@@ -50,8 +50,8 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             gate.iter().for_each(|gate| gate.note_rejected(&rejected));
             let told = rejected.iter().map(|(index, reason)| (*index, reason.as_str()));
             let reply = Reply::new(StatusCode::OK, "application/json", item_summary(items.len(), told));
-            let level = level_told(&reply, stream.ack);
-            Answer { reply: Cow::Owned(reply), gate, level, flow: None }
+            let level = reported_level(&reply, stream.ack);
+            GatedReply { reply: Cow::Owned(reply), gate, level, streamed: None }
         }
         Err(error) => refused(&error, &exchange.request.id, recorder).into(),
     }

@@ -26,8 +26,8 @@ pub(crate) struct Exchange {
     pub(crate) begun: Instant,
     /// Who sent it.
     pub(crate) peer: Option<IpAddr>,
-    /// How that names clients, if it is a trusted proxy.
-    pub(crate) told_by: Option<ClientHeader>,
+    /// The header in which the peer names its client, if the peer is a trusted proxy.
+    pub(crate) trusted_header: Option<ClientHeader>,
     /// Its place among those of its route, where they are counted.
     pub(crate) permit: Option<RequestPermit>,
     /// Its content, while that is still coming.
@@ -37,7 +37,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// Whether a trusted proxy sent it.
     pub(super) fn is_from_proxy(&self) -> bool {
-        self.told_by.is_some()
+        self.trusted_header.is_some()
     }
 
     /// Returns the request as the file handler takes it.

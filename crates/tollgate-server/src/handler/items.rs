@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_refused_as_a_whole() {
+    fn a_content_that_is_neither_is_refused_as_a_whole() {
         check("", Err("EOF"));
         check("5", Err("neither"));
         check("\"text\"", Err("neither"));

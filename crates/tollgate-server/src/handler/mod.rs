@@ -1,14 +1,14 @@
 //! Step 4: what answers on a route, and what it leaves in the log.
 
-mod answer;
 mod collect;
 mod collected;
+mod content_source;
+mod content_step;
 mod endpoint;
 mod exchange;
 mod fetcher;
 mod fixed;
-mod flow;
-mod flowed;
+mod gated_reply;
 mod items;
 mod pass;
 mod proxy;
@@ -19,14 +19,14 @@ mod script;
 mod script_file;
 mod visit;
 
-pub(crate) use answer::Answer;
 pub use collected::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;
+pub(crate) use content_source::ContentSource;
+pub(crate) use content_step::ContentStep;
 pub(crate) use endpoint::{Endpoint, Scripts};
 pub(crate) use exchange::{Exchange, Routes};
 pub(crate) use fetcher::BackendFetcher;
-pub(crate) use flow::Flow;
-pub(crate) use flowed::Flowed;
-pub(crate) use proxy::{BackendFlow, Passed};
+pub(crate) use gated_reply::GatedReply;
+pub(crate) use proxy::{BackendContent, RelayedPiece};
 pub(crate) use rehearsal::Rehearsed;
 pub use retried::{ItemKey, ItemReader};
 pub(crate) use visit::{Handled, Turn, Visit};

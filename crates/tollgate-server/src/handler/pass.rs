@@ -10,7 +10,7 @@ use tollgate_http::route::Match;
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
 use super::script::Records;
-use super::visit::{Phase, Returned, Stage, Visit};
+use super::visit::{Returned, Stage, Visit, VisitPhase};
 use crate::reply::Reply;
 
 impl Visit {
@@ -20,7 +20,7 @@ impl Visit {
         self.stage = Stage::AtOnce;
         match self.exchange.go_on() {
             Ok(()) => {
-                self.phase = Phase::Before(0);
+                self.phase = VisitPhase::Before(0);
                 self.enter();
             }
             // The server answers by itself: nothing is recorded.

@@ -5,18 +5,18 @@ use std::time::Instant;
 
 use tollgate_http::StatusCode;
 use tollgate_log::{AppendError, Level};
-use tollgate_script::{Emitted, Record, Request, RequestId};
+use tollgate_script::{Emitted, RecordValues, Request, RequestId};
 
-use super::answer::Answer;
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
+use super::gated_reply::GatedReply;
 use super::script::{self, Records, ScriptRecord};
 use crate::observe::Refusal;
 use crate::options::stream::Ack;
 use crate::overload::refusal_text;
 use crate::recorder::{Gate, Recorder};
 use crate::reply::Reply;
-use crate::row::{Ending, Facts, StreamPlan};
+use crate::row::{Facts, StreamPlan, TransactionEnd};
 
 impl Endpoint {
     /// Appends the records of a transaction that is complete: that of its route, if this has a stream, and
@@ -28,8 +28,8 @@ impl Endpoint {
         took_us: Option<i64>,
         request: &Request,
         recorder: &Recorder,
-    ) -> Answer<'a> {
-        let plain = |reply| Answer { reply, gate: None, level: None, flow: None };
+    ) -> GatedReply<'a> {
+        let plain = |reply| GatedReply { reply, gate: None, level: None, streamed: None };
         let Some(took_us) = took_us else { return plain(reply) };
         let Records { own, emitted } = records;
         if emitted
@@ -38,7 +38,7 @@ impl Endpoint {
         {
             return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::DATABASE).into();
         }
-        let ending = Ending::of(&reply, request.head.method());
+        let ending = TransactionEnd::of(&reply, request.head.method());
         let transaction = Emitting { endpoint: self, facts: Facts { request, took_us, ending }, recorder };
         let appended = match &self.stream {
             Some(stream) if emitted.is_empty() => append(stream, own, &transaction.facts, recorder),
@@ -47,8 +47,8 @@ impl Endpoint {
         };
         match appended {
             Ok(gate) => {
-                let level = level_told(&reply, self.ack(&emitted));
-                Answer { reply, gate, level, flow: None }
+                let level = reported_level(&reply, self.ack(&emitted));
+                GatedReply { reply, gate, level, streamed: None }
             }
             Err(AppendError::TooLarge { bytes, limit }) if !emitted.is_empty() => {
                 if let Some(left_out) = self.failures.note(Instant::now()) {
@@ -77,8 +77,8 @@ impl Endpoint {
     pub(super) fn record_cancelled(&self, exchange: &Exchange, recorder: &Recorder) {
         let Some(stream) = &self.stream else { return };
         let request = &*exchange.request;
-        let facts = Facts { request, took_us: exchange.took_us(), ending: Ending::Cancelled };
-        if let Err(error) = append(stream, Record::default(), &facts, recorder) {
+        let facts = Facts { request, took_us: exchange.took_us(), ending: TransactionEnd::Cancelled };
+        if let Err(error) = append(stream, RecordValues::default(), &facts, recorder) {
             tracing::debug!(%error, id = %request.id, "a cancelled request was not recorded");
         }
     }
@@ -93,7 +93,7 @@ struct Emitting<'a> {
 
 impl Emitting<'_> {
     /// Appends them together.
-    fn append(&self, own: Record, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
+    fn append(&self, own: RecordValues, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
         let Self { endpoint, facts, recorder } = self;
         let own = endpoint.stream.as_ref().map(|stream| ScriptRecord { record: own, plan: stream });
         let others = emitted.iter().filter_map(|Emitted { stream, record }| {
@@ -111,7 +111,7 @@ impl Emitting<'_> {
 /// Appends a row, or a reject that says why there is none.
 fn append(
     stream: &StreamPlan,
-    record: Record,
+    record: RecordValues,
     facts: &Facts<'_>,
     recorder: &Recorder,
 ) -> Result<Option<Gate>, AppendError> {
@@ -127,8 +127,8 @@ fn append(
     appended.map(|(gate, ())| gate)
 }
 
-/// A success that stands on less than the disk says so.
-pub(super) fn level_told(reply: &Reply, ack: Ack) -> Option<Level> {
+/// Returns the level that a reply names: a success whose records are not synced names theirs.
+pub(super) fn reported_level(reply: &Reply, ack: Ack) -> Option<Level> {
     match ack {
         Ack::Log(level) if level < Level::Synced && reply.status.as_u16() < 400 => Some(level),
         Ack::Log(_) | Ack::Loaded { .. } => None,
@@ -140,7 +140,7 @@ pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) 
     if matches!(error, AppendError::TooLarge { .. }) {
         return Reply::text(StatusCode::CONTENT_TOO_LARGE, refusal_text::of_log(error));
     }
-    // When this begins and ends is told by the log.
+    // The log crate writes when this begins and ends.
     tracing::debug!(%error, %id, "request refused");
     Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::of_log(error))
 }

@@ -17,7 +17,7 @@ use super::script::{Records, ScriptRecord};
 use super::visit::{Returned, Stage, Tail, Turn, Visit};
 use crate::item_summary::item_summary;
 use crate::reply::Reply;
-use crate::row::{Ending, Facts, StreamPlan};
+use crate::row::{Facts, StreamPlan, TransactionEnd};
 
 /// Bytes of a streamed content that are kept: what writes it is told then that nobody reads on.
 const STREAMED_BYTES_MAX: usize = 16 << 20;
@@ -132,13 +132,13 @@ async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
     let stream = exchange.endpoint.stream.as_deref().filter(|_| took_us.is_some());
     let mut rehearsed = with_record(reply, records, exchange, stream);
     if let Some(Tail::Call(call)) = tail {
-        (rehearsed.reply.content, rehearsed.error) = streamed_content(*call).await;
+        (rehearsed.reply.content, rehearsed.error) = content_source(*call).await;
     }
     rehearsed
 }
 
 /// Lets a call write its content; returns that, and why it is not whole.
-async fn streamed_content(mut call: Call) -> (Bytes, Option<String>) {
+async fn content_source(mut call: Call) -> (Bytes, Option<String>) {
     let is_events = call.heartbeat().is_some();
     let mut content = Vec::new();
     let failure = loop {
@@ -166,7 +166,7 @@ fn with_record(
     exchange: &Exchange,
     stream: Option<&StreamPlan>,
 ) -> Rehearsed {
-    let ending = Ending::of(&reply, exchange.request.head.method());
+    let ending = TransactionEnd::of(&reply, exchange.request.head.method());
     let facts = Facts { request: &exchange.request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(reply);
     if let Some(plan) = stream {
@@ -194,7 +194,7 @@ fn collect_answer(stream: &StreamPlan, exchange: &Exchange) -> Result<Rehearsed,
             );
         }
     };
-    let ending = Ending::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
+    let ending = TransactionEnd::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
     let facts = Facts { request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(Reply::empty(StatusCode::OK));
     let mut rejected = Vec::new();

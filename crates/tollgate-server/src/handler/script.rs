@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
-use tollgate_script::{CallError, Emitted, FieldValue, Outcome, Record, Request};
+use tollgate_script::{CallError, Emitted, FieldValue, Outcome, RecordValues, Request};
 
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
@@ -25,7 +25,7 @@ pub(super) const FAILED: &str = "the script failed";
 #[derive(Debug, Default)]
 pub(super) struct Records {
     /// For the stream of its route.
-    pub(super) own: Record,
+    pub(super) own: RecordValues,
     /// For others.
     pub(super) emitted: Vec<Emitted>,
 }
@@ -78,7 +78,7 @@ impl Endpoint {
 
 /// What a script returned as `record`, for a stream.
 pub(super) struct ScriptRecord<'a> {
-    pub(super) record: Record,
+    pub(super) record: RecordValues,
     pub(super) plan: &'a StreamPlan,
 }
 

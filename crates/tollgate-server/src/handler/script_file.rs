@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tollgate_files::{NamedFile, NamedFileError, PendingRead};
 use tollgate_http::StatusCode;
-use tollgate_script::{CallError, HeaderLine, Outcome, SentFile};
+use tollgate_script::{CallError, HeaderLine, Outcome, ReplyFile};
 
 use super::exchange::Exchange;
 use crate::reply::Reply;
@@ -53,7 +53,7 @@ impl ScriptFileReply {
             }
             Err(NamedFileError::NotOpened(reply)) => Ok((*reply).into()),
             Err(NamedFileError::BeyondEnd { file_bytes }) => {
-                let SentFile { path, offset, .. } = &**sent;
+                let ReplyFile { path, offset, .. } = &**sent;
                 let text = format!(
                     "reply.file.offset exceeds file {path:?}: {offset} bytes, file {file_bytes} bytes"
                 );
@@ -65,7 +65,7 @@ impl ScriptFileReply {
 
 /// What the script says beside the file, as far as the reply has the content that it is about (RFC 9110
 /// section 15.4.5).
-fn fields(sent: &SentFile, outcome: &Outcome, status: StatusCode) -> Vec<HeaderLine> {
+fn fields(sent: &ReplyFile, outcome: &Outcome, status: StatusCode) -> Vec<HeaderLine> {
     let is_refusal = status.as_u16() != outcome.status && status != StatusCode::PARTIAL_CONTENT;
     let is_about_content = |name: &str| name.len() > 8 && name[..8].eq_ignore_ascii_case("content-");
     let told = outcome.headers.iter().filter(|(name, _)| !(is_refusal && is_about_content(name)));

@@ -13,13 +13,12 @@ use tollgate_files::PendingRead;
 use tollgate_http::RequestHead;
 use tollgate_script::{Body, Call, CallError, Emitted, Outcome, RequestId, Step};
 
-use super::answer::Answer;
 use super::collect;
+use super::content_source::{ContentSource, ScriptContent};
 use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
-use super::flow::Flow;
-use super::flow::ScriptFlow;
-use super::proxy::{Asked, BackendFlow, Proxied};
+use super::gated_reply::GatedReply;
+use super::proxy::{Asked, BackendContent, Proxied};
 use super::script::{self, Records};
 use super::script_file::ScriptFileReply;
 use crate::observe::OwnCells;
@@ -38,7 +37,7 @@ pub(crate) struct Handled {
 pub(crate) struct Visit {
     pub(super) exchange: Exchange,
     pub(super) stage: Stage,
-    pub(super) phase: Phase,
+    pub(super) phase: VisitPhase,
     /// What scripts of other phases left; none where there are none.
     aside: Option<Box<Aside>>,
     /// Why a script of it failed.
@@ -47,7 +46,7 @@ pub(crate) struct Visit {
 
 /// Which script runs: by its place among those of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum VisitPhase {
     Before(usize),
     Main,
     After(usize),
@@ -88,7 +87,7 @@ pub(super) struct Returned {
 /// What writes the content of a reply after its head.
 pub(super) enum Tail {
     Call(Box<Call>),
-    Backend(Box<BackendFlow>),
+    Backend(Box<BackendContent>),
 }
 
 impl Returned {
@@ -96,7 +95,7 @@ impl Returned {
         let tail_bytes = match &self.tail {
             None => 0,
             Some(Tail::Call(call)) => call.memory_bytes(),
-            Some(Tail::Backend(flow)) => flow.memory_bytes(),
+            Some(Tail::Backend(streamed)) => streamed.memory_bytes(),
         };
         self.reply.memory_bytes() + self.records.memory_bytes() + tail_bytes
     }
@@ -115,7 +114,7 @@ pub(crate) enum Turn {
 
 impl Visit {
     pub(crate) fn new(exchange: Exchange) -> Self {
-        let phase = Phase::Before(0);
+        let phase = VisitPhase::Before(0);
         let mut visit = Self { exchange, stage: Stage::AtOnce, phase, aside: None, failure: None };
         visit.enter();
         visit
@@ -125,16 +124,16 @@ impl Visit {
     pub(super) fn enter(&mut self) {
         let Exchange { endpoint, request, .. } = &self.exchange;
         let method = request.head.method();
-        if let Phase::Before(from) = self.phase {
+        if let VisitPhase::Before(from) = self.phase {
             let next = endpoint.before.iter().skip(from).position(|script| script.takes(method));
             if let Some(at) = next.map(|skipped| from + skipped) {
-                self.phase = Phase::Before(at);
+                self.phase = VisitPhase::Before(at);
                 self.stage = Stage::Script(endpoint.before[at].call(request.clone()));
                 return;
             }
-            self.phase = Phase::Main;
+            self.phase = VisitPhase::Main;
         }
-        if let Phase::After(from) = self.phase {
+        if let VisitPhase::After(from) = self.phase {
             return self.enter_after(from);
         }
         self.stage = match &endpoint.handler {
@@ -143,10 +142,10 @@ impl Visit {
             Handler::Proxy(_) => Stage::Proxy(None),
             Handler::Collect(_) | Handler::Reply(_) => Stage::AtOnce,
         };
-        self.tell_fixed();
+        self.return_fixed();
     }
 
-    /// Tells the reply to the next `after` script, or is done with it.
+    /// Begins the next `after` script with the reply. Behind the last one, the reply is ready.
     fn enter_after(&mut self, from: usize) {
         let Exchange { endpoint, request, .. } = &self.exchange;
         let method = request.head.method();
@@ -154,8 +153,8 @@ impl Visit {
         let next = endpoint.after.iter().skip(from).position(|script| script.takes(method));
         match (next.map(|skipped| from + skipped), &aside.returned) {
             (Some(at), Some(returned)) => {
-                self.phase = Phase::After(at);
-                let call = endpoint.after[at].call_after(request.clone(), returned.reply.told());
+                self.phase = VisitPhase::After(at);
+                let call = endpoint.after[at].call_after(request.clone(), returned.reply.for_after_scripts());
                 self.stage = Stage::Script(call);
             }
             (_, _) => {
@@ -174,8 +173,8 @@ impl Visit {
         Handled { id: self.exchange.request.id.clone(), route: self.exchange.endpoint.cells.clone() }
     }
 
-    /// Returns the head of a request that was answered; none while a script or a flow still reads the
-    /// request.
+    /// Returns the head of a request that was answered; none while a script or a streamed content still reads
+    /// the request.
     pub(crate) fn unread_head(&mut self) -> Option<&mut RequestHead> {
         Rc::get_mut(&mut self.exchange.request).map(|request| &mut request.head)
     }
@@ -324,7 +323,7 @@ impl Visit {
             Step::Sliced => return Turn::Sliced,
             Step::Waiting => return Turn::Waiting,
             Step::Passed(emitted) => self.passed(emitted),
-            Step::Done(Ok(outcome)) if matches!(self.phase, Phase::After(_)) => self.changed(outcome),
+            Step::Done(Ok(outcome)) if matches!(self.phase, VisitPhase::After(_)) => self.changed(outcome),
             Step::Done(Ok(outcome)) if outcome.file.is_some() => {
                 self.stage = Stage::Sends(Box::new(outcome), ScriptFileReply::default());
             }
@@ -340,9 +339,9 @@ impl Visit {
 
     fn passed(&mut self, mut emitted: Vec<Emitted>) {
         match self.phase {
-            Phase::Main => return self.pass(),
-            Phase::Before(at) => self.phase = Phase::Before(at + 1),
-            Phase::After(at) => self.phase = Phase::After(at + 1),
+            VisitPhase::Main => return self.pass(),
+            VisitPhase::Before(at) => self.phase = VisitPhase::Before(at + 1),
+            VisitPhase::After(at) => self.phase = VisitPhase::After(at + 1),
         }
         if !emitted.is_empty() {
             self.aside.get_or_insert_default().emitted.append(&mut emitted);
@@ -362,8 +361,8 @@ impl Visit {
         self.passed(outcome.emitted);
     }
 
-    /// Tells a fixed reply to the `after` scripts. Without any it waits for nobody.
-    fn tell_fixed(&mut self) {
+    /// Gives a fixed reply to the `after` scripts. Without any it is answered at once.
+    fn return_fixed(&mut self) {
         if let Handler::Reply(reply) = &self.exchange.endpoint.handler
             && !self.exchange.endpoint.after.is_empty()
         {
@@ -386,9 +385,9 @@ impl Visit {
         Turn::Over
     }
 
-    fn return_proxied(&mut self, Proxied { reply, flow }: Proxied) {
+    fn return_proxied(&mut self, Proxied { reply, streamed }: Proxied) {
         self.stage = Stage::AtOnce;
-        self.return_reply(reply, Records::default(), flow.map(Tail::Backend));
+        self.return_reply(reply, Records::default(), streamed.map(Tail::Backend));
     }
 
     fn poll_sent(&mut self, context: Option<&mut Context<'_>>) -> Turn {
@@ -436,7 +435,7 @@ impl Visit {
             if !self.exchange.endpoint.after.is_empty() {
                 let returned = Returned { reply, records, took_us: None, tail };
                 self.aside.get_or_insert_default().returned = Some(returned);
-                self.phase = Phase::After(0);
+                self.phase = VisitPhase::After(0);
                 return self.enter();
             }
         }
@@ -446,7 +445,7 @@ impl Visit {
 
     /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has
     /// not returned.
-    pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<Answer<'_>> {
+    pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<GatedReply<'_>> {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
         let mut answer = match &mut self.stage {
@@ -465,14 +464,14 @@ impl Visit {
                 let mut answer = endpoint.record(Cow::Owned(reply), records, took_us, request, recorder);
                 if answer.reply.extent != Extent::Whole {
                     let permit = self.exchange.permit.take();
-                    answer.flow = tail.and_then(|tail| match tail {
-                        Tail::Backend(mut flow) => {
-                            flow.hold(permit);
-                            Some(Box::new(Flow::Backend(flow)))
+                    answer.streamed = tail.and_then(|tail| match tail {
+                        Tail::Backend(mut streamed) => {
+                            streamed.hold(permit);
+                            Some(Box::new(ContentSource::Backend(streamed)))
                         }
                         Tail::Call(call) => {
-                            let flow = ScriptFlow::new(*call, endpoint, request, permit)?;
-                            Some(Box::new(Flow::Script(Box::new(flow))))
+                            let streamed = ScriptContent::new(*call, endpoint, request, permit)?;
+                            Some(Box::new(ContentSource::Script(Box::new(streamed))))
                         }
                     });
                 }
@@ -519,9 +518,9 @@ impl Visit {
     /// Whether nothing of the route ran before this.
     fn is_first(&self) -> bool {
         match self.phase {
-            Phase::Before(at) => at == 0,
-            Phase::Main => self.exchange.endpoint.before.is_empty(),
-            Phase::After(at) => {
+            VisitPhase::Before(at) => at == 0,
+            VisitPhase::Main => self.exchange.endpoint.before.is_empty(),
+            VisitPhase::After(at) => {
                 let Endpoint { before, handler, .. } = &*self.exchange.endpoint;
                 at == 0 && before.is_empty() && matches!(handler, Handler::Reply(_))
             }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_and_not_there_is_told() {
+    fn a_missing_inherited_socket_is_reported() {
         let mut inherited = Inherited { sockets: vec![(3, "web".to_owned())] };
         let error = inherited.take(Some("admin")).unwrap_err().to_string();
         assert_eq!(error, "systemd handed in no socket named \"admin\"");

@@ -35,7 +35,7 @@ pub struct Listeners {
 /// One socket of one worker.
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
-    pub(crate) family: Family,
+    pub(crate) family: SocketFamily,
     pub(crate) proxy_protocol: bool,
     pub(crate) deferral: Deferral,
     /// It stays open when the server ends: connections in its queue are not lost then.
@@ -44,7 +44,7 @@ pub(crate) struct Listener {
 
 /// What a connection is carried by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum SocketFamily {
     Tcp,
     Unix,
 }
@@ -102,7 +102,7 @@ impl Listeners {
             bound = socket.local_addr()?.as_socket().unwrap_or(bound);
             listeners.push(Listener {
                 socket: socket.into(),
-                family: Family::Tcp,
+                family: SocketFamily::Tcp,
                 proxy_protocol: spec.proxy_protocol,
                 deferral: spec.deferral,
                 outlives_us: false,
@@ -118,9 +118,9 @@ impl Listeners {
         let family = match bound {
             BoundAddress::Tcp(_) => {
                 tune_tcp(socket)?;
-                Family::Tcp
+                SocketFamily::Tcp
             }
-            BoundAddress::Unix(_) => Family::Unix,
+            BoundAddress::Unix(_) => SocketFamily::Unix,
         };
         // Whose a socket is that others may have too decides about it.
         let deferral = match spec.deferral {

@@ -55,7 +55,7 @@ pub(crate) enum ProxyHeaderError {
     #[error("version and command are {0:#04x}, allowed 0x20 and 0x21")]
     Command(u8),
     #[error("family and protocol are {0:#04x}, allowed 0x11, 0x21 and 0x31")]
-    Family(u8),
+    SocketFamily(u8),
     #[error("header exceeds limit: {0} bytes, limit {REST_BYTES_MAX} bytes")]
     TooLong(usize),
     #[error("addresses are cut short")]
@@ -98,7 +98,7 @@ fn proxied(fixed: &[u8], family: u8, rest: &[u8]) -> Result<ProxySource, ProxyHe
         TCP4 => (12, rest.first_chunk().map(|source: &[u8; 4]| Ipv4Addr::from(*source).into())),
         TCP6 => (36, rest.first_chunk().map(|source: &[u8; 16]| Ipv6Addr::from(*source).to_canonical())),
         UNIX_STREAM => (216, None),
-        _ => return Err(ProxyHeaderError::Family(family)),
+        _ => return Err(ProxyHeaderError::SocketFamily(family)),
     };
     let (addresses, extensions) =
         rest.split_at_checked(addresses_len).ok_or(ProxyHeaderError::AddressesShort)?;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_header_is_refused_at_its_first_wrong_byte() {
+    fn a_malformed_proxy_header_is_refused_at_its_first_wrong_byte() {
         use ProxyHeaderError::*;
         check(b"G", Err(Signature));
         check(b"PROXY TCP4 10.1.2.3 10.1.2.4 1 2\r\n", Err(Signature));
@@ -191,7 +191,7 @@ mod tests {
             check(&header(command, TCP4, &FOUR), Err(Command(command)));
         }
         for family in [0x00, 0x10, 0x12, 0x22, 0x32, 0x41] {
-            check(&header(PROXY, family, &FOUR), Err(Family(family)));
+            check(&header(PROXY, family, &FOUR), Err(SocketFamily(family)));
         }
         check(&header(PROXY, TCP4, &FOUR[..11]), Err(AddressesShort));
         check(&header(PROXY, TCP6, &FOUR), Err(AddressesShort));

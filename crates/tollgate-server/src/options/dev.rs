@@ -20,8 +20,8 @@ pub struct SourceFault {
 pub struct Dev(Arc<Mutex<Arc<[SourceFault]>>>);
 
 impl Dev {
-    /// From now on every request hears of these instead of being served; with none it is served again.
-    pub fn tell(&self, faults: Vec<SourceFault>) {
+    /// Answers every request with these faults from now on. Without any, requests are served again.
+    pub fn set_faults(&self, faults: Vec<SourceFault>) {
         *self.locked() = faults.into();
     }
 

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn those_are_refused_who_would_not_be_served_in_time() {
+    fn connections_that_would_not_be_served_in_time_are_refused() {
         assert_eq!(refused(&[10; 4], 4000), 0);
         assert_eq!(refused(&[10; 4], 4001), 1);
         assert_eq!(refused(&[10; 4], 4020), 20);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_served_at_once_is_followed_by_the_next_for_as_long_as_others_may_wait() {
+    fn connections_served_at_once_follow_each_other_for_as_long_as_others_may_wait() {
         assert!(AcceptPacing::among(4096).has_time());
         // An hour: no test is held up for so long.
         let hour = Duration::from_secs(3600);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_are_accepted_after_a_long_turn_no_more_are_served_at_once_than_after_a_short_one() {
+    fn no_more_accepted_connections_are_served_after_a_long_turn_than_after_a_short_one() {
         let mut turns = AcceptPacing::among(4096);
         turns.note(Duration::ZERO, 10 * MS, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
         assert_eq!((turns.arrivals, turns.fate(), turns.has_time()), (40, Fate::Served, true));
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_served_at_once_lets_no_more_be_accepted_after_it() {
+    fn a_connection_served_at_once_lets_no_more_be_accepted_after_it() {
         let mut turns = AcceptPacing::among(4096);
         turns.note(900 * MS, MS, 1000 * MS, || AcceptQueue { len: 0, len_max: 4096 });
         assert_eq!(turns.arrivals, 4);
     }
 
     #[test]
-    fn after_turns_with_many_who_were_served_as_many_are_believed_to_be_served_in_the_next() {
+    fn as_many_connections_are_expected_to_be_served_in_a_turn_as_in_those_before() {
         let mut turns = AcceptPacing::among(4096);
         for (served, refused) in [(10, 0), (10, 0), (10, 0), (10, 4), (11, 0), (0, 0)] {
             (0..served).for_each(|_| assert_eq!(turns.fate(), Fate::Served));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_who_waits_after_a_turn_that_is_too_short_to_refuse_one() {
+    fn the_accept_queue_is_not_read_after_a_turn_that_is_too_short_to_refuse_one() {
         let mut turns = AcceptPacing::among(4096);
         let took = REFUSAL_PAUSE - Duration::from_nanos(1);
         for _ in 0..TURNS {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_after_a_turn_is_so_before_others_are_served() {
+    fn connections_to_be_refused_after_a_turn_are_refused_before_others_are_served() {
         let mut turns = AcceptPacing { refusals: 2, arrivals: 2, ..AcceptPacing::among(4096) };
         let mut fates = || {
             let fate = turns.fate();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn when_nobody_waits_it_is_the_turn_of_others() {
+    fn others_have_their_turn_when_no_connection_waits() {
         let mut turns = AcceptPacing { refusals: 2, arrivals: 2, ..AcceptPacing::among(4096) };
         turns.forgive();
         assert!(turns.is_others_turn(Poll::Pending));

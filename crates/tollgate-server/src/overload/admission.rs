@@ -146,8 +146,8 @@ impl Admission {
         self.age.set(age);
     }
 
-    /// Tells the log whether requests are refused: now and then, however many they are.
-    pub(crate) fn tell(&self, now: Instant, worker: usize) {
+    /// Writes to the log whether requests are refused: now and then, however many they are.
+    pub(crate) fn log_refusals(&self, now: Instant, worker: usize) {
         let age_ms = self.age.get().as_millis() as u64;
         match self.refusals.news(now) {
             Some(EpisodeNews::Happened(refused)) => {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_becomes_less_in_steps_until_it_is_nothing() {
+    fn the_refused_share_becomes_less_in_steps_until_it_is_nothing() {
         let admission = Admission::new(Duration::from_secs(1));
         admission.learn(Duration::from_secs(2));
         let mut shares = vec![admission.refused.get()];
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_is_counted_for_the_log() {
+    fn refused_requests_are_counted_for_the_log() {
         let admission = Admission::new(Duration::from_secs(1));
         admission.learn(Duration::from_millis(625));
         let now = admission.sent.get();

@@ -24,7 +24,7 @@ const GRAIN_BYTES: u64 = 4 << 10;
 pub(crate) struct Capacity {
     limits: Limits,
     connections: AtomicUsize,
-    workers: Box<[Place]>,
+    workers: Box<[WorkerConnections]>,
     clients: Mutex<HashMap<IpAddr, u32>>,
     held_bytes: AtomicU64,
     /// The part of `held_bytes` that handlers hold which may wait for room.
@@ -62,9 +62,9 @@ impl Limits {
     }
 }
 
-/// One worker, on a cache line of its own.
+/// How many connections a worker has, on a cache line of its own.
 #[repr(align(128))]
-struct Place {
+struct WorkerConnections {
     connections: AtomicUsize,
 }
 
@@ -77,7 +77,7 @@ impl Capacity {
         Ok(Arc::new(Self {
             limits: Limits::of(limits),
             connections: AtomicUsize::new(0),
-            workers: (0..workers).map(|_| Place { connections: AtomicUsize::new(0) }).collect(),
+            workers: (0..workers).map(|_| WorkerConnections { connections: AtomicUsize::new(0) }).collect(),
             clients: Mutex::default(),
             held_bytes: AtomicU64::new(0),
             handlers_bytes: AtomicU64::new(0),
@@ -107,8 +107,8 @@ impl Capacity {
 
     /// The worker that should have a new connection of this one, if it is another.
     pub(crate) fn emptier_than(&self, worker: usize) -> Option<usize> {
-        let count = |place: &Place| place.connections.load(Ordering::Relaxed);
-        let (index, emptiest) = self.workers.iter().enumerate().min_by_key(|(_, place)| count(place))?;
+        let count = |one: &WorkerConnections| one.connections.load(Ordering::Relaxed);
+        let (index, emptiest) = self.workers.iter().enumerate().min_by_key(|(_, one)| count(one))?;
         (count(&self.workers[worker]) >= count(emptiest) + IMBALANCE_MAX).then_some(index)
     }
 
@@ -204,20 +204,20 @@ pub(crate) struct ConnectionPermit {
 impl ConnectionPermit {
     /// Counts the connection for another worker, and returns the worker that it was counted for.
     pub(crate) fn move_to(&mut self, worker: usize) -> usize {
-        self.place().connections.fetch_sub(1, Ordering::Relaxed);
+        self.worker().connections.fetch_sub(1, Ordering::Relaxed);
         let from = std::mem::replace(&mut self.worker, worker);
-        self.place().connections.fetch_add(1, Ordering::Relaxed);
+        self.worker().connections.fetch_add(1, Ordering::Relaxed);
         from
     }
 
-    fn place(&self) -> &Place {
+    fn worker(&self) -> &WorkerConnections {
         &self.capacity.workers[self.worker]
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.place().connections.fetch_sub(1, Ordering::Relaxed);
+        self.worker().connections.fetch_sub(1, Ordering::Relaxed);
         self.capacity.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

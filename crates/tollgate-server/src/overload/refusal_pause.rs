@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_crowd_each_rests_until_its_place_but_no_longer_than_a_second() {
+    fn each_of_many_clients_rests_until_its_place_but_no_longer_than_a_second() {
         let (refusal_pauses, now) = (RefusalPauses::default(), Instant::now());
         (0..1000 + BURST).for_each(|_| refusal_pauses.book(now));
         assert_eq!(refusal_pauses.take(), Some(now + 1000 * SPACING));
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_booked_is_over_by_itself() {
+    fn a_booked_pause_is_over_by_itself() {
         let (refusal_pauses, now) = (RefusalPauses::default(), Instant::now());
         (0..1000).for_each(|_| refusal_pauses.book(now));
         refusal_pauses.book(now + PAUSE_MAX);

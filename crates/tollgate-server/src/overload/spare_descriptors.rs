@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_was_lost_is_made_again_of_the_next_connection() {
+    fn a_lost_spare_descriptor_is_made_again_of_the_next_connection() {
         let spare_descriptors = SpareDescriptors::new(1).unwrap();
         let kept = || spare_descriptors.kept.lock().unwrap().len();
         assert!(spare_descriptors.unless_lacking(descriptor().unwrap()).is_some());

@@ -29,8 +29,8 @@ impl UnservedConnections {
         }
     }
 
-    /// Tells the log what there is to tell.
-    pub(crate) fn tell(&self, now: Instant, worker: usize) {
+    /// Writes what is new to the log.
+    pub(crate) fn log_news(&self, now: Instant, worker: usize) {
         let episodes = [&self.connections, &self.descriptors, &self.spare_descriptors, &self.failures];
         let news = episodes.map(|episode| episode.news(now));
         if let [Some(EpisodeNews::Happened(refused)), ..] = news {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tollgate_log::{AppendedRecords, Mishap, Settled, SinkPlace};
 use tollgate_script::RequestId;
 
-use super::verdict::Verdict;
+use super::ack_outcome::AckOutcome;
 use crate::item_summary::item_summary;
 
 /// What a client is told of a reject whose reason is not its business.
@@ -34,7 +34,7 @@ pub(crate) struct Loading {
 #[derive(Debug)]
 enum State {
     Waiting(Option<Waker>),
-    Over(Verdict),
+    Over(AckOutcome),
 }
 
 impl Loading {
@@ -48,9 +48,9 @@ impl Loading {
         self.rejected.borrow_mut().extend(reasons.iter().cloned());
     }
 
-    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Verdict> {
+    pub(super) fn poll(&self, context: &Context<'_>) -> Poll<AckOutcome> {
         match &mut *self.state.borrow_mut() {
-            State::Over(verdict) => Poll::Ready(*verdict),
+            State::Over(outcome) => Poll::Ready(*outcome),
             State::Waiting(waker) => {
                 *waker = Some(context.waker().clone());
                 Poll::Pending
@@ -59,9 +59,9 @@ impl Loading {
     }
 
     /// None: it is waited for.
-    pub(super) fn verdict(&self) -> Option<Verdict> {
+    pub(super) fn outcome(&self) -> Option<AckOutcome> {
         match &*self.state.borrow() {
-            State::Over(verdict) => Some(*verdict),
+            State::Over(outcome) => Some(*outcome),
             State::Waiting(_) => None,
         }
     }
@@ -73,28 +73,28 @@ impl Loading {
     }
 
     fn settle(&self, settled: &Settled) {
-        let mut verdict = Verdict::Kept;
+        let mut outcome = AckOutcome::Kept;
         for (place, mishap) in settled.mishaps_of(self.ticket) {
             match mishap {
-                Mishap::Missing => verdict = Verdict::Missing,
+                Mishap::Missing => outcome = AckOutcome::Missing,
                 Mishap::Rejected(reason) => {
                     tracing::info!(id = %self.id, record = place, reason, "a record that a reply waits for is a reject");
                     self.rejected.borrow_mut().entry(place).or_insert_with(|| REJECTED.to_owned());
-                    if verdict == Verdict::Kept {
-                        verdict = Verdict::Rejected;
+                    if outcome == AckOutcome::Kept {
+                        outcome = AckOutcome::Rejected;
                     }
                 }
             }
         }
-        self.end(verdict);
+        self.end(outcome);
     }
 
-    /// The first verdict stands.
-    fn end(&self, verdict: Verdict) {
+    /// The first outcome stands.
+    fn end(&self, outcome: AckOutcome) {
         let mut state = self.state.borrow_mut();
         if let State::Waiting(waker) = &mut *state {
             let waker = waker.take();
-            *state = State::Over(verdict);
+            *state = State::Over(outcome);
             drop(state);
             waker.into_iter().for_each(Waker::wake);
         }
@@ -131,8 +131,8 @@ impl Loadings {
             queue
                 .iter()
                 .filter(|loading| loading.deadline <= now)
-                .for_each(|loading| loading.end(Verdict::Late));
-            while queue.front().is_some_and(|loading| loading.verdict().is_some()) {
+                .for_each(|loading| loading.end(AckOutcome::Late));
+            while queue.front().is_some_and(|loading| loading.outcome().is_some()) {
                 queue.pop_front();
             }
         }
@@ -140,9 +140,9 @@ impl Loadings {
     }
 
     /// Ends all.
-    pub(super) fn end(&mut self, verdict: Verdict) {
+    pub(super) fn end(&mut self, outcome: AckOutcome) {
         for queue in self.0.values_mut() {
-            queue.drain(..).for_each(|loading| loading.end(verdict));
+            queue.drain(..).for_each(|loading| loading.end(outcome));
         }
     }
 }

@@ -7,8 +7,8 @@
 //! on at once. For all others the log wakes [`Recorder::release`], which wakes the connections whose records
 //! are there. [`loading`] holds the replies that wait for a database.
 
+mod ack_outcome;
 mod loading;
-mod verdict;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,14 +19,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tollgate_log::{AppendError, AppendedRecords, Appender, Breaker, Level, Log, SinkPlace, Transaction};
+use tollgate_log::{AppendError, AppendedRecords, Appender, Level, Log, SinkBreaker, SinkPlace, Transaction};
 use tollgate_script::RequestId;
 
 use crate::observe::WorkerCells;
 use crate::options::stream::Ack;
+pub(crate) use ack_outcome::AckOutcome;
 pub(crate) use loading::Loading;
 use loading::Loadings;
-pub(crate) use verdict::Verdict;
 
 /// How often requests that came meanwhile may join a batch.
 const GATHER_ROUNDS_MAX: usize = 4;
@@ -136,7 +136,7 @@ impl Recorder {
     pub(crate) fn is_refusing(&self, ack: Ack) -> bool {
         match ack {
             Ack::Log(_) => false,
-            Ack::Loaded { sink, .. } => self.breaker(sink) == Breaker::Open,
+            Ack::Loaded { sink, .. } => self.breaker(sink) == SinkBreaker::Open,
         }
     }
 
@@ -158,7 +158,7 @@ impl Recorder {
         self.appender.borrow().look(now);
     }
 
-    fn breaker(&self, sink: SinkPlace) -> Breaker {
+    fn breaker(&self, sink: SinkPlace) -> SinkBreaker {
         self.appender.borrow().breaker(sink)
     }
 
@@ -166,7 +166,7 @@ impl Recorder {
     ///
     /// # Cancel safety
     /// Dropping it leaves a waiter that wakes a task for nothing.
-    pub(crate) async fn wait(&self, gate: &Gate) -> Verdict {
+    pub(crate) async fn wait(&self, gate: &Gate) -> AckOutcome {
         let mut waiting = None;
         poll_fn(|context| match gate {
             Gate::Log { ticket, level } => self.poll_level((*ticket, *level), &mut waiting, context),
@@ -180,9 +180,9 @@ impl Recorder {
         (ticket, level): (AppendedRecords, Level),
         waiting: &mut Option<Waker>,
         context: &Context<'_>,
-    ) -> Poll<Verdict> {
+    ) -> Poll<AckOutcome> {
         if let Some(reached) = self.appender.borrow().reached(ticket, level) {
-            return Poll::Ready(if reached.is_ok() { Verdict::Kept } else { Verdict::Lost });
+            return Poll::Ready(if reached.is_ok() { AckOutcome::Kept } else { AckOutcome::Lost });
         }
         let waker = context.waker();
         if !waiting.as_ref().is_some_and(|waiting| waiting.will_wake(waker)) {
@@ -193,13 +193,13 @@ impl Recorder {
     }
 
     /// What became of records by now: lost, if it is not known.
-    pub(crate) fn verdict(&self, gate: &Gate) -> Verdict {
+    pub(crate) fn outcome(&self, gate: &Gate) -> AckOutcome {
         match gate {
             Gate::Log { ticket, level } => match self.appender.borrow().reached(*ticket, *level) {
-                Some(Ok(())) => Verdict::Kept,
-                _ => Verdict::Lost,
+                Some(Ok(())) => AckOutcome::Kept,
+                _ => AckOutcome::Lost,
             },
-            Gate::Loaded(loading) => loading.verdict().unwrap_or(Verdict::Lost),
+            Gate::Loaded(loading) => loading.outcome().unwrap_or(AckOutcome::Lost),
         }
     }
 
@@ -286,7 +286,7 @@ impl Recorder {
         let mut loadings = self.loadings.borrow_mut();
         settled.iter().for_each(|settled| loadings.settle(settled));
         if is_stopped {
-            loadings.end(Verdict::Lost);
+            loadings.end(AckOutcome::Lost);
         }
     }
 
@@ -301,7 +301,7 @@ impl Recorder {
 
     /// Ends all waiting for sinks: the server has no more time.
     pub(crate) fn give_up(&self) {
-        self.loadings.borrow_mut().end(Verdict::Late);
+        self.loadings.borrow_mut().end(AckOutcome::Late);
     }
 
     fn next_released(&self, level: Level) -> Option<Waker> {

@@ -13,7 +13,7 @@ use tollgate_http::{
 use tollgate_log::Level;
 use tollgate_script::{HeaderLine, Outcome, Replied, RequestId};
 
-use crate::recorder::{Gate, Verdict};
+use crate::recorder::{AckOutcome, Gate};
 pub(crate) use plain::PlainReply;
 use tollgate_files::{FilePart, FileReply};
 
@@ -121,8 +121,8 @@ impl Reply {
         }
     }
 
-    /// What `after` scripts are told of it.
-    pub(crate) fn told(&self) -> Replied {
+    /// Returns the part of it that `after` scripts get.
+    pub(crate) fn for_after_scripts(&self) -> Replied {
         Replied { status: self.status.as_u16(), fields: self.all_fields() }
     }
 
@@ -195,19 +195,19 @@ impl Reply {
     }
 
     /// What is told in place of a reply whose records did not get where they should be. None: they did.
-    pub(crate) fn in_place(verdict: Verdict, gate: &Gate) -> Option<Self> {
-        match (verdict, gate) {
-            (Verdict::Kept, _) => None,
-            (Verdict::Rejected, Gate::Loaded(loading)) => {
+    pub(crate) fn in_place(outcome: AckOutcome, gate: &Gate) -> Option<Self> {
+        match (outcome, gate) {
+            (AckOutcome::Kept, _) => None,
+            (AckOutcome::Rejected, Gate::Loaded(loading)) => {
                 let reply =
                     Self::new(StatusCode::UNPROCESSABLE_CONTENT, "application/json", loading.summary());
                 Some(reply.with("Tollgate-Outcome", "rejected"))
             }
-            (Verdict::Late, _) => {
+            (AckOutcome::Late, _) => {
                 let text = "the record of this request is in the log and not yet in the database: its outcome is unknown";
                 Some(Self::unknown(text))
             }
-            (Verdict::Lost | Verdict::Missing | Verdict::Rejected, _) => {
+            (AckOutcome::Lost | AckOutcome::Missing | AckOutcome::Rejected, _) => {
                 Some(Self::unknown("the record of this request may be lost: its outcome is unknown"))
             }
         }

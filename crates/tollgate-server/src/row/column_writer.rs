@@ -35,7 +35,7 @@ pub(crate) struct Target {
 
 /// The rules of a column, ready to be used.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub(crate) struct PreparedRules {
     absent: Absent,
     bytes_max: Option<BytesMax>,
     hiding: Hiding,
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Hiding {
     }
 }
 
-impl Rules {
+impl PreparedRules {
     /// None: there is nothing to do.
     pub(crate) fn new(rules: &ColumnRules) -> Option<Self> {
         (!rules.is_empty()).then(|| Self {
@@ -83,7 +83,7 @@ fn keyed(secret: &[u8]) -> Hiding {
 /// A column with rules.
 pub(crate) struct Ruled<'a, C> {
     pub(crate) target: &'a Target,
-    pub(crate) rules: &'a Rules,
+    pub(crate) rules: &'a PreparedRules,
     pub(crate) row: &'a mut C,
 }
 
@@ -173,7 +173,7 @@ mod tests {
 
     fn check(rules: &ColumnRules, value: Value<'_>, expect: &str) {
         let target = Target { name: "c".to_owned(), kind: ColumnType::Text, is_hidden: false };
-        let rules = Rules::new(rules).unwrap();
+        let rules = PreparedRules::new(rules).unwrap();
         let mut shown = Shown(String::new());
         let result = Ruled { target: &target, rules: &rules, row: &mut shown }.push(value);
         let found = result.map_or_else(|error| error.to_string(), |()| shown.0);
@@ -230,6 +230,6 @@ mod tests {
         check(&absent(Absent::Default(default.clone())), Value::Null, "Text(\"x\")");
         check(&absent(Absent::Default(default)), Value::Text("y"), "Text(\"y\")");
         check(&absent(Absent::Reject), Value::Null, "column \"c\" is required, found nothing");
-        assert!(Rules::new(&ColumnRules::default()).is_none());
+        assert!(PreparedRules::new(&ColumnRules::default()).is_none());
     }
 }

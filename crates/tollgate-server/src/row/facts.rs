@@ -17,12 +17,12 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 pub(crate) struct Facts<'a> {
     pub(crate) request: &'a Request,
     pub(crate) took_us: i64,
-    pub(crate) ending: Ending,
+    pub(crate) ending: TransactionEnd,
 }
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Ending {
+pub(crate) enum TransactionEnd {
     Complete {
         status: u16,
         /// None where records are made before the reply is, and where HEAD asks for what is streamed.
@@ -34,7 +34,7 @@ pub(crate) enum Ending {
     Cancelled,
 }
 
-impl Ending {
+impl TransactionEnd {
     /// That of a reply to a method. Behind the head of one to HEAD nothing is written; what is told of it is
     /// what GET would bring.
     pub(crate) fn of(reply: &Reply, method: Method) -> Self {
@@ -121,7 +121,7 @@ impl Facts<'_> {
     }
 }
 
-impl Ending {
+impl TransactionEnd {
     /// Whether the client that hears of it may leave it at that.
     pub(super) fn is_success(self) -> bool {
         self.status().is_some_and(|status| status < 400)
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_replaced() {
+    fn bytes_that_are_no_text_are_replaced() {
         assert_eq!(storable(b"plain \xc3\xbc"), "plain \u{fc}");
         assert_eq!(storable(b"a\xffb\0c"), "a\u{fffd}b\u{fffd}c");
     }

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_room_for_a_level_too_many_is_looked_at() {
+    fn an_array_with_a_level_too_many_is_too_deep() {
         let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(!is_too_deep(nested(JSON_DEPTH_MAX).as_bytes()));
         assert!(is_too_deep(nested(JSON_DEPTH_MAX + 1).as_bytes()));

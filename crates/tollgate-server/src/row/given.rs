@@ -8,8 +8,8 @@ use super::{ColumnWriter, Target};
 
 /// A record as a script or a client gave it.
 pub(crate) trait Given {
-    /// Fills a column from one field, by its place in [`StreamPlan::fields`](super::StreamPlan::fields). An absent
-    /// field is null.
+    /// Fills a column from one field, by its place in [`StreamPlan::fields`](super::StreamPlan::fields). An
+    /// absent field is null.
     ///
     /// # Errors
     /// The value does not fit.

@@ -16,7 +16,7 @@ mod plan;
 mod reject;
 
 pub(crate) use column_writer::{ColumnWriter, Target};
-pub(crate) use facts::{Ending, Facts};
+pub(crate) use facts::{Facts, TransactionEnd};
 pub(crate) use given::Given;
 pub(crate) use plan::StreamPlan;
 pub(crate) use reject::{NOT_KEPT, is_marker};

@@ -3,7 +3,7 @@
 use tollgate_log::{ColumnType, SchemaId, Transaction, ValueError};
 use tollgate_script::{EmitStream, RecordFields};
 
-use super::column_writer::{Ruled, Rules};
+use super::column_writer::{PreparedRules, Ruled};
 use super::given::Given;
 use super::key::KeyPlan;
 use super::reject::ItemPlan;
@@ -30,19 +30,19 @@ pub(super) struct ColumnPlan {
     pub(super) target: Target,
     pub(super) filling: Filling,
     /// None: what comes is put into the row as it is.
-    pub(super) rules: Option<Rules>,
+    pub(super) rules: Option<PreparedRules>,
 }
 
 /// Where the value of a column comes from.
 #[derive(Debug)]
 pub(super) enum Filling {
     Fact(Source),
-    Given(Part),
+    Given(ColumnInput),
 }
 
-/// What a column takes of a record.
+/// The part of a record that a column takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum ColumnInput {
     /// By its place in [`StreamPlan::fields`].
     Field(usize),
     Whole,
@@ -97,7 +97,7 @@ impl StreamPlan {
     /// Whether a column of type bytes takes this field.
     pub(crate) fn is_bytes(&self, field: usize) -> bool {
         self.columns.iter().any(|column| {
-            let of_field = matches!(column.filling, Filling::Given(Part::Field(of)) if of == field);
+            let of_field = matches!(column.filling, Filling::Given(ColumnInput::Field(of)) if of == field);
             of_field && column.target.kind == ColumnType::Bytes
         })
     }
@@ -114,7 +114,7 @@ impl ColumnPlan {
         Self {
             target: Target { name: spec.name.clone(), kind: spec.kind, is_hidden },
             filling: Filling::new(&spec.source, fields),
-            rules: Rules::new(&spec.rules),
+            rules: PreparedRules::new(&spec.rules),
         }
     }
 }
@@ -122,10 +122,10 @@ impl ColumnPlan {
 impl Filling {
     fn new(source: &Source, fields: &mut RecordFields) -> Self {
         match source {
-            Source::RecordField(name) => Self::Given(Part::Field(place_of(name, fields))),
+            Source::RecordField(name) => Self::Given(ColumnInput::Field(place_of(name, fields))),
             Source::Record => {
                 fields.whole = true;
-                Self::Given(Part::Whole)
+                Self::Given(ColumnInput::Whole)
             }
             source => Self::Fact(source.clone()),
         }
@@ -145,7 +145,7 @@ impl Filling {
     }
 }
 
-impl Part {
+impl ColumnInput {
     pub(super) fn push(
         self,
         target: &Target,

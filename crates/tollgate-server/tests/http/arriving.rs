@@ -60,7 +60,7 @@ fn a_request_is_answered_wherever_it_is_cut() {
 }
 
 #[test]
-fn who_says_nothing_is_accepted_and_has_its_time() {
+fn a_silent_client_is_accepted_and_has_its_time() {
     // Longer than it takes until such a connection is accepted, which is a second.
     let idle_timeout = Duration::from_secs(2);
     let server = site().tune(|options| options.connection.idle_timeout = idle_timeout).start();
@@ -157,7 +157,7 @@ fn connections_are_never_held_back_where_the_owner_says_so() {
 }
 
 #[test]
-fn requests_that_came_with_the_connection_and_those_that_follow_are_answered_in_their_order() {
+fn requests_that_came_with_a_connection_and_later_ones_are_answered_in_their_order() {
     let server = site().start();
     let mut peer = server.connect();
     peer.send([get("/", ""), get("/nothing", ""), get("/", "")].concat());

@@ -219,7 +219,7 @@ fn content_bytes(mut client: &TcpStream) -> io::Result<usize> {
 }
 
 #[test]
-fn replies_that_were_not_taken_yet_arrive_though_the_client_asks_once_more_than_it_may() {
+fn replies_not_taken_yet_arrive_though_the_client_asks_once_more_than_it_may() {
     let server = site_of_some().tune(|options| options.connection.requests_max = Some(5)).start();
     let mut client = connect_narrow(&server);
     for _ in 0..5 {
@@ -246,7 +246,7 @@ fn replies_that_were_not_taken_yet_arrive_though_the_client_asks_on_in_a_drain()
 }
 
 #[test]
-fn what_comes_behind_the_last_request_is_taken_before_the_end_where_content_or_time_makes_it_likely() {
+fn bytes_behind_the_last_request_are_read_before_the_end_where_they_are_likely() {
     let site = site_of_all().tune(|options| options.capacity.queue_age_max = Duration::from_secs(600));
     site.on_this_thread(async |server| {
         for (request, takes) in [
@@ -265,7 +265,7 @@ fn what_comes_behind_the_last_request_is_taken_before_the_end_where_content_or_t
 }
 
 #[test]
-fn a_drain_waits_only_a_moment_for_clients_that_have_their_last_reply_and_go_on_sending() {
+fn a_drain_waits_a_moment_for_clients_that_send_on_after_their_last_reply() {
     let server =
         Site::new().fixed("/", "hello").tune(|options| options.drain_timeout = Duration::from_secs(60));
     let server = server.start();

@@ -149,7 +149,7 @@ fn only_post_is_collected() {
 }
 
 #[test]
-fn of_several_content_types_each_has_to_be_taken() {
+fn each_of_several_content_types_has_to_be_accepted() {
     let server = Site::new().stream("all", Level::Synced, &["n int record.n"]).collect("/").start();
     for (types, status) in [
         (["application/json", "application/x-ndjson"], 200),

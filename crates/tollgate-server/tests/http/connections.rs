@@ -122,7 +122,7 @@ fn draining_answers_what_came_and_closes_what_is_idle() {
 }
 
 #[test]
-fn clients_that_ask_again_as_a_drain_begins_are_answered_and_told_that_it_was_the_last() {
+fn clients_that_ask_again_as_a_drain_begins_are_answered_with_connection_close() {
     let server = numbers().start();
     let mut silent = server.connect();
     let mut asking: Vec<_> = (0..20).map(|_| server.connect()).collect();

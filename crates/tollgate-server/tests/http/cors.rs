@@ -145,7 +145,7 @@ fn the_names_of_headers_are_read_from_all_lines_and_without_case() {
 }
 
 #[test]
-fn everybody_is_let_in_by_a_star_with_any_header_and_without_credentials() {
+fn a_star_lets_every_origin_in_with_any_header_and_without_credentials() {
     let server = Site::new().handler("/a", "return 'x'").tune_route(with(everybody())).start();
     for origin in [APP, "null"] {
         let fields = [
@@ -247,7 +247,7 @@ fn the_redirect_to_a_path_below_is_told_to_the_pages_that_may_use_it() {
 }
 
 #[test]
-fn what_was_granted_to_one_request_is_not_said_to_the_next() {
+fn a_grant_to_one_request_is_not_in_the_reply_to_the_next() {
     let server =
         Site::new().handler("/a", "return 'x'").tune_route(with(app_only())).fixed("/b", "plain").start();
     let mut peer = server.connect();

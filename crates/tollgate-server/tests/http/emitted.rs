@@ -61,7 +61,7 @@ fn a_handler_that_fails_leaves_its_own_record_alone() {
 }
 
 #[test]
-fn what_is_wrong_with_a_record_is_an_error_where_it_is_emitted() {
+fn a_fault_of_a_record_is_an_error_where_it_is_emitted() {
     let body = "local ok, problem = pcall(function()
             local case = req.query.case
             if case == 'stream' then tollgate.emit('audt', {}) end
@@ -103,7 +103,7 @@ fn a_value_that_does_not_fit_its_column_is_a_reject_of_its_stream() {
 }
 
 #[test]
-fn what_one_call_emits_is_bounded() {
+fn the_records_that_one_call_emits_are_bounded() {
     let body = "local count = 0
         local ok, problem = pcall(function()
             while true do

@@ -85,7 +85,7 @@ fn a_pause_is_filled_with_comments() {
 }
 
 #[test]
-fn what_the_script_says_of_its_reply_counts() {
+fn the_fields_that_the_script_sets_in_its_reply_count() {
     let body = "return {
             headers = { ['cache-control'] = 'no-cache', ['content-type'] = 'text/event-stream; charset=utf-8' },
             events = function(out) end,

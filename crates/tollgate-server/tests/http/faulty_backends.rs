@@ -53,7 +53,7 @@ fn each_fault_of_a_backend_has_its_answer_and_is_over_when_it_ends() {
 }
 
 #[test]
-fn so_has_each_fault_of_one_over_tls() {
+fn each_fault_of_a_backend_over_tls_has_its_answer_too() {
     let authority = Authority::new();
     let backend = Backend::start(Fault::None).unwrap();
     let terminator = Terminator::start(backend.address(), authority.server());

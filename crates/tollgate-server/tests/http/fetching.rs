@@ -85,7 +85,7 @@ fn a_request_is_what_the_options_say() {
 }
 
 #[test]
-fn what_is_wrong_in_a_call_is_an_error_that_says_so() {
+fn a_fault_of_a_call_is_an_error_that_says_so() {
     let backend = FakeBackend::replying(OK);
     for (call, expect) in [
         ("tollgate.fetch('ap')", "unknown backend \"ap\", did you mean \"app\"?"),
@@ -122,7 +122,7 @@ fn what_is_wrong_in_a_call_is_an_error_that_says_so() {
 }
 
 #[test]
-fn where_there_is_no_reply_there_is_an_error_and_a_message() {
+fn a_fetch_without_a_reply_gives_an_error_and_a_message() {
     let handler = "local r = tollgate.fetch('app', { timeout = 5 }) return tostring(r.error) .. ' ' .. tostring(r.status) .. ' ' .. #r.body .. tostring(r.headers['a'])";
     let garbage = FakeBackend::replying("garbage\r\n\r\n");
     check(&site(&garbage, handler), "invalid nil 0nil");

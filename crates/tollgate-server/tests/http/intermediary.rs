@@ -81,7 +81,7 @@ fn a_target_with_dot_segments_is_the_one_that_was_matched_slash_by_slash() {
 }
 
 #[test]
-fn what_a_route_takes_out_of_replies_is_in_no_part_of_them() {
+fn a_field_that_a_route_takes_out_of_replies_is_in_no_part_of_them() {
     let secret = "X-Debug: 1\r\nX-Set: theirs\r\nTollgate-Outcome: refused\r\nX-Request-Id: theirs\r\n";
     let backend = FakeBackend::start(move |taken| {
         while taken.request().is_some() {

@@ -61,7 +61,7 @@ fn connections_beyond_the_limit_are_told_so_and_closed() {
 }
 
 #[test]
-fn however_many_connections_are_refused_each_is_told_so() {
+fn each_refused_connection_gets_the_reason_however_many_they_are() {
     let server = site(|options| options.capacity.connections_max = 1);
     let mut only = server.connect();
     only.send(REQUEST);
@@ -178,7 +178,7 @@ fn bodies_that_hold_too_much_together_are_refused_and_their_memory_is_free_again
 }
 
 #[test]
-fn what_a_peer_does_not_take_of_a_reply_does_not_wait_in_the_kernel() {
+fn bytes_of_a_reply_that_a_peer_does_not_take_do_not_wait_in_the_kernel() {
     const REPLY_BYTES: usize = 4 << 20;
     let server = Site::new().handler("/", &format!("return string.rep('x', {REPLY_BYTES})")).start();
     let mut peer = server.connect();
@@ -375,7 +375,7 @@ fn is_of_one_turned_away(reply: &Reply) -> bool {
 }
 
 #[test]
-fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
+fn connections_that_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
     let (mut served, mut turned_away) = (0, 0);
     BusyServer::start().crowds(&[FIXED], |mut peers| {
         let replies: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false)).collect();
@@ -388,7 +388,7 @@ fn those_who_wait_to_be_accepted_are_refused_too_when_the_worker_is_behind() {
 }
 
 #[test]
-fn those_who_are_refused_before_they_are_accepted_count_among_the_connections() {
+fn connections_refused_before_they_are_accepted_count_among_the_connections() {
     let busy = BusyServer::start();
     let accepted = || busy.server.watch().status().accepted;
     let mut expect = accepted();
@@ -401,7 +401,7 @@ fn those_who_are_refused_before_they_are_accepted_count_among_the_connections() 
 }
 
 #[test]
-fn who_waits_to_be_accepted_and_has_not_asked_yet_is_not_refused() {
+fn a_connection_that_waits_to_be_accepted_without_a_request_is_not_refused() {
     BusyServer::start().crowds(&[FIXED, FIXED, ""], |mut peers| {
         let mut silent: Vec<_> = (0..peers.len() / 3).map(|n| peers.remove(2 * n + 2)).collect();
         let replies: Vec<_> = peers.iter_mut().map(|peer| peer.reply(false)).collect();
@@ -414,7 +414,7 @@ fn who_waits_to_be_accepted_and_has_not_asked_yet_is_not_refused() {
 }
 
 #[test]
-fn what_those_have_sent_who_are_refused_before_they_are_accepted_does_not_reset_their_connection() {
+fn bytes_of_a_connection_refused_before_it_is_accepted_do_not_reset_it() {
     let long = format!("GET /fixed HTTP/1.1\r\nHost: a\r\nX-Long: {}\r\n\r\n", "x".repeat(4000));
     BusyServer::start().crowds(&[&long.repeat(10)], |mut peers| {
         let mut refused = 0;

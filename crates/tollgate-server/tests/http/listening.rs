@@ -108,7 +108,7 @@ fn a_proxy_header_cut_at_any_byte_reads_the_same() {
 }
 
 #[test]
-fn without_a_proxy_header_nothing_is_read_as_a_request() {
+fn nothing_is_read_as_a_request_without_a_proxy_header() {
     let server = behind_proxy();
     let v1 = format!("PROXY TCP4 203.0.113.9 10.0.0.1 4660 80\r\n{REQUEST}");
     let unknown = [proxy_header(0x21, 0x12, &[0; 12]), REQUEST.into()].concat();
@@ -170,7 +170,7 @@ fn a_trusted_proxy_names_the_client_of_each_request() {
 }
 
 #[test]
-fn anybody_else_names_nobody() {
+fn a_peer_that_is_no_trusted_proxy_names_no_client() {
     let server = trusting(ClientHeader::XForwardedFor, &["10.0.0.0/8"]);
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.9\r\n\r\n";
     server.check(request, "200", "127.0.0.1");

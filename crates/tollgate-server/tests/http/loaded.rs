@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Breaker, Exception, Follower, LogId, Mishap, Sequence, SinkPlace};
+use tollgate_log::{Exception, Follower, LogId, Mishap, Sequence, SinkBreaker, SinkPlace};
 use tollgate_server::Ack;
 
 use crate::peer::{Peer, Reply};
@@ -94,7 +94,7 @@ fn no_byte_of_a_streamed_reply_leaves_before_the_sink_has_its_record() {
 }
 
 #[test]
-fn of_a_streamed_reply_whose_record_is_missing_nothing_is_written() {
+fn a_streamed_reply_whose_record_is_missing_is_not_written() {
     let (server, follower) = serve(LONG);
     let mut peer = server.connect();
     let log = send_to(&mut peer, "/s", 1..=1, &follower);
@@ -105,7 +105,7 @@ fn of_a_streamed_reply_whose_record_is_missing_nothing_is_written() {
 }
 
 #[test]
-fn of_pipelined_requests_each_hears_what_became_of_its_own_record_in_order() {
+fn pipelined_requests_each_get_the_outcome_of_their_own_record_in_order() {
     let (server, follower) = serve(LONG);
     let mut peer = server.connect();
     let log = send(&mut peer, 1..=4, &follower);
@@ -126,7 +126,7 @@ fn of_pipelined_requests_each_hears_what_became_of_its_own_record_in_order() {
 }
 
 #[test]
-fn a_reply_that_waited_too_long_is_unknown_and_those_that_come_later_are_told_their_own() {
+fn a_reply_that_waited_too_long_is_unknown_and_later_ones_have_their_own_outcome() {
     let (server, follower) = serve(Duration::from_millis(300));
     let (mut early, mut late) = (server.connect(), server.connect());
     send(&mut early, 1..=2, &follower);
@@ -143,7 +143,7 @@ fn a_reply_that_waited_too_long_is_unknown_and_those_that_come_later_are_told_th
 }
 
 #[test]
-fn who_leaves_while_it_waits_holds_up_nobody() {
+fn a_client_that_leaves_while_it_waits_holds_up_no_other() {
     let (server, follower) = serve(LONG);
     let (mut gone, mut there) = (server.connect(), server.connect());
     send(&mut gone, 1..=1, &follower);
@@ -154,16 +154,16 @@ fn who_leaves_while_it_waits_holds_up_nobody() {
 }
 
 #[test]
-fn while_the_breaker_is_open_no_handler_runs_and_other_routes_are_served() {
+fn no_handler_runs_while_the_breaker_is_open_and_other_routes_are_served() {
     let (server, follower) = serve(LONG);
-    follower.set_breaker(Breaker::Open);
+    follower.set_breaker(SinkBreaker::Open);
     let mut peer = server.connect();
     peer.send(get("/a/1"));
     let refused = peer.reply(false);
     assert_eq!((outcome(&refused), refused.field("retry-after")), ((503, Some("refused")), Some("1")));
     peer.send(get("/free"));
     peer.expect("200", "nothing is recorded");
-    follower.set_breaker(Breaker::Closed);
+    follower.set_breaker(SinkBreaker::Closed);
     let log = send(&mut peer, 2..=2, &follower);
     follower.settle(log, Sequence(1), &[]);
     peer.expect("200", "2");
@@ -172,7 +172,7 @@ fn while_the_breaker_is_open_no_handler_runs_and_other_routes_are_served() {
 }
 
 #[test]
-fn who_waits_when_the_server_drains_hears_that_nothing_is_known() {
+fn a_request_that_waits_when_the_server_drains_is_answered_as_unknown() {
     let (server, follower) = serve(LONG);
     let mut peer = server.connect();
     send(&mut peer, 1..=1, &follower);

@@ -72,7 +72,7 @@ fn refuse(server: &Running, request: &str) -> Peer {
 }
 
 #[test]
-fn while_a_sync_hangs_what_would_wait_for_it_is_refused_before_its_script_and_its_content() {
+fn requests_that_would_wait_for_a_hanging_sync_are_refused_before_their_script() {
     let disk = StallingDisk::new();
     let server = server(&disk);
     disk.stall(Stall::Syncs);
@@ -103,7 +103,7 @@ fn while_a_sync_hangs_what_would_wait_for_it_is_refused_before_its_script_and_it
 }
 
 #[test]
-fn while_a_write_hangs_written_is_refused_too_and_received_is_taken() {
+fn written_is_refused_too_and_received_is_taken_while_a_write_hangs() {
     let disk = StallingDisk::new();
     let server = server(&disk);
     disk.stall(Stall::Writes);

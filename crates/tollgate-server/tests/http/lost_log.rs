@@ -42,7 +42,7 @@ fn a_reply_whose_record_is_lost_says_that_the_connection_ends() {
 }
 
 #[test]
-fn a_reply_whose_record_is_lost_keeps_its_id_also_where_interim_replies_went_before_it() {
+fn a_reply_whose_record_is_lost_keeps_its_id_also_behind_interim_replies() {
     let backend = FakeBackend::replying(
         "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nVary: Early\r\n\r\n\
          HTTP/1.1 200 OK\r\nVary: Accept\r\nContent-Length: 2\r\n\r\nok",
@@ -67,7 +67,7 @@ fn a_reply_behind_one_whose_record_is_lost_says_that_the_connection_ends() {
 }
 
 #[test]
-fn of_replies_behind_one_whose_record_is_lost_the_last_says_that_the_connection_ends() {
+fn the_last_reply_behind_one_with_a_lost_record_says_that_the_connection_ends() {
     let plain = get("/plain");
     let mut peer = with_lost_record(&server(), &[&plain, &plain, &plain]);
     for expect in [None, None, Some("close")] {

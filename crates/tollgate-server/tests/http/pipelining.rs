@@ -211,7 +211,7 @@ fn the_server_reads_no_further_than_it_may_handle() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_behind_the_replies_to_those_before() {
+fn a_malformed_request_is_refused_behind_the_replies_to_those_before() {
     let server = burning(recorded()).start();
     let mut peer = server.connect();
     peer.send(
@@ -228,7 +228,7 @@ fn what_is_no_request_is_refused_behind_the_replies_to_those_before() {
 }
 
 #[test]
-fn what_the_server_answers_by_itself_has_its_place_too() {
+fn a_reply_of_the_server_itself_has_its_place_too() {
     let server = burning(Site::new()).fixed("/fixed", "fixed").start();
     let mut peer = server.connect();
     peer.send([get("/burn/1"), get("/nowhere"), get("/fixed"), get("/burn/2"), get("/%zz")].concat());
@@ -354,7 +354,7 @@ fn a_server_that_drains_answers_what_runs_and_begins_nothing_behind_it() {
 }
 
 #[test]
-fn what_still_runs_at_the_drain_deadline_is_cancelled_and_recorded() {
+fn a_request_that_runs_at_the_drain_deadline_is_cancelled_and_recorded() {
     let server = gate(recorded()).tune(|options| options.drain_timeout = Duration::from_millis(200)).start();
     let mut peer = server.connect();
     peer.send([get("/hold?n=1"), get("/quick?n=2")].concat());

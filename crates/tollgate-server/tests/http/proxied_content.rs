@@ -56,7 +56,7 @@ fn content_that_comes_after_its_head_is_waited_for() {
 }
 
 #[test]
-fn what_comes_while_a_content_is_passed_on_counts_as_received() {
+fn bytes_that_come_while_a_content_is_passed_on_count_as_received() {
     let long = "x".repeat(300_000);
     let (length, size) = (long.len() + 5, long.len() + 3);
     for (begun, rest) in [
@@ -134,7 +134,7 @@ fn a_reply_that_breaks_off_is_one_failure_and_no_success() {
 }
 
 #[test]
-fn what_tries_a_backend_is_judged_by_its_content_too() {
+fn a_probe_of_a_backend_is_judged_by_its_content_too() {
     let backend = Backend::start(Fault::ShortContent).unwrap();
     let server = serve(&backend, 50, SHORT);
     let mut statuses = Vec::new();

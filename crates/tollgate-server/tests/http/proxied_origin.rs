@@ -18,9 +18,9 @@ fn serve_trusted(backend: &FakeBackend, header: ClientHeader) -> Running {
     site.tune(|options| options.trusted_proxies = trusted).start()
 }
 
-/// What the backend hears of a request that this machine sends: `Forwarded` and `X-Forwarded-For`, the latter
-/// without our peer.
-fn told(header: ClientHeader, fields: &str) -> [String; 2] {
+/// Returns `Forwarded` and `X-Forwarded-For` as the backend gets them for a request of this machine, without
+/// the element of our peer.
+fn lists_sent(header: ClientHeader, fields: &str) -> [String; 2] {
     let backend = FakeBackend::replying(OK);
     let server = serve_trusted(&backend, header);
     server.check(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_str(), "200", "hello");
@@ -34,23 +34,23 @@ fn told(header: ClientHeader, fields: &str) -> [String; 2] {
 }
 
 #[test]
-fn what_a_trusted_proxy_wrote_stands_before_us() {
+fn elements_of_a_trusted_proxy_stand_before_our_own() {
     let addresses = "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 203.0.113.9, 127.0.0.5\r\n";
-    assert_eq!(told(ClientHeader::XForwardedFor, addresses)[1], "1.1.1.1, 203.0.113.9, 127.0.0.5, ");
+    assert_eq!(lists_sent(ClientHeader::XForwardedFor, addresses)[1], "1.1.1.1, 203.0.113.9, 127.0.0.5, ");
     let forwarded =
         "Forwarded: for=1.1.1.1\r\nForwarded: for=203.0.113.9;proto=https, for=\"127.0.0.5:1\"\r\n";
     let expect = "for=1.1.1.1, for=203.0.113.9;proto=https, for=\"127.0.0.5:1\", ";
-    assert_eq!(told(ClientHeader::Forwarded, forwarded)[0], expect);
+    assert_eq!(lists_sent(ClientHeader::Forwarded, forwarded)[0], expect);
 }
 
 #[test]
-fn the_list_that_a_trusted_proxy_does_not_write_begins_with_the_client_that_the_other_names() {
+fn the_list_that_a_proxy_does_not_write_begins_with_the_client_of_the_other_list() {
     let check = |header, client: &str, expect: [&str; 2]| {
         let (named, forged) = match header {
             ClientHeader::XForwardedFor => (format!("X-Forwarded-For: {client}"), "Forwarded: for=6.6.6.6"),
             ClientHeader::Forwarded => (format!("Forwarded: {client}"), "X-Forwarded-For: 6.6.6.6"),
         };
-        assert_eq!(told(header, &format!("{forged}\r\n{named}\r\n{forged}\r\n")), expect);
+        assert_eq!(lists_sent(header, &format!("{forged}\r\n{named}\r\n{forged}\r\n")), expect);
     };
     let (addresses, forwarded) = (ClientHeader::XForwardedFor, ClientHeader::Forwarded);
     check(addresses, "203.0.113.9", ["for=203.0.113.9, ", "203.0.113.9, "]);
@@ -64,19 +64,19 @@ fn the_list_that_a_trusted_proxy_does_not_write_begins_with_the_client_that_the_
 
 #[test]
 fn an_empty_line_of_a_trusted_proxy_makes_no_empty_member_of_a_list() {
-    assert_eq!(told(ClientHeader::XForwardedFor, "Forwarded:\r\nX-Forwarded-For: \r\n"), ["", ""]);
+    assert_eq!(lists_sent(ClientHeader::XForwardedFor, "Forwarded:\r\nX-Forwarded-For: \r\n"), ["", ""]);
     let between = "X-Forwarded-For:\r\nX-Forwarded-For: x\r\nX-Forwarded-For:\r\nX-Forwarded-For: y\r\n";
-    assert_eq!(told(ClientHeader::XForwardedFor, between)[1], "x, y, ");
+    assert_eq!(lists_sent(ClientHeader::XForwardedFor, between)[1], "x, y, ");
     let between = "Forwarded: for=x\r\nForwarded:\r\nForwarded: for=y\r\n";
-    assert_eq!(told(ClientHeader::Forwarded, between)[0], "for=x, for=y, ");
+    assert_eq!(lists_sent(ClientHeader::Forwarded, between)[0], "for=x, for=y, ");
 }
 
 #[test]
 fn empty_members_of_a_list_are_not_sent_on() {
     let addresses = "X-Forwarded-For: ,x,, y ,\r\nX-Forwarded-For: ,\r\nX-Forwarded-For: z\r\n";
-    assert_eq!(told(ClientHeader::XForwardedFor, addresses)[1], "x, y, z, ");
+    assert_eq!(lists_sent(ClientHeader::XForwardedFor, addresses)[1], "x, y, z, ");
     let forwarded = "Forwarded: , for=x;host=\",,\",\t, for=y,\r\n";
-    assert_eq!(told(ClientHeader::Forwarded, forwarded)[0], "for=x;host=\",,\", for=y, ");
+    assert_eq!(lists_sent(ClientHeader::Forwarded, forwarded)[0], "for=x;host=\",,\", for=y, ");
 }
 
 #[test]
@@ -84,13 +84,17 @@ fn an_open_quote_of_a_client_hides_nothing_that_was_written_behind_it() {
     for forged in ["for=1.1.1.1, for=\"2.2.2.2", "for=\"2.2.2.2\\\"", "for=x;host=\"a\";by=\"", "\""] {
         let behind = format!("Forwarded: {forged}, for=203.0.113.9\r\nForwarded: for=127.0.0.5\r\n");
         let expect = ["for=203.0.113.9, for=127.0.0.5, ", "203.0.113.9, "];
-        assert_eq!(told(ClientHeader::Forwarded, &behind), expect, "{forged}");
-        assert_eq!(told(ClientHeader::Forwarded, &format!("Forwarded: {forged}\r\n"))[0], "", "{forged}");
+        assert_eq!(lists_sent(ClientHeader::Forwarded, &behind), expect, "{forged}");
+        assert_eq!(
+            lists_sent(ClientHeader::Forwarded, &format!("Forwarded: {forged}\r\n"))[0],
+            "",
+            "{forged}"
+        );
     }
 }
 
 #[test]
-fn nobody_but_a_trusted_proxy_says_where_a_request_came_from() {
+fn only_a_trusted_proxy_says_where_a_request_came_from() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.9.9.9\r\nForwarded: for=10.9.9.9\r\n\
                    X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 1\r\nVia: 1.1 first\r\n\r\n";
     let backend = FakeBackend::replying(OK);

@@ -33,7 +33,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 #[test]
-fn after_an_interim_reply_there_is_time_for_the_first_byte_anew() {
+fn the_time_for_the_first_byte_begins_anew_after_an_interim_reply() {
     // Not what a pause within a reply may take.
     check(LONG, ms(50), 200, |taken| {
         taken.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");

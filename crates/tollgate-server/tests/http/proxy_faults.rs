@@ -62,7 +62,7 @@ fn a_client_that_reads_nothing_keeps_the_backend_no_longer_than_its_timeout() {
 }
 
 #[test]
-fn what_is_no_reply_is_502_and_its_connection_is_not_used_again() {
+fn a_malformed_reply_is_502_and_its_connection_is_not_used_again() {
     for bytes in [
         "garbage\r\n\r\n",
         "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
@@ -91,7 +91,7 @@ fn what_is_no_reply_is_502_and_its_connection_is_not_used_again() {
 }
 
 #[test]
-fn too_long_a_head_is_502() {
+fn a_head_that_is_too_long_is_502() {
     let backend = FakeBackend::start(|taken| {
         taken.request();
         taken.send(format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(40 << 10)));
@@ -102,7 +102,7 @@ fn too_long_a_head_is_502() {
 }
 
 #[test]
-fn what_follows_a_reply_is_nobodys_reply() {
+fn bytes_that_follow_a_reply_are_no_reply_to_anybody() {
     let backend = FakeBackend::start(|taken| {
         while taken.request().is_some() {
             let more = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged";
@@ -345,7 +345,7 @@ fn statuses_by_which_a_backend_fails_open_its_breaker_and_others_do_not() {
 }
 
 #[test]
-fn more_than_the_backend_takes_wait_in_turn_and_then_are_refused() {
+fn requests_beyond_those_that_the_backend_takes_wait_in_turn_and_then_are_refused() {
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let gate = Arc::new(std::sync::Mutex::new(gate));
     let backend = FakeBackend::start(move |taken| {
@@ -388,7 +388,7 @@ fn status_of_health(server: &Running) -> u16 {
 }
 
 #[test]
-fn who_waits_too_long_for_a_place_is_refused() {
+fn a_request_that_waits_too_long_for_a_place_is_refused() {
     let backend = FakeBackend::start(Taken::wait_for_end);
     let mut options = backend.options();
     (options.concurrency_max, options.queue_timeout) = (1, SHORT);

@@ -71,7 +71,7 @@ fn a_request_that_went_through_here_eight_times_goes_no_further() {
 }
 
 #[test]
-fn what_the_server_says_of_a_request_and_its_record_is_no_backends_word() {
+fn fields_about_a_request_and_its_record_come_from_no_backend() {
     let backend = || {
         FakeBackend::replying(
             "HTTP/1.1 200 OK\r\nTollgate-Outcome: refused\r\nX-Request-Id: theirs\r\nContent-Length: 5\r\n\r\nhello",
@@ -99,7 +99,7 @@ fn what_the_server_says_of_a_request_and_its_record_is_no_backends_word() {
 }
 
 #[test]
-fn what_a_route_sets_stands_in_place_of_what_the_server_would_say() {
+fn fields_that_a_route_sets_stand_in_place_of_those_of_the_server() {
     let backend = FakeBackend::replying("HTTP/1.1 405 No\r\nAllow: PUT\r\nContent-Length: 5\r\n\r\nhello");
     let pairs = |fields: &[(&str, &str)]| -> Vec<(String, String)> {
         fields.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -294,7 +294,7 @@ fn head_204_and_304_end_with_their_head() {
 }
 
 #[test]
-fn what_comes_with_a_205_is_no_content() {
+fn bytes_that_come_with_a_205_are_no_content() {
     let backend = FakeBackend::start(|taken| {
         while taken.request().is_some() {
             taken.send(format!(

@@ -131,7 +131,7 @@ fn the_application_answers_for_the_server_when_a_route_registers_for_it() {
 }
 
 #[test]
-fn a_route_that_takes_a_method_which_its_script_does_not_answer_is_found_before_the_start() {
+fn a_method_of_a_route_that_its_script_does_not_answer_is_found_before_the_start() {
     let narrow = |methods: &[Method]| {
         let methods = methods.iter().copied().collect();
         Site::new()

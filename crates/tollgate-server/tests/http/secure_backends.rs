@@ -36,8 +36,8 @@ fn failures(server: &Running) -> Vec<(&'static str, u64)> {
     failures.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
-/// What a script is told of a backend, once; the proxied route refuses the same.
-fn told(options: BackendOptions, fault: &'static str) -> String {
+/// Returns the error that a script gets of a backend, and checks that a proxied route refuses the same.
+fn script_error(options: BackendOptions, fault: &'static str) -> String {
     let server = asking(options);
     server.check("GET /proxied HTTP/1.1\r\nHost: a\r\n\r\n", "502", REFUSED);
     let mut peer = server.connect();
@@ -110,11 +110,11 @@ fn a_certificate_is_for_the_name_or_the_address_that_is_asked() {
             false => server.check(GET, "502", REFUSED),
         }
     }
-    let text = told(authority.options(&other), "name");
+    let text = script_error(authority.options(&other), "name");
     let expected =
         "handshake: its certificate is for \"billing.example\", \"*.b.example\", not for \"localhost\"";
     assert!(text.contains("(localhost), ") && text.ends_with(expected), "{text}");
-    let text = told(options(&[format!("https://{}", other.address)], authority.trust()), "name");
+    let text = script_error(options(&[format!("https://{}", other.address)], authority.trust()), "name");
     assert!(text.ends_with("not for \"127.0.0.1\""), "{text}");
 }
 
@@ -124,7 +124,7 @@ fn a_certificate_that_is_not_trusted_or_not_valid_now_is_refused() {
     let backend = FakeBackend::replying(OK);
     let check = |side: ServerSide, files: TlsFiles, fault, expected: &str| {
         let terminator = Terminator::start(backend.address, side);
-        let text = told(options(&[terminator.url()], files), fault);
+        let text = script_error(options(&[terminator.url()], files), fault);
         assert!(text.contains(expected), "{text}");
     };
     let stranger = Authority::new();
@@ -165,12 +165,12 @@ fn a_backend_that_stumbles_after_a_sound_hello_speaks_tls() {
             stumble(socket, config.clone());
         }
     });
-    let text = told(options(&[url], authority.trust()), "protocol");
+    let text = script_error(options(&[url], authority.trust()), "protocol");
     assert!(!text.contains("does not speak TLS"), "{text}");
 }
 
 #[test]
-fn a_certificate_that_stands_for_itself_is_taken_where_it_is_named_and_for_its_name_and_time_alone() {
+fn a_self_signed_certificate_is_taken_where_it_is_named_for_its_name_and_time() {
     let authority = Authority::new();
     let backend = FakeBackend::replying(OK);
     let own = Terminator::start(backend.address, authority.self_signed("own", LONG));
@@ -178,22 +178,22 @@ fn a_certificate_that_stands_for_itself_is_taken_where_it_is_named_and_for_its_n
     serve(options(&[own.url()], named("own.crt"))).check(GET, "200", "hello");
     // As openssl makes it, it says that it is an authority; another one with its name is another one.
     authority.self_signed("twin", LONG);
-    let text = told(options(&[own.url()], named("twin.crt")), "untrusted");
+    let text = script_error(options(&[own.url()], named("twin.crt")), "untrusted");
     assert!(text.contains("signed by no authority of "), "{text}");
     let by_address = format!("https://{}", own.address);
-    let text = told(options(&[by_address], named("own.crt")), "name");
+    let text = script_error(options(&[by_address], named("own.crt")), "name");
     assert!(text.ends_with("not for \"127.0.0.1\""), "{text}");
     let over = Terminator::start(backend.address, authority.self_signed("over", OVER));
-    let text = told(options(&[over.url()], named("over.crt")), "expired");
+    let text = script_error(options(&[over.url()], named("over.crt")), "expired");
     assert!(text.contains("certificate expired"), "{text}");
 }
 
 #[test]
-fn whatever_is_no_handshake_is_refused_with_its_reason() {
+fn a_malformed_handshake_is_refused_with_its_reason() {
     let authority = Authority::new();
     let check = |backend: &FakeBackend, fault, expected: &str| {
         let url = format!("https://localhost:{}", backend.address.port());
-        let text = told(options(&[url], authority.trust()), fault);
+        let text = script_error(options(&[url], authority.trust()), fault);
         assert!(text.contains(expected), "{text}");
     };
     // HTTP without TLS, at once and when something came.
@@ -231,7 +231,7 @@ fn whatever_is_no_handshake_is_refused_with_its_reason() {
 }
 
 #[test]
-fn one_that_is_silent_in_the_handshake_is_left_after_the_time_for_a_connection() {
+fn a_backend_silent_in_the_handshake_is_left_after_the_time_for_a_connection() {
     let authority = Authority::new();
     let silent = FakeBackend::start(Taken::wait_for_end);
     let begun = FakeBackend::start(|taken| {
@@ -424,7 +424,7 @@ fn trailers_and_interim_replies_come_as_without_tls() {
 }
 
 #[test]
-fn what_a_backend_sends_unasked_is_nobodys_reply() {
+fn bytes_that_a_backend_sends_unasked_are_no_reply_to_anybody() {
     let authority = Authority::new();
     let long = "x".repeat(100_000);
     let expected = long.clone();

@@ -57,7 +57,7 @@ fn a_script_sends_a_file_with_its_type_and_its_validators() {
 }
 
 #[test]
-fn what_is_not_below_the_folder_is_not_there() {
+fn a_file_that_is_not_below_the_folder_is_not_there() {
     let site = Site::new().handler("/*", "return { file = req.query.name }");
     let server = sending(site).file("secret.txt", "secret").file("private/.hidden", "hidden").start();
     std::os::unix::fs::symlink(server.folder().join("secret.txt"), server.folder().join("private/link"))
@@ -174,7 +174,7 @@ fn files_are_sent_in_the_order_of_their_requests() {
 }
 
 #[test]
-fn what_a_script_names_is_the_one_form_of_it_and_its_date_resumes_it() {
+fn a_file_that_a_script_names_has_one_form_and_its_date_resumes_it() {
     let site = Site::new().handler("/*", "return { file = req.path_info }");
     let site = sending(site).file("private/a.txt", "hello").file("private/a.txt.gz", "zipped");
     let modified = UNIX_EPOCH + Duration::from_secs(1_000_000_000);

@@ -35,7 +35,7 @@ fn a_client_has_its_share_of_connections_and_others_have_theirs() {
 }
 
 #[test]
-fn behind_a_trusted_proxy_each_client_has_its_share() {
+fn each_client_behind_a_trusted_proxy_has_its_share() {
     let server = site(behind_a_proxy);
     let of = |client: &str| format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n");
     let (mut one, mut other) = (server.connect(), server.connect());
@@ -52,7 +52,7 @@ fn behind_a_trusted_proxy_each_client_has_its_share() {
 }
 
 #[test]
-fn behind_a_trusted_proxy_a_connection_is_its_clients_as_soon_as_a_head_is_there() {
+fn a_connection_behind_a_trusted_proxy_is_its_clients_as_soon_as_a_head_is_there() {
     let server = Site::new().handler("/", "return req:body()").tune(behind_a_proxy).start();
     let post =
         |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.1\r\n{fields}\r\n");

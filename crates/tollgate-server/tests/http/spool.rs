@@ -81,7 +81,7 @@ fn check_long_bodies(server: &Running) {
 }
 
 #[test]
-fn an_encrypted_body_is_not_in_its_file_and_reaches_form_collect_and_column_as_it_was_sent() {
+fn an_encrypted_body_is_not_in_its_file_and_is_read_as_it_was_sent() {
     const SECRET: &str = "4111-1111-1111-1111";
     let encrypted = |site: Site| {
         site.tune(|options| {
@@ -186,7 +186,7 @@ fn many_long_bodies_at_once_are_each_their_own() {
 }
 
 #[test]
-fn more_than_may_be_spooled_is_refused_and_the_room_is_free_again() {
+fn a_body_beyond_the_spool_is_refused_and_the_room_is_free_again() {
     let server = site("return 'taken'").tune(|options| options.spool.bytes_max = 1 << 20).start();
     for _ in 0..3 {
         let mut peer = server.connect();

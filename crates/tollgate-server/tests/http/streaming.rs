@@ -114,7 +114,7 @@ fn a_streamed_reply_waits_for_those_before_it() {
 }
 
 #[test]
-fn for_http_1_0_the_content_ends_with_the_connection() {
+fn a_content_for_http_1_0_ends_with_the_connection() {
     let server = Site::new().script("/{what}", PARTS).start();
     ask(&server, "/release");
     let mut peer = server.connect();
@@ -126,7 +126,7 @@ fn for_http_1_0_the_content_ends_with_the_connection() {
 }
 
 #[test]
-fn for_http_1_0_a_content_that_a_drain_cuts_does_not_look_whole() {
+fn a_content_for_http_1_0_that_a_drain_cuts_does_not_look_whole() {
     let short =
         |options: &mut tollgate_server::ServerOptions| options.drain_timeout = Duration::from_millis(200);
     let server = Site::new().script("/{what}", PARTS).tune(short).start();
@@ -289,7 +289,7 @@ fn a_stream_that_runs_gives_others_their_turn() {
 }
 
 #[test]
-fn what_is_no_streamed_reply_is_a_500() {
+fn a_malformed_streamed_reply_is_a_500() {
     let server = Site::new()
         .handler("/204", "return { status = 204, write = function() end }")
         .handler("/both", "return { body = 'a', write = function() end }")

@@ -190,7 +190,7 @@ fn check_nothing_is_left(server: Running, records: u64) {
 }
 
 #[test]
-fn what_is_redacted_is_nowhere_in_the_log_in_rejects_neither() {
+fn redacted_values_are_nowhere_in_the_log_and_not_in_rejects() {
     let columns =
         ["note text record.note", "email text record.email", "token text record.token", "ip inet record.ip"];
     let site = || {
@@ -230,7 +230,7 @@ fn what_is_redacted_is_nowhere_in_the_log_in_rejects_neither() {
 }
 
 #[test]
-fn what_of_the_request_is_redacted_is_nowhere_in_the_log() {
+fn redacted_parts_of_the_request_are_nowhere_in_the_log() {
     let columns = [
         "note text request.query.note",
         "email text request.query.email",
@@ -255,7 +255,7 @@ fn what_of_the_request_is_redacted_is_nowhere_in_the_log() {
 }
 
 #[test]
-fn what_is_redacted_can_still_be_told_apart() {
+fn redacted_values_can_still_be_told_apart() {
     let columns =
         ["email text request.query.email", "ip inet request.header.x-ip", "client text request.remote_addr"];
     let server = Site::new()

@@ -66,7 +66,7 @@ fn each_client_has_its_rate_over_all_workers() {
 }
 
 #[test]
-fn who_asks_too_often_is_told_when_to_come_again_and_may_then() {
+fn a_client_that_asks_too_often_is_told_when_to_come_again_and_may_then() {
     let rate =
         RateSpec { count: 1, period: Duration::from_secs(1), burst: 1, by: RateKey::Client, keys_max: 64 };
     let server = site(rates(vec![rate])).start();
@@ -86,7 +86,7 @@ fn who_asks_too_often_is_told_when_to_come_again_and_may_then() {
 }
 
 #[test]
-fn behind_a_trusted_proxy_each_client_has_its_rate() {
+fn each_client_behind_a_trusted_proxy_has_its_rate() {
     let networks = vec!["127.0.0.1".parse().unwrap()];
     let proxies = TrustedProxies { networks, ..TrustedProxies::default() };
     let site = site(rates(vec![hourly(2, RateKey::Client)]));
@@ -120,7 +120,7 @@ fn a_key_has_its_rate_wherever_it_comes_from() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_before_its_body_and_leaves_no_record() {
+fn a_request_over_its_rate_is_refused_before_its_body_and_leaves_no_record() {
     let site = Site::new().stream("all", Level::Synced, &["n int record.n"]);
     let site = site.handler("/", "return { body = req:body(), record = { n = 1 } }");
     let server = site.tune_route(|route| route.limits = rates(vec![hourly(1, RateKey::Client)])).start();

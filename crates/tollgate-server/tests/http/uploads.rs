@@ -88,7 +88,7 @@ fn a_script_sees_each_part_in_its_order() {
 }
 
 #[test]
-fn what_a_script_does_not_read_is_passed_over() {
+fn parts_that_a_script_does_not_read_are_passed_over() {
     let body = "local names = {}
         for part in req:parts() do
             table.insert(names, part.name)
@@ -193,7 +193,7 @@ fn nothing_is_saved_outside_of_the_folder() {
 }
 
 #[test]
-fn what_is_wrong_with_a_form_is_told_to_its_client() {
+fn a_fault_of_a_form_is_in_the_reply_to_its_client() {
     let body = "for part in req:parts{ count_max = 2, part_bytes_max = 100 } do
             if req.query.text then part:text(10) end
         end

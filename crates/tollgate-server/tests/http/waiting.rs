@@ -152,7 +152,7 @@ fn a_sleeper_beyond_the_drain_deadline_is_cancelled_and_recorded() {
 }
 
 #[test]
-fn who_waits_for_nothing_again_and_again_gives_others_their_turn() {
+fn a_script_that_waits_for_nothing_again_and_again_gives_others_their_turn() {
     let script = "
         local is_over = false
         return function(req)
@@ -173,7 +173,7 @@ fn who_waits_for_nothing_again_and_again_gives_others_their_turn() {
 }
 
 #[test]
-fn what_waiting_calls_hold_is_counted_and_refused_beyond_the_bound() {
+fn the_memory_of_waiting_calls_is_counted_and_refused_beyond_the_bound() {
     let script = "
         local kept = {}
         return function(req)

@@ -12,7 +12,7 @@ use std::{
 };
 
 use tollgate_tidy::{
-    rules::{self, WIDTH_MAX},
+    rules::{self, TEST_NAME_MAX, WIDTH_MAX},
     target::Target,
     workspace::{self, Crate, Imports},
 };
@@ -213,6 +213,17 @@ fn beyond(name: &str, kind: &str, lines: &[String], max: usize) -> Option<String
     let is_too_many = lines.len() > max;
     is_too_many
         .then(|| format!("{name}, {kind}: {} lines, listed are {max}: {}", lines.len(), lines.join(" ")))
+}
+
+#[test]
+fn test_names_are_not_too_long() {
+    let mut found = Vec::new();
+    for (file, text) in texts(&[".rs"]) {
+        let names = rules::test_names(&text).unwrap().into_iter();
+        let long = names.filter(|name| name.len() > TEST_NAME_MAX);
+        found.extend(long.map(|name| format!("{}: {name}", file.display())));
+    }
+    check(&format!("names of tests with more than {TEST_NAME_MAX} characters"), &found);
 }
 
 #[test]

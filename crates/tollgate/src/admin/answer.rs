@@ -32,14 +32,14 @@ pub(super) struct Answers {
     access: Access,
 }
 
-struct Answer {
+struct AdminReply {
     status: StatusCode,
     content_type: &'static str,
     content: Cow<'static, str>,
     field: Option<(&'static str, &'static str)>,
 }
 
-impl Answer {
+impl AdminReply {
     fn text(status: StatusCode, content: impl Into<Cow<'static, str>>) -> Self {
         Self { status, content_type: TEXT, content: content.into(), field: None }
     }
@@ -66,7 +66,7 @@ impl Answer {
     }
 }
 
-impl From<Denial> for Answer {
+impl From<Denial> for AdminReply {
     fn from(denial: Denial) -> Self {
         let answer = Self::text(denial.status(), format!("{}\n", denial.text()));
         match denial {
@@ -84,21 +84,21 @@ impl Answers {
 
     /// The bytes of the answer to a request.
     pub(super) fn answer(&self, head: &RequestHead) -> Vec<u8> {
-        let answer = self.access.check_origin(head).map_or_else(Answer::from, |()| self.find(head));
+        let answer = self.access.check_origin(head).map_or_else(AdminReply::from, |()| self.find(head));
         answer.write(head.method() == Method::Head)
     }
 
     /// The bytes of the answer to what is no request, though it may begin as HEAD does: then without content
     /// (RFC 9110 section 9.3.2).
     pub(super) fn refuse(&self, error: &RequestError, input: &[u8]) -> Vec<u8> {
-        let answer = Answer::text(error.status(), format!("{}\n", error.client_text()));
+        let answer = AdminReply::text(error.status(), format!("{}\n", error.client_text()));
         answer.write(input.starts_with(b"HEAD "))
     }
 
-    fn find(&self, head: &RequestHead) -> Answer {
+    fn find(&self, head: &RequestHead) -> AdminReply {
         if !matches!(head.method(), Method::Get | Method::Head) {
-            let answer = Answer::text(StatusCode::METHOD_NOT_ALLOWED, "nothing is changed here\n");
-            return Answer { field: Some(("Allow", "GET, HEAD")), ..answer };
+            let answer = AdminReply::text(StatusCode::METHOD_NOT_ALLOWED, "nothing is changed here\n");
+            return AdminReply { field: Some(("Allow", "GET, HEAD")), ..answer };
         }
         let answer = match head.path() {
             "/healthz" => Self::healthz,
@@ -107,52 +107,52 @@ impl Answers {
             "/status" => Self::status,
             _ => {
                 let text = "here are /healthz, /readyz, /metrics and /status\n";
-                return Answer::text(StatusCode::NOT_FOUND, text);
+                return AdminReply::text(StatusCode::NOT_FOUND, text);
             }
         };
         answer(self, head)
     }
 
-    fn healthz(&self, head: &RequestHead) -> Answer {
+    fn healthz(&self, head: &RequestHead) -> AdminReply {
         let health = self.observer.health(&self.observer.look());
         match (is_alive(&health), self.access.check_token(head)) {
-            (true, _) => Answer::text(StatusCode::OK, "ok\n"),
-            (false, Err(_)) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, "not ok\n"),
-            (false, Ok(())) => Answer::text(StatusCode::SERVICE_UNAVAILABLE, text_of(&health)),
+            (true, _) => AdminReply::text(StatusCode::OK, "ok\n"),
+            (false, Err(_)) => AdminReply::text(StatusCode::SERVICE_UNAVAILABLE, "not ok\n"),
+            (false, Ok(())) => AdminReply::text(StatusCode::SERVICE_UNAVAILABLE, text_of(&health)),
         }
     }
 
-    fn readyz(&self, head: &RequestHead) -> Answer {
+    fn readyz(&self, head: &RequestHead) -> AdminReply {
         let health = self.observer.health(&self.observer.look());
         let (status, word) = match health.is_ready() {
             true => (StatusCode::OK, "ready\n"),
             false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
         };
         if self.access.check_token(head).is_err() {
-            return Answer::text(status, word);
+            return AdminReply::text(status, word);
         }
         if wants_json(head) {
-            Answer::json(status, &json_of(&health))
+            AdminReply::json(status, &json_of(&health))
         } else {
-            Answer::text(status, text_of(&health))
+            AdminReply::text(status, text_of(&health))
         }
     }
 
-    fn metrics(&self, head: &RequestHead) -> Answer {
+    fn metrics(&self, head: &RequestHead) -> AdminReply {
         if let Err(denial) = self.access.check_token(head) {
             return denial.into();
         }
         let seen = self.observer.look();
         let content = metrics::expose(&seen, &self.observer.health(&seen));
-        Answer { content_type: METRICS, ..Answer::text(StatusCode::OK, content) }
+        AdminReply { content_type: METRICS, ..AdminReply::text(StatusCode::OK, content) }
     }
 
-    fn status(&self, head: &RequestHead) -> Answer {
+    fn status(&self, head: &RequestHead) -> AdminReply {
         if let Err(denial) = self.access.check_token(head) {
             return denial.into();
         }
         let seen = self.observer.look();
-        Answer::json(StatusCode::OK, &self.observer.document(&seen, &self.observer.health(&seen)))
+        AdminReply::json(StatusCode::OK, &self.observer.document(&seen, &self.observer.health(&seen)))
     }
 }
 

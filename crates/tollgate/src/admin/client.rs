@@ -21,7 +21,7 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const READ_BYTES: usize = 4 << 10;
 
-pub(super) struct Client {
+pub(super) struct AdminClient {
     socket: Socket,
     state: State,
     deadline: Instant,
@@ -41,7 +41,7 @@ enum State {
     Over,
 }
 
-impl Client {
+impl AdminClient {
     pub(super) fn new(socket: Socket) -> Self {
         let state = State::Asking { input: BytesMut::new(), reader: Box::default() };
         Self { socket, state, deadline: Instant::now() + REQUEST_TIMEOUT }
@@ -131,7 +131,7 @@ fn write_some(mut socket: &Socket, left: &mut &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-impl AsFd for Client {
+impl AsFd for AdminClient {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -37,13 +37,13 @@ impl fmt::Display for Bound {
     }
 }
 
-pub(super) struct Listener {
+pub(super) struct AdminListener {
     socket: Socket,
     pub(super) bound: Bound,
     spares: Vec<OwnedFd>,
 }
 
-impl Listener {
+impl AdminListener {
     /// None: nowhere, as configured, or as nobody asked for it.
     pub(super) fn bind(listen: &AdminListen) -> anyhow::Result<Option<Self>> {
         let bound = match listen {
@@ -96,13 +96,13 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for AdminListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl Drop for Listener {
+impl Drop for AdminListener {
     fn drop(&mut self) {
         if let Bound::Unix(path) = &self.bound {
             // What stays is replaced by the next start.

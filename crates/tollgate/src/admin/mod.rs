@@ -25,9 +25,9 @@ use crate::config::Admin;
 use crate::observe::Observer;
 use access::Access;
 use answer::Answers;
-use client::Client;
+use client::AdminClient;
+use listener::AdminListener;
 pub(crate) use listener::Bound;
-use listener::Listener;
 
 /// Clients at the same time.
 const CLIENTS_MAX: usize = 32;
@@ -48,7 +48,7 @@ impl AdminServer {
     /// # Errors
     /// The address is somebody else's, or there is no thread.
     pub(crate) fn start(config: &Admin, observer: &Observer) -> anyhow::Result<Option<Self>> {
-        let Some(listener) = Listener::bind(&config.listen)? else { return Ok(None) };
+        let Some(listener) = AdminListener::bind(&config.listen)? else { return Ok(None) };
         let bound = listener.bound.clone();
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let answers = Answers::new(observer.clone(), Access::new(config));
@@ -76,10 +76,10 @@ impl Drop for AdminServer {
 }
 
 struct Serving {
-    listener: Listener,
+    listener: AdminListener,
     answers: Answers,
     /// The oldest first.
-    clients: Vec<Client>,
+    clients: Vec<AdminClient>,
     /// When clients are accepted again.
     resume_at: Option<Instant>,
 }
@@ -119,7 +119,7 @@ impl Serving {
         for client in &self.clients {
             fds.push(PollFd::from_borrowed_fd(client.as_fd(), client.interest()));
         }
-        let next = self.clients.iter().map(Client::deadline).chain(pause).min();
+        let next = self.clients.iter().map(AdminClient::deadline).chain(pause).min();
         let left = next.map(|at| at.saturating_duration_since(now) + Duration::from_millis(1));
         let timeout = left.map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
@@ -139,7 +139,7 @@ impl Serving {
                 if self.clients.len() >= CLIENTS_MAX {
                     self.clients.remove(0);
                 }
-                self.clients.push(Client::new(socket));
+                self.clients.push(AdminClient::new(socket));
             }
             Ok(None) => {}
             Err(error) => {

@@ -9,11 +9,11 @@ use tollgate_load::SinkKind;
 use tollgate_log::{Level, SinkPlace};
 use tollgate_server::{Ack, StreamSpec};
 
-use super::fault::{Place, did_you_mean};
+use super::fault::{Location, did_you_mean};
 use super::key::{Facts, OwnValue, inline, keys};
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
-use super::sink::{LoadedBy, Sink};
+use super::sink::{LoadedBy, SinkConfig};
 use super::value::Value;
 
 /// The keys of a stream for the acknowledgement.
@@ -31,16 +31,16 @@ keys! {
 
 /// That the replies of a stream wait for a database, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Awaited {
+pub(crate) struct AwaitedSink {
     /// The name of the stream.
     pub(super) stream: String,
     /// The sink that is named; none if there is only one.
     sink: Option<String>,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 /// Reads `ack` and `ack_timeout`. Which sink is waited for is found later.
-pub(super) fn read(stream: &str, section: &mut Section<'_>, keys: &AckKeys) -> (Ack, Option<Awaited>) {
+pub(super) fn read(stream: &str, section: &mut Section<'_>, keys: &AckKeys) -> (Ack, Option<AwaitedSink>) {
     let (ack, awaited) = written(stream, section, keys.ack.name);
     let timeout = Duration::from_millis(section.number_or_default(keys.timeout));
     match ack {
@@ -60,10 +60,10 @@ pub(super) fn read(stream: &str, section: &mut Section<'_>, keys: &AckKeys) -> (
 }
 
 /// None: it is wrong.
-fn written(stream: &str, section: &mut Section<'_>, key: &'static str) -> (Option<Ack>, Option<Awaited>) {
+fn written(stream: &str, section: &mut Section<'_>, key: &'static str) -> (Option<Ack>, Option<AwaitedSink>) {
     let is_there = section.has(key);
     let awaited = |section: &Section<'_>, at: &std::ops::Range<usize>, sink| {
-        Some(Awaited { stream: stream.to_owned(), sink, place: section.spot(at) })
+        Some(AwaitedSink { stream: stream.to_owned(), sink, place: section.spot(at) })
     };
     match section.text_or_table(key, "a string, or { loaded = \"SINK\" }") {
         None => ((!is_there).then_some(Ack::Log(Level::Synced)), None),
@@ -89,7 +89,7 @@ fn level(stream: &str, section: &Section<'_>, text: &Written<String>) -> Option<
     found.map(Ack::Log)
 }
 
-impl Awaited {
+impl AwaitedSink {
     /// The same of a stream that is called otherwise.
     pub(super) fn of(self, stream: &str) -> Self {
         Self { stream: stream.to_owned(), ..self }
@@ -99,9 +99,9 @@ impl Awaited {
     ///
     /// # Errors
     /// What was found, and what is allowed.
-    pub(super) fn find(&self, sinks: &[Sink], by: LoadedBy) -> Result<SinkPlace, String> {
+    pub(super) fn find(&self, sinks: &[SinkConfig], by: LoadedBy) -> Result<SinkPlace, String> {
         let is_taking =
-            |sink: &&Sink| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
+            |sink: &&SinkConfig| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
         let loader = match by {
             LoadedBy::Server => None,
             LoadedBy::Others => Some("[load] in_server is false"),
@@ -116,7 +116,7 @@ impl Awaited {
         match &self.sink {
             Some(name) => self.find_named(name, sinks, is_taking),
             None => {
-                let takers: Vec<_> = sinks.iter().filter(is_taking).map(Sink::name).collect();
+                let takers: Vec<_> = sinks.iter().filter(is_taking).map(SinkConfig::name).collect();
                 match takers.as_slice() {
                     [one] => Ok(place_of(one, sinks)),
                     [] => Err(format!(
@@ -138,11 +138,11 @@ impl Awaited {
     fn find_named(
         &self,
         name: &str,
-        sinks: &[Sink],
-        is_taking: impl Fn(&&Sink) -> bool,
+        sinks: &[SinkConfig],
+        is_taking: impl Fn(&&SinkConfig) -> bool,
     ) -> Result<SinkPlace, String> {
         let Some(sink) = sinks.iter().find(|sink| sink.name() == name) else {
-            let hint = did_you_mean(name, sinks.iter().map(Sink::name));
+            let hint = did_you_mean(name, sinks.iter().map(SinkConfig::name));
             return Err(format!("ack of [stream.{}] names the unknown sink {name:?}{hint}", self.stream));
         };
         if !is_taking(&sink) {
@@ -155,7 +155,7 @@ impl Awaited {
     }
 }
 
-fn place_of(name: &str, sinks: &[Sink]) -> SinkPlace {
+fn place_of(name: &str, sinks: &[SinkConfig]) -> SinkPlace {
     SinkPlace(sinks.iter().position(|sink| sink.name() == name).unwrap_or_default())
 }
 
@@ -167,7 +167,7 @@ const fn commits_rows(kind: &SinkKind) -> bool {
 }
 
 /// Shows `ack` and its timeout.
-pub(super) fn show(stream: &StreamSpec, awaited: &[Awaited], keys: &AckKeys) -> [OwnValue; 2] {
+pub(super) fn show(stream: &StreamSpec, awaited: &[AwaitedSink], keys: &AckKeys) -> [OwnValue; 2] {
     let Ack::Loaded { timeout, .. } = stream.ack else {
         return [(keys.ack.name, Some(format!("\"{}\"", stream.ack.name()))), (keys.timeout.name, None)];
     };

@@ -17,11 +17,11 @@ use tollgate_server::{
 use super::access::Reachable;
 use super::defaults::APP_FILE;
 use super::env::Environment;
-use super::fault::{Faults, Place};
+use super::fault::{Faults, Location};
 use super::inside::{access_beyond, check_inside, keep_inside};
 use super::key::{keys, write};
 use super::quoted::{quoted, quoted_path};
-use super::reach::Reach;
+use super::reach::ReachableBounds;
 use super::route::{is_host, is_name, path_problem};
 use super::routes::{RouteBounds, RouteDefaults, Routes};
 use super::script::{ENV, reached, script, script_bounds, write_script};
@@ -93,7 +93,7 @@ impl Mount {
 
 /// Whose word counts for what an app may read of the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(super) enum AppTrust {
     /// That of the configuration which mounts it.
     Mounted,
     /// Its own: it is served by itself.
@@ -107,7 +107,7 @@ pub(super) struct AppDefaults<'a> {
     /// Its folder.
     pub(super) folder: &'a Path,
     pub(super) env: Environment<'a>,
-    pub(super) trust: Trust,
+    pub(super) trust: AppTrust,
     pub(super) script: &'a HostOptions,
     pub(super) log: &'a LogOptions,
     /// The databases that mounts may grant.
@@ -115,7 +115,7 @@ pub(super) struct AppDefaults<'a> {
     pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
-    pub(super) reach: Reach,
+    pub(super) reach: ReachableBounds,
 }
 
 /// All mounts of a configuration.
@@ -124,7 +124,7 @@ pub(super) struct Apps {
     pub(super) mounts: Vec<Mount>,
     pub(super) specs: Vec<AppSpec>,
     /// Where each is mounted.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Location>,
     pub(super) routes: Routes,
 }
 
@@ -136,7 +136,7 @@ struct WrittenMount<'a> {
     stream_prefix: String,
     /// Its `app.toml` as faults name it.
     file: PathBuf,
-    place: Place,
+    place: Location,
     script: Option<Section<'a>>,
 }
 
@@ -264,14 +264,14 @@ fn read(
 struct Granted {
     env: Vec<String>,
     access: ScriptAccess,
-    trust: Trust,
+    trust: AppTrust,
 }
 
 impl Granted {
     /// Looks into `[app.script]`, which counts more than what the app says.
     fn read<'a>(
         mut script: Option<Section<'a>>,
-        trust: Trust,
+        trust: AppTrust,
         reachable: &Reachable<'_>,
     ) -> (Option<Section<'a>>, Self) {
         let names = script.as_mut().and_then(|script| script.texts(ENV.name)).unwrap_or_default();
@@ -281,14 +281,14 @@ impl Granted {
     }
 
     fn allows(&self, name: &str) -> bool {
-        self.trust == Trust::Alone || self.env.iter().any(|known| known == name)
+        self.trust == AppTrust::Alone || self.env.iter().any(|known| known == name)
     }
 }
 
 /// The folder of a mount while it is read.
 struct Bundle<'a> {
     mount: &'a Mount,
-    place: &'a Place,
+    place: &'a Location,
     granted: &'a Granted,
     index: usize,
 }

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_table_that_comes_or_goes_is_one_change_and_one_that_stays_is_told_by_its_keys() {
+    fn a_named_table_that_comes_or_goes_is_one_change_and_one_that_stays_shows_its_keys() {
         let stream = |name: &str| {
             format!(
                 "[stream.{name}]\ncolumns = [{{ name = \"n\", type = \"int\" }}, {{ name = \"m\", type = \"int\" }}]\n"
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_is_not_told() {
+    fn possible_secrets_are_not_shown() {
         let config = |key: &str, body: &str| {
             format!(
                 "[backend.b]\nurls = [\"http://127.0.0.1:1\"]\n[[route]]\npath = \"/p\"\n\
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_a_restart_stays_as_it_is() {
+    fn keys_that_need_a_restart_stay_as_they_are() {
         let present = config("[server]\nworkers = 2\nlisten = [\"127.0.0.1:1\"]\n");
         let mut new = config("[server]\nworkers = 3\nbacklog = 7\nfields_max = 9\n");
         new.log.retain *= 2;

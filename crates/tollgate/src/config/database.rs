@@ -144,7 +144,7 @@ impl Database for Pool {
     }
 
     fn ask(&self, sql: String, parameters: Vec<SqlValue>, reply: SqlReply) {
-        self.0.ask(sql, parameters.into_iter().map(asked).collect(), Box::new(Replying(reply)));
+        self.0.ask(sql, parameters.into_iter().map(query_value).collect(), Box::new(Replying(reply)));
     }
 }
 
@@ -157,11 +157,11 @@ impl Asker for Replying {
 
     fn deliver(self: Box<Self>, answer: Result<QueryAnswer, QueryError>) {
         // Who does not wait any more needs no answer.
-        let _ = self.0.send(answer.map(told).map_err(|error| error.to_string()));
+        let _ = self.0.send(answer.map(sql_answer).map_err(|error| error.to_string()));
     }
 }
 
-fn asked(value: SqlValue) -> QueryValue {
+fn query_value(value: SqlValue) -> QueryValue {
     match value {
         SqlValue::Null => QueryValue::Null,
         SqlValue::Bool(value) => QueryValue::Bool(value),
@@ -172,15 +172,15 @@ fn asked(value: SqlValue) -> QueryValue {
     }
 }
 
-fn told(answer: QueryAnswer) -> SqlAnswer {
+fn sql_answer(answer: QueryAnswer) -> SqlAnswer {
     let rows = answer.rows.into_iter().map(|row| match row {
         QueryRow::Json(json) => SqlRow::Json(json),
-        QueryRow::Values(values) => SqlRow::Values(values.into_iter().map(answered).collect()),
+        QueryRow::Values(values) => SqlRow::Values(values.into_iter().map(sql_value).collect()),
     });
     SqlAnswer { columns: answer.columns, rows: rows.collect() }
 }
 
-fn answered(value: QueryValue) -> SqlValue {
+fn sql_value(value: QueryValue) -> SqlValue {
     match value {
         QueryValue::Null => SqlValue::Null,
         QueryValue::Bool(value) => SqlValue::Bool(value),

@@ -39,9 +39,9 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Where something is written, for faults about something else.
+/// Where a key or table is written, for a fault that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     /// The file.
     pub(crate) file: PathBuf,
     /// Its line, from 1.
@@ -50,7 +50,7 @@ pub(crate) struct Place {
     pub(crate) column: usize,
 }
 
-impl Place {
+impl Location {
     /// What it is called in a fault of `file`.
     pub(super) fn beside(&self, file: &Path) -> String {
         if self.file == file { format!("line {}", self.line) } else { self.to_string() }
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file.display(), self.line)
     }
@@ -123,9 +123,9 @@ impl<'a> Faults<'a> {
     }
 
     /// A place, for a fault that names another one.
-    pub(super) fn spot(&self, span: &Span) -> Place {
+    pub(super) fn spot(&self, span: &Span) -> Location {
         let (line, column) = self.place(span);
-        Place { file: self.file.to_owned(), line, column }
+        Location { file: self.file.to_owned(), line, column }
     }
 
     /// Adds those that were found elsewhere.

@@ -13,7 +13,7 @@ use toml::de::DeTable;
 
 use super::access::Reachable;
 use super::admin::admin;
-use super::app::{AppDefaults, Trust, apps, check_intruders};
+use super::app::{AppDefaults, AppTrust, apps, check_intruders};
 use super::backend::backends;
 use super::backend_tls::{certificates_of_backends, keys_of_backends};
 use super::database::{ReadDatabase, databases};
@@ -25,7 +25,7 @@ use super::own_files::{
     check_served, check_written_to, files_of_databases, files_of_scripts, files_of_sinks, folders_of_server,
     keep_apart,
 };
-use super::reach::Reach;
+use super::reach::ReachableBounds;
 use super::resolved::Config;
 use super::routes::{RouteDefaults, Routes};
 use super::script::{self, script};
@@ -44,7 +44,7 @@ pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<C
     let folder = folder_of(file).map_err(|error| {
         Fault::of_file(file, format!("cannot tell the folder of the configuration: {error}"))
     })?;
-    read(&Origin { file, folder: &folder, env, trust: Trust::Mounted }, text)
+    read(&Origin { file, folder: &folder, env, trust: AppTrust::Mounted }, text)
 }
 
 fn folder_of(file: &Path) -> io::Result<PathBuf> {
@@ -60,7 +60,7 @@ pub(super) fn resolve_app(dir: &Path, env: Environment<'_>) -> Result<Config, Co
     let file = if dir == Path::new(".") { PathBuf::new() } else { dir.to_owned() }.join(APP_FILE);
     let folder = absolute(dir)
         .map_err(|error| Fault::of_file(&file, format!("cannot tell the folder of the app: {error}")))?;
-    let origin = Origin { file: &file, folder: &folder, env, trust: Trust::Alone };
+    let origin = Origin { file: &file, folder: &folder, env, trust: AppTrust::Alone };
     let config = read(&origin, "[[app]]\npath = \"/\"\ndir = \"\"\n")?;
     Ok(Config { source: dir.to_owned(), ..config })
 }
@@ -83,7 +83,7 @@ struct Origin<'a> {
     /// Its folder, absolute.
     folder: &'a Path,
     env: Environment<'a>,
-    trust: Trust,
+    trust: AppTrust,
 }
 
 fn read(origin: &Origin<'_>, text: &str) -> Result<Config, ConfigError> {
@@ -118,7 +118,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let (script, access) = script(root.table("script"), script::unwritten(), &reachable);
     let mut streams = Streams::read(&mut root);
     let backends = backends(&mut root, folder);
-    let reach = Reach::new(&options.connection, &options.spool);
+    let reach = ReachableBounds::new(&options.connection, &options.spool);
     let defaults = RouteDefaults {
         folder,
         streams: &streams.specs,

@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_tried_is_the_path_or_a_file_of_the_folder() {
+    fn a_candidate_is_the_path_or_a_file_of_the_folder() {
         for sound in ["{path}", "{path}.html", "/index.html", "/app/index.html"] {
             assert_eq!(try_problem(sound), None, "{sound}");
         }

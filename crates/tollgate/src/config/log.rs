@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use tollgate_log::{DigestAlgorithm, LogOptions};
+use tollgate_log::{LogOptions, SegmentDigestAlgorithm};
 
 use super::defaults;
 use super::key::{keys, set_defaults, write};
@@ -18,7 +18,7 @@ pub(super) const RETAIN_BYTES_MAX: u64 = GIB << 20;
 /// A year.
 const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
 
-named!(DigestAlgorithm);
+named!(SegmentDigestAlgorithm);
 
 keys! {
     pub(super) KEYS of LogOptions;
@@ -46,7 +46,7 @@ keys! {
     transaction_bytes_max = size(4 * MIB, KIB..=8 * MIB).at_most("queue_bytes_max").restart()
         => transaction_bytes_max;
     /// The digest that seals a segment.
-    digest = one_of("sha256", names::<DigestAlgorithm>).restart() => digest;
+    digest = one_of("sha256", names::<SegmentDigestAlgorithm>).restart() => digest;
     /// The name of this machine, written into each segment.
     node [NODE] = other("the host's name", "at most 48 bytes, no control characters").restart();
 }

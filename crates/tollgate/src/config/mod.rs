@@ -61,5 +61,5 @@ pub(crate) use changes::Change;
 pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR};
 pub(crate) use fault::{ConfigError, Fault, did_you_mean};
 pub(crate) use resolved::Config;
-pub(crate) use sink::{LoadedBy, Sink, UnknownSink};
+pub(crate) use sink::{LoadedBy, SinkConfig, UnknownSink};
 pub(crate) use units::show_size;

@@ -13,7 +13,7 @@ use super::defaults::APP_FILE;
 use super::inside::served;
 use super::routes::Routes;
 use super::section::Section;
-use super::sink::Sink;
+use super::sink::SinkConfig;
 
 /// Below the folder of a configuration or an app: modules that scripts load.
 const MODULES: &str = "lib";
@@ -24,7 +24,7 @@ pub(super) fn folders_of_server(log: &LogOptions, spool_dir: &Path) -> Vec<OwnFi
 }
 
 /// The files of sinks.
-pub(super) fn files_of_sinks(sinks: &[Sink]) -> Vec<OwnFile> {
+pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
     let mut files = Vec::new();
     for sink in sinks {
         let name = sink.name();

@@ -7,12 +7,12 @@ use super::units::show_size;
 
 /// What of the bounds of routes can be reached.
 #[derive(Clone, Copy)]
-pub(super) struct Reach {
+pub(super) struct ReachableBounds {
     /// Bytes of a body for which there is a place.
     body_bytes: u64,
 }
 
-impl Reach {
+impl ReachableBounds {
     /// Bodies go to the spool, unless they fit what each may have in memory.
     pub(super) fn new(connection: &ConnectionLimits, spool: &SpoolOptions) -> Self {
         Self { body_bytes: spool.bytes_max.max(connection.body_memory_max as u64) }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_log::{LogOptions, SinkPlace};
 use tollgate_server::{Ack, ServerOptions, SourceFile};
 
-use super::ack::Awaited;
+use super::ack::AwaitedSink;
 use super::admin::Admin;
 use super::app::{Mount, write_mount};
 use super::backend::write_backend;
@@ -18,7 +18,7 @@ use super::log::write_log;
 use super::routes::write_route;
 use super::script::write_script;
 use super::server::write_server;
-use super::sink::{self, LoadRules, Sink, UnknownSink, write_sink};
+use super::sink::{self, LoadRules, SinkConfig, UnknownSink, write_sink};
 use super::stream::write_stream;
 
 /// All that a configuration says.
@@ -39,9 +39,9 @@ pub(crate) struct Config {
     /// What scripts may read.
     pub(super) databases: Vec<ReadDatabase>,
     /// Where rows are loaded: one database at least.
-    pub(crate) sinks: Vec<Sink>,
+    pub(crate) sinks: Vec<SinkConfig>,
     /// Streams whose replies wait for one of them.
-    pub(super) awaited: Vec<Awaited>,
+    pub(super) awaited: Vec<AwaitedSink>,
     /// Bytes of a request body on routes that say nothing else.
     pub(crate) body_bytes_max: u64,
     /// The apps, in the order of those of the server.
@@ -52,7 +52,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// The sink of that name.
-    pub(crate) fn sink(&self, name: &str) -> Option<&Sink> {
+    pub(crate) fn sink(&self, name: &str) -> Option<&SinkConfig> {
         self.sinks.iter().find(|sink| sink.name() == name)
     }
 
@@ -60,7 +60,7 @@ impl Config {
     ///
     /// # Errors
     /// There is no sink of that name.
-    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<&[Sink], UnknownSink> {
+    pub(crate) fn chosen(&self, name: Option<&str>) -> Result<&[SinkConfig], UnknownSink> {
         sink::chosen(&self.sinks, name)
     }
 

@@ -12,13 +12,13 @@ use tollgate_server::{
 use super::access::{self, AccessKeys, Reachable};
 use super::cors;
 use super::defaults::OFF;
-use super::fault::{Place, stream_hint};
+use super::fault::{Location, stream_hint};
 use super::handler::{self, HandlerKeys, scripts_beside};
 use super::inside::{access_beyond, check_inside, keep_inside, own_path, served};
 use super::key::{keys, write};
 use super::methods::{methods, show_methods};
 use super::quoted::{quoted, quoted_list};
-use super::reach::Reach;
+use super::reach::ReachableBounds;
 use super::route::{conflicts, is_host, path_problem};
 use super::route_limits::{self, CONCURRENCY};
 use super::section::{Section, Written};
@@ -95,7 +95,7 @@ pub(super) struct RouteDefaults<'a> {
     pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
-    pub(super) reach: Reach,
+    pub(super) reach: ReachableBounds,
     /// What their scripts may reach.
     pub(super) reachable: Reachable<'a>,
     /// Whether they are those of an app, which has no host and nothing outside of its folder.
@@ -107,7 +107,7 @@ pub(super) struct RouteDefaults<'a> {
 pub(super) struct Routes {
     pub(super) specs: Vec<RouteSpec>,
     /// Where each is written.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Location>,
 }
 
 impl Routes {

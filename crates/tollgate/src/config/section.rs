@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::env::{Environment, substitute};
-use super::fault::{Fault, Faults, Place, Span, did_you_mean};
+use super::fault::{Fault, Faults, Location, Span, did_you_mean};
 use super::key::{Facts, Key, Kind, set_defaults};
 use super::units::{parse_duration, parse_size};
 
@@ -45,14 +45,14 @@ pub(super) struct Section<'a> {
     context: Context<'a>,
     name: String,
     span: Span,
-    entries: Vec<Entry<'a>>,
+    entries: Vec<KeyAndValue<'a>>,
     known: Vec<&'static str>,
     /// The names of its table of keys: the order in which faults list them.
     table: Vec<&'static str>,
 }
 
 #[derive(Clone)]
-struct Entry<'a> {
+struct KeyAndValue<'a> {
     key: &'a str,
     key_span: Span,
     value: &'a DeValue<'a>,
@@ -69,7 +69,7 @@ impl<'a> Section<'a> {
     ) -> Self {
         let mut entries: Vec<_> = table
             .iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| KeyAndValue {
                 key: key.get_ref(),
                 key_span: key.span(),
                 value: value.get_ref(),
@@ -96,7 +96,7 @@ impl<'a> Section<'a> {
     }
 
     /// A place, for a fault that names another one or is found later.
-    pub(super) fn spot(&self, span: &Span) -> Place {
+    pub(super) fn spot(&self, span: &Span) -> Location {
         self.context.faults.spot(span)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Section<'a> {
 
     /// Takes all keys with their texts.
     pub(super) fn named_texts(self) -> Vec<(String, Written<String>)> {
-        let text = |entry: &Entry<'_>| Some((entry.key.to_owned(), self.text_of(entry, "a string")?));
+        let text = |entry: &KeyAndValue<'_>| Some((entry.key.to_owned(), self.text_of(entry, "a string")?));
         self.entries.iter().filter_map(text).collect()
     }
 
@@ -427,14 +427,14 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn take(&mut self, key: &'static str) -> Option<Entry<'a>> {
+    fn take(&mut self, key: &'static str) -> Option<KeyAndValue<'a>> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
         self.entries.iter().find(|entry| entry.key == key).cloned()
     }
 
-    fn table_of(&self, entry: &Entry<'a>, name: String) -> Option<Self> {
+    fn table_of(&self, entry: &KeyAndValue<'a>, name: String) -> Option<Self> {
         let Some(table) = entry.value.as_table() else {
             let allowed =
                 if name.starts_with('[') { format!("a table {name}") } else { "a table { ... }".to_owned() };
@@ -444,7 +444,7 @@ impl<'a> Section<'a> {
         Some(Self::new(self.context, name, entry.value_span.clone(), table))
     }
 
-    fn text_of(&self, entry: &Entry<'_>, allowed: &str) -> Option<Written<String>> {
+    fn text_of(&self, entry: &KeyAndValue<'_>, allowed: &str) -> Option<Written<String>> {
         let Some(text) = entry.value.as_str() else {
             self.mismatch(entry, allowed);
             return None;
@@ -460,13 +460,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn mismatch(&self, entry: &Entry<'_>, allowed: &str) {
+    fn mismatch(&self, entry: &KeyAndValue<'_>, allowed: &str) {
         let text = format!("{} in {} is {}, allowed is {allowed}", entry.key, self.name, found(entry.value));
         self.fault_at(&entry.value_span, text);
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> KeyAndValue<'a> {
     /// An item of the list that the entry holds.
     fn item(&self, item: &'a Spanned<DeValue<'a>>) -> Self {
         Self { value: item.get_ref(), value_span: item.span(), ..self.clone() }

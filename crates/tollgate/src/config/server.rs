@@ -16,7 +16,7 @@ use super::listen::{self, read_proxies};
 use super::log::RETAIN_BYTES_MAX;
 use super::path::{PathTo, path};
 use super::quoted::quoted_path;
-use super::reach::{Reach, check_memory};
+use super::reach::{ReachableBounds, check_memory};
 use super::section::Section;
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS, TIMEOUT_MS};
 use super::value::{Named, Value, named, names};
@@ -164,7 +164,7 @@ pub(super) fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
     written.body_bytes_max = section.number_or_default(&BODY_BYTES_MAX);
     written.drain_delay = Duration::from_millis(section.number_or_default(&DRAIN_DELAY));
     check_memory(&section, &options.connection, &options.capacity);
-    Reach::new(&options.connection, &options.spool).check_body(&section, written.body_bytes_max);
+    ReachableBounds::new(&options.connection, &options.spool).check_body(&section, written.body_bytes_max);
     section.finish();
     written
 }

@@ -119,14 +119,14 @@ impl LoadedBy {
 
 /// A database that rows are loaded into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sink {
+pub(crate) struct SinkConfig {
     /// What it is, where, and what it takes.
     pub(crate) options: SinkOptions,
     /// A connection as it is written, before variables, for it holds a password.
     written: String,
 }
 
-impl Sink {
+impl SinkConfig {
     /// The sink of a configuration that names none.
     pub(super) fn default_in(folder: &Path) -> Self {
         Self::new("main".to_owned(), SinkKind::Sqlite { path: folder.join(SQLITE_FILE) })
@@ -159,7 +159,7 @@ impl Sink {
 }
 
 /// Where it is, for people.
-impl fmt::Display for Sink {
+impl fmt::Display for SinkConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.options.kind {
             SinkKind::Sqlite { path } => path.display().fmt(f),
@@ -173,11 +173,11 @@ impl fmt::Display for Sink {
 /// # Errors
 /// There is no sink of that name.
 pub(super) fn chosen<'sinks>(
-    sinks: &'sinks [Sink],
+    sinks: &'sinks [SinkConfig],
     name: Option<&str>,
-) -> Result<&'sinks [Sink], UnknownSink> {
+) -> Result<&'sinks [SinkConfig], UnknownSink> {
     let Some(name) = name else { return Ok(sinks) };
-    let known = || sinks.iter().map(Sink::name);
+    let known = || sinks.iter().map(SinkConfig::name);
     match sinks.iter().position(|sink| sink.name() == name) {
         Some(at) => Ok(&sinks[at..=at]),
         None => Err(UnknownSink { name: name.to_owned(), hint: did_you_mean(name, known()) }),
@@ -216,8 +216,8 @@ pub(super) fn sinks(
     folder: &Path,
     log: &LogOptions,
     streams: &[StreamSpec],
-) -> Vec<Sink> {
-    let mut sinks: Vec<Sink> = Vec::new();
+) -> Vec<SinkConfig> {
+    let mut sinks: Vec<SinkConfig> = Vec::new();
     for (name, mut section) in root.named_tables("sink") {
         check_name(&name, &section);
         check_kind(&name.value, &mut section, streams);
@@ -247,7 +247,7 @@ pub(super) fn sinks(
         section.finish();
         sinks.push(sink);
     }
-    if sinks.is_empty() { vec![Sink::default_in(folder)] } else { sinks }
+    if sinks.is_empty() { vec![SinkConfig::default_in(folder)] } else { sinks }
 }
 
 fn check_name(name: &Written<String>, section: &Section<'_>) {
@@ -278,13 +278,13 @@ fn read(
     sqlite: Option<PathBuf>,
     folder: &Path,
     streams: &[StreamSpec],
-) -> Sink {
+) -> SinkConfig {
     let written = section.as_written(POSTGRES.name).map(hide_password).unwrap_or_default();
     let file = sqlite.unwrap_or_else(|| folder.join(SQLITE_FILE));
     let postgres = postgres_at(section, &name, streams);
     let kind =
         postgres.map_or(SinkKind::Sqlite { path: file }, |options| SinkKind::Postgres(Box::new(options)));
-    Sink { written, ..Sink::new(name, kind) }
+    SinkConfig { written, ..SinkConfig::new(name, kind) }
 }
 
 /// Reads a PostgreSQL. None: there is none, or its address is refused.
@@ -374,7 +374,7 @@ fn tables(section: &mut Section<'_>, schema: &str, streams: &[StreamSpec]) -> BT
 }
 
 /// Writes the section, its password hidden.
-pub(super) fn write_sink(sink: &Sink, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write_sink(sink: &SinkConfig, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let options = &sink.options;
     writeln!(f, "\n[sink.{}]", options.name)?;
     match &options.kind {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tollgate_log::ColumnType;
 use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields};
 
-use super::ack::{self, AckKeys, Awaited};
-use super::fault::{Place, Span, did_you_mean};
+use super::ack::{self, AckKeys, AwaitedSink};
+use super::fault::{Location, Span, did_you_mean};
 use super::key::{inline, keys, write};
 use super::quoted::quoted;
 use super::route::is_name;
@@ -59,13 +59,13 @@ pub(super) struct Streams {
     /// Where each is written.
     pub(super) origins: Vec<Origin>,
     /// Whose replies wait for a database.
-    pub(super) awaited: Vec<Awaited>,
+    pub(super) awaited: Vec<AwaitedSink>,
 }
 
 /// Where the name of a stream is written.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) span: Span,
 }
 
@@ -119,7 +119,7 @@ fn check_single(name: &Written<String>, section: &Section<'_>, before: &[StreamS
     }
 }
 
-fn stream(name: String, mut section: Section<'_>) -> (StreamSpec, Option<Awaited>) {
+fn stream(name: String, mut section: Section<'_>) -> (StreamSpec, Option<AwaitedSink>) {
     let (ack, awaited) = ack::read(&name, &mut section, &ACKS);
     let columns = columns(&name, &mut section);
     let key = key(&name, &columns, &mut section);
@@ -304,7 +304,7 @@ fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &S
 /// Writes the section.
 pub(super) fn write_stream(
     stream: &StreamSpec,
-    awaited: &[Awaited],
+    awaited: &[AwaitedSink],
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     writeln!(f, "\n[stream.{}]", stream.name)?;

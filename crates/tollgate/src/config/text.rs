@@ -42,7 +42,7 @@ mod tests {
     fn a_byte_that_is_no_utf8_is_told_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tollgate.toml");
-        let told = |bytes: &[u8]| {
+        let read_text = |bytes: &[u8]| {
             fs::write(&file, bytes).unwrap();
             read(&file, "the app").map_err(|error| error.to_string())
         };
@@ -50,8 +50,8 @@ mod tests {
             let name = file.display();
             Err(format!("{name}:{place}: byte {byte} is no UTF-8, which the app is written in"))
         };
-        assert_eq!(told("a = 'ü'".as_bytes()), Ok("a = 'ü'".to_owned()));
-        assert_eq!(told(b"a = 1\n'\xc3\xbc' \xe9"), fault("2:5", "0xe9"));
-        assert_eq!(told(b"a = '\xe2\x82"), fault("1:6", "0xe2"));
+        assert_eq!(read_text("a = 'ü'".as_bytes()), Ok("a = 'ü'".to_owned()));
+        assert_eq!(read_text(b"a = 1\n'\xc3\xbc' \xe9"), fault("2:5", "0xe9"));
+        assert_eq!(read_text(b"a = '\xe2\x82"), fault("1:6", "0xe2"));
     }
 }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_back_and_is_short() {
+    fn a_shown_size_or_time_reads_back_and_is_short() {
         for (bytes, expected) in
             [(0, "0B"), (100, "100B"), (8000, "8000B"), (16384, "16KiB"), (4 << 20, "4MiB")]
         {

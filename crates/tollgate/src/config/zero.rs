@@ -21,7 +21,7 @@ use super::resolved::Config;
 use super::route::{conflicts, path_problem};
 use super::script;
 use super::server::{self, WrittenServer};
-use super::sink::{LoadRules, Sink};
+use super::sink::{LoadRules, SinkConfig};
 
 /// How deep `routes/` is looked through: a link that leads back up ends there.
 const DEPTH_MAX: usize = 32;
@@ -45,7 +45,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         return Err(ConfigError { faults });
     }
     let WrittenServer { options, body_bytes_max, drain_delay } = server::unwritten(&folder);
-    let sinks = vec![Sink::default_in(&folder)];
+    let sinks = vec![SinkConfig::default_in(&folder)];
     let mut own = folders_of_server(&log, &options.spool.dir);
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_scripts(&[], &routes));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_resolved_prints_as_a_file_that_means_the_same() {
+    fn a_resolved_configuration_prints_as_a_file_that_means_the_same() {
         let dir = app(&["routes/index.luau", "routes/users/[id].luau"]);
         let implied = Config::load(dir.path()).unwrap().to_string();
         fs::write(dir.path().join(FILE_NAME), &implied).unwrap();

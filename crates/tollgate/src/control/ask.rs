@@ -30,8 +30,8 @@ pub(crate) enum Silence {
 }
 
 impl Silence {
-    /// As a line for people.
-    pub(crate) fn told(&self, dir: &Path) -> String {
+    /// Returns it as a line for people.
+    pub(crate) fn describe(&self, dir: &Path) -> String {
         let socket = dir.join(NAME);
         let socket = socket.display();
         match self {

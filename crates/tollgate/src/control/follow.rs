@@ -58,7 +58,7 @@ impl RemoteLog {
             // The one who listens is no reason to listen.
             while Arc::strong_count(&heard) > 1 {
                 if let Some(lines) = server.take() {
-                    heard.hear(lines);
+                    heard.read_watermarks(lines);
                 }
                 thread::sleep(LOOK_PAUSE);
                 server = heard.connect().ok();
@@ -117,8 +117,8 @@ impl Link {
         Ok(lines)
     }
 
-    /// Hears the server until it is gone.
-    fn hear(&self, mut lines: BufReader<UnixStream>) {
+    /// Reads watermarks from the server until it is gone.
+    fn read_watermarks(&self, mut lines: BufReader<UnixStream>) {
         while let Ok(watermark) = read_line(&mut lines) {
             self.state().watermark = Some(watermark);
             self.moved.notify_all();

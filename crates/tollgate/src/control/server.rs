@@ -41,8 +41,8 @@ pub(crate) struct Control {
     socket: PathBuf,
 }
 
-/// What clients are answered from.
-struct Desk {
+/// What the threads of the clients share.
+struct ControlServer {
     log: Follower,
     /// The sinks of the configuration, and to whom it is confirmed what they have.
     sinks: Followers,
@@ -59,8 +59,8 @@ struct Desk {
 pub(crate) struct Asker(UnixStream);
 
 impl Asker {
-    /// Whoever went away needs no answer.
-    pub(crate) fn tell(mut self, Reloaded { code, text }: &Reloaded) {
+    /// Sends the answer. A client that went away needs none.
+    pub(crate) fn reply(mut self, Reloaded { code, text }: &Reloaded) {
         drop(self.0.write_all(format!("{code}\n{text}").as_bytes()));
     }
 }
@@ -89,7 +89,7 @@ impl Control {
         }
         let listener =
             through_folder(dir, listen).with_context(|| format!("cannot listen on {}", socket.display()))?;
-        let desk = Arc::new(Desk {
+        let server = Arc::new(ControlServer {
             log,
             sinks,
             board,
@@ -102,7 +102,7 @@ impl Control {
         let accept = move || {
             for stream in listener.incoming() {
                 match stream {
-                    Ok(stream) => admit(stream, &desk),
+                    Ok(stream) => admit(stream, &server),
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
             }
@@ -128,43 +128,43 @@ impl Drop for Control {
     }
 }
 
-/// One of so many places, until it is dropped.
-struct Place<'a>(&'a AtomicUsize);
+/// Leave for one client of a bounded number. Dropping it makes room for the next.
+struct ControlPermit<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
-    fn take(taken: &'a AtomicUsize, places: usize) -> Option<Self> {
-        let more = |count| (count < places).then_some(count + 1);
+impl<'a> ControlPermit<'a> {
+    fn take(taken: &'a AtomicUsize, count_max: usize) -> Option<Self> {
+        let more = |count| (count < count_max).then_some(count + 1);
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self(taken))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ControlPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Who is answered. Whoever sees its connection closed has already left its place: fields are dropped in
-/// their order.
-struct Client<'a> {
-    _place: Place<'a>,
+/// A client that is answered. Fields are dropped in their order: when the client sees its connection closed,
+/// its permit is free.
+struct ControlClient<'a> {
+    _permit: ControlPermit<'a>,
     stream: UnixStream,
 }
 
 /// Gives a client a thread of its own. One too many, or one for whom there is no thread, is closed.
-fn admit(stream: UnixStream, desk: &Arc<Desk>) {
-    let desk = desk.clone();
+fn admit(stream: UnixStream, server: &Arc<ControlServer>) {
+    let server = server.clone();
     let answer = move || {
-        if let Some(place) = Place::take(&desk.clients, CLIENTS_MAX) {
+        if let Some(permit) = ControlPermit::take(&server.clients, CLIENTS_MAX) {
             // Whoever went away needs no answer.
-            drop(desk.answer(Client { _place: place, stream }));
+            drop(server.answer(ControlClient { _permit: permit, stream }));
         }
     };
     drop(thread::Builder::new().name("control-client".to_owned()).spawn(answer));
 }
 
-impl Desk {
-    fn answer(&self, mut client: Client<'_>) -> io::Result<()> {
+impl ControlServer {
+    fn answer(&self, mut client: ControlClient<'_>) -> io::Result<()> {
         client.stream.set_write_timeout(Some(TIMEOUT))?;
         let (question, behind) = read_question(&client.stream)?;
         match &*question {
@@ -174,8 +174,8 @@ impl Desk {
                 (self.on_reload)(Asker(client.stream));
                 Ok(())
             }
-            FOLLOW => match Place::take(&self.followers, FOLLOWERS_MAX) {
-                Some(_place) => self.be_followed(&client.stream, &behind),
+            FOLLOW => match ControlPermit::take(&self.followers, FOLLOWERS_MAX) {
+                Some(_permit) => self.be_followed(&client.stream, &behind),
                 None => Ok(()),
             },
             _ => Ok(()),
@@ -189,7 +189,7 @@ impl Desk {
         let heard = thread::scope(|scope| {
             let pusher = thread::Builder::new().name("control-push".to_owned());
             pusher.spawn_scoped(scope, || push(stream, &self.log))?;
-            let heard = self.hear(id, BufReader::new(behind.chain(stream)));
+            let heard = self.read_reports(id, BufReader::new(behind.chain(stream)));
             // The other thread ends by its next line.
             drop(stream.shutdown(Shutdown::Both));
             heard
@@ -198,16 +198,16 @@ impl Desk {
         heard
     }
 
-    fn hear(&self, id: u64, mut lines: impl BufRead) -> io::Result<()> {
+    fn read_reports(&self, id: u64, mut lines: impl BufRead) -> io::Result<()> {
         let mut line = String::new();
         loop {
             line.clear();
             (&mut lines).take(LINE_BYTES_MAX as u64).read_line(&mut line)?;
-            let Some(told) = line.strip_suffix('\n') else { return Ok(()) };
-            if let Some(Loaded { sink, log, last }) = told.strip_prefix(LOADED).and_then(Loaded::read) {
+            let Some(text_line) = line.strip_suffix('\n') else { return Ok(()) };
+            if let Some(Loaded { sink, log, last }) = text_line.strip_prefix(LOADED).and_then(Loaded::read) {
                 self.sinks.confirm(sink, log, last);
-            } else if let Some(report) = told.strip_prefix(REPORT).and_then(|json| json.parse().ok()) {
-                self.board.hear(id, report);
+            } else if let Some(report) = text_line.strip_prefix(REPORT).and_then(|json| json.parse().ok()) {
+                self.board.note_report(id, report);
             }
         }
     }

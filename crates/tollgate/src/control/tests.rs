@@ -29,7 +29,7 @@ fn serve(dir: &Path) -> (Log, Control) {
     let board = Board::of(sinks.clone());
     let told = board.clone();
     let lines = move || told.reports().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    let reload = move |asker: Asker| asker.tell(&reloaded());
+    let reload = move |asker: Asker| asker.reply(&reloaded());
     let control = Control::serve(dir, log.follower(), sinks, board, lines, reload).unwrap();
     (log, control)
 }
@@ -78,7 +78,7 @@ fn an_answer_is_read_strictly() {
 }
 
 #[test]
-fn who_follows_hears_the_watermark_on_one_connection_and_tells_how_its_sink_does() {
+fn a_follower_gets_the_watermark_and_reports_its_sink_on_one_connection() {
     let folder = TempDir::new().unwrap();
     let (log, control) = serve(folder.path());
     let remote = RemoteLog::follow(folder.path(), "main").unwrap();
@@ -94,7 +94,7 @@ fn who_follows_hears_the_watermark_on_one_connection_and_tells_how_its_sink_does
 }
 
 #[test]
-fn who_follows_finds_the_next_server_and_tells_it_again_what_is_loaded() {
+fn a_follower_finds_the_next_server_and_reports_again_what_is_loaded() {
     let folder = TempDir::new().unwrap();
     let socket = folder.path().join(NAME);
     let remote = RemoteLog::follow(folder.path(), "main").unwrap();

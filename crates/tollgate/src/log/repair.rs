@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use tollgate_log::{
-    DigestAlgorithm, DiskStorage, RepairMode, RepairReport, SegmentRepair, Storage, Treatment, repair,
+    DiskStorage, RepairMode, RepairReport, SegmentDigestAlgorithm, SegmentRepair, Storage, Treatment, repair,
 };
 
 use super::folder::{LogFolder, bytes_of, logs_in};
@@ -16,17 +16,17 @@ use crate::progress::Progress;
 /// Mends every log of a folder that no server uses, or says what it would do.
 pub(super) fn run(path: &Path, is_dry_run: bool) -> anyhow::Result<ExitCode> {
     let LogFolder { dir, config } = LogFolder::find(path)?;
-    let digest = config.map_or_else(DigestAlgorithm::default, |config| config.log.digest);
+    let digest = config.map_or_else(SegmentDigestAlgorithm::default, |config| config.log.digest);
     let mode = if is_dry_run { RepairMode::DryRun } else { RepairMode::Mend };
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     let report = {
         let _progress = Progress::of("repair", bytes_of(&dir, &logs_in(&dir)?));
         repair(&storage, &dir, digest, mode)?
     };
-    to_stdout(|out| tell(report, mode, out))
+    to_stdout(|out| print_report(report, mode, out))
 }
 
-fn tell(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+fn print_report(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     for segment in &report.segments {
         writeln!(out, "{}", line(segment))?;
     }

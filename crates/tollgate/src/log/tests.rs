@@ -15,7 +15,7 @@ use super::cat::cat_log;
 use super::folder::{LogFolder, settled};
 use super::format::Printer;
 use super::ls::Content;
-use super::verify::{Counts, Verify};
+use super::verify::{SegmentCounts, Verify};
 use crate::cli::RecordFormat;
 use crate::config::FILE_NAME;
 
@@ -92,9 +92,9 @@ pub(super) fn flip(path: &Path, at: u64) {
     file.write_all_at(&[byte[0] ^ 1], at).unwrap();
 }
 
-fn verified(dir: &Path, log: LogId) -> (Counts, String) {
+fn verified(dir: &Path, log: LogId) -> (SegmentCounts, String) {
     let mut out = Vec::new();
-    let mut verify = Verify { dir, loaded: None, counts: Counts::default(), out: &mut out };
+    let mut verify = Verify { dir, loaded: None, counts: SegmentCounts::default(), out: &mut out };
     verify.log(log).unwrap();
     let counts = verify.counts;
     let text = String::from_utf8(out).unwrap();

@@ -28,7 +28,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     to_stdout(|out| {
         // Sealed segments are read twice: once batch by batch, once for the digest.
         let _progress = Progress::of("verify", 2 * bytes_of(&dir, &ids));
-        let mut verify = Verify { dir: &dir, loaded: loaded.as_ref(), counts: Counts::default(), out };
+        let mut verify = Verify { dir: &dir, loaded: loaded.as_ref(), counts: SegmentCounts::default(), out };
         let mut heads = BTreeMap::new();
         for log in &ids {
             heads.extend(verify.log(*log)?.map(|before| (*log, before)));
@@ -62,7 +62,7 @@ fn loaded(config: &Config) -> Option<Positions> {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SegmentCounts {
     pub(super) ok: u64,
     pub(super) open: u64,
     pub(super) torn: u64,
@@ -73,7 +73,7 @@ pub(super) struct Counts {
     pub(super) differ: u64,
 }
 
-impl Counts {
+impl SegmentCounts {
     pub(super) fn summary(&self, logs: usize) -> String {
         let Self { ok, open, torn, bad, .. } = self;
         let (segments, logs) = (counted(ok + open + torn + bad, "segment"), counted(logs as u64, "log"));
@@ -81,8 +81,8 @@ impl Counts {
     }
 }
 
-/// What a check of one segment comes to.
-enum Verdict {
+/// The line that a check prints of one segment.
+enum SegmentReport {
     Ok(String),
     /// It is written right now, or whole and not sealed yet.
     Open(String),
@@ -104,7 +104,7 @@ pub(super) struct Verify<'a> {
     pub(super) dir: &'a Path,
     /// None: there is no database to compare with.
     pub(super) loaded: Option<&'a Positions>,
-    pub(super) counts: Counts,
+    pub(super) counts: SegmentCounts,
     pub(super) out: &'a mut dyn Write,
 }
 
@@ -157,7 +157,7 @@ impl Verify<'_> {
                 // Deleted since it was listed.
                 continue;
             }
-            self.tell(log, name, &path, judge(name, &checked, is_live))?;
+            self.print_segment(log, name, &path, judge(name, &checked, is_live))?;
             segments_checked.push(Checked { name, path, verdict: checked.ok() });
         }
         if let Some(position) = self.loaded.and_then(|loaded| loaded.get(&log)) {
@@ -167,12 +167,18 @@ impl Verify<'_> {
         Ok(headers.filter_map(|header| header.log_before).next())
     }
 
-    fn tell(&mut self, log: LogId, name: SegmentName, path: &Path, verdict: Verdict) -> anyhow::Result<()> {
-        let (count, line) = match verdict {
-            Verdict::Ok(text) => (&mut self.counts.ok, format!("ok    {log}/{name}  {text}")),
-            Verdict::Open(text) => (&mut self.counts.open, format!("open  {log}/{name}  {text}")),
-            Verdict::Torn(text) => (&mut self.counts.torn, format!("torn  {} {text}", path.display())),
-            Verdict::Bad(text) => (&mut self.counts.bad, format!("BAD   {} {text}", path.display())),
+    fn print_segment(
+        &mut self,
+        log: LogId,
+        name: SegmentName,
+        path: &Path,
+        report: SegmentReport,
+    ) -> anyhow::Result<()> {
+        let (count, line) = match report {
+            SegmentReport::Ok(text) => (&mut self.counts.ok, format!("ok    {log}/{name}  {text}")),
+            SegmentReport::Open(text) => (&mut self.counts.open, format!("open  {log}/{name}  {text}")),
+            SegmentReport::Torn(text) => (&mut self.counts.torn, format!("torn  {} {text}", path.display())),
+            SegmentReport::Bad(text) => (&mut self.counts.bad, format!("BAD   {} {text}", path.display())),
         };
         *count += 1;
         writeln!(self.out, "{line}")?;
@@ -218,7 +224,7 @@ impl Verify<'_> {
     }
 
     fn end(self, logs: usize) -> anyhow::Result<ExitCode> {
-        let Counts { same, differ, .. } = self.counts;
+        let SegmentCounts { same, differ, .. } = self.counts;
         if self.loaded.is_some() {
             writeln!(self.out, "{} as loaded, {differ} not", counted(same, "log"))?;
         }
@@ -274,9 +280,9 @@ fn is_written(folder: &Path) -> bool {
     lock.is_file() && !matches!(DiskStorage.try_lock(&lock), Ok(Some(_)))
 }
 
-fn judge(name: SegmentName, checked: &Result<SegmentVerdict, LogError>, is_live: bool) -> Verdict {
+fn judge(name: SegmentName, checked: &Result<SegmentVerdict, LogError>, is_live: bool) -> SegmentReport {
     let SegmentVerdict { scan, problem } = match checked {
-        Err(error) => return Verdict::Bad(format!(": {}", chain(error))),
+        Err(error) => return SegmentReport::Bad(format!(": {}", chain(error))),
         Ok(checked) => checked,
     };
     let records = match scan.records() {
@@ -287,18 +293,18 @@ fn judge(name: SegmentName, checked: &Result<SegmentVerdict, LogError>, is_live:
         let digest =
             scan.footer.as_ref().map_or_else(|| "not sealed".to_owned(), |footer| footer.digest.to_string());
         return match name.state {
-            SegmentState::Sealed => Verdict::Ok(format!("{records}  {digest}")),
-            SegmentState::Open => Verdict::Open(format!("{records}  {digest}")),
-            SegmentState::Damaged => Verdict::Bad(format!("{records}: set aside by recovery")),
+            SegmentState::Sealed => SegmentReport::Ok(format!("{records}  {digest}")),
+            SegmentState::Open => SegmentReport::Open(format!("{records}  {digest}")),
+            SegmentState::Damaged => SegmentReport::Bad(format!("{records}: set aside by recovery")),
         };
     };
     let is_unacknowledged = name.state == SegmentState::Open && problem.first > scan.durable;
     if is_unacknowledged && is_live {
-        return Verdict::Open(format!("{records}  being written"));
+        return SegmentReport::Open(format!("{records}  being written"));
     }
     let last = problem.last.map_or_else(|| "?".to_owned(), |last| last.to_string());
     let text = format!("at byte {}: records {}-{last}: {}", problem.offset, problem.first, problem.reason);
-    if is_unacknowledged { Verdict::Torn(text) } else { Verdict::Bad(text) }
+    if is_unacknowledged { SegmentReport::Torn(text) } else { SegmentReport::Bad(text) }
 }
 
 /// An error with its cause.

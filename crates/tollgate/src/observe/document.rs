@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_routes_those_that_fail_are_told_however_few_their_requests_are() {
+    fn failing_routes_are_shown_among_many_however_few_their_requests_are() {
         let mut many: Vec<_> = (0..250).map(|path| route(path, [0, 2, 0, 0, 1], 0)).collect();
         many[120] = route(120, [0, 1, 0, 0, 0], 2);
         many[249] = route(249, [0, 0, 0, 0, 1], 0);

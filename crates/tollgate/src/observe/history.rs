@@ -33,8 +33,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds what a part has counted since the last look. What became less began anew, or goes worker by
-    /// worker: nothing is made up for it.
+    /// Adds what a source has counted since the last look. A count that became less is left out: it began
+    /// anew, or its workers go one by one.
     fn add_since(&mut self, now: &Self, before: &Self) {
         if now.replies < before.replies || now.rows < before.rows {
             return;
@@ -60,66 +60,66 @@ impl Counts {
     }
 }
 
-/// What comes and goes, by a reload or with a process, and its counts with it.
+/// A route or a loader, which a reload or a process brings and takes away with its counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum CountSource {
     Route(RouteName),
     /// A sink, by the process that loads it.
     Loader(String, u64),
 }
 
-type Parts = BTreeMap<Part, Counts>;
+type CountsBySource = BTreeMap<CountSource, Counts>;
 
-fn parts(seen: &Seen) -> Parts {
+fn counts_by_source(seen: &Seen) -> CountsBySource {
     let of_route = |route: &RouteStatus| {
         let replies = route.replies.iter().sum();
         let counts = Counts { replies, failures: route.replies[4], took: route.took, ..Counts::default() };
-        (Part::Route(route.name.clone()), counts)
+        (CountSource::Route(route.name.clone()), counts)
     };
     let of_loader = |report: &Value| {
-        let part = Part::Loader(report["sink"].as_str()?.to_owned(), report["process"].as_u64()?);
-        Some((part, Counts { rows: report["rows"].as_u64()?, ..Counts::default() }))
+        let source = CountSource::Loader(report["sink"].as_str()?.to_owned(), report["process"].as_u64()?);
+        Some((source, Counts { rows: report["rows"].as_u64()?, ..Counts::default() }))
     };
     let routes = seen.server.iter().flat_map(|server| &server.routes).map(of_route);
     routes.chain(seen.sinks.iter().filter_map(of_loader)).collect()
 }
 
-/// What all parts that ever were have counted: it never becomes less.
+/// The counts of all sources together, also of those that are gone. They never become less.
 #[derive(Default)]
 struct Tally {
     total: Counts,
-    /// The parts at the last look.
-    last: Parts,
+    /// The counts at the last look.
+    last: CountsBySource,
 }
 
 impl Tally {
     /// The total, with what came since the last look.
-    fn with(&self, parts: &Parts) -> Counts {
+    fn with(&self, counts: &CountsBySource) -> Counts {
         let mut total = self.total;
-        for (part, now) in parts {
-            match (self.last.get(part), part) {
+        for (source, now) in counts {
+            match (self.last.get(source), source) {
                 (Some(before), _) => total.add_since(now, before),
-                (None, Part::Route(_)) => total.add_since(now, &Counts::default()),
+                (None, CountSource::Route(_)) => total.add_since(now, &Counts::default()),
                 // A loader counts from the start of its process, which may have been long ago.
-                (None, Part::Loader(..)) => {}
+                (None, CountSource::Loader(..)) => {}
             }
         }
         total
     }
 
-    fn look(&mut self, parts: Parts) {
-        self.total = self.with(&parts);
-        self.last = parts;
+    fn look(&mut self, counts: CountsBySource) {
+        self.total = self.with(&counts);
+        self.last = counts;
     }
 }
 
 /// What happened between two moments.
-pub(super) struct Span {
+pub(super) struct RateSpan {
     pub(super) seconds: f64,
     pub(super) before: Counts,
 }
 
-impl Span {
+impl RateSpan {
     /// How many a second.
     pub(super) fn rate(&self, now: u64, before: impl Fn(&Counts) -> u64) -> f64 {
         let more = now.saturating_sub(before(&self.before));
@@ -145,7 +145,7 @@ impl History {
             self.samples.pop_front();
         }
         self.samples.push_back((at, self.counts(seen)));
-        self.tally.look(parts(seen));
+        self.tally.look(counts_by_source(seen));
         let is_due = |(last, _): &(Instant, _)| at.saturating_duration_since(*last) >= RATE_WINDOW;
         if let Some(server) = &seen.server
             && self.routes[1].as_ref().is_none_or(is_due)
@@ -157,19 +157,19 @@ impl History {
 
     /// Counts of this moment, which never become less.
     pub(super) fn counts(&self, seen: &Seen) -> Counts {
-        let mut counts = self.tally.with(&parts(seen));
+        let mut counts = self.tally.with(&counts_by_source(seen));
         counts.add_whole(seen);
         counts
     }
 
     /// What happened within a window; less, while the server is younger.
-    pub(super) fn span(&self, now: Instant, window: Duration) -> Span {
+    pub(super) fn span(&self, now: Instant, window: Duration) -> RateSpan {
         let is_recent = |(at, _): &&(Instant, Counts)| now.saturating_duration_since(*at) <= window;
         match self.samples.iter().find(is_recent) {
             Some((at, before)) => {
-                Span { seconds: now.saturating_duration_since(*at).as_secs_f64(), before: *before }
+                RateSpan { seconds: now.saturating_duration_since(*at).as_secs_f64(), before: *before }
             }
-            None => Span { seconds: 0.0, before: Counts::default() },
+            None => RateSpan { seconds: 0.0, before: Counts::default() },
         }
     }
 
@@ -196,17 +196,17 @@ fn counts_of(route: &RouteStatus) -> RouteCounts {
 mod tests {
     use super::*;
 
-    fn route(path: &str, replies: u64, failures: u64) -> (Part, Counts) {
+    fn route(path: &str, replies: u64, failures: u64) -> (CountSource, Counts) {
         let name = RouteName { path: path.to_owned(), host: None, methods: None };
-        (Part::Route(name), Counts { replies, failures, ..Counts::default() })
+        (CountSource::Route(name), Counts { replies, failures, ..Counts::default() })
     }
 
-    fn loader(process: u64, rows: u64) -> (Part, Counts) {
-        (Part::Loader("main".to_owned(), process), Counts { rows, ..Counts::default() })
+    fn loader(process: u64, rows: u64) -> (CountSource, Counts) {
+        (CountSource::Loader("main".to_owned(), process), Counts { rows, ..Counts::default() })
     }
 
     /// Replies, failures and rows after each look.
-    fn totals<const LOOKS: usize>(looks: [&[(Part, Counts)]; LOOKS]) -> [[u64; 3]; LOOKS] {
+    fn totals<const LOOKS: usize>(looks: [&[(CountSource, Counts)]; LOOKS]) -> [[u64; 3]; LOOKS] {
         let mut tally = Tally::default();
         looks.map(|parts| {
             tally.look(parts.iter().cloned().collect());
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_loader_had_before_it_was_seen_is_no_row_of_now() {
+    fn rows_of_a_loader_before_it_was_seen_are_no_rows_of_now() {
         let found = totals([
             &[loader(1, 1_000_000)],
             &[loader(1, 1_000_010)],

@@ -55,14 +55,21 @@ struct Watching {
     period: Duration,
     /// What was wrong at the last look.
     known: Vec<Code>,
-    told_at: Option<Instant>,
+    status_sent_at: Option<Instant>,
     trimmer: Trimmer,
 }
 
 impl Watching {
     fn new(observer: Observer, notifier: Notifier) -> Self {
         let period = notifier.watchdog().map_or(PERIOD, |patience| PERIOD.min(patience / 2));
-        Self { observer, notifier, period, known: Vec::new(), told_at: None, trimmer: Trimmer::default() }
+        Self {
+            observer,
+            notifier,
+            period,
+            known: Vec::new(),
+            status_sent_at: None,
+            trimmer: Trimmer::default(),
+        }
     }
 
     fn run(&mut self, stopped: &Receiver<()>) {
@@ -83,20 +90,20 @@ impl Watching {
         if is_alive(&health) {
             self.notifier.watchdog_alive();
         }
-        let is_new = self.tell_changes(&health);
-        if is_new || self.told_at.is_none_or(|at| at.elapsed() >= STATUS_PERIOD) {
-            self.told_at = Some(Instant::now());
+        let is_new = self.log_changes(&health);
+        if is_new || self.status_sent_at.is_none_or(|at| at.elapsed() >= STATUS_PERIOD) {
+            self.status_sent_at = Some(Instant::now());
             self.notifier.status(&self.line(&seen, &health));
         }
     }
 
-    /// Tells what began and what ended since the last look; whether anything did.
-    fn tell_changes(&mut self, health: &Health) -> bool {
+    /// Logs what began and what ended since the last look. Returns whether anything did.
+    fn log_changes(&mut self, health: &Health) -> bool {
         let mut codes: Vec<_> = health.0.iter().map(|finding| finding.code).collect();
         codes.dedup();
         for finding in health.0.iter().filter(|finding| !self.known.contains(&finding.code)) {
             let (code, advice) = (finding.code.name(), finding.code.advice());
-            if is_told_elsewhere(finding.code) {
+            if is_logged_elsewhere(finding.code) {
                 continue;
             }
             match finding.code.severity() {
@@ -104,7 +111,7 @@ impl Watching {
                 Severity::Warning => tracing::warn!(code, advice, "{}", finding.text),
             }
         }
-        for code in self.known.iter().filter(|code| !codes.contains(code) && !is_told_elsewhere(**code)) {
+        for code in self.known.iter().filter(|code| !codes.contains(code) && !is_logged_elsewhere(**code)) {
             tracing::info!(code = code.name(), "over");
         }
         let is_new = codes != self.known;
@@ -130,7 +137,7 @@ pub(crate) fn is_alive(health: &Health) -> bool {
 }
 
 /// What has lines of its own in the log, where it happens.
-fn is_told_elsewhere(code: Code) -> bool {
+fn is_logged_elsewhere(code: Code) -> bool {
     !matches!(
         code,
         Code::WorkerStalled

@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::told::Told;
+use super::reporters::Reporters;
 use crate::config::Config;
 use crate::control::Reloaded;
 use crate::event::{Event, Stop};
@@ -29,13 +29,13 @@ pub(super) fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
 }
 
 /// Says that the server stops before it does: whoever balances has `drain_delay` to send requests elsewhere.
-pub(super) fn delay_drain(stop: &Stop, config: &Config, told: &Told, events: &Receiver<Event>) {
-    told.observer.enter(Phase::Draining);
+pub(super) fn delay_drain(stop: &Stop, config: &Config, reporters: &Reporters, events: &Receiver<Event>) {
+    reporters.observer.enter(Phase::Draining);
     let delay = match stop {
         Stop::Signal(_) => config.drain_delay,
         Stop::LogFailed(_) => Duration::ZERO,
     };
-    told.notifier.stopping(delay + config.server.drain_timeout + FINISH_TIMEOUT + END_TIME);
+    reporters.notifier.stopping(delay + config.server.drain_timeout + FINISH_TIMEOUT + END_TIME);
     if delay.is_zero() {
         return;
     }
@@ -70,7 +70,7 @@ pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
 fn refuse_reload(event: Event, text: &str) {
     tracing::warn!("{text}");
     if let Event::Reload(Some(asker)) = event {
-        asker.tell(&Reloaded { code: 1, text: text.to_owned() });
+        asker.reply(&Reloaded { code: 1, text: text.to_owned() });
     }
 }
 

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_watched_fits_the_terminal() {
+    fn a_watched_status_fits_the_terminal() {
         let lines: Vec<_> =
             (0..30).map(|number| Line::Row(format!("{number} {}", "x".repeat(100)))).collect();
         let shown = shown(&lines, (20, 5));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_wrapped_and_figures_are_cut() {
+    fn findings_are_wrapped_and_figures_are_cut() {
         let check = |line: Line, expected: &[&str]| assert_eq!(shown(&[line], (20, 9)), expected);
         let prose = |text: &str| Line::Prose(text.to_owned());
         check(prose("WARNING: all is well"), &["WARNING: all is well"]);

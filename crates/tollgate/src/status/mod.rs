@@ -55,10 +55,10 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
 pub(crate) fn unanswered(path: &Path, dir: &Path, silence: &Silence) -> anyhow::Error {
     match faults_behind(path, silence) {
         Some(faults) => {
-            note(&silence.told(dir));
+            note(&silence.describe(dir));
             faults.into()
         }
-        None => anyhow!(silence.told(dir)),
+        None => anyhow!(silence.describe(dir)),
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
 
 fn lines_of(path: &Path, dir: &Path, silence: &Silence) -> Vec<Line> {
     let faults = faults_behind(path, silence).map(|faults| faults.to_string()).unwrap_or_default();
-    let told = format!("{}: trying again\n{faults}", silence.told(dir));
+    let told = format!("{}: trying again\n{faults}", silence.describe(dir));
     told.lines().map(|line| Line::Prose(printable(line))).collect()
 }
 

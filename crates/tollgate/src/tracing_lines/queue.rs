@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_does_not_read_holds_nobody_up_and_hears_how_many_lines_were_left_out() {
+    fn a_slow_reader_of_lines_holds_nobody_up_and_gets_the_number_of_lines_left_out() {
         let (queue, read) = (Arc::new(LineQueue::default()), Arc::new(Mutex::new(Vec::new())));
         let (writing, telling, reader) = (queue.clone(), queue.clone(), Reader(read.clone()));
         thread::spawn(move || {

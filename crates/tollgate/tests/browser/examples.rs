@@ -101,7 +101,7 @@ fn a_browser_orders_once_however_often_the_form_is_sent() {
 }
 
 #[test]
-fn what_one_page_says_appears_on_all() {
+fn a_message_of_one_page_appears_on_all() {
     let check = r#"
   const pages = [await open("/"), await open("/")].map(frame => frame.contentDocument)
   for (const page of pages) await until(() => page.querySelector("output").value == "listening")

@@ -19,29 +19,29 @@ const TOKEN: &str = "0123456789abcdef-token";
 
 /// What came back, whole: the listener closes behind each answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AdminReply {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) content: String,
 }
 
 /// Sends a request to the socket in the log folder. None: nobody is there.
-pub(crate) fn ask(app: &App, request: &str) -> Option<Answer> {
+pub(crate) fn ask(app: &App, request: &str) -> Option<AdminReply> {
     let mut stream = UnixStream::connect(app.log_dir().join("admin.sock")).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     exchange(&mut stream, request)
 }
 
-fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<Answer> {
+fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<AdminReply> {
     stream.write_all(request.as_bytes()).ok()?;
     let mut came = String::new();
     stream.read_to_string(&mut came).ok()?;
     let (head, content) = came.split_once("\r\n\r\n")?;
     let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().unwrap();
-    Some(Answer { status, head: head.to_owned(), content: content.to_owned() })
+    Some(AdminReply { status, head: head.to_owned(), content: content.to_owned() })
 }
 
-pub(crate) fn get(app: &App, path: &str) -> Answer {
+pub(crate) fn get(app: &App, path: &str) -> AdminReply {
     ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("an answer")
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
 }
 
 /// Asks again and again until the answer is as expected.
-pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> Answer {
+pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> AdminReply {
     eventually(&format!("{path} says {status} with {part:?}"), || {
         let answer = ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))?;
         (answer.status == status && answer.content.contains(part)).then_some(answer)
@@ -60,7 +60,7 @@ pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> Answe
 }
 
 #[test]
-fn health_readiness_metrics_and_status_are_told_on_a_socket_that_only_the_owner_reaches() {
+fn health_readiness_metrics_and_status_are_on_a_socket_that_only_the_owner_reaches() {
     let app = App::new(&format!("{ROUTE}{STREAM}"), &[]);
     let server = app.start();
     assert!(server.connect().get("/kept").unwrap().is_success());
@@ -125,7 +125,7 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
 }
 
 #[test]
-fn with_a_token_only_whoever_knows_it_hears_more_than_a_status() {
+fn a_token_is_needed_for_more_than_a_status() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = format!("[admin]\nlisten = \"{port}\"\ntoken = \"${{ADMIN_TOKEN}}\"\n{ROUTE}");
     let app = App::new(&config, &[]);
@@ -151,7 +151,7 @@ fn with_a_token_only_whoever_knows_it_hears_more_than_a_status() {
 }
 
 #[test]
-fn it_answers_while_clients_that_say_nothing_take_all_its_places() {
+fn the_admin_listener_answers_while_silent_clients_take_all_its_places() {
     let app = App::new(ROUTE, &[]);
     let server = app.start();
     let connect = || UnixStream::connect(app.log_dir().join("admin.sock")).unwrap();
@@ -169,7 +169,7 @@ fn it_answers_while_clients_that_say_nothing_take_all_its_places() {
 }
 
 #[test]
-fn it_answers_while_the_public_side_has_as_many_connections_as_may_be() {
+fn the_admin_listener_answers_while_the_public_side_has_all_its_connections() {
     let app = App::new(&format!("connections_max = 4\n{ROUTE}"), &[]);
     let server = app.start();
     let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
@@ -218,7 +218,7 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
 }
 
 #[test]
-fn it_answers_while_no_descriptor_is_left() {
+fn the_admin_listener_answers_while_no_descriptor_is_left() {
     let app = App::new(ROUTE, &[]);
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", BINARY]);
@@ -237,14 +237,14 @@ fn it_answers_while_no_descriptor_is_left() {
 }
 
 /// Connections that hold the last descriptors of a server.
-struct Crowd<'a> {
+struct DescriptorHolders<'a> {
     server: &'a Running,
     peers: Vec<TcpStream>,
 }
 
 const DESCRIPTORS: u64 = 100;
 
-impl<'a> Crowd<'a> {
+impl<'a> DescriptorHolders<'a> {
     fn of(server: &'a Running) -> Self {
         let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
         let limit = Rlimit { current: Some(DESCRIPTORS), maximum: getrlimit(Resource::Nofile).maximum };
@@ -276,9 +276,9 @@ fn served(server: &Running) -> Option<TcpStream> {
 fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
     let app = App::new(ROUTE, &[]);
     let server = app.start();
-    let mut crowd = Crowd::of(&server);
+    let mut holders = DescriptorHolders::of(&server);
     for _ in 0..20 {
-        crowd.take_all();
+        holders.take_all();
         let unready = "not ready\nreason: descriptors_full: ";
         for (path, status, said) in [("/healthz", 200, "ok\n"), ("/readyz", 503, unready)] {
             let answer = get(&app, path);
@@ -286,7 +286,7 @@ fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
             assert!(answer.content.starts_with(said), "{answer:?}");
         }
     }
-    crowd.take_all();
+    holders.take_all();
     // As many at once as descriptors are kept for them.
     let mut askers: Vec<_> =
         (0..4).map(|_| UnixStream::connect(app.log_dir().join("admin.sock")).unwrap()).collect();
@@ -295,7 +295,7 @@ fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
         let answer = exchange(asker, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert_eq!(answer.status, 200);
     }
-    drop((askers, crowd));
+    drop((askers, holders));
     eventually("clients are served again", || served(&server));
     get_until(&app, "/readyz", 200, "ready");
     let (status, log) = server.stop();
@@ -335,7 +335,7 @@ fn readiness_goes_before_connections_do_and_a_second_signal_ends_at_once() {
 }
 
 #[test]
-fn after_its_delay_a_drain_goes_on_by_itself() {
+fn a_drain_goes_on_by_itself_after_its_delay() {
     let app = App::new(&format!("drain_delay = \"300ms\"\n{ROUTE}"), &[]);
     let server = app.start();
     let mut client = server.connect();

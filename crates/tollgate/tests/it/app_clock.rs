@@ -1,6 +1,6 @@
 //! `tollgate test`: a clock that tests stop and move.
 
-use crate::program::{App, told};
+use crate::program::{App, printed};
 
 const CONFIG: &str = r#"
 [stream.all]
@@ -61,7 +61,7 @@ fn check(tests: &str) {
     let scripts = [("now.luau", NOW), ("once.luau", ONCE), ("ask.luau", ASK), ("tests/all.luau", tests)];
     let app = App::new(CONFIG, &scripts);
     let output = app.run(&["test"]);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", printed(&output));
 }
 
 #[test]
@@ -158,7 +158,7 @@ return {
 }
 
 #[test]
-fn what_is_no_time_is_told() {
+fn a_wrong_time_of_a_test_is_reported() {
     check(
         r#"
 local function refused(f, ...)

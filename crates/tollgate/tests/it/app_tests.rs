@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{App, told};
+use crate::program::{App, printed};
 
 const CONFIG: &str = r#"
 [stream.all]
@@ -58,7 +58,7 @@ fn app(tests: &str) -> App {
 /// Runs the tests; returns the exit code and all that was printed.
 fn run(app: &App, arguments: &[&str]) -> (i32, String) {
     let output = app.run(&[&["test"], arguments].concat());
-    (output.status.code().unwrap(), told(&output))
+    (output.status.code().unwrap(), printed(&output))
 }
 
 /// Runs a test of one body that has to fail, and looks for what is told.
@@ -150,7 +150,7 @@ fn a_difference_is_told_with_its_place_its_path_and_both_values() {
 }
 
 #[test]
-fn what_went_wrong_in_a_script_is_told_with_the_test_that_fails() {
+fn a_failure_of_a_script_is_printed_with_the_test_that_fails() {
     check_failure(
         "t.equal(t:request{ path = \"/keep/1?fail=1\" }.status, 200)",
         &["  got 500, want 200", "GET /keep/1?fail=1: script failed: keep.luau:4: broken on purpose"],
@@ -245,14 +245,14 @@ upload_dir = "up"
     assert_eq!((code, text.as_str()), (0, "ok    tests/all.luau: all\n1 passed, 0 failed\n"));
     assert_eq!(fs::read_dir(app.path().join("up")).unwrap().count(), 1);
     app.succeed(&["check"]);
-    let printed = app.path().join("printed.toml");
-    fs::write(&printed, app.succeed(&["check", "--print"])).unwrap();
-    let again = app.run(&["check", "--print", printed.to_str().unwrap()]);
+    let file = app.path().join("printed.toml");
+    fs::write(&file, app.succeed(&["check", "--print"])).unwrap();
+    let again = app.run(&["check", "--print", file.to_str().unwrap()]);
     assert_eq!(
         String::from_utf8_lossy(&again.stdout),
-        fs::read_to_string(&printed).unwrap(),
+        fs::read_to_string(&file).unwrap(),
         "{}",
-        told(&again)
+        printed(&again)
     );
 }
 
@@ -286,7 +286,7 @@ fn a_filter_picks_tests_by_their_names() {
 }
 
 #[test]
-fn what_cannot_be_run_is_code_two_with_the_reason() {
+fn a_test_that_cannot_be_run_is_code_two_with_the_reason() {
     check_unusable(
         &app("return 5"),
         "script ./tests/all.luau returned a number: allowed is a table of functions by name",
@@ -310,7 +310,7 @@ fn check_unusable(app: &App, expected: &str) {
 }
 
 #[test]
-fn what_scripts_print_is_seen() {
+fn prints_of_scripts_are_seen() {
     let (code, text) = run(&app("return { one = function() print(\"seen\", 1) end }"), &[]);
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(" INFO seen\t1 "), "{text:?}");

@@ -8,7 +8,7 @@ use std::thread;
 use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::program::{App, eventually, told};
+use crate::program::{App, eventually, printed};
 
 const SHOP: &str = r#"
 [limits]
@@ -123,7 +123,7 @@ fn an_app_is_served_below_each_of_its_mounts_with_state_of_its_own() {
 }
 
 #[test]
-fn a_link_that_leads_out_of_its_app_while_it_serves_is_followed_no_more_than_at_a_reload() {
+fn a_link_that_comes_to_lead_out_of_its_app_is_followed_no_more_than_at_a_reload() {
     let app = site(&(mount("/shop", "shop") + "[[route]]\npath = \"/*\"\nfiles = \"public\"\n"));
     let shop = app.path().join("shop");
     app.write("shop/releases/2/page.txt", "the second");
@@ -182,8 +182,8 @@ fn two_apps_with_a_module_of_one_name_do_not_meet() {
     assert_eq!(app.query::<String>("SELECT path FROM other_orders"), ["/b/count"]);
     app.write("other/lib/state.luau", "return require('../shop/lib/state')");
     let output = app.run(&["check"]);
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-    assert!(told(&output).contains("allowed are names below the root of the app"), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+    assert!(printed(&output).contains("allowed are names below the root of the app"), "{}", printed(&output));
 }
 
 #[test]
@@ -223,8 +223,8 @@ fn apps_are_mounted_changed_and_removed_while_they_serve() {
         app.write("other/lib/state.luau", "return {\n  name = \n}");
         app.write("shop/count.luau", "return function() return 'never' end");
         let output = app.run(&["reload"]);
-        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-        let text = told(&output);
+        assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+        let text = printed(&output);
         assert!(text.contains("other/count.luau") && text.contains("state.luau:3:"), "{text}");
         assert_eq!(content(&mut client, "/b/count"), "changed 2 3", "all or nothing");
         assert_eq!(content(&mut client, "/a/count").split(' ').next(), Some("shop"), "all or nothing");
@@ -273,7 +273,7 @@ fn a_request_of_an_app_that_goes_ends_with_what_it_began_with() {
 }
 
 #[test]
-fn which_version_serves_is_in_status_log_and_errors() {
+fn the_version_that_serves_is_in_status_log_and_errors() {
     let app = site(&mount("/a", "shop"));
     let server = app.start();
     let status = || {

@@ -128,7 +128,7 @@ fn start_without_privileges(app: &App) -> Running {
 }
 
 #[test]
-fn what_may_not_be_read_is_forbidden() {
+fn a_file_that_may_not_be_read_is_forbidden() {
     let app = App::new(ROUTE, &[("public/a", "a"), ("public/b", "b"), ("public/closed/c", "c")]);
     let allow = |name: &str, mode: u32| {
         fs::set_permissions(app.path().join("public").join(name), PermissionsExt::from_mode(mode)).unwrap();
@@ -261,7 +261,7 @@ fn begin(client: &mut Client) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_appended_while_a_file_is_sent_belongs_to_the_next_reply() {
+fn bytes_appended_while_a_file_is_sent_belong_to_the_next_reply() {
     let app = App::new(ROUTE, &[("public/large", &version(1, 64 * MIB))]);
     let path = app.path().join("public/large");
     let server = app.start();

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::program::{App, BINARY, KEEP, eventually, told};
+use crate::program::{App, BINARY, KEEP, eventually, printed};
 
 /// Answers for the clock of wall time, and asks the system for all others.
 const MOVED_CLOCK: &str = r#"
@@ -36,7 +36,7 @@ fn library(folder: &TempDir) -> PathBuf {
     fs::write(&source, MOVED_CLOCK).unwrap();
     let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output();
     let built = built.expect("a C compiler, which the build needs too");
-    assert!(built.status.success(), "{}", told(&built));
+    assert!(built.status.success(), "{}", printed(&built));
     library
 }
 
@@ -81,7 +81,7 @@ fn a_wall_clock_out_of_range_is_told_and_the_server_starts_records_and_loads() {
             [&["log", "cat"][..], &["log", "ls"], &["log", "verify"], &["audit"], &["load", "--once"]]
         {
             let output = command(&library, seconds).args(arguments).current_dir(app.path()).output().unwrap();
-            assert!(output.status.success(), "{arguments:?} at {seconds} s: {}", told(&output));
+            assert!(output.status.success(), "{arguments:?} at {seconds} s: {}", printed(&output));
         }
     }
 }

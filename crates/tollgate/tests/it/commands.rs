@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 
 use crate::client::{get, post};
-use crate::program::{App, KEEP, told};
+use crate::program::{App, KEEP, printed};
 
 const CONFIG: &str = r#"
 [stream.all]
@@ -48,7 +48,7 @@ fn verify_says_that_a_clean_log_is_clean_with_counts_and_digests() {
 }
 
 #[test]
-fn verify_names_file_offset_and_records_of_one_flipped_bit_and_a_start_loads_the_rest() {
+fn verify_names_the_place_and_records_of_a_flipped_bit_and_a_start_loads_the_rest() {
     // A segment header has 128 bytes, a batch header 64. The first batch holds the schema; one for each record follows.
     check_flipped_bit("segment header", 20, 0, 1);
     check_flipped_bit("header of the first batch", 128 + 20, 128, 1);
@@ -73,7 +73,7 @@ fn check_flipped_bit(place: &str, flipped: i64, told_offset: i64, told_first: u6
     let segment = app.segments().swap_remove(1);
     flip_bit(&segment, flipped);
     let output = app.run(&["log", "verify"]);
-    let text = told(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{place}: {text}");
     let bad = text.lines().find(|line| line.starts_with("BAD ")).expect(&text);
     let begins = match told_offset {
@@ -100,7 +100,7 @@ fn check_intact_is_loaded(app: &App, place: &str) {
     assert_eq!((intact, damaged + missing), (21, 10), "{place}: {damaged} of ten loaded, {missing} missing");
     assert_eq!(one("SELECT count(*) FROM \"all\""), intact + damaged, "{place}: none twice");
     let audit = app.run(&["audit"]);
-    assert_eq!(audit.status.code(), Some(i32::from(missing > 0)), "{place}: {}", told(&audit));
+    assert_eq!(audit.status.code(), Some(i32::from(missing > 0)), "{place}: {}", printed(&audit));
 }
 
 /// Flips a bit; a negative offset counts from the end.
@@ -137,7 +137,7 @@ fn a_script_that_does_not_compile_stops_the_start_with_file_line_and_text() {
 /// What a command says that has to fail.
 fn refusal(app: &App, command: &str, code: i32) -> String {
     let output = app.run(&[command]);
-    let text = told(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(code), "{command}: {text}");
     assert!(output.stdout.is_empty(), "{command}: {text}");
     text
@@ -182,7 +182,7 @@ fn a_backend_with_one_place_to_which_no_body_can_stream_is_noted_and_right() {
     let app = proxies(1);
     for arguments in [&["check"][..], &["check", "--print"]] {
         let output = app.run(arguments);
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", printed(&output));
         assert_eq!(
             String::from_utf8_lossy(&output.stderr),
             "note: concurrency_max in [backend.streams] is 1: a body longer than body_memory_max (256KiB) does not stream to \
@@ -294,7 +294,7 @@ fn sql_prints_a_table_and_writes_nothing() {
         "n  twice\n0  0\n1  2\n(2 rows)\n"
     );
     let output = app.run(&["sql", "DELETE FROM \"all\""]);
-    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
     assert_eq!(app.query::<i64>("SELECT count(*) FROM \"all\""), [30]);
 }
 

@@ -182,7 +182,7 @@ pub(crate) fn drive_and_kill(server: Running, replies: u64, load: &Load) -> Vec<
 }
 
 #[test]
-fn what_was_acknowledged_survives_sigkill_exactly_once() {
+fn acknowledged_records_survive_sigkill_exactly_once() {
     let mut random = Random(seed());
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
     let load = Load::default();

@@ -107,7 +107,7 @@ fn with_few_spare(server: &Running, mut ask: impl FnMut(usize) -> Reply) -> Vec<
 }
 
 #[test]
-fn what_of_a_folder_cannot_be_looked_at_for_want_of_descriptors_is_not_left_out_of_its_listing() {
+fn a_file_that_cannot_be_opened_for_want_of_descriptors_stays_in_its_listing() {
     let app =
         site("workers = 1\n[[route]]\npath = \"/shown/*\"\nfiles = { dir = \"public\", listing = true }");
     let server = app.start();
@@ -123,7 +123,7 @@ fn what_of_a_folder_cannot_be_looked_at_for_want_of_descriptors_is_not_left_out_
 }
 
 #[test]
-fn what_lies_beside_a_file_is_not_held_to_be_absent_for_want_of_descriptors() {
+fn a_coded_file_is_not_held_to_be_absent_for_want_of_descriptors() {
     let app = site("workers = 1");
     (0..10).for_each(|number| app.write(&format!("public/{number}.gz"), "compressed"));
     let server = app.start();

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::program::{App, Running, eventually, told};
+use crate::program::{App, Running, eventually, printed};
 
 const APP: &str = "[[route]]\npath = \"/a\"\nscript = \"a.luau\"\n";
 
@@ -72,7 +72,7 @@ fn a_change_is_served_without_being_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_served_is_shown_until_it_is_mended() {
+fn a_fault_of_an_app_is_shown_until_it_is_mended() {
     let app = app();
     let server = start(&app);
     served(&server, "/a", "one");
@@ -98,7 +98,7 @@ fn what_cannot_be_served_is_shown_until_it_is_mended() {
     app.write("a.luau", &script("mended"));
     served(&server, "/a", "mended");
     let output = app.run(&["reload"]);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     assert!(server.stop().0.success());
 }
 
@@ -153,8 +153,8 @@ fn nothing_is_shown_where_strangers_may_ask() {
     let app = app();
     for listen in ["0.0.0.0:0", "[::]:0"] {
         let output = app.run(&["serve", "--dev", "--listen", listen]);
-        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-        let text = told(&output);
+        assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+        let text = printed(&output);
         assert!(
             text.contains("--dev shows source code to whoever asks") && text.contains("--dev-anywhere"),
             "{text}"
@@ -165,14 +165,14 @@ fn nothing_is_shown_where_strangers_may_ask() {
         "[server]\nlisten = [\"127.0.0.1:0\", \"unix:x.sock\"]\n[[app]]\npath = \"/\"\ndir = \".\"\n",
     );
     let output = app.run(&["serve", "--dev"]);
-    assert_eq!(output.status.code(), Some(2), "a proxy may be in front: {}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "a proxy may be in front: {}", printed(&output));
     assert!(!app.path().join("data").exists(), "nothing was begun");
     let server = app.start_with(&["--dev", "--dev-anywhere"]);
     app.write("a.luau", &script("two"));
     served(&server, "/a", "two");
     assert!(server.stop().0.success());
     let output = app.run(&["serve", "--dev-anywhere"]);
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use crate::program::{App, told};
+use crate::program::{App, printed};
 
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
 const MISSING: &str = "`make tools` installs curl and wget";
@@ -91,13 +91,13 @@ fn downloads_that_are_cut_twice_go_on_to_the_same_digest() {
             let arguments = ["--silent", "--show-error", "--fail", "-C", "-", "-o", file, &url];
             for _ in CUTS {
                 let output = run(client, &arguments);
-                assert_eq!(output.status.code(), Some(18), "a partial file: {}", told(&output));
+                assert_eq!(output.status.code(), Some(18), "a partial file: {}", printed(&output));
             }
             assert!(run(client, &arguments).status.success());
         } else {
             // It comes again by itself.
             let output = run(client, &["--continue", "--waitretry=0", "--tries=3", "-O", file, &url]);
-            assert!(output.status.success(), "{}", told(&output));
+            assert!(output.status.success(), "{}", printed(&output));
         }
         assert_eq!(digest(&part), expected, "{client}");
         // No byte of the file came twice: the rest are three heads.
@@ -128,7 +128,7 @@ fn curl_reads_precompressed_files_as_what_they_are() {
     let app = App::new(ROUTE, &files);
     let public = app.path().join("public");
     let zipped = run("gzip", &["--keep", public.join("gzip.txt").to_str().unwrap()]);
-    assert!(zipped.status.success(), "{}", told(&zipped));
+    assert!(zipped.status.success(), "{}", printed(&zipped));
     fs::write(public.join("br.txt.br"), brotli(content.as_bytes())).unwrap();
     fs::write(public.join("zstd.txt.zst"), zstd(content.as_bytes())).unwrap();
     let server = app.start();
@@ -156,7 +156,7 @@ fn curl_asks_for_heads_for_parts_and_for_what_changed() {
     let url = format!("http://{}/a.txt", server.address());
     let curl = |arguments: &[&str]| {
         let output = run("curl", &[&["--silent", "--show-error", &url], arguments].concat());
-        assert!(output.status.success(), "{arguments:?}: {}", told(&output));
+        assert!(output.status.success(), "{arguments:?}: {}", printed(&output));
         String::from_utf8(output.stdout).unwrap()
     };
     let status = |arguments: &[&str]| curl(&[&["-o", "/dev/null", "-w", "%{http_code}"], arguments].concat());

@@ -42,7 +42,7 @@ fn events_by_the_line_become_rows_once_however_often_they_are_sent() {
 }
 
 #[test]
-fn who_comes_back_hears_what_was_said_meanwhile() {
+fn a_client_that_comes_back_gets_the_messages_that_it_missed() {
     let app = example("events", str::to_owned);
     let server = app.start();
     for text in ["one", "two", "three"] {
@@ -64,7 +64,7 @@ fn who_comes_back_hears_what_was_said_meanwhile() {
 }
 
 #[test]
-fn of_two_programs_that_change_the_same_item_one_is_told() {
+fn one_of_two_programs_that_change_the_same_item_is_refused() {
     let app = example("shop", str::to_owned);
     let server = app.start();
     let head = curl(&server, "/api/items/1", &["--head"]);

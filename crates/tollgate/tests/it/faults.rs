@@ -63,13 +63,13 @@ fn outcome(reply: &Reply) -> (u16, Option<&str>) {
 }
 
 #[test]
-fn after_a_failed_sync_no_request_is_acknowledged() {
+fn no_request_is_acknowledged_after_a_failed_sync() {
     let points: Vec<_> = (1..=20).collect();
     in_lanes(LANES, &points, |n| check_failed_sync(*n, one_after_the_other));
 }
 
 #[test]
-fn after_a_failed_sync_no_request_of_many_at_once_is_acknowledged() {
+fn no_request_of_many_at_once_is_acknowledged_after_a_failed_sync() {
     let points: Vec<_> = (1..=20).collect();
     in_lanes(LANES, &points, |n| check_failed_sync(*n, many_at_once));
 }
@@ -195,7 +195,7 @@ fn points(ranges: &[(&'static str, &'static str, std::ops::RangeInclusive<u32>)]
 }
 
 #[test]
-fn whatever_call_fails_what_was_acknowledged_is_a_row_once() {
+fn an_acknowledged_record_is_a_row_once_whatever_call_fails() {
     let points = points(&[
         ("fdatasync", "EIO", 1..=1),
         ("fsync", "EIO", 1..=24),

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::client::get;
 use crate::example::example;
-use crate::program::{App, eventually, told};
+use crate::program::{App, eventually, printed};
 
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
 
@@ -38,7 +38,7 @@ fn a_page_of_an_error_that_is_not_there_is_noted() {
     let app = App::new(errors, &[("public/404.html", "none")]);
     let page = app.path().join("public/503.html");
     let output = app.run(&["check"]);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     let expected = format!("note: the page for 503 of route \"/*\" is not there: {}\n", page.display());
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     fs::write(page, "later").unwrap();
@@ -107,7 +107,7 @@ fn a_system_that_cannot_open_beneath_a_folder_is_told_of_before_the_start() {
 }
 
 #[test]
-fn what_a_release_runs_is_not_served_by_the_next_one() {
+fn files_that_a_release_runs_are_not_served_by_the_next_one() {
     let routes = "[[route]]\npath = \"/*\"\nfiles = \"current/public\"\n[[route]]\npath = \"/run\"\nscript = \"current/scripts/run.luau\"\n";
     let page = "a page";
     let run = "return function() return 'ran' end";
@@ -167,7 +167,7 @@ fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
 }
 
 #[test]
-fn who_waits_for_the_digest_of_a_file_on_a_slow_disk_stops_nobody_else() {
+fn a_request_that_waits_for_a_digest_from_a_slow_disk_stops_no_other() {
     let route =
         "workers = 1\n[[route]]\npath = \"/*\"\n[route.files]\ndir = \"public\"\netag = \"content\"\n";
     let app = App::new(route, &[("public/large", &pattern(100 << 10)), ("public/small", "small")]);

@@ -212,7 +212,7 @@ fn check_kills(make: impl Fn() -> (App, Numbers)) {
 }
 
 #[test]
-fn a_loader_of_keys_that_is_killed_at_any_moment_has_each_key_once_and_counts_the_others() {
+fn a_loader_of_keys_killed_at_any_moment_has_each_key_once_and_counts_the_others() {
     check_kills(|| {
         let app = App::new(KEYED, &[]);
         let file = app.path().join("data/tollgate.sqlite");
@@ -221,7 +221,7 @@ fn a_loader_of_keys_that_is_killed_at_any_moment_has_each_key_once_and_counts_th
 }
 
 #[test]
-fn a_loader_of_keys_into_postgresql_that_is_killed_at_any_moment_has_each_key_once_and_counts_the_others() {
+fn a_loader_of_keys_into_postgresql_killed_at_any_moment_has_each_key_once() {
     check_kills(|| {
         let database = shared().database();
         let sink = format!("[sink.main]\npostgres = \"{}\"\n", shared().url(&database));

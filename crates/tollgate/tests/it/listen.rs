@@ -75,7 +75,7 @@ fn a_socket_for_another_process_or_of_another_name_is_not_taken() {
 }
 
 #[test]
-fn what_is_handed_in_and_does_not_listen_is_told() {
+fn an_inherited_socket_that_does_not_listen_is_reported() {
     let app = app("\"systemd\"");
     let (status, log) = start_with_socket(&app, Stdio::null(), "$$", "web").serving().err().unwrap();
     assert_eq!(status.code(), Some(1), "{log}");
@@ -104,7 +104,7 @@ fn the_socket_of_a_killed_server_is_replaced_and_that_of_a_living_one_is_not() {
 
 /// Without descriptors for all of them, some connections are served and the others closed: none waits.
 #[test]
-fn without_descriptors_connections_are_closed_at_once_and_served_again_later() {
+fn connections_without_descriptors_are_closed_at_once_and_served_again_later() {
     let app = app("\"127.0.0.1:0\"");
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n 80; exec \"$@\"", "sh", BINARY]);
@@ -128,7 +128,7 @@ fn without_descriptors_connections_are_closed_at_once_and_served_again_later() {
 
 /// Where even a spare descriptor does not help, accepting is tried now and then, not in a loop.
 #[test]
-fn without_any_descriptor_accepting_costs_no_processor_and_goes_on_later() {
+fn accepting_without_any_descriptor_costs_no_processor_and_goes_on_later() {
     let app = App::new(&format!("workers = 1\n{ROUTE}"), &[]);
     let server = app.start();
     assert!(is_served(&mut connect(&server)));
@@ -150,7 +150,7 @@ fn without_any_descriptor_accepting_costs_no_processor_and_goes_on_later() {
 }
 
 #[test]
-fn however_often_connections_come_and_go_at_the_bound_a_line_tells_of_it() {
+fn a_line_tells_of_connections_at_the_bound_however_often_they_come_and_go() {
     let app = App::new(&format!("workers = 1\nconnections_max = 4\n{ROUTE}"), &[]);
     let server = app.start();
     let mut kept: VecDeque<_> = (0..4).map(|_| taken_on(&server).expect("there is a place")).collect();

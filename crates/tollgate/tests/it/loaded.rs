@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::client::{Client, Reply, post};
 use crate::cluster::{Cluster, shared};
-use crate::program::{App, Running, eventually, is_quick_once, told};
+use crate::program::{App, Running, eventually, is_quick_once, printed};
 
 /// A stream whose replies wait for the database, and one whose replies wait for the disk.
 const CONFIG: &str = r#"
@@ -328,7 +328,7 @@ fn every_reply_before_sigkill_has_its_row_without_a_further_load() {
 }
 
 #[test]
-fn of_two_sinks_the_named_one_is_waited_for_and_no_other() {
+fn the_named_one_of_two_sinks_is_waited_for_and_no_other() {
     let sinks = format!("{SQLITE}[sink.other]\nsqlite = \"data/other.sqlite\"\n");
     let config = CONFIG.replace("TIMEOUT", LONG).replace("ack = \"loaded\"", "ack = { loaded = \"main\" }");
     let app = App::new(&format!("{config}{sinks}"), &[("keep.luau", KEEP)]);
@@ -386,20 +386,20 @@ fn a_stop_lets_the_loader_answer_who_waits() {
 }
 
 #[test]
-fn who_cannot_load_by_itself_does_not_start_nor_take_it_by_a_reload() {
+fn a_server_that_cannot_load_its_awaited_sink_neither_starts_nor_reloads() {
     let app = app(LONG, SQLITE);
     let refused = app.run(&["serve", "--no-load", "."]);
     assert_eq!(refused.status.code(), Some(2));
     let expected = "tollgate.toml:8:7: ack of [stream.a] is \"loaded\", but the server is started with --no-load: \
                     allowed is a server that loads by itself";
-    assert!(told(&refused).contains(expected), "{}", told(&refused));
+    assert!(printed(&refused).contains(expected), "{}", printed(&refused));
     let good = app.config();
     app.write("tollgate.toml", &good.replace("ack = \"loaded\"\nack_timeout = \"20s\"", "ack = \"written\""));
     let server = app.start_with(&["--no-load"]);
     app.write("tollgate.toml", &good);
     let reload = app.run(&["reload"]);
     assert_eq!(reload.status.code(), Some(2));
-    assert!(told(&reload).contains(expected), "{}", told(&reload));
+    assert!(printed(&reload).contains(expected), "{}", printed(&reload));
     assert!(server.stop().0.success());
 
     let server = app.start();
@@ -415,7 +415,7 @@ fn who_cannot_load_by_itself_does_not_start_nor_take_it_by_a_reload() {
 }
 
 #[test]
-fn replies_wait_for_a_sink_that_came_with_the_same_reload_and_it_stays_while_they_may() {
+fn replies_wait_for_a_sink_of_the_same_reload_and_it_stays_while_they_may() {
     let app = app(LONG, SQLITE);
     let server = app.start();
     let mut client = server.connect();
@@ -437,7 +437,7 @@ fn replies_wait_for_a_sink_that_came_with_the_same_reload_and_it_stays_while_the
     let reload = app.run(&["reload"]);
     assert_eq!(reload.status.code(), Some(2));
     let expected = "[sink.other] takes stream \"a\" no more, whose replies wait for it: change the ack of [stream.a] first";
-    assert!(told(&reload).contains(expected), "{}", told(&reload));
+    assert!(printed(&reload).contains(expected), "{}", printed(&reload));
     app.write("tollgate.toml", &with_other(&good.replace("ack = \"loaded\"", "ack = { loaded = \"main\" }")));
     app.succeed(&["reload"]);
     app.write("tollgate.toml", &good);

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tollgate_log::{DiskStorage, scan_segment};
 
 use crate::forger::{forge, forge_and_solve};
-use crate::program::{App, BINARY, Following, KEEP, Running, eventually, told};
+use crate::program::{App, BINARY, Following, KEEP, Running, eventually, printed};
 
 /// Streams `a` and `b`; `log` is what stands in `[log]`, `stream` in both streams.
 fn app(log: &str, stream: &str) -> App {
@@ -91,7 +91,7 @@ fn cat_prints_text_json_and_combined() {
     let combined = app.succeed(&["log", "cat", "--format", "combined"]);
     assert_eq!(combined, "- - - [-] \"GET /a HTTP/1.1\" - - \"-\" \"-\"\n");
     let output = app.run(&["log", "cat", "--format", "combined", "data/log"]);
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
 }
 
 /// An app whose one log has a sealed segment of ten loaded records.
@@ -119,7 +119,7 @@ fn a_loaded_segment_that_a_forger_made_fit_shows_against_the_database() {
     // Alone it holds: every checksum and the digest are those of its bytes.
     assert!(app.succeed(&["log", "verify", "data/log"]).contains(" 1 ok, 0 open, 0 torn, 0 bad\n"));
     let output = app.run(&["log", "verify"]);
-    let text = told(&output);
+    let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     let bad = text.lines().find(|line| line.starts_with("BAD ")).expect(&text);
     assert!(bad.starts_with(&format!("BAD   {} at byte ", segment.display())), "{bad}");
@@ -147,7 +147,7 @@ fn a_forged_segment_shows_in_the_one_behind_it_without_a_database() {
         assert!(app.succeed(&["log", "verify", "data/log"]).ends_with(" 0 bad\n"));
         edit(&app.segments()[0], forge);
         let output = app.run(&["log", "verify", "data/log"]);
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
     }
 }
 
@@ -158,7 +158,7 @@ fn a_log_that_ends_before_what_was_loaded_is_told() {
     database.execute("UPDATE tollgate_positions SET last = 12", []).unwrap();
     let output = app.run(&["log", "verify"]);
     assert_eq!(output.status.code(), Some(1));
-    let text = told(&output);
+    let text = printed(&output);
     assert!(text.contains("the database has records up to 12, the log ends at 10"), "{text}");
     assert!(text.contains(&segment.display().to_string()), "{text}");
 }
@@ -179,12 +179,12 @@ fn a_log_between_others_that_is_nowhere_any_more_is_told_by_the_head_behind_it()
     assert!(text.contains("it was loaded up to 1"), "{text}");
     app.database().execute("DELETE FROM tollgate_positions WHERE log = ?1", [id]).unwrap();
     let output = app.run(&["log", "verify"]);
-    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
-    assert!(told(&output).contains(&format!("BAD   {id}  the log before ")), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
+    assert!(printed(&output).contains(&format!("BAD   {id}  the log before ")), "{}", printed(&output));
 }
 
 #[test]
-fn what_is_no_database_is_told_and_the_log_is_checked_all_the_same() {
+fn a_file_that_is_no_database_is_reported_and_the_log_is_checked_nevertheless() {
     let (app, _) = loaded();
     fs::write(
         app.path().join("data/tollgate.sqlite"),
@@ -192,8 +192,8 @@ fn what_is_no_database_is_told_and_the_log_is_checked_all_the_same() {
     )
     .unwrap();
     let output = app.run(&["log", "verify"]);
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    assert!(told(&output).contains("nothing is compared with the database"), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
+    assert!(printed(&output).contains("nothing is compared with the database"), "{}", printed(&output));
 }
 
 #[test]
@@ -214,14 +214,14 @@ fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served
     let left = files(&app);
     let tail = app.follow(&["log", "tail", "--format", "json"]);
     // It follows the newest, as far as there is one, and those that come later.
-    eventually("the newest is told of", || tail.has_told("is not followed any further").then_some(()));
+    eventually("the newest is told of", || tail.has_printed("is not followed any further").then_some(()));
     let server = app.start();
     send(&server, "a", [2]);
     assert_eq!(next(&tail, "n"), 2);
     assert!(server.stop().0.success());
     let output = app.run(&["log", "cat"]);
     assert_eq!(output.status.code(), Some(1));
-    let text = told(&output);
+    let text = printed(&output);
     assert!(text.contains("\"n\":2") && text.contains("segment has format version 2"), "{text}");
     drop(tail);
     assert!(app.succeed(&["log", "repair"]).ends_with("3 segments: 3 as before, 0 mended\n"));
@@ -243,11 +243,11 @@ fn repair_mends_what_a_killed_server_left_and_refuses_while_one_runs() {
     let server = app.start();
     send(&server, "a", 0..5);
     let output = app.run(&["log", "repair"]);
-    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
     assert!(
-        told(&output).contains("data/log is locked: a server uses it, stop it first"),
+        printed(&output).contains("data/log is locked: a server uses it, stop it first"),
         "{}",
-        told(&output)
+        printed(&output)
     );
     server.kill();
     let segment = app.segments().remove(0);
@@ -289,7 +289,7 @@ fn dump_shows_every_part_of_a_segment_and_fails_where_something_does_not_hold() 
     edit(&segment, |bytes| bytes[128 + 64 + 9] ^= 1);
     let output = app.run(&["log", "dump", path]);
     assert_eq!(output.status.code(), Some(1));
-    let text = told(&output);
+    let text = printed(&output);
     assert!(text.contains("  PROBLEM: payload checksum is ") && text.contains("record 10 "), "{text}");
 }
 
@@ -302,7 +302,7 @@ fn a_folder_that_holds_no_logs_is_not_told_to_be_sound() {
         for command in ["verify", "ls", "cat"] {
             let output = app.run(&["log", command, wrong]);
             assert_eq!(output.status.code(), Some(1), "{command} {wrong}");
-            assert!(told(&output).contains(" is no log folder: "), "{}", told(&output));
+            assert!(printed(&output).contains(" is no log folder: "), "{}", printed(&output));
         }
     }
     // A server that recorded nothing yet has the folder, and no log.
@@ -318,16 +318,20 @@ fn a_stream_that_is_not_there_is_told_by_cat() {
     for path in [".", "data/log"] {
         let output = app.run(&["log", "cat", "--stream", "aa", path]);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{path}");
-        assert!(told(&output).contains("unknown stream \"aa\", did you mean \"a\"?"), "{}", told(&output));
+        assert!(
+            printed(&output).contains("unknown stream \"aa\", did you mean \"a\"?"),
+            "{}",
+            printed(&output)
+        );
     }
 }
 
 #[test]
-fn without_a_terminal_long_work_tells_nothing_on_stderr() {
+fn long_work_without_a_terminal_prints_nothing_on_stderr() {
     let (app, _) = loaded();
     for command in [&["log", "verify"][..], &["log", "cat"], &["log", "repair"]] {
         let output = app.run(command);
-        assert!(output.status.success() && output.stderr.is_empty(), "{command:?}: {}", told(&output));
+        assert!(output.status.success() && output.stderr.is_empty(), "{command:?}: {}", printed(&output));
     }
 }
 
@@ -337,7 +341,7 @@ fn long_work_shows_how_far_it_is_on_a_terminal_and_nowhere_else() {
     let slowly = format!("strace -f -o strace.out -e inject=pread64:delay_enter=200ms {BINARY} log verify");
     let on_terminal =
         Command::new("script").args(["-qec", &slowly, "/dev/null"]).current_dir(app.path()).output().unwrap();
-    assert_eq!(on_terminal.status.code(), Some(0), "{}", told(&on_terminal));
+    assert_eq!(on_terminal.status.code(), Some(0), "{}", printed(&on_terminal));
     let shown = String::from_utf8(on_terminal.stdout).unwrap();
     assert!(shown.contains("verify  ") && shown.contains(" KiB  ") && shown.contains("%  "), "{shown:?}");
     let drawn = shown.rfind("\x1b[K\r").expect("the line is cleared");

@@ -130,7 +130,7 @@ script = "fail.luau"
 "#;
 
 #[test]
-fn of_failures_of_a_route_a_few_a_second_are_told_whole_and_the_next_tells_how_many_were_left_out() {
+fn failures_of_a_route_are_logged_a_few_a_second_with_the_number_of_those_left_out() {
     let backend = Backend::start(Fault::Close).unwrap();
     let of_backend =
         format!("[backend.app]\nurls = [\"http://{}\"]\nbreaker_requests_min = 1000000\n", backend.address());

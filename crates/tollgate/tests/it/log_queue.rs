@@ -32,7 +32,7 @@ fn queue_age(metrics: &str) -> f64 {
 }
 
 #[test]
-fn while_the_disk_is_behind_readiness_says_so_and_the_log_says_it_once() {
+fn readiness_says_that_the_disk_is_behind_and_the_log_says_it_once() {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
     let server = app.begin_with_fault("fdatasync", SYNC_TAKES).serving().unwrap();
     let mut client = server.connect();

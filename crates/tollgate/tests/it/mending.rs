@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tollgate_log::{DiskStorage, LogId, log_ids, segments};
 
 use crate::cluster::shared;
-use crate::program::{App, told};
+use crate::program::{App, printed};
 use crate::sinks::{STREAMS, all, app, leave_logs, numbers, record};
 
 const RECORDS: u64 = 4000;
@@ -25,12 +25,12 @@ fn with_a_log() -> (App, LogId, PathBuf, u64) {
 /// Runs `load --skip`, which ends with this code; returns what it said.
 fn skip(app: &App, log: &str, range: &str, code: i32) -> String {
     let output = app.run(&["load", "--skip", log, range]);
-    assert_eq!(output.status.code(), Some(code), "{}", told(&output));
-    told(&output)
+    assert_eq!(output.status.code(), Some(code), "{}", printed(&output));
+    printed(&output)
 }
 
 #[test]
-fn records_that_are_skipped_while_they_are_readable_stay_missing_and_the_rest_is_loaded() {
+fn records_skipped_while_they_are_readable_stay_missing_and_the_rest_is_loaded() {
     let (app, log, _, last) = with_a_log();
     let said = skip(&app, &log.to_string(), &format!("1-{last}"), 0);
     assert!(said.contains(&format!("sink main: records 1-{last} of log {log} are a gap now")), "{said}");
@@ -39,8 +39,12 @@ fn records_that_are_skipped_while_they_are_readable_stay_missing_and_the_rest_is
     let reasons = app.query::<String>("SELECT reason FROM tollgate_gaps");
     assert_eq!(reasons, ["skipped by command while readable"]);
     let audit = app.run(&["audit"]);
-    assert_eq!(audit.status.code(), Some(1), "{}", told(&audit));
-    assert!(told(&audit).contains(&format!("missing: {last} of {RECORDS} records of a")), "{}", told(&audit));
+    assert_eq!(audit.status.code(), Some(1), "{}", printed(&audit));
+    assert!(
+        printed(&audit).contains(&format!("missing: {last} of {RECORDS} records of a")),
+        "{}",
+        printed(&audit)
+    );
 }
 
 #[test]
@@ -59,7 +63,7 @@ fn records_that_are_skipped_while_they_are_away_are_loaded_when_they_are_back() 
 }
 
 #[test]
-fn what_cannot_be_skipped_is_told_and_changes_nothing() {
+fn records_that_cannot_be_skipped_are_reported_and_nothing_changes() {
     let (app, log, _, last) = with_a_log();
     let log = &*log.to_string();
     for (range, code, expected) in [
@@ -92,7 +96,7 @@ fn check_retry(app: &App, change: impl Fn(Change), numbers: impl Fn() -> Vec<u64
     };
     let retry = |expected: &str| {
         let output = app.run(&["load", "--retry-rejects"]);
-        assert!(output.status.success() && told(&output).contains(expected), "{}", told(&output));
+        assert!(output.status.success() && printed(&output).contains(expected), "{}", printed(&output));
     };
     load(0..10);
     change(Change::Refuse);
@@ -208,10 +212,10 @@ fn an_item_that_was_refused_when_it_came_fills_the_columns_of_its_fields_or_stay
         assert!(client.get(target).unwrap().is_success());
     }
     assert!(server.stop().0.success());
-    assert!(told(&app.run(&["load", "--once"])).contains("sink main: 0 rows, 10 rejects"));
+    assert!(printed(&app.run(&["load", "--once"])).contains("sink main: 0 rows, 10 rejects"));
     // As the tables are made with the first row of a stream.
     let output = app.run(&["load", "--retry-rejects"]);
-    let told = told(&output);
+    let told = printed(&output);
     assert!(told.contains("sink main: 3 rejects became rows, 1 are duplicates of rows, 6 stay"), "{told}");
     let rows = app.query::<String>("SELECT a || '|' || b || '|' || ifnull(n, '-') || '|' || needed FROM c");
     assert_eq!(rows, ["B|too long|-|1"]);

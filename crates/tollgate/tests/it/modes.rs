@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use crate::program::{App, BINARY, PATIENCE, Running, eventually, told};
+use crate::program::{App, BINARY, PATIENCE, Running, eventually, printed};
 
 const CONFIG: &str = "body_memory_max = \"64KiB\"\n\
                       [stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n\
@@ -55,7 +55,7 @@ fn modes_below(folder: &Path, modes: &mut BTreeMap<String, (char, u32)>) {
 }
 
 #[test]
-fn what_a_server_makes_is_not_for_other_users_whatever_the_umask_is() {
+fn files_that_a_server_makes_are_not_for_other_users_whatever_the_umask_is() {
     let app = App::new(CONFIG, &[]);
     let server = start(&app);
     use_all(&app, &server);
@@ -86,11 +86,11 @@ fn what_a_server_makes_is_not_for_other_users_whatever_the_umask_is() {
     assert!(wide.is_empty(), "{wide:?}");
     assert!(server.stop().0.success());
     let output = app.run(&["check"]);
-    assert!(!told(&output).contains("note: "), "{}", told(&output));
+    assert!(!printed(&output).contains("note: "), "{}", printed(&output));
 }
 
 #[test]
-fn what_is_there_keeps_its_permissions_and_check_names_what_every_user_can_write() {
+fn files_that_are_there_keep_their_permissions_and_check_names_writable_ones() {
     let app = App::new(CONFIG, &[]);
     let server = start(&app);
     use_all(&app, &server);
@@ -108,8 +108,8 @@ fn what_is_there_keeps_its_permissions_and_check_names_what_every_user_can_write
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode(&app.log_dir()), mode(&database)), (0o777, 0o666));
     let output = app.run(&["check"]);
-    assert!(output.status.success(), "{}", told(&output));
-    let text = told(&output);
+    assert!(output.status.success(), "{}", printed(&output));
+    let text = printed(&output);
     for path in [&app.log_dir(), &database, &segment] {
         let note = format!("note: every user can write to {0}: chmod o-w {0}\n", path.display());
         assert!(text.contains(&note), "{note} in {text}");

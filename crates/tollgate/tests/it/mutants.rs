@@ -17,7 +17,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::cluster::shared;
 use crate::forge::{Forged, ForgedBatch, int_row, schema_record};
-use crate::program::{App, KEEP, PATIENCE, Running, eventually, told};
+use crate::program::{App, KEEP, PATIENCE, Running, eventually, printed};
 
 /// Mutants that one start meets.
 const MUTANTS_AT_ONCE: usize = 25;
@@ -169,7 +169,7 @@ impl<'a> Mutant<'a> {
         }
     }
 
-    fn told(&mut self, text: impl Into<String>) {
+    fn note(&mut self, text: impl Into<String>) {
         self.story.push(text.into());
     }
 
@@ -192,7 +192,7 @@ impl<'a> Mutant<'a> {
 
     fn mutate_footer(&mut self, place: usize) {
         let (field, number) = (self.random.below(10), self.random.extreme());
-        self.told(format!("footer {place}, field {field} is {number}"));
+        self.note(format!("footer {place}, field {field} is {number}"));
         let Some(footer) = &mut self.segments[place].1.footer else { return };
         match field {
             0 => footer.last = number,
@@ -218,7 +218,7 @@ impl<'a> Mutant<'a> {
     fn mutate_batch(&mut self, place: usize) {
         let (field, number) = (self.random.below(9), self.random.extreme());
         let at = self.random.below(self.segments[place].1.batches.len());
-        self.told(format!("batch {at} of {place}, field {field} is {number}"));
+        self.note(format!("batch {at} of {place}, field {field} is {number}"));
         let Some(batch) = self.segments[place].1.batches.get_mut(at) else { return };
         match field {
             0 => (batch.first, batch.durable) = (number, number.wrapping_sub(1)),
@@ -235,7 +235,7 @@ impl<'a> Mutant<'a> {
 
     fn mutate_header(&mut self, place: usize) {
         let (field, number) = (self.random.below(6), self.random.extreme());
-        self.told(format!("header {place}, field {field} is {number}"));
+        self.note(format!("header {place}, field {field} is {number}"));
         let forged = &mut self.segments[place].1;
         match field {
             0 => forged.set_nonce(u64::from_le_bytes(*b"TGSEALED")),
@@ -253,7 +253,7 @@ impl<'a> Mutant<'a> {
         let first = self.segments[place].1.first();
         let number = if self.random.below(2) == 0 { first } else { self.random.extreme() };
         let is_fitting = self.random.below(2) == 0;
-        self.told(format!("name {place} is {number}.{state}, numbers fit: {is_fitting}"));
+        self.note(format!("name {place} is {number}.{state}, numbers fit: {is_fitting}"));
         let (name, forged) = &mut self.segments[place];
         *name = format!("{number:020}.{state}");
         if is_fitting {
@@ -278,7 +278,7 @@ impl<'a> Mutant<'a> {
             }
             _ => self.segments.remove(place.min(self.segments.len() - 1)).0,
         };
-        self.told(format!("{name} is special file {kind}"));
+        self.note(format!("{name} is special file {kind}"));
         self.special.push((name, kind));
         if self.segments.is_empty() {
             self.segments.push(("not-a-segment".to_owned(), Forged { rest: Vec::new(), ..empty() }));
@@ -290,7 +290,7 @@ impl<'a> Mutant<'a> {
         let count = self.random.pick(&[70, 700, 5_000]);
         let prefix = self.random.pick(&["flood_", "tollgate_", "sqlite_", "A", "a"]);
         let has_rows = self.random.below(2) == 0;
-        self.told(format!("{count} schemas named {prefix}N in {place}, with rows: {has_rows}"));
+        self.note(format!("{count} schemas named {prefix}N in {place}, with rows: {has_rows}"));
         let forged = &mut self.segments[place].1;
         let first = forged.first();
         let batch = |kind, count: u32, first: u64, payload: Vec<u8>| ForgedBatch {
@@ -328,7 +328,7 @@ impl<'a> Mutant<'a> {
     fn mutate_payload(&mut self, place: usize) {
         let at = self.random.below(self.segments[place].1.batches.len());
         let changes = 1 + self.random.below(6);
-        self.told(format!("{changes} bytes of the payload of batch {at} of {place}"));
+        self.note(format!("{changes} bytes of the payload of batch {at} of {place}"));
         for _ in 0..changes {
             let (offset, byte) = (self.random.next() as usize, self.random.next() as u8);
             let Some(batch) = self.segments[place].1.batches.get_mut(at) else { return };
@@ -341,7 +341,7 @@ impl<'a> Mutant<'a> {
 
     fn change_order(&mut self, place: usize) {
         let what = self.random.below(4);
-        self.told(format!("order of batches of {place}, way {what}"));
+        self.note(format!("order of batches of {place}, way {what}"));
         let previous = self.random.next() as u32;
         let batches = &mut self.segments[place].1.batches;
         match what {
@@ -353,7 +353,7 @@ impl<'a> Mutant<'a> {
     }
 
     fn make_gap(&mut self, place: usize) {
-        self.told(format!("segment {place} is gone"));
+        self.note(format!("segment {place} is gone"));
         if self.segments.len() > 1 {
             self.segments.remove(place);
         }
@@ -361,7 +361,7 @@ impl<'a> Mutant<'a> {
 
     fn mutate_end(&mut self, place: usize) {
         let what = self.random.below(4);
-        self.told(format!("end of {place}, way {what}"));
+        self.note(format!("end of {place}, way {what}"));
         let forged = &mut self.segments[place].1;
         match what {
             0 => forged.footer = None,
@@ -373,7 +373,7 @@ impl<'a> Mutant<'a> {
 
     fn note_deleted(&mut self) {
         let number = self.random.extreme();
-        self.told(format!("deleted up to {number}"));
+        self.note(format!("deleted up to {number}"));
         self.deleted.push(number);
     }
 
@@ -480,7 +480,7 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
         assert!(
             begun.elapsed() < PATIENCE,
             "the other logs are not loaded: {}\n{story}",
-            told(&app.run(&["status"]))
+            printed(&app.run(&["status"]))
         );
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -492,7 +492,7 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
     // A slow database may keep the loader for a while; a mutant that stops it keeps it for ever.
     let begun = Instant::now();
     loop {
-        let status = told(&app.run(&["status", "--json"]));
+        let status = printed(&app.run(&["status", "--json"]));
         if !status.contains("sink_stalled") {
             break;
         }
@@ -519,7 +519,7 @@ fn check_commands(app: &App, story: &str, commands: &[&[&str]]) {
     for arguments in commands {
         let begun = Instant::now();
         let output: Output = app.run(arguments);
-        let (took, text) = (begun.elapsed(), told(&output));
+        let (took, text) = (begun.elapsed(), printed(&output));
         assert!(
             matches!(output.status.code(), Some(0 | 1)),
             "{arguments:?}: {:?}: {text}\n{story}",

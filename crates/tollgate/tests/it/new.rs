@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{App, told};
+use crate::program::{App, printed};
 
 const FILES: [&str; 6] =
     ["README.md", "app.toml", "public/index.html", "score.luau", "tests/score.luau", "tollgate.d.luau"];
@@ -36,15 +36,15 @@ fn a_new_app_passes_its_tests_and_is_served() {
 fn a_folder_that_is_not_empty_is_left_alone() {
     let app = App::bare(&[("shop/mine.txt", "mine")]);
     let output = app.run(&["new", "shop"]);
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
     assert_eq!(
-        told(&output),
+        printed(&output),
         "tollgate: shop is not empty: an app is made in a new folder, or an empty one\n"
     );
     assert_eq!(fs::read_dir(app.path().join("shop")).unwrap().count(), 1);
     app.succeed(&["new", "deeper/shop"]);
     assert_eq!(app.run(&["new", "deeper/shop"]).status.code(), Some(2), "it is not empty any more");
     let output = app.run(&["new", "shop/mine.txt"]);
-    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
     assert_eq!(fs::read_to_string(app.path().join("shop/mine.txt")).unwrap(), "mine");
 }

@@ -10,7 +10,7 @@ use crate::program::{App, BINARY, PATIENCE, eventually};
 const UNIT: &str = include_str!("../../../../dist/systemd/tollgate.service");
 
 /// The next datagram that begins so.
-fn hear(socket: &UnixDatagram, start: &str) -> String {
+fn receive(socket: &UnixDatagram, start: &str) -> String {
     eventually(start, || {
         let mut buffer = [0; 4096];
         let bytes = socket.recv(&mut buffer).expect("a datagram in time");
@@ -30,18 +30,18 @@ fn a_supervisor_hears_of_the_start_signs_of_life_reloads_and_the_end() {
     command.args(["-c", "WATCHDOG_PID=$$; export WATCHDOG_PID; exec \"$@\"", "sh", BINARY]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
     let server = app.begin_as(command).serving().unwrap();
-    assert_eq!(hear(&socket, "READY"), "READY=1\n");
+    assert_eq!(receive(&socket, "READY"), "READY=1\n");
     for _ in 0..3 {
-        assert_eq!(hear(&socket, "WATCHDOG"), "WATCHDOG=1\n");
+        assert_eq!(receive(&socket, "WATCHDOG"), "WATCHDOG=1\n");
     }
-    hear(&socket, "STATUS=serving: ");
+    receive(&socket, "STATUS=serving: ");
     server.signal(Signal::HUP);
-    let reloading = hear(&socket, "RELOADING");
+    let reloading = receive(&socket, "RELOADING");
     let since_us = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect(&reloading).trim_end();
     assert!(since_us.parse::<u64>().unwrap() > 0);
-    assert_eq!(hear(&socket, "READY"), "READY=1\n");
+    assert_eq!(receive(&socket, "READY"), "READY=1\n");
     server.signal(Signal::TERM);
-    let stopping = hear(&socket, "STOPPING");
+    let stopping = receive(&socket, "STOPPING");
     assert!(stopping.starts_with("STOPPING=1\nEXTEND_TIMEOUT_USEC="), "{stopping}");
     assert!(server.wait().0.success());
 }
@@ -54,7 +54,7 @@ fn the_unit_starts_a_server_again_whatever_it_ended_by() {
 }
 
 #[test]
-fn what_is_told_on_stdout_for_people_is_in_a_log_line_too_and_not_in_the_journal() {
+fn a_message_on_stdout_is_in_a_log_line_too_and_not_in_the_journal() {
     assert!(UNIT.lines().any(|line| line == "StandardOutput=null"), "{UNIT}");
     let app = App::new("[[route]]\npath = \"/\"\nreply = {}\n", &[]);
     let server = app.start();

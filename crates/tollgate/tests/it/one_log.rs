@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::forge::Forged;
-use crate::program::{App, KEEP, Running, eventually, told};
+use crate::program::{App, KEEP, Running, eventually, printed};
 
 const CONFIG: &str = "[stream.a]\ncolumns = [{ name = \"n\", type = \"int\", from = \"record.n\" }]\n\
     [[route]]\npath = \"/a\"\nscript = \"keep.luau\"\nstream = \"a\"\n";
@@ -55,8 +55,8 @@ fn finding(app: &App, code: &str) -> String {
 /// What a command printed that ended with 1.
 fn fails(app: &App, arguments: &[&str]) -> String {
     let output = app.run(arguments);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", told(&output));
-    told(&output)
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", printed(&output));
+    printed(&output)
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use crate::client::Client;
 use crate::cluster::Cluster;
-use crate::program::{App, Running, eventually_within, told};
+use crate::program::{App, Running, eventually_within, printed};
 
 const OUTAGE_BYTES: u64 = 200 << 20;
 /// Wide records: the bytes are what counts here.
@@ -137,7 +137,7 @@ fn check_outage(app: &App, outage: &mut Outage<'_>) {
     assert!(status.success(), "{log}");
     assert_eq!((outage.seen)(), expected(recorder.sent()));
     let audit = app.run(&["audit"]);
-    assert!(audit.status.success() && told(&audit).contains("exact: "), "{}", told(&audit));
+    assert!(audit.status.success() && printed(&audit).contains("exact: "), "{}", printed(&audit));
 }
 
 fn is_all_there(outage: &Outage<'_>, recorder: &Recorder) -> Option<()> {
@@ -171,7 +171,7 @@ fn peak_kib(server: &Running) -> u64 {
 }
 
 #[test]
-fn while_postgresql_is_away_requests_keep_their_latency_and_the_catch_up_its_memory() {
+fn requests_keep_their_latency_while_postgresql_is_away_and_the_catch_up_its_memory() {
     let cluster = Cluster::start("");
     let database = cluster.database();
     let url = format!("host=127.0.0.1 port={} user=tollgate dbname={database}", cluster.port);
@@ -190,7 +190,7 @@ fn while_postgresql_is_away_requests_keep_their_latency_and_the_catch_up_its_mem
 }
 
 #[test]
-fn while_sqlite_is_locked_requests_keep_their_latency_and_the_catch_up_its_memory() {
+fn requests_keep_their_latency_while_sqlite_is_locked_and_the_catch_up_its_memory() {
     let app = App::new(
         &format!("{STREAMS}[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n"),
         &[("take.luau", TAKE)],

@@ -1,7 +1,7 @@
 //! A server whose rows go to PostgreSQL.
 
 use crate::cluster::shared;
-use crate::program::{App, eventually, told};
+use crate::program::{App, eventually, printed};
 use crate::sinks::{Numbers, STREAMS, check_kills, check_loaders_at_once};
 
 const ITEMS: i64 = 500;
@@ -43,7 +43,7 @@ fn rows_reach_postgresql_by_one_line_of_configuration_and_the_audit_is_exact() {
     let verified = app.succeed(&["log", "verify"]);
     assert!(!verified.contains("nothing is compared"), "{verified}");
     let refused = app.run(&["sql", "SELECT 1"]);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("use psql"), "{}", told(&refused));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("use psql"), "{}", printed(&refused));
 }
 
 #[test]

@@ -14,7 +14,7 @@ const DISK_MEBIBYTES: u64 = 320;
 const REPLIES_BEFORE_CUT_MAX: u64 = 2000;
 
 #[test]
-fn what_was_synced_survives_power_cuts_exactly_once() {
+fn synced_records_survive_power_cuts_exactly_once() {
     let kind = std::env::var("TOLLGATE_DISK").unwrap_or_else(|_| "ext4".to_owned());
     let cuts = std::env::var("TOLLGATE_POWER_CUTS").map_or(CUTS, |cuts| cuts.parse().unwrap());
     let Some(disk) = Disk::new(&kind, DISK_MEBIBYTES) else { return };

@@ -136,7 +136,7 @@ impl App {
         let mut command = Command::new(BINARY);
         command.args(arguments).current_dir(self.path());
         let mut process = Process::spawn(&mut command);
-        let stdout = Told::by(process.child.stdout.take().unwrap());
+        let stdout = PipeText::by(process.child.stdout.take().unwrap());
         let (status, stderr) = process.wait();
         Output { status, stdout: stdout.whole().into_bytes(), stderr: stderr.into_bytes() }
     }
@@ -153,7 +153,7 @@ impl App {
     /// Runs a command that must succeed, and returns what it printed.
     pub(crate) fn succeed(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", told(&output));
+        assert!(output.status.success(), "{arguments:?}: {}", printed(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -218,7 +218,7 @@ fn sets_queue_age_max(keys: &str) -> bool {
 /// A child of this test. It is killed when dropped, whatever happens.
 struct Process {
     child: Child,
-    stderr: Option<Told>,
+    stderr: Option<PipeText>,
 }
 
 impl Process {
@@ -227,7 +227,7 @@ impl Process {
         let mut child = spawned.unwrap_or_else(|error| {
             panic!("cannot run {}: {error}: `make tools` installs strace", command.get_program().display())
         });
-        let stderr = Told::by(child.stderr.take().unwrap());
+        let stderr = PipeText::by(child.stderr.take().unwrap());
         Self { child, stderr: Some(stderr) }
     }
 
@@ -245,8 +245,8 @@ impl Process {
     }
 
     /// Whether that came on stderr already.
-    fn has_told(&self, text: &str) -> bool {
-        self.stderr.as_ref().is_some_and(|told| told.text.lock().unwrap().contains(text))
+    fn has_printed(&self, text: &str) -> bool {
+        self.stderr.as_ref().is_some_and(|stderr| stderr.text.lock().unwrap().contains(text))
     }
 
     /// Waits for the end; returns it and all that came on stderr.
@@ -282,17 +282,17 @@ impl Following {
         self.lines.recv_timeout(time).is_err()
     }
 
-    /// Whether it told that on stderr already.
-    pub(crate) fn has_told(&self, text: &str) -> bool {
-        self.process.has_told(text)
+    /// Whether it has printed that on stderr already.
+    pub(crate) fn has_printed(&self, text: &str) -> bool {
+        self.process.has_printed(text)
     }
 
-    /// Waits until it ends by itself; returns how it ended and what it told on stderr.
+    /// Waits until it ends by itself; returns how it ended and what it printed on stderr.
     pub(crate) fn wait(self) -> (ExitStatus, String) {
         self.process.wait()
     }
 
-    /// Sends a signal and waits; returns how it ended and what it told on stderr.
+    /// Sends a signal and waits; returns how it ended and what it printed on stderr.
     pub(crate) fn end(self, signal: Signal) -> (ExitStatus, String) {
         self.process.signal(signal);
         self.process.wait()
@@ -326,7 +326,7 @@ impl Starting {
 
     /// Whether it logged that already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
-        self.process.has_told(text)
+        self.process.has_printed(text)
     }
 
     /// Whether the process has ended.
@@ -369,7 +369,7 @@ impl Running {
 
     /// Whether it logged that already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
-        self.process.has_told(text)
+        self.process.has_printed(text)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -438,25 +438,25 @@ pub(crate) fn in_lanes<T: Sync, R: Send>(
     })
 }
 
-/// What a command printed, for messages of failed checks.
-pub(crate) fn told(output: &Output) -> String {
+/// Returns what a command printed on stdout and stderr.
+pub(crate) fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// What came through a pipe so far.
-struct Told {
+/// The text that came through a pipe so far.
+struct PipeText {
     text: Arc<Mutex<String>>,
     reading: JoinHandle<()>,
 }
 
-impl Told {
+impl PipeText {
     fn by(pipe: impl Read + Send + 'static) -> Self {
         let text = Arc::<Mutex<String>>::default();
-        let told = text.clone();
+        let received = text.clone();
         let reading = thread::spawn(move || {
             let (mut pipe, mut line) = (BufReader::new(pipe), String::new());
             while pipe.read_line(&mut line).unwrap() > 0 {
-                told.lock().unwrap().push_str(&line);
+                received.lock().unwrap().push_str(&line);
                 line.clear();
             }
         });

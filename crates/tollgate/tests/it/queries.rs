@@ -169,11 +169,11 @@ fn a_script_reads_postgresql() {
 }
 
 #[test]
-fn what_is_wrong_with_a_database_is_told_before_the_start() {
+fn a_fault_of_a_database_is_reported_before_the_start() {
     let check = |databases: &str, text: &str| {
         let app = app(databases);
         let output = app.run(&["check"]);
-        let told = crate::program::told(&output);
+        let told = crate::program::printed(&output);
         assert!(output.status.code() == Some(2) && told.contains(text), "{databases}: {told}");
     };
     check("", "unknown database \"main\"");

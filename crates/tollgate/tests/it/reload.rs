@@ -10,7 +10,7 @@ use std::thread;
 use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::program::{App, BINARY, PATIENCE, Running, eventually, told};
+use crate::program::{App, BINARY, PATIENCE, Running, eventually, printed};
 
 const CONNECTIONS: usize = 16;
 const RELOADS: usize = 10;
@@ -41,7 +41,7 @@ fn reload(app: &App) -> String {
 /// Checks that a reload is refused with that exit code, and returns what it tells.
 fn refused(app: &App, code: i32) -> String {
     let output: Output = app.run(&["reload"]);
-    assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(code), "{}", printed(&output));
     String::from_utf8(output.stderr).unwrap()
 }
 
@@ -72,7 +72,7 @@ impl Drop for Over<'_> {
 }
 
 #[test]
-fn under_load_every_reply_is_of_one_version_and_after_the_answer_of_the_new_one() {
+fn every_reply_under_load_is_of_one_version_and_after_the_answer_of_the_new_one() {
     let app = App::new(SCRIPT_ROUTE, &[("a.luau", &version(0))]);
     let server = app.start();
     let is_over = AtomicBool::new(false);
@@ -176,7 +176,7 @@ fn all_faults_of_a_configuration_are_told_and_it_serves_on() {
 }
 
 #[test]
-fn a_server_is_asked_wherever_its_log_is_however_faulty_the_configuration_is_and_without_its_variables() {
+fn a_server_is_found_by_its_log_folder_also_with_a_faulty_configuration() {
     let elsewhere = "[admin]\ntoken = \"${WORD_OF_NOBODY}\"\n[log]\ndir = \"elsewhere/log\"\n";
     let app =
         App::new(&format!("{SCRIPT_ROUTE}{elsewhere}"), &[("a.luau", "return function() return 'a' end")]);
@@ -199,11 +199,11 @@ fn a_server_is_asked_wherever_its_log_is_however_faulty_the_configuration_is_and
     let nobody = format!("no server answers at {}", socket.display());
     for command in ["status", "reload"] {
         let output = app.run(&[command]);
-        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
         assert!(
-            told(&output).contains(&nobody) && told(&output).contains("tollgate.toml:1:"),
+            printed(&output).contains(&nobody) && printed(&output).contains("tollgate.toml:1:"),
             "{}",
-            told(&output)
+            printed(&output)
         );
     }
 }
@@ -219,8 +219,8 @@ fn a_configuration_that_serves_nothing_is_refused_and_the_one_before_serves_on()
         app.write("tollgate.toml", nothing);
         for command in ["reload", "check", "serve"] {
             let output = app.run(&[command]);
-            assert_eq!(output.status.code(), Some(2), "{command}: {}", told(&output));
-            assert!(told(&output).contains("nothing to serve"), "{command}: {}", told(&output));
+            assert_eq!(output.status.code(), Some(2), "{command}: {}", printed(&output));
+            assert!(printed(&output).contains("nothing to serve"), "{command}: {}", printed(&output));
         }
         assert_eq!(server.connect().get("/a").unwrap().content, "a");
     }
@@ -238,7 +238,7 @@ fn a_server_that_stops_says_so_to_whoever_asks_for_a_reload() {
     server.signal(Signal::TERM);
     let said = eventually("it stops", || {
         let output = app.run(&["reload"]);
-        (output.status.code() == Some(1)).then(|| told(&output))
+        (output.status.code() == Some(1)).then(|| printed(&output))
     });
     assert!(said.contains("not reloaded: the server stops"), "{said}");
     server.kill();
@@ -266,7 +266,7 @@ fn a_reload_in_a_drain_is_refused_at_once() {
 }
 
 #[test]
-fn what_takes_a_restart_is_named_and_the_rest_is_served() {
+fn changes_that_need_a_restart_are_named_and_the_rest_is_served() {
     let app = App::new(SCRIPT_ROUTE, &[("a.luau", "return function() return 'a' end")]);
     let server = app.start();
     let other =

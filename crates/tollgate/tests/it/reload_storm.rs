@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::program::{App, Running, told};
+use crate::program::{App, Running, printed};
 
 /// `make reloads` has a hundred.
 const RELOADS: usize = 32;
@@ -80,10 +80,10 @@ fn reload(app: &App, served: &AtomicU64, number: usize) {
     let before = served.load(Ordering::Relaxed);
     let output = app.run(&["reload"]);
     match refusal {
-        None => assert!(output.status.success(), "{number}: {}", told(&output)),
+        None => assert!(output.status.success(), "{number}: {}", printed(&output)),
         Some(reason) => {
-            assert_eq!(output.status.code(), Some(2), "{number}: {}", told(&output));
-            assert!(told(&output).contains(&reason), "{number}: {}", told(&output));
+            assert_eq!(output.status.code(), Some(2), "{number}: {}", printed(&output));
+            assert!(printed(&output).contains(&reason), "{number}: {}", printed(&output));
         }
     }
     crate::program::eventually("requests are served", || {

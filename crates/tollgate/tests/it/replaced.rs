@@ -67,7 +67,7 @@ fn stop_exact(app: &App, server: Running) -> String {
 const ALL: [&str; 3] = ["", "-wal", "-shm"];
 
 #[test]
-fn rows_that_are_acknowledged_after_the_database_was_removed_are_in_the_new_one_also_after_a_restart() {
+fn rows_acknowledged_after_the_database_was_removed_are_in_the_new_one() {
     let app = app("", "");
     let server = app.start();
     record(&mut server.connect(), 0..3);

@@ -9,11 +9,11 @@ use crate::program::{App, Running, eventually};
 use crate::sinks::{STREAMS, all, record};
 
 /// A database, and apps that load into it under one name.
-struct Place {
+struct SharedDatabase {
     database: String,
 }
 
-impl Place {
+impl SharedDatabase {
     fn new() -> Self {
         Self { database: shared().database() }
     }
@@ -67,7 +67,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn a_log_folder_restored_from_an_older_copy_costs_no_record_and_doubles_none() {
-    let place = Place::new();
+    let place = SharedDatabase::new();
     let (app, backup) = (place.app(), tempfile::tempdir().unwrap());
     run(&app, 0..1000);
     let server = app.start();
@@ -87,7 +87,7 @@ fn a_log_folder_restored_from_an_older_copy_costs_no_record_and_doubles_none() {
 
 #[test]
 fn a_log_folder_cloned_to_a_second_server_costs_no_record_and_doubles_none() {
-    let place = Place::new();
+    let place = SharedDatabase::new();
     let (app, clone) = (place.app(), place.app());
     // Nobody has loaded it when it is cloned: both servers find it to be loaded.
     let server = app.start_with(&["--no-load"]);
@@ -102,8 +102,8 @@ fn a_log_folder_cloned_to_a_second_server_costs_no_record_and_doubles_none() {
 }
 
 #[test]
-fn a_machine_that_goes_on_from_a_snapshot_beside_the_first_costs_no_record_and_doubles_none() {
-    let place = Place::new();
+fn a_machine_that_runs_from_a_snapshot_beside_the_first_costs_and_doubles_no_record() {
+    let place = SharedDatabase::new();
     let (app, resumed) = (place.app(), place.app());
     let server = app.start();
     let mut client = server.connect();

@@ -50,7 +50,7 @@ fn log_folders(app: &App) -> usize {
 }
 
 #[test]
-fn segments_that_are_loaded_are_deleted_and_the_account_stays_exact_also_after_restarts() {
+fn loaded_segments_are_deleted_and_the_account_stays_exact_also_after_restarts() {
     let app = app("0ms");
     let server = app.start();
     record(&mut server.connect(), 0..1000);
@@ -73,7 +73,7 @@ fn segments_that_are_loaded_are_deleted_and_the_account_stays_exact_also_after_r
 }
 
 #[test]
-fn what_is_retained_stays_and_what_is_not_loaded_stays_whatever_retain_says() {
+fn retained_segments_stay_and_unloaded_ones_stay_whatever_retain_says() {
     let app = app("24h");
     let server = app.start();
     record(&mut server.connect(), 0..500);

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::client::{Client, Reply, get};
-use crate::program::{App, Running, eventually, told};
+use crate::program::{App, Running, eventually, printed};
 
 const DISK_MIB: u64 = 64;
 /// Files that another may still make when the log is to take no more records: fewer than it keeps for itself.
@@ -36,7 +36,7 @@ impl Disk {
         let output = Command::new("mount").args(["-t", "tmpfs", "-o", &bounds, "tmpfs"]).arg(&path).output();
         match output {
             Ok(output) if output.status.success() => Some(Self { path }),
-            Ok(output) => skipped(&told(&output)),
+            Ok(output) => skipped(&printed(&output)),
             Err(error) => skipped(&error.to_string()),
         }
     }
@@ -191,7 +191,7 @@ fn a_disk_that_is_nearly_full_refuses_until_the_database_has_taken_what_lies_on_
 }
 
 #[test]
-fn a_start_on_a_full_disk_serves_refuses_and_resumes_with_all_that_an_earlier_run_left() {
+fn a_start_on_a_full_disk_serves_refuses_and_resumes_with_the_records_before_it() {
     let app = app();
     let Some(disk) = Disk::below(&app) else { return };
     let server = app.start();

@@ -10,7 +10,7 @@ fn request(path: &str, id: &str) -> String {
 }
 
 #[test]
-fn a_backend_that_is_the_server_itself_is_asked_a_few_times_and_the_client_told_of_the_loop() {
+fn a_backend_that_is_the_server_itself_is_asked_a_few_times_until_it_is_a_loop() {
     let app = App::bare(&[]);
     let socket = app.path().join("own.sock").display().to_string();
     app.write(

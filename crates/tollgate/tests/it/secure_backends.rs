@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use crate::program::{App, told};
+use crate::program::{App, printed};
 
 const CONFIG: &str = "[server]\nlisten = [\"127.0.0.1:0\"]\n[backend.app]\nurls = [\"https://localhost:PORT\"]\n\
                       ca_file = \"ca.pem\"\n[[route]]\npath = \"/*\"\nproxy = \"app\"\n[[route]]\npath = \"/ask\"\n\
@@ -58,7 +58,8 @@ fn authorities_are_taken_anew_by_a_reload_and_refused_by_their_names() {
     let missing = app.run(&["check"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(
-        told(&missing).contains("ca_file in [backend.app]: ") && told(&missing).contains("ca.pem: No such")
+        printed(&missing).contains("ca_file in [backend.app]: ")
+            && printed(&missing).contains("ca.pem: No such")
     );
     let trust = |name: &str| fs::copy(app.path().join(name), app.path().join("ca.pem")).unwrap();
     trust("server.pem");
@@ -69,7 +70,7 @@ fn authorities_are_taken_anew_by_a_reload_and_refused_by_their_names() {
     trust("server.key");
     let refused = app.run(&["reload"]);
     assert_eq!(refused.status.code(), Some(2));
-    let text = told(&refused);
+    let text = printed(&refused);
     assert!(text.contains("ca.pem: it holds no certificate in PEM") && !text.contains("BEGIN"), "{text}");
     assert!(get("/ask").content.contains("TLSv1.3"), "what was loaded goes on");
     trust("stranger.pem");

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::client::Client;
 use crate::crash::{Random, seed};
-use crate::program::{App, eventually, told};
+use crate::program::{App, eventually, printed};
 
 /// Kills of a loader; `make crash` has many more.
 const KILLS: u64 = 5;
@@ -85,7 +85,7 @@ fn each_sink_has_its_streams_and_an_exact_account_of_them() {
     record(&mut client, "/a", 0..1000);
     record(&mut client, "/b", 0..700);
     let audit = app.run(&["audit"]);
-    assert!(audit.status.success(), "while loading: {}", told(&audit));
+    assert!(audit.status.success(), "while loading: {}", printed(&audit));
     assert!(server.stop().0.success());
     assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(1000));
     assert_eq!(numbers(&app, "tollgate.sqlite", "b"), all(700));
@@ -106,11 +106,15 @@ fn each_sink_has_its_streams_and_an_exact_account_of_them() {
     );
     let unknown = app.run(&["sql", "--sink", "othr", "SELECT 1"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(told(&unknown).contains("unknown sink \"othr\", did you mean \"other\"?"), "{}", told(&unknown));
+    assert!(
+        printed(&unknown).contains("unknown sink \"othr\", did you mean \"other\"?"),
+        "{}",
+        printed(&unknown)
+    );
 }
 
 #[test]
-fn a_sink_that_takes_nothing_holds_up_no_other_keeps_the_segments_and_lets_go_when_it_is_removed() {
+fn a_sink_that_takes_nothing_holds_up_no_other_and_keeps_segments_until_removed() {
     let other = "[sink.other]\nsqlite = \"data/other.sqlite\"\n";
     let app = app(other);
     std::fs::create_dir(app.path().join("data")).unwrap();
@@ -164,7 +168,7 @@ pub(crate) fn check_loaders_at_once(make: impl Fn() -> (App, Numbers)) {
         let count = leave_logs(&app, 3, 4000);
         let load = || {
             let output = app.run(&["load", "--once"]);
-            assert!(output.status.success(), "{}", told(&output));
+            assert!(output.status.success(), "{}", printed(&output));
         };
         thread::scope(|scope| (0..loaders).for_each(|_| drop(scope.spawn(load))));
         assert_eq!(numbers("a"), all(count), "{loaders} loaders");
@@ -220,7 +224,7 @@ pub(crate) fn kill_loaders(
 }
 
 #[test]
-fn a_loader_beside_a_server_loads_its_open_segment_confirms_and_goes_on_with_the_next_run() {
+fn a_loader_beside_a_server_loads_its_open_segment_and_goes_on_with_the_next_run() {
     let app = app(OTHERS_LOAD);
     let server = app.start();
     let mut client = server.connect();
@@ -242,19 +246,19 @@ fn a_loader_beside_a_server_loads_its_open_segment_confirms_and_goes_on_with_the
     assert!(server.stop().0.success());
     assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(3500));
     let output = app.run(&["load", "--once"]);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", printed(&output));
     assert!(app.succeed(&["audit"]).contains("exact: "));
 }
 
 #[test]
-fn without_a_server_an_open_segment_is_left_and_told() {
+fn an_open_segment_without_a_server_is_left_and_reported() {
     let app = app(OTHERS_LOAD);
     let server = app.start();
     record(&mut server.connect(), "/a", 0..100);
     server.kill();
     let output = app.run(&["load", "--once"]);
-    assert!(output.status.success(), "{}", told(&output));
-    assert!(told(&output).contains("1 unsealed segment left to its server"), "{}", told(&output));
+    assert!(output.status.success(), "{}", printed(&output));
+    assert!(printed(&output).contains("1 unsealed segment left to its server"), "{}", printed(&output));
     assert_eq!(numbers(&app, "tollgate.sqlite", "a"), [0_u64; 0]);
     assert!(app.start().stop().0.success());
     app.succeed(&["load", "--once"]);

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::cluster::shared;
 use crate::postgres::numbers_of;
-use crate::program::{App, Running, eventually, told};
+use crate::program::{App, Running, eventually, printed};
 use crate::sinks::{MAIN, STREAMS, all, numbers, record};
 
 const OTHER: &str = "[sink.other]\nsqlite = \"data/other.sqlite\"\n";
@@ -30,8 +30,8 @@ fn reload(app: &App, sinks: &str) -> String {
 fn refused(app: &App, sinks: &str) -> String {
     configure(app, sinks);
     let output = app.run(&["reload"]);
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-    told(&output)
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+    printed(&output)
 }
 
 fn wait_for(app: &App, database: &str, stream: &str, expected: &[u64]) {
@@ -82,7 +82,7 @@ fn a_sink_that_is_added_begins_at_the_oldest_or_now_and_those_that_are_kept_go_o
 }
 
 #[test]
-fn segments_wait_no_more_for_a_sink_that_a_reload_removed_and_do_for_one_that_it_added() {
+fn segments_wait_for_a_sink_that_a_reload_added_and_not_for_one_that_it_removed() {
     let app = App::new(&format!("{STREAMS}{MAIN}{OTHER}"), &[]);
     fs::create_dir(app.path().join("data")).unwrap();
     let lock = Connection::open(app.path().join("data/other.sqlite")).unwrap();
@@ -215,7 +215,7 @@ fn a_table_that_does_not_fit_refuses_the_start_and_names_both_types() {
 }
 
 #[test]
-fn a_sink_that_cannot_be_opened_keeps_no_server_from_serving_and_is_loaded_when_it_can_be() {
+fn a_sink_that_cannot_be_opened_keeps_no_server_from_serving_and_is_loaded_later() {
     let stuck = "[sink.stuck]\nsqlite = \"data/blocked/stuck.sqlite\"\n";
     let database = shared().database();
     let url = shared().url(&database).replace("user=tollgate", "user=nobody_of_that_name");

@@ -101,7 +101,7 @@ postgres = "{url}"
 }
 
 #[test]
-fn a_long_time_with_faults_on_leaves_memory_and_descriptors_flat_and_every_record_once() {
+fn a_long_run_with_faults_leaves_memory_and_descriptors_flat_and_each_record_once() {
     let seconds = env::var("TOLLGATE_SOAK_SECONDS").map_or(SECONDS_USUAL, |text| text.parse().unwrap());
     let cluster = Cluster::start("");
     let database = cluster.database();

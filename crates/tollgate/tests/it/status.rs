@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use tollgate_faults::{Backend, Fault};
 
 use crate::admin::{get, sample};
-use crate::program::{App, eventually, told};
+use crate::program::{App, eventually, printed};
 use crate::sinks::{OTHERS_LOAD, app, record};
 
 /// The line of the sink in `tollgate status --json`, if it has all of these.
@@ -88,27 +88,27 @@ fn a_loader_in_another_process_is_in_the_status_of_the_server_while_it_lives() {
     let server = app.start_with(&["--no-load"]);
     let output = app.run(&["status"]);
     assert!(
-        output.status.success() && told(&output).contains("it was started with --no-load"),
+        output.status.success() && printed(&output).contains("it was started with --no-load"),
         "{}",
-        told(&output)
+        printed(&output)
     );
     server.stop();
     for path in [".", "data/log"] {
         let output = app.run(&["status", path]);
         assert_eq!(output.status.code(), Some(1));
-        assert!(told(&output).contains("no server answers at "), "{}", told(&output));
+        assert!(printed(&output).contains("no server answers at "), "{}", printed(&output));
     }
 }
 
 #[test]
-fn who_waits_for_a_server_is_told_where_it_would_be_and_what_is_wrong_with_its_configuration() {
+fn a_watch_without_a_server_says_where_it_would_be_and_why_its_configuration_fails() {
     let app = app("");
     let config = app.config();
     app.write("tollgate.toml", &config.replace("[log]\n", "[log]\ndir = \"later/log\"\n"));
     let nobody = format!("no server answers at {}", app.path().join("later/log/control.sock").display());
     let output = app.run(&["status"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).contains(&nobody), "{}", told(&output));
+    assert!(printed(&output).contains(&nobody), "{}", printed(&output));
     app.write("tollgate.toml", &config.replace("[log]\n", "[log]\ndir = \"later/log\"\nretian = 1\n"));
     let watching = app.follow(&["status", "--watch"]);
     assert_eq!(watching.line(), format!("{nobody}: trying again"));
@@ -118,7 +118,7 @@ fn who_waits_for_a_server_is_told_where_it_would_be_and_what_is_wrong_with_its_c
     // Whatever the text is made of, its server is asked.
     let broken = [app.config().as_bytes(), b"# \xff\n"].concat();
     std::fs::write(app.path().join("tollgate.toml"), broken).unwrap();
-    assert!(told(&app.run(&["status"])).contains(&nobody));
+    assert!(printed(&app.run(&["status"])).contains(&nobody));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_server_that_hangs_is_not_taken_for_one_that_is_not_there() {
     let output = app.run(&["status"]);
     assert_eq!(output.status.code(), Some(1));
     let expected = format!("process {}, says nothing for 1 s", server.id());
-    assert!(told(&output).contains(&expected), "{}", told(&output));
+    assert!(printed(&output).contains(&expected), "{}", printed(&output));
     server.signal(Signal::CONT);
     assert!(app.succeed(&["status"]).starts_with("ALL WELL"));
     server.stop();
@@ -142,7 +142,7 @@ fn a_reload_that_takes_long_tells_on_whom_it_waits() {
     server.signal(Signal::STOP);
     let asking = app.follow(&["reload"]);
     let expected = format!("control.sock, process {}, which reloads, or hangs", server.id());
-    eventually("it tells on whom it waits", || asking.has_told(&expected).then_some(()));
+    eventually("it tells on whom it waits", || asking.has_printed(&expected).then_some(()));
     server.signal(Signal::CONT);
     let (status, told) = asking.wait();
     assert!(status.success(), "{told}");
@@ -198,7 +198,7 @@ fn a_backend_without_an_address_is_told_as_one_that_is_down() {
 }
 
 #[test]
-fn what_is_watched_is_told_again_and_a_server_that_went_away_is_waited_for() {
+fn a_watched_status_is_printed_again_and_a_server_that_went_away_is_waited_for() {
     let app = app("");
     let server = app.start();
     record(&mut server.connect(), "/a", 0..100);

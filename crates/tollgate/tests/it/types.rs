@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::program::{App, told};
+use crate::program::{App, printed};
 
 const CONFIG: &str = r#"
 [[route]]
@@ -104,7 +104,7 @@ fn app(score: &str) -> App {
 /// Checks an app; returns the exit code and what was told, without the path of the folder.
 fn check(app: &App) -> (i32, String) {
     let output = app.run(&["check", "--types"]);
-    let text = told(&output).replace(&format!("{}/", app.path().display()), "");
+    let text = printed(&output).replace(&format!("{}/", app.path().display()), "");
     (output.status.code().unwrap(), text)
 }
 
@@ -117,7 +117,7 @@ fn scripts_whose_types_hold_are_right() {
 }
 
 #[test]
-fn what_is_misspelt_or_of_a_wrong_type_is_told_with_its_place() {
+fn misspelt_names_and_wrong_types_are_reported_with_their_place() {
     let app = app(WRONG);
     assert_eq!(app.run(&["check"]).status.code(), Some(0), "types are checked where that is asked for");
     let (code, text) = check(&app);
@@ -164,7 +164,7 @@ fn the_examples_and_a_new_app_hold() {
     assert!(folders.len() > 5, "{folders:?}");
     for folder in folders {
         let output = app.run(&["check", "--types", folder.to_str().unwrap()]);
-        assert!(output.status.success(), "{}: {}", folder.display(), told(&output));
+        assert!(output.status.success(), "{}: {}", folder.display(), printed(&output));
     }
 }
 
@@ -174,7 +174,7 @@ fn the_declarations_name_what_is_there_and_nothing_else() {
     app.succeed(&["new", "."]);
     app.write("tests/score.luau", LIST);
     let output = app.run(&["test"]);
-    let listed = told(&output);
+    let listed = printed(&output);
     assert!(output.status.success(), "{listed}");
     let there: BTreeSet<_> = listed
         .lines()

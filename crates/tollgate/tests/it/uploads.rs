@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 use std::{env, fs};
 
-use crate::program::{App, Running, eventually, told};
+use crate::program::{App, Running, eventually, printed};
 
 const MIB: usize = 1 << 20;
 
@@ -151,7 +151,7 @@ fn a_full_disk_refuses_a_long_body_and_the_server_goes_on() {
     fs::create_dir_all(&path).unwrap();
     let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(&path).output();
     let mount = mount.unwrap();
-    assert!(mount.status.success(), "this test mounts a disk, which takes root: {}", told(&mount));
+    assert!(mount.status.success(), "this test mounts a disk, which takes root: {}", printed(&mount));
     let server = app.start();
     let (refused, taken) = (upload(&server, 64 * MIB), upload(&server, MIB / 8));
     let freed = eventually("the room is free again", || {

@@ -112,7 +112,7 @@ fn bad_values_become_rejects_wherever_they_stand_and_their_neighbours_rows() {
 }
 
 #[test]
-fn bad_values_become_rejects_in_postgresql_wherever_they_stand_and_their_neighbours_rows() {
+fn bad_values_become_rejects_in_postgresql_and_their_neighbours_become_rows() {
     let database = shared().database();
     let app = App::new(&format!("{STREAM}[sink.main]\npostgres = \"{}\"\n", shared().url(&database)), &[]);
     let ask = |statement: &str| match shared().sql(&database, "SELECT to_regclass('a') IS NULL").as_str() {

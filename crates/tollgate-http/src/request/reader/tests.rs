@@ -132,7 +132,7 @@ fn lines_end_in_crlf_only() {
 }
 
 #[test]
-fn at_most_one_blank_line_before_the_request_line() {
+fn a_request_line_may_follow_one_blank_line_at_most() {
     check("|GET / HTTP/1.1|Host: a||", 200);
     check("||GET / HTTP/1.1|Host: a||", 400);
     check("\nGET / HTTP/1.1|Host: a||", 400);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_log::{Breaker, LogId, Position, Sequence, Watermark};
+use tollgate_log::{LogId, Position, Sequence, SinkBreaker, Watermark};
 
 use super::super::control::{LoaderControl, Order};
 use super::super::follow::is_log_of_position;
@@ -52,7 +52,7 @@ impl LoaderThread {
         self.live.as_ref().is_some_and(|live| live.is_awaited())
     }
 
-    pub(super) fn set_breaker(&self, breaker: Breaker) {
+    pub(super) fn set_breaker(&self, breaker: SinkBreaker) {
         if let Some(live) = &self.live {
             live.set_breaker(breaker);
         }

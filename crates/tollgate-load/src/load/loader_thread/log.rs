@@ -7,7 +7,7 @@ use tollgate_log::{Cursor, LogError, LogId, Position, Sequence, join_chain};
 
 use super::super::chunk::{ChunkError, fill};
 use super::super::control::Order;
-use super::super::follow::{Following, Gaps, Reach, is_lasting, reach_of_sealed};
+use super::super::follow::{Following, Gaps, ReadableEnd, is_lasting, reach_of_sealed};
 use super::super::settle::Brought;
 use super::super::status::LoadState;
 use super::{LoaderThread, Look, Pass};
@@ -132,20 +132,20 @@ impl LoaderThread {
         self.control.update(|status| status.last_error = Some(reason));
     }
 
-    pub(super) fn reach_of(&self, log: LogId) -> Result<Reach, LogError> {
+    pub(super) fn reach_of(&self, log: LogId) -> Result<ReadableEnd, LogError> {
         match self.watermark {
-            Some(watermark) if watermark.log == log => Ok(Reach::UpTo(watermark.synced)),
+            Some(watermark) if watermark.log == log => Ok(ReadableEnd::UpTo(watermark.synced)),
             _ => reach_of_sealed(&*self.storage, &self.options.dir, log),
         }
     }
 
     /// How far the log may be read now; warns of an old copy.
-    pub(super) fn reach(&self, log: LogId, following: &mut Following) -> Result<Reach, LogError> {
+    pub(super) fn reach(&self, log: LogId, following: &mut Following) -> Result<ReadableEnd, LogError> {
         let reach = self.reach_of(log)?;
         if self.watermark.is_some_and(|watermark| watermark.log == log) {
             return Ok(reach);
         }
-        if let (Reach::UpTo(end), Some(position)) = (reach, following.position)
+        if let (ReadableEnd::UpTo(end), Some(position)) = (reach, following.position)
             && end < position.last
             && !following.is_old_copy_warned
         {

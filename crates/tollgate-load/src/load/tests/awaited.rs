@@ -1,7 +1,7 @@
 //! Replies that wait for the sink: told after the commit and not before, with what is no row, whatever
 //! happens between.
 
-use tollgate_log::{Breaker, Follower, Mishap, Settled, SinkPlace};
+use tollgate_log::{Follower, Mishap, Settled, SinkBreaker, SinkPlace};
 
 use super::kills::{KILLS, Kill, killed_sink};
 use super::*;
@@ -101,22 +101,22 @@ fn the_worker_is_told_the_same_when_the_loader_fails_or_panics_at_any_point() {
 #[test]
 fn the_breaker_is_open_while_the_sink_fails_and_closes_when_it_works_again() {
     let mut awaiting = Awaiting::new();
-    assert_eq!(awaiting.appender.breaker(MAIN), Breaker::Closed);
-    assert_eq!(awaiting.appender.breaker(SinkPlace(1)), Breaker::Open, "nobody loads into it");
+    assert_eq!(awaiting.appender.breaker(MAIN), SinkBreaker::Closed);
+    assert_eq!(awaiting.appender.breaker(SinkPlace(1)), SinkBreaker::Open, "nobody loads into it");
     let lock = awaiting.site.connect();
     lock.execute_batch("PRAGMA journal_mode = WAL; BEGIN IMMEDIATE").unwrap();
     let _loader = awaiting.loader(Vec::new());
-    eventually("it opens", || awaiting.appender.breaker(MAIN) == Breaker::Open);
+    eventually("it opens", || awaiting.appender.breaker(MAIN) == SinkBreaker::Open);
     let appended = awaiting.append(&[1]);
     assert!(awaiting.appender.take_settled().is_empty());
     lock.execute_batch("ROLLBACK").unwrap();
     assert_eq!(awaiting.settled(appended), []);
-    eventually("it closes", || awaiting.appender.breaker(MAIN) == Breaker::Closed);
+    eventually("it closes", || awaiting.appender.breaker(MAIN) == SinkBreaker::Closed);
     assert_eq!(awaiting.site.numbers(), [1]);
 }
 
 #[test]
-fn what_is_waited_for_is_not_behind_the_logs_of_earlier_runs() {
+fn records_that_are_waited_for_do_not_wait_for_the_logs_of_earlier_runs() {
     let earlier = Site::new();
     earlier.write_visits(0..4000);
     let mut awaiting = Awaiting::at(earlier);
@@ -143,7 +143,7 @@ fn a_log_that_closes_has_told_all_when_its_loader_is_done() {
 }
 
 #[test]
-fn what_another_loader_brought_is_told_with_its_rejects() {
+fn rows_that_another_loader_brought_are_confirmed_with_their_rejects() {
     let mut awaiting = Awaiting::new();
     let (options, storage) = (awaiting.site.options(), awaiting.site.storage.clone());
     let other = Loader::start(options, storage, Some(awaiting.log.follower())).unwrap();
@@ -156,7 +156,7 @@ fn what_another_loader_brought_is_told_with_its_rejects() {
 }
 
 #[test]
-fn nobody_waits_for_a_sink_before_it_knows_where_it_begins() {
+fn a_sink_is_not_waited_for_before_it_knows_where_it_begins() {
     let awaiting = Awaiting::new();
     let mut options = awaiting.site.options();
     options.sink.from = LoadFrom::Now;
@@ -165,7 +165,7 @@ fn nobody_waits_for_a_sink_before_it_knows_where_it_begins() {
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let live = Some(Box::new(awaiting.follower.clone()) as Box<dyn LiveLog>);
     let _loader = Loader::start_beside(options, awaiting.site.storage.clone(), live).unwrap();
-    assert_eq!(awaiting.appender.breaker(MAIN), Breaker::Open);
+    assert_eq!(awaiting.appender.breaker(MAIN), SinkBreaker::Open);
     lock.execute_batch("ROLLBACK").unwrap();
-    eventually("it begins", || awaiting.appender.breaker(MAIN) == Breaker::Closed);
+    eventually("it begins", || awaiting.appender.breaker(MAIN) == SinkBreaker::Closed);
 }

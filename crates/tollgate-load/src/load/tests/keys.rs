@@ -200,7 +200,7 @@ fn a_log_whose_position_was_taken_back_is_loaded_again_in_full() {
 }
 
 #[test]
-fn of_two_loaders_at_once_one_loads_a_key_and_the_other_counts_it() {
+fn a_key_is_loaded_by_one_of_two_loaders_and_counted_by_the_other() {
     let site = Site::new();
     let of_a: Vec<_> = (0..200).map(|n| (i64::from(n), Some(n))).collect();
     let of_b: Vec<_> = (0..200).map(|n| (1000 + i64::from(n), Some(n))).collect();
@@ -248,7 +248,7 @@ fn a_key_is_loaded_again_when_its_window_is_over_whatever_the_wall_clock_says() 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_loaded_is_the_first_record_of_each_key(
+    fn the_first_record_of_each_key_is_loaded(
         logs in prop::collection::vec(prop::collection::vec(prop::option::of(0..12u8), 1..40), 1..4),
         batch in 1..9usize,
         kills in prop::collection::vec((0..4usize, 0..8usize, any::<bool>()), 0..4),

@@ -37,7 +37,7 @@ fn a_row_of_a_live_log_is_visible_within_a_second() {
 }
 
 #[test]
-fn what_a_live_log_got_before_it_closed_is_loaded_at_finish_in_few_commits() {
+fn records_of_a_live_log_that_closed_are_loaded_at_finish_in_few_commits() {
     let site = Site::new();
     let log = site.open_log(vec![visits()], 16 << 10);
     let loader = Loader::start(site.options(), site.storage.clone(), Some(log.follower())).unwrap();

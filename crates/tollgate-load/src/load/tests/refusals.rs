@@ -25,7 +25,7 @@ fn stop_reason(site: &Site) -> String {
 }
 
 #[test]
-fn too_many_refused_rows_of_one_segment_stop_the_sink_in_whatever_loads_and_runs_they_come() {
+fn too_many_refused_rows_of_a_segment_stop_the_sink_over_any_loads_and_runs() {
     let mut site = picky();
     let log = site.write(vec![visits()], 1 << 20, |appender| {
         for n in 0..60 {
@@ -170,7 +170,7 @@ fn check_that_the_fifth_row_alone_is_refused(tables: &str, reason: &str) {
 }
 
 #[test]
-fn what_a_function_says_of_a_value_refuses_its_row_alone() {
+fn an_error_of_a_function_about_a_value_refuses_its_row_alone() {
     for tables in [
         "CREATE TABLE visits (n, path, seq); CREATE INDEX by_a ON visits (json_extract(path, '$.a'))",
         "CREATE TABLE visits (n, path, seq, a AS (json_extract(path, '$.a')) STORED)",

@@ -91,7 +91,7 @@ fn numbers_at(path: &Path) -> Option<Vec<i64>> {
 const ALL: [&str; 3] = ["", "-wal", "-shm"];
 
 #[test]
-fn what_is_recorded_after_the_database_was_removed_is_in_the_new_one_with_all_that_is_kept() {
+fn records_after_the_removal_of_the_database_are_in_the_new_one_with_all_kept_ones() {
     let mut serving = Serving::new();
     let loader = serving.loader();
     serving.record(0..3);
@@ -105,7 +105,7 @@ fn what_is_recorded_after_the_database_was_removed_is_in_the_new_one_with_all_th
 }
 
 #[test]
-fn a_database_that_is_removed_while_nothing_is_recorded_comes_back_with_all_that_is_kept() {
+fn a_database_removed_while_nothing_is_recorded_comes_back_with_all_that_is_kept() {
     let mut serving = Serving::new();
     let loader = serving.loader();
     serving.record(0..3);
@@ -133,7 +133,7 @@ fn a_database_that_is_replaced_by_its_backup_goes_on_at_the_position_of_the_back
 }
 
 #[test]
-fn the_write_ahead_log_that_a_replaced_database_left_is_not_taken_for_that_of_the_new_one() {
+fn the_write_ahead_log_of_a_replaced_database_is_not_used_for_the_new_one() {
     let mut serving = Serving::new();
     let loader = serving.loader();
     serving.record(0..3);
@@ -188,7 +188,7 @@ fn a_link_that_leads_to_another_database_is_followed_there() {
 }
 
 #[test]
-fn a_database_that_is_put_back_in_its_place_while_nothing_is_recorded_is_loaded_again() {
+fn a_database_put_back_while_nothing_is_recorded_is_loaded_again() {
     let mut serving = Serving::new();
     let loader = serving.loader();
     serving.record(0..6);
@@ -244,7 +244,7 @@ fn replies_wait_until_the_database_at_the_path_has_their_records() {
 }
 
 #[test]
-fn what_a_replaced_database_lacks_and_was_deleted_has_a_name() {
+fn deleted_records_that_a_replaced_database_lacks_are_a_named_gap() {
     let options = LogOptions::new(Path::new(""));
     let mut serving =
         Serving::with(LogOptions { retain: Duration::ZERO, segment_bytes_max: 4 << 10, ..options });

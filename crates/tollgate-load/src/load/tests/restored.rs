@@ -112,7 +112,7 @@ fn a_database_restored_to_the_middle_of_a_log_that_is_wholly_deleted_names_the_r
 }
 
 #[test]
-fn a_database_restored_to_before_a_log_whose_beginning_is_deleted_names_the_beginning() {
+fn a_database_restored_to_before_a_log_names_the_deleted_beginning_of_it() {
     let site = Site::new();
     site.write_visits(0..10);
     site.load();
@@ -140,7 +140,7 @@ fn a_database_restored_to_before_a_log_whose_beginning_is_deleted_names_the_begi
 }
 
 #[test]
-fn a_log_that_went_another_way_than_the_one_in_the_database_is_missing_in_the_account() {
+fn a_log_that_differs_from_the_one_in_the_database_is_missing_in_the_account() {
     let site = Site::new();
     let log = site.write_visits(0..30);
     site.load();

@@ -45,7 +45,7 @@ fn check_nothing_goes(site: &Site, run: &Run, log: LogId) {
 }
 
 #[test]
-fn what_is_loaded_goes_and_the_account_is_the_same_without_it() {
+fn loaded_segments_go_and_the_account_is_the_same_without_them() {
     let site = Site::new();
     let log = site.write_visits(0..500);
     assert!(segments_of(&site, log) > 3);

@@ -129,7 +129,7 @@ fn a_new_name_is_a_new_sink_also_in_the_same_database() {
 }
 
 #[test]
-fn from_now_begins_behind_what_is_there_at_the_first_start_and_never_again() {
+fn a_sink_from_now_on_begins_behind_the_records_at_its_first_start_and_never_again() {
     let site = Site::new();
     site.write_visits(0..300);
     let late = from_now(sink(&site, "late"));
@@ -200,7 +200,7 @@ fn segments_wait_for_every_sink_and_a_dead_one_holds_up_no_other() {
 }
 
 #[test]
-fn a_position_that_went_back_with_its_database_loads_what_is_kept_and_names_what_is_gone() {
+fn a_position_that_went_back_loads_the_kept_records_and_names_the_lost_ones() {
     let site = Site::new();
     let log = site.write_visits(0..200);
     let backup = site.folder.path().join("backup.db");

@@ -88,7 +88,7 @@ fn a_stream_that_does_not_fit_its_table_is_found_without_a_trace() {
 }
 
 #[test]
-fn a_sink_that_is_told_to_take_other_streams_goes_on_with_its_position_and_connection() {
+fn a_sink_with_other_streams_goes_on_with_its_position_and_connection() {
     let site = Site::new();
     let opened = Arc::new(AtomicUsize::new(0));
     let counter = opened.clone();

@@ -15,7 +15,7 @@ use super::bisection::{Bisection, BisectionStep, Direction, Refusal};
 use super::claims::Claims;
 use super::copy_buffer::{ClosedCopyBuffer, CopyBuffer, copy_data};
 use super::error::at;
-use super::keys::Keys;
+use super::keys::PostgresKeys;
 use super::names::{table, uuid_of};
 use super::options::PostgresOptions;
 use super::refusals;
@@ -34,7 +34,7 @@ use crate::sink::tally::{Counts, Tally};
 const WAITING_PASSES_MAX: usize = 16;
 
 /// An open transaction.
-pub(super) struct Chunk {
+pub(super) struct PostgresChunk {
     sink: String,
     pub(super) log: LogId,
     pub(super) expected: Option<Position>,
@@ -49,7 +49,7 @@ pub(super) struct Chunk {
     refusals: Refusals,
 }
 
-impl Chunk {
+impl PostgresChunk {
     pub(super) fn new(
         sink: &str,
         log: LogId,
@@ -153,7 +153,7 @@ impl Chunk {
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
-        keys: &mut Keys,
+        keys: &mut PostgresKeys,
     ) -> Result<(), SinkError> {
         let buffers: Vec<_> =
             self.buffers.drain(..).map(CopyBuffer::close).filter(|buffer| buffer.rows() > 0).collect();
@@ -170,7 +170,7 @@ impl Chunk {
         &mut self,
         session: &mut Session,
         options: &PostgresOptions,
-        keys: &mut Keys,
+        keys: &mut PostgresKeys,
         buffers: &[ClosedCopyBuffer],
     ) -> Result<(), SinkError> {
         let failed = || at("claim keys", options);

@@ -12,7 +12,7 @@ use tollgate_log::{LogId, Sequence};
 
 use super::copy_buffer::ClosedCopyBuffer;
 use super::error::Failure;
-use super::keys::{Claim, Keys, StreamKey};
+use super::keys::{Claim, PostgresKeys, StreamKey};
 use super::session::Session;
 
 /// A row that asks for a key.
@@ -63,7 +63,7 @@ impl Claims {
     pub(super) fn claim(
         &mut self,
         session: &mut Session,
-        keys: &mut Keys,
+        keys: &mut PostgresKeys,
         log: LogId,
         rows: &mut [Vec<usize>],
     ) -> Result<(), Failure> {
@@ -88,7 +88,7 @@ impl Claims {
     fn deny(
         &mut self,
         session: &mut Session,
-        keys: &Keys,
+        keys: &PostgresKeys,
         log: LogId,
         denied: &[StreamKey],
     ) -> Result<(), Failure> {
@@ -113,7 +113,7 @@ impl Claims {
     pub(super) fn settle(
         &mut self,
         session: &mut Session,
-        keys: &Keys,
+        keys: &PostgresKeys,
         copied: &HashSet<Sequence>,
         refused: &HashSet<Sequence>,
     ) -> Result<(), Failure> {

@@ -24,7 +24,7 @@ pub(super) struct Claim<'a> {
 }
 
 /// The keys of a sink.
-pub(super) struct Keys {
+pub(super) struct PostgresKeys {
     sink: String,
     keys_table: String,
     ticks_table: String,
@@ -35,7 +35,7 @@ pub(super) struct Keys {
     is_in_use: bool,
 }
 
-impl Keys {
+impl PostgresKeys {
     /// Goes on from the count of the database.
     pub(super) fn new(session: &mut Session, options: &PostgresOptions, sink: &str) -> Result<Self, Failure> {
         let (keys_table, ticks_table) = (table(options, "keys"), table(options, "ticks"));

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::copy_buffer::copy_data;
 use super::error::{Failure, at};
-use super::keys::{Claim, Keys, StreamKey};
+use super::keys::{Claim, PostgresKeys, StreamKey};
 use super::names::table;
 use super::options::PostgresOptions;
 use super::session::Session;
@@ -45,7 +45,7 @@ pub(super) fn retry(
     session: &mut Session,
     options: &PostgresOptions,
     sink: &str,
-    keys: &mut Keys,
+    keys: &mut PostgresKeys,
     read: &ReadItem<'_>,
 ) -> Result<Retried, SinkError> {
     let mut retried = Retried::default();
@@ -100,7 +100,7 @@ struct Pass<'a> {
     session: &'a mut Session,
     options: &'a PostgresOptions,
     sink: &'a str,
-    keys: &'a mut Keys,
+    keys: &'a mut PostgresKeys,
     /// Those of the streams, or what is wrong with one.
     tables: BTreeMap<String, Result<Known, String>>,
     /// Rejects that are none any more, by log and stream.

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_smaller_type_does_not_hold_is_refused() {
+    fn a_value_that_a_smaller_type_does_not_hold_is_refused() {
         let check = |wire, value, expected| assert_eq!(refused(wire, value), expected);
         check(Wire::Int4, Value::Int(1 << 31), "integer 2147483648 does not fit a column of type integer");
         check(Wire::Int2, Value::Int(-32769), "integer -32769 does not fit a column of type smallint");

@@ -7,7 +7,7 @@ use crate::sink::refusals::Refusals;
 use crate::sink::tally::Counts;
 
 /// An open transaction.
-pub(super) struct Chunk {
+pub(super) struct SqliteChunk {
     pub(super) log: LogId,
     pub(super) log_text: String,
     pub(super) expected: Option<Position>,
@@ -24,7 +24,7 @@ pub(super) struct Chunk {
     pub(super) tables_met: usize,
 }
 
-impl Chunk {
+impl SqliteChunk {
     pub(super) fn saw(&mut self, first: Sequence) {
         self.start.get_or_insert(first.before());
     }

@@ -3,7 +3,7 @@
 use rusqlite::{ErrorCode, params};
 use tollgate_log::{Gap, LogId, Position, Sequence};
 
-use super::chunk::Chunk;
+use super::chunk::SqliteChunk;
 use super::connection::{failed, now_text};
 use super::counts;
 use super::database::SqliteSink;
@@ -28,7 +28,7 @@ impl SqliteSink {
         self.check_files()?;
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
         let triggered = tables_with_triggers(&self.connection).map_err(self.failed("look for triggers"))?;
-        self.chunk = Some(Chunk {
+        self.chunk = Some(SqliteChunk {
             log,
             log_text: log.to_string(),
             expected,
@@ -46,7 +46,7 @@ impl SqliteSink {
     }
 
     /// Adds what the chunk counted, runs the operator's file and commits.
-    pub(super) fn finish_chunk(&mut self, chunk: &Chunk, last: Sequence) -> Result<Tally, SinkError> {
+    pub(super) fn finish_chunk(&mut self, chunk: &SqliteChunk, last: Sequence) -> Result<Tally, SinkError> {
         self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
         counts::add_refusals(&self.connection, &self.name, &chunk.log_text, &chunk.refusals)
             .map_err(self.failed("count refused rows"))?;
@@ -63,7 +63,7 @@ impl SqliteSink {
         Ok(chunk.counts.total(chunk.missing))
     }
 
-    pub(super) fn move_position(&self, chunk: &Chunk, end: Position) -> Result<bool, rusqlite::Error> {
+    pub(super) fn move_position(&self, chunk: &SqliteChunk, end: Position) -> Result<bool, rusqlite::Error> {
         let now = now_text();
         let (last, chain) = (end.last.0.cast_signed(), end.chain.map(i64::from));
         let changed = match (chunk.expected, chunk.start) {
@@ -99,7 +99,7 @@ impl SqliteSink {
         Ok(changed == 1)
     }
 
-    fn add_counts(&self, chunk: &Chunk) -> Result<(), rusqlite::Error> {
+    fn add_counts(&self, chunk: &SqliteChunk) -> Result<(), rusqlite::Error> {
         let mut statement = self.connection.prepare_cached(
             "INSERT INTO tollgate_counts (sink, log, stream, loaded, rejected, duplicates, skipped) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (sink, log, stream) DO UPDATE SET \
@@ -124,7 +124,7 @@ impl SqliteSink {
 
     /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and
     /// position went the same way, and where that was back, the load is told as failed.
-    fn run_after(&mut self, chunk: &Chunk, last: Sequence) -> Result<(), SinkError> {
+    fn run_after(&mut self, chunk: &SqliteChunk, last: Sequence) -> Result<(), SinkError> {
         let Some(after) = self.after.clone() else { return Ok(()) };
         let text = after.read()?;
         let first = chunk.start.unwrap_or_default().after(1).0.cast_signed();
@@ -145,7 +145,7 @@ impl SqliteSink {
         if is_there && !self.connection.is_autocommit() { Ok(()) } else { Err(after.ended()) }
     }
 
-    fn has_taken_place(&mut self, chunk: &Chunk, last: Sequence) -> Result<bool, SinkError> {
+    fn has_taken_place(&mut self, chunk: &SqliteChunk, last: Sequence) -> Result<bool, SinkError> {
         match &chunk.filled {
             Some(gap) => Ok(!self.gaps(chunk.log)?.contains(gap)),
             None => Ok(self.position(chunk.log)?.is_some_and(|position| position.last == last)),

@@ -9,9 +9,9 @@ use rusqlite::{Connection, OpenFlags};
 use tollgate_log::{DiskStorage, FILE_MODE, LogId, Schema};
 
 use super::bookkeeping;
-use super::chunk::Chunk;
+use super::chunk::SqliteChunk;
 use super::connection::{LOCK_WAIT, failed};
-use super::keys::Keys;
+use super::keys::SqliteKeys;
 use super::sync::{left_wal, sync_wal};
 use crate::error::SinkError;
 use crate::sink::after::AfterLoad;
@@ -44,8 +44,8 @@ pub(crate) struct SqliteSink {
     pub(super) rejects_max: u64,
     /// The insert statement of each schema whose table is ensured.
     pub(super) tables: HashMap<Schema, String>,
-    pub(super) keys: Keys,
-    pub(super) chunk: Option<Chunk>,
+    pub(super) keys: SqliteKeys,
+    pub(super) chunk: Option<SqliteChunk>,
     /// Logs whose last load had rows without a parent.
     pub(super) orphaned: BTreeSet<LogId>,
     pub(super) unchecked_bytes: u64,
@@ -93,7 +93,8 @@ impl SqliteSink {
         if let Some(wal) = left_wal {
             sync_wal(&wal)?;
         }
-        let keys = Keys::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
+        let keys =
+            SqliteKeys::new(&connection, clock).map_err(failed("read how long keys are kept", path))?;
         let sink = Self {
             path: path.to_owned(),
             name: name.to_owned(),

@@ -17,7 +17,7 @@ pub(super) struct Claimant<'a> {
 }
 
 /// The keys of a database.
-pub(super) struct Keys {
+pub(super) struct SqliteKeys {
     ticks: Ticks,
     /// Keys claimed since the count was stored.
     claimed: u64,
@@ -25,7 +25,7 @@ pub(super) struct Keys {
     is_in_use: bool,
 }
 
-impl Keys {
+impl SqliteKeys {
     /// Goes on from the count of the database.
     pub(super) fn new(connection: &Connection, clock: Monotonic) -> Result<Self, rusqlite::Error> {
         let stored: Option<i64> =
@@ -127,7 +127,7 @@ mod tests {
         time.fetch_add(millis(by), Ordering::SeqCst);
     }
 
-    fn claim(ticks: &mut Keys, connection: &Connection, sequence: u64) -> bool {
+    fn claim(ticks: &mut SqliteKeys, connection: &Connection, sequence: u64) -> bool {
         let of = Claimant { log_text: "log", sequence: Sequence(sequence), stream: "s" };
         ticks.claim(connection, Key { bytes: b"key", window: DAY }, of).unwrap()
     }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_key_is_kept_for_its_window_and_not_longer() {
         let (connection, (time, clock)) = (database(), clock());
-        let mut ticks = Keys::new(&connection, clock).unwrap();
+        let mut ticks = SqliteKeys::new(&connection, clock).unwrap();
         assert!(claim(&mut ticks, &connection, 1));
         assert!(!claim(&mut ticks, &connection, 2));
         advance(&time, DAY - Duration::from_millis(1));
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_window_that_ended_is_over_before_its_key_is_deleted() {
         let (connection, (time, clock)) = (database(), clock());
-        let mut ticks = Keys::new(&connection, clock).unwrap();
+        let mut ticks = SqliteKeys::new(&connection, clock).unwrap();
         assert!(claim(&mut ticks, &connection, 1));
         advance(&time, DAY);
         assert!(claim(&mut ticks, &connection, 2));
@@ -164,22 +164,22 @@ mod tests {
     #[test]
     fn the_record_that_holds_a_key_is_no_duplicate_of_itself() {
         let (connection, (_, clock)) = (database(), clock());
-        let mut ticks = Keys::new(&connection, clock).unwrap();
+        let mut ticks = SqliteKeys::new(&connection, clock).unwrap();
         assert!(claim(&mut ticks, &connection, 1));
         assert!(claim(&mut ticks, &connection, 1));
         assert_eq!(keys(&connection), 1);
     }
 
     #[test]
-    fn while_no_loader_runs_keys_do_not_age() {
+    fn keys_do_not_age_while_no_loader_runs() {
         let (connection, (time, first)) = (database(), clock());
-        let mut ticks = Keys::new(&connection, first).unwrap();
+        let mut ticks = SqliteKeys::new(&connection, first).unwrap();
         assert!(claim(&mut ticks, &connection, 1));
         advance(&time, DAY / 2);
         ticks.store(&connection).unwrap();
         // A year may lie between the two: nothing tells them.
         let (time, second) = clock();
-        let mut ticks = Keys::new(&connection, second).unwrap();
+        let mut ticks = SqliteKeys::new(&connection, second).unwrap();
         assert!(!claim(&mut ticks, &connection, 2));
         advance(&time, DAY / 2 - Duration::from_millis(1));
         assert!(!claim(&mut ticks, &connection, 3));
@@ -191,8 +191,8 @@ mod tests {
     fn two_loaders_at_once_do_not_age_keys_twice_as_fast() {
         let connection = database();
         let ((time_a, clock_a), (time_b, clock_b)) = (clock(), clock());
-        let mut a = Keys::new(&connection, clock_a).unwrap();
-        let mut b = Keys::new(&connection, clock_b).unwrap();
+        let mut a = SqliteKeys::new(&connection, clock_a).unwrap();
+        let mut b = SqliteKeys::new(&connection, clock_b).unwrap();
         assert!(claim(&mut a, &connection, 1));
         for _ in 0..10 {
             advance(&time_a, DAY / 11);
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_commit_deletes_a_bounded_number_of_keys() {
         let (connection, (time, clock)) = (database(), clock());
-        let mut ticks = Keys::new(&connection, clock).unwrap();
+        let mut ticks = SqliteKeys::new(&connection, clock).unwrap();
         for n in 0..(2 * PURGE_MIN + 1) {
             let of = Claimant { log_text: "log", sequence: Sequence(n), stream: "s" };
             assert!(ticks.claim(&connection, Key { bytes: &n.to_le_bytes(), window: DAY }, of).unwrap());

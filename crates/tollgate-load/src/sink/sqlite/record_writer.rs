@@ -10,7 +10,7 @@ use super::bind::{BindError, bind};
 use super::connection::{failed, now_text};
 use super::counts::read_refusals;
 use super::insert::{RowError, or_nothing};
-use super::keys::{Claimant, Keys};
+use super::keys::{Claimant, SqliteKeys};
 use super::parents::Parents;
 use super::table::ensure_table;
 use crate::error::SinkError;
@@ -36,7 +36,7 @@ pub(super) struct RecordWriter<'a, 'b> {
     pub(super) connection: &'a Connection,
     pub(super) tables: &'b mut HashMap<Schema, String>,
     pub(super) sink: &'a str,
-    pub(super) keys: &'b mut Keys,
+    pub(super) keys: &'b mut SqliteKeys,
     pub(super) log_text: &'a str,
     /// The tables that have triggers.
     pub(super) triggered: &'b [String],
@@ -98,7 +98,7 @@ impl<'a> RecordWriter<'a, '_> {
         let inserted = self.insert(at, record.schema, values);
         // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
         if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
-            Keys::give_back(self.connection, key, of).map_err(RowError::Database)?;
+            SqliteKeys::give_back(self.connection, key, of).map_err(RowError::Database)?;
         }
         inserted.map(|()| Fate::Loaded)
     }

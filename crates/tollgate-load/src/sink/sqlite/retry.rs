@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use tollgate_log::{ColumnType, Sequence, Value};
 
 use super::insert::{RowError, or_nothing};
-use super::keys::{Claimant, Keys};
+use super::keys::{Claimant, SqliteKeys};
 use super::parents::Parents;
 use super::table::quoted;
 use crate::sink::item::{parse, with_value};
@@ -37,7 +37,7 @@ impl From<rusqlite::Error> for RetryError {
 pub(super) fn retry(
     connection: &Connection,
     sink: &str,
-    keys: &mut Keys,
+    keys: &mut SqliteKeys,
     read: &ReadItem<'_>,
 ) -> Result<Retried, RetryError> {
     let mut retried = Retried::default();
@@ -60,7 +60,7 @@ pub(super) fn retry(
 fn try_again(
     connection: &Connection,
     sink: &str,
-    keys: &mut Keys,
+    keys: &mut SqliteKeys,
     reject: &Reject,
 ) -> Result<Fate, RetryError> {
     let sequence = Sequence(reject.sequence.cast_unsigned());
@@ -81,7 +81,7 @@ fn try_again(
             Err(RetryError::RolledBack(reject.stream.clone()))
         }
         Err(RowError::Refused(reason)) => {
-            key.map_or(Ok(()), |key| Keys::give_back(connection, key, of))?;
+            key.map_or(Ok(()), |key| SqliteKeys::give_back(connection, key, of))?;
             keep(connection, sink, reject, &reason)?;
             Ok(Fate::Kept)
         }

@@ -176,11 +176,11 @@ impl FormFunctions {
         lua: &Lua,
         of: Option<(&Value, &str)>,
         mut work: impl FnMut(&mut PartReader) -> WorkStep<R> + Send + 'static,
-        tell: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
+        convert: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
     ) -> mlua::Result<MultiValue> {
         let mut reader = self.take(of)?;
         if !reader.is_in_memory() {
-            self.wait(reader, work, tell);
+            self.wait(reader, work, convert);
             return Ok(MultiValue::new());
         }
         let result = loop {
@@ -189,7 +189,7 @@ impl FormFunctions {
             }
         };
         self.give_back(reader);
-        unlimited(lua, || tell(lua, self, result))
+        unlimited(lua, || convert(lua, self, result))
     }
 
     /// The same by threads, wherever the form is.
@@ -197,10 +197,10 @@ impl FormFunctions {
         &self,
         part: &Value,
         work: impl FnMut(&mut PartReader) -> WorkStep<R> + Send + 'static,
-        tell: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
+        convert: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
     ) -> mlua::Result<MultiValue> {
         let reader = self.take(Some((part, "part:save(name)")))?;
-        self.wait(reader, work, tell);
+        self.wait(reader, work, convert);
         Ok(MultiValue::new())
     }
 
@@ -208,7 +208,7 @@ impl FormFunctions {
         &self,
         reader: Box<PartReader>,
         work: impl FnMut(&mut PartReader) -> WorkStep<R> + Send + 'static,
-        tell: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
+        convert: impl FnOnce(&Lua, &Self, R) -> mlua::Result<MultiValue> + 'static,
     ) {
         let (own, places) = (self.clone(), self.waits.places().clone());
         self.waits.begin(async move {
@@ -218,7 +218,7 @@ impl FormFunctions {
                     return Err(mlua::Error::runtime("the server ends"));
                 };
                 own.give_back(reader);
-                unlimited(lua, || tell(lua, &own, result))
+                unlimited(lua, || convert(lua, &own, result))
             });
             answer
         });

@@ -14,7 +14,7 @@ use tollgate_files::{FilePart, SentFile};
 use tollgate_http::StatusCode;
 
 use super::*;
-use crate::clock::{Clock, TICK};
+use crate::clock::{TICK, WorkerClock};
 use crate::deadline::Deadlines;
 use crate::observe::RouteTally;
 use crate::options::CapacityLimits;
@@ -28,7 +28,7 @@ struct Sips {
     taken: Vec<u8>,
     /// What the system holds for it, of which it takes a step between two looks.
     untaken: Cell<usize>,
-    ending: Ending,
+    ending: ConnectionEnd,
     is_corked: bool,
     /// Whether what was sent last waits for what follows it.
     is_held_back: bool,
@@ -42,7 +42,7 @@ impl From<Box<dyn Iterator<Item = usize>>> for Sips {
             sips,
             taken: Vec::new(),
             untaken: Cell::new(0),
-            ending: Ending::Close,
+            ending: ConnectionEnd::Close,
             is_corked: false,
             is_held_back: false,
         }
@@ -91,7 +91,7 @@ impl Transport for Sips {
         Some(self.untaken.replace(self.untaken.get().saturating_sub(STEP)))
     }
 
-    fn when_dropped(&mut self, ending: Ending) {
+    fn when_dropped(&mut self, ending: ConnectionEnd) {
         self.ending = ending;
     }
 }
@@ -148,7 +148,7 @@ fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<
 /// The peer to which replies were sent, with what comes behind them.
 fn sent_before(then: Then, replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Sips, Gone> {
     let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
-    let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
+    let deadlines = Rc::new(Deadlines::new(Rc::new(WorkerClock::new())));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
     let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
     let mut stream = Sips::from(sips);
@@ -167,7 +167,7 @@ fn sent_file(len: u64, passage: Passage) -> Arc<SentFile> {
 }
 
 #[test]
-fn whatever_the_peer_takes_at_once_all_leaves_in_its_order() {
+fn all_replies_leave_in_their_order_whatever_the_peer_takes_at_once() {
     const LONG: u64 = SEND_FILE_BYTES_MAX * 2 + 70_000;
     for passage in [Passage::System, Passage::Copy] {
         let file = sent_file(LONG + 10_000, passage);
@@ -200,7 +200,7 @@ fn whatever_the_peer_takes_at_once_all_leaves_in_its_order() {
 }
 
 #[test]
-fn what_ends_a_connection_is_held_back_for_its_end_and_nothing_else_is() {
+fn the_last_bytes_of_a_connection_are_held_back_for_its_end_and_no_others() {
     for passage in [Passage::System, Passage::Copy] {
         let file = sent_file(SEND_FILE_BYTES_MAX * 2, passage);
         let all: [&[&[u64]]; 4] = [&[&[]], &[&[7]], &[&[SEND_FILE_BYTES_MAX + 1]], &[&[7], &[]]];
@@ -215,9 +215,9 @@ fn what_ends_a_connection_is_held_back_for_its_end_and_nothing_else_is() {
 }
 
 #[test]
-fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
+fn a_peer_that_takes_only_what_the_system_holds_is_given_up_when_that_is_gone() {
     let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
-    let clock = Rc::new(Clock::new());
+    let clock = Rc::new(WorkerClock::new());
     let deadlines = Rc::new(Deadlines::new(clock.clone()));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
     let limits =
@@ -238,7 +238,7 @@ fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
     drop(write);
     // A deadline, and one more for each look at which it had taken a step.
     assert!(clock.coarse() - begun >= TICK * 5);
-    assert_eq!((stream.untaken.get(), stream.ending), (0, Ending::Reset));
+    assert_eq!((stream.untaken.get(), stream.ending), (0, ConnectionEnd::Reset));
 }
 
 #[test]

@@ -3,12 +3,13 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tollgate_files::FilesSpec;
 use tollgate_http::{HeadReader, Limits};
 
-use super::*;
+use super::running_request::RunningRequest;
 use crate::conn::bench::{Bench, head, in_turns};
 use crate::options::{CapacityLimits, HandlerSpec, RouteSpec, ScriptFile};
 use crate::overload::HeldMemory;
@@ -85,7 +86,7 @@ fn slices_of_a_pipeline_count_whichever_of_its_scripts_runs_them() {
 }
 
 #[test]
-fn of_a_crowd_with_long_scripts_one_runs_and_the_others_wait_for_their_turn() {
+fn one_of_many_long_scripts_runs_and_the_others_wait_for_their_turn() {
     in_turns(async {
         let bench = Bench::new(&[
             (
@@ -129,7 +130,7 @@ fn long_scripts_of_one_pipeline_wait_for_their_turn_too() {
 }
 
 #[test]
-fn with_too_much_in_flight_those_are_refused_who_wait_to_begin_and_not_who_ran_already() {
+fn requests_that_wait_to_begin_are_refused_and_begun_ones_wait_for_room() {
     in_turns(async {
         let long = "while tollgate.shared.incr('long', 1, 0) < 2000000 do end return 204";
         let bench = Bench::with(&[("/long", long)], |routes, folder| {
@@ -292,7 +293,7 @@ fn requests_that_wait_count_with_all_that_they_take() {
         targets.resize(100, "/made");
         let _peer = bench.send(&targets).await;
         // Each is at least its place in the queue and its request.
-        let least = 99 * (size_of::<Entry>() + size_of::<tollgate_script::Request>());
+        let least = 99 * (size_of::<RunningRequest>() + size_of::<tollgate_script::Request>());
         bench.until("all count", || bench.capacity.held_bytes() > least as u64).await;
     });
 }

@@ -46,7 +46,7 @@ async fn heard(peer: &mut DuplexStream, expected: &str) {
 }
 
 #[test]
-fn a_refusal_is_told_when_its_content_is_there_and_what_comes_behind_it_is_looked_at_later() {
+fn a_refusal_leaves_when_its_content_is_there_and_later_requests_are_read_after_it() {
     in_turns(async {
         let bench = crowded();
         let mut peer = used_up(&bench).await;

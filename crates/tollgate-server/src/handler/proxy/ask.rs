@@ -10,7 +10,7 @@ use tollgate_backend::{Failure, Incoming};
 use tollgate_http::{Method, StatusCode};
 use tollgate_script::Request;
 
-use super::flow::BackendFlow;
+use super::backend_content::BackendContent;
 use super::target::Proxy;
 use super::{hops, reply, rounds};
 use crate::handler::exchange::Exchange;
@@ -32,12 +32,12 @@ pub(crate) struct Asked {
 pub(crate) struct Proxied {
     pub(crate) reply: Reply,
     /// The rest of a content that is not whole.
-    pub(crate) flow: Option<Box<BackendFlow>>,
+    pub(crate) streamed: Option<Box<BackendContent>>,
 }
 
 impl From<Reply> for Proxied {
     fn from(reply: Reply) -> Self {
-        Self { reply, flow: None }
+        Self { reply, streamed: None }
     }
 }
 
@@ -66,7 +66,7 @@ impl Proxy {
             return reply.into();
         }
         if rounds::are_too_many(&exchange.request.head) {
-            if let Some(left_out) = self.untold_refusals() {
+            if let Some(left_out) = self.unlogged_refusals() {
                 let (route, id) = (&self.route, &exchange.request.id);
                 tracing::warn!(route, %id, left_out, "request refused: its backend leads back here, in a loop");
             }
@@ -82,7 +82,7 @@ impl Proxy {
                 Err(failure) => Err(failure),
             };
             proxied.unwrap_or_else(|failure| {
-                proxy.tell(&failure, &request);
+                proxy.log_failure(&failure, &request);
                 reply::of_failure(&failure).into()
             })
         };
@@ -131,7 +131,7 @@ impl Proxy {
             // What is there leaves with the head.
             reply.content = came.split().freeze();
         }
-        let flow = BackendFlow::new(&head, content, came, self.clone(), request.clone());
-        Ok(Proxied { reply, flow: Some(Box::new(flow)) })
+        let streamed = BackendContent::new(&head, content, came, self.clone(), request.clone());
+        Ok(Proxied { reply, streamed: Some(Box::new(streamed)) })
     }
 }

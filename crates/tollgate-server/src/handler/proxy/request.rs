@@ -109,17 +109,17 @@ impl Proxy {
         let head = &exchange.request.head;
         let peer = exchange.peer.map(|peer| peer.to_canonical());
         if !self.is_set("Forwarded") {
-            let told = told(exchange, ClientHeader::Forwarded);
+            let trusted = trusted_elements(exchange, ClientHeader::Forwarded);
             out.push_with("Forwarded", |line| {
-                write_list(line, &told, true);
+                write_list(line, &trusted, true);
                 write_forwarded(line, peer, head.host());
             });
         }
         if !self.is_set("X-Forwarded-For") {
-            let told = told(exchange, ClientHeader::XForwardedFor);
-            if peer.is_some() || !told.is_empty() {
+            let trusted = trusted_elements(exchange, ClientHeader::XForwardedFor);
+            if peer.is_some() || !trusted.is_empty() {
                 out.push_with("X-Forwarded-For", |line| {
-                    write_list(line, &told, peer.is_some());
+                    write_list(line, &trusted, peer.is_some());
                     if let Some(peer) = peer {
                         write_address(line, peer);
                     }
@@ -171,11 +171,12 @@ fn is_named_by_connection(head: &RequestHead, name: &[u8]) -> bool {
     lines.flat_map(|(_, value)| connection_options(value)).any(|option| option.eq_ignore_ascii_case(name))
 }
 
-/// What a list of addresses says before us: what trusted proxies wrote in theirs. The other one they let pass
-/// as anybody sent it, so that it begins anew, with the client that theirs names.
-fn told(exchange: &Exchange, list: ClientHeader) -> Vec<Cow<'_, [u8]>> {
+/// Returns the elements of a list of addresses before our own. These are what a trusted proxy wrote, if it
+/// writes this list. It passes the other list on as a client sent it. So that list begins anew, with the
+/// client that the list of the proxy names.
+fn trusted_elements(exchange: &Exchange, list: ClientHeader) -> Vec<Cow<'_, [u8]>> {
     let request = &exchange.request;
-    match exchange.told_by {
+    match exchange.trusted_header {
         None => Vec::new(),
         Some(header) if header == list => {
             header.closed_entries(&request.head).into_iter().map(Cow::from).collect()

@@ -11,8 +11,8 @@ use tollgate_script::Request;
 use super::own_word::OwnWord;
 use crate::options::ProxySpec;
 
-/// Refusals of one route are told once in this time.
-const TOLD_EACH: Duration = Duration::from_secs(1);
+/// Refusals of one route are logged once in this time.
+const REFUSALS_LOGGED_EACH: Duration = Duration::from_secs(1);
 
 /// A route to a backend, in one worker.
 pub(crate) struct Proxy {
@@ -45,7 +45,7 @@ impl Proxy {
             stripped,
             route: route.to_owned(),
             methods,
-            refusals: OncePerPause::new(TOLD_EACH),
+            refusals: OncePerPause::new(REFUSALS_LOGGED_EACH),
             failures: FewPerPeriod::failures(),
         })
     }
@@ -55,9 +55,9 @@ impl Proxy {
         self.upstream.try_upload()
     }
 
-    /// Tells why a request got no reply, unless many do not. Where nobody was asked, once a second: the
-    /// breaker told why.
-    pub(super) fn tell(&self, failure: &Failure, request: &Request) {
+    /// Logs why a request got no reply, unless many get none. A request that no backend was asked for is
+    /// logged once a second, because the breaker has logged the reason.
+    pub(super) fn log_failure(&self, failure: &Failure, request: &Request) {
         let (route, id) = (&self.route, &request.id);
         let Failure { backend, address, phase, .. } = failure;
         if failure.is_of_client() {
@@ -71,13 +71,13 @@ impl Proxy {
             }
             return;
         }
-        if let Some(left_out) = self.untold_refusals() {
+        if let Some(left_out) = self.unlogged_refusals() {
             tracing::warn!(route, %id, backend, %phase, left_out, "request refused: {failure}");
         }
     }
 
-    /// How many refusals were left out before this one, if it is time to tell of it.
-    pub(super) fn untold_refusals(&self) -> Option<u64> {
+    /// Counts a refusal. Returns how many were left out before it, if it is time to log it.
+    pub(super) fn unlogged_refusals(&self) -> Option<u64> {
         self.refusals.note();
         self.refusals.due(Instant::now()).map(|count| count - 1)
     }

@@ -153,8 +153,8 @@ impl ScriptQueue {
         }
     }
 
-    /// Tells the log whether requests are refused: now and then, however many they are.
-    pub(crate) fn tell(&self, now: Instant, worker: usize) {
+    /// Writes to the log whether requests are refused: now and then, however many they are.
+    pub(crate) fn log_refusals(&self, now: Instant, worker: usize) {
         let (waiting, wait_ms) = (self.len(), self.wait(now).as_millis() as u64);
         match self.refusals.news(now) {
             Some(EpisodeNews::Happened(refused)) => tracing::warn!(

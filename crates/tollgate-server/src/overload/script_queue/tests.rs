@@ -47,7 +47,7 @@ fn watched(waiting_script: &WaitingScript) -> (QueuePlace, Arc<Bell>) {
 }
 
 #[test]
-fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
+fn the_next_place_and_no_other_is_woken_when_the_first_leaves() {
     let (script_queue, waiting_script) = known_script_queue(1000);
     let (first, (second, second_bell), (third, third_bell)) =
         (waiting_script.enter(), watched(&waiting_script), watched(&waiting_script));
@@ -63,7 +63,7 @@ fn who_is_first_leaves_and_the_next_is_woken_and_no_other() {
 }
 
 #[test]
-fn those_for_whom_a_slice_may_be_enough_are_woken_together() {
+fn scripts_for_which_a_slice_may_be_enough_are_woken_together() {
     let (_, waiting_script) = known_script_queue(1000);
     (0..100).for_each(|_| waiting_script.learn(SLICE / 5));
     let first = waiting_script.enter();
@@ -80,7 +80,7 @@ fn those_for_whom_a_slice_may_be_enough_are_woken_together() {
 }
 
 #[test]
-fn who_leaves_from_the_middle_wakes_nobody() {
+fn a_place_that_leaves_from_the_middle_wakes_no_other() {
     let (_, waiting_script) = script_queue(1000);
     let (first, second, (third, bell)) =
         (waiting_script.enter(), waiting_script.enter(), watched(&waiting_script));
@@ -93,7 +93,7 @@ fn who_leaves_from_the_middle_wakes_nobody() {
 }
 
 #[test]
-fn after_a_round_of_slices_the_first_is_the_last() {
+fn the_first_is_the_last_after_a_round_of_slices() {
     let (_, waiting_script) = script_queue(1000);
     let (mut first, (second, bell)) = (waiting_script.enter(), watched(&waiting_script));
     (1..ROUND_SLICES).for_each(|_| first.spend());
@@ -119,7 +119,7 @@ fn run(script_queue: &ScriptQueue, time: Duration) {
 }
 
 #[test]
-fn who_is_first_gives_others_their_turn_when_scripts_had_theirs() {
+fn the_first_gives_others_their_turn_when_scripts_had_theirs() {
     let (script_queue, waiting_script) = script_queue(1000);
     let (mut first, mut second) = (waiting_script.enter(), waiting_script.enter());
     assert!(first.may_run() && !second.may_run());
@@ -150,7 +150,7 @@ fn a_lane_of_many_that_take_next_to_nothing_is_short() {
 }
 
 #[test]
-fn those_are_refused_who_would_wait_for_a_quarter_of_what_they_may() {
+fn requests_that_would_wait_for_a_quarter_of_the_maximum_are_refused() {
     let (script_queue, waiting_script) = known_script_queue(80_000);
     let now = Instant::now();
     let mut places: Vec<_> = (0..3).map(|_| waiting_script.enter()).collect();
@@ -210,7 +210,7 @@ fn a_crowd_of_which_nothing_is_known_yet_is_refused_by_its_age_alone() {
 }
 
 #[test]
-fn what_scripts_take_is_learnt_and_forgotten() {
+fn the_time_of_scripts_is_learnt_and_forgotten() {
     let (script_queue, waiting_script) = script_queue(1000);
     let known_ms = || (script_queue.script.get().as_secs_f64() * 1000.0).round();
     (0..100).for_each(|_| waiting_script.learn(8 * SLICE));
@@ -272,7 +272,7 @@ fn a_route_without_a_script_in_the_lane_hears_nothing_of_it() {
 }
 
 #[test]
-fn nobody_is_refused_whose_scripts_would_not_wait() {
+fn requests_whose_scripts_would_not_wait_are_not_refused() {
     let (script_queue, waiting_script) = script_queue(1000);
     let now = Instant::now() + Duration::from_secs(1);
     let _places: Vec<_> = (0..SHORT_LEN).map(|_| waiting_script.enter()).collect();

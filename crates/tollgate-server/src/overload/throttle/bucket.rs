@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_long_time_it_gives_what_it_says() {
+    fn a_bucket_gives_its_rate_over_a_long_time() {
         let bucket = Bucket::new(100, Duration::from_secs(1), 5);
         let times: Vec<_> = (0..10_000).collect();
         let taken = ask(bucket, &times).into_iter().filter(Result::is_ok).count();

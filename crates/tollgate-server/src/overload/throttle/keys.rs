@@ -15,8 +15,8 @@ use crate::trust::client_key;
 
 /// Places that are looked through for a key.
 const WAYS: usize = 8;
-/// Parts with a lock of their own, which is held for one look.
-const PARTS_MAX: usize = 64;
+/// Each shard has a lock of its own, which is held for one look-up.
+const SHARDS_MAX: usize = 64;
 
 /// A hash, and when its bucket is full again, in nanoseconds since the rule began. Zeros from the system, so
 /// that memory which nobody used yet is not taken.
@@ -25,20 +25,20 @@ type Slot = [u64; 2];
 #[derive(Debug)]
 pub(super) struct Keys {
     hasher: RandomState,
-    parts: Box<[Part]>,
+    shards: Box<[Shard]>,
 }
 
 #[derive(Debug)]
 #[repr(align(128))]
-struct Part(Mutex<Vec<Slot>>);
+struct Shard(Mutex<Vec<Slot>>);
 
 impl Keys {
     /// Room for so many keys, at least; 16 bytes each.
     pub(super) fn new(keys_max: usize) -> Self {
         let slots = keys_max.max(WAYS).next_power_of_two();
-        let parts = (slots / WAYS).min(PARTS_MAX);
-        let part = |_| Part(Mutex::new(vec![[0; 2]; slots / parts]));
-        Self { hasher: RandomState::new(), parts: (0..parts).map(part).collect() }
+        let shards = (slots / WAYS).min(SHARDS_MAX);
+        let shard = |_| Shard(Mutex::new(vec![[0; 2]; slots / shards]));
+        Self { hasher: RandomState::new(), shards: (0..shards).map(shard).collect() }
     }
 
     /// Takes a token of the one bucket that all share.
@@ -65,9 +65,9 @@ impl Keys {
     fn take(&self, hash: u64, bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
         // A place that nobody has is 0.
         let hash = hash.max(1);
-        let part = &self.parts[hash as usize % self.parts.len()];
+        let shard = &self.shards[hash as usize % self.shards.len()];
         // A table that a panic left half written would be as good as any.
-        let mut slots = part.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sets = slots.len() / WAYS;
         let set = (hash >> 32) as usize % sets * WAYS;
         let slot = slot_of(&mut slots[set..set + WAYS], hash);
@@ -115,8 +115,9 @@ mod tests {
     #[test]
     fn a_million_keys_take_no_more_room_and_who_asks_most_is_still_bounded() {
         let keys = Keys::new(1024);
-        let room =
-            |keys: &Keys| -> usize { keys.parts.iter().map(|part| part.0.lock().unwrap().capacity()).sum() };
+        let room = |keys: &Keys| -> usize {
+            keys.shards.iter().map(|shard| shard.0.lock().unwrap().capacity()).sum()
+        };
         let before = room(&keys);
         assert_eq!(taken(&keys, b"heavy", 20, SECOND), 10);
         for key in 0..1_000_000_u32 {

@@ -157,7 +157,7 @@ fn set_long_ago(path: &Path) {
 }
 
 #[test]
-fn who_names_the_tag_of_the_plain_file_is_answered_by_that() {
+fn a_client_that_names_the_tag_of_the_plain_file_is_answered_by_that() {
     let whole = text("a", 500);
     let server = compressing(site().file("public/t.txt", &whole), |_| {}).start();
     let (plain, _) = ask(&server, "/t.txt", "");
@@ -193,7 +193,7 @@ fn names_of_one_file_are_compressed_each_as_its_type() {
 }
 
 #[test]
-fn what_lies_beside_a_file_goes_before_what_is_made() {
+fn a_coded_file_beside_a_file_goes_before_one_that_is_made() {
     let site = site().file("public/t.txt", text("a", 500)).file("public/t.txt.gz", "GZ");
     let server = compressing(site, |_| {}).start();
     let check = |accept: &str| ask(&server, "/t.txt", &format!("Accept-Encoding: {accept}\r\n")).1;
@@ -204,7 +204,7 @@ fn what_lies_beside_a_file_goes_before_what_is_made() {
 }
 
 #[test]
-fn only_what_becomes_shorter_and_is_neither_tiny_nor_huge_is_compressed() {
+fn only_files_that_become_shorter_and_are_neither_tiny_nor_huge_are_compressed() {
     let site = site()
         .file("public/tiny.txt", text("tiny", 10))
         .file("public/huge.txt", text("huge", 500_000))
@@ -221,7 +221,7 @@ fn only_what_becomes_shorter_and_is_neither_tiny_nor_huge_is_compressed() {
 }
 
 #[test]
-fn what_was_compressed_is_of_the_file_as_it_is_now() {
+fn a_compressed_content_is_of_the_file_as_it_is_now() {
     let site = site().file("public/t.txt", text("old", 500));
     let path = site.folder().join("public/t.txt");
     let server = compressing(site, |_| {}).start();

@@ -16,7 +16,7 @@ fn large() -> String {
 }
 
 #[test]
-fn who_has_it_is_told_so_without_it() {
+fn a_client_that_has_the_file_gets_304_without_it() {
     let server = site().start();
     let whole = get(&server, "/a.txt");
     let (etag, modified) = (whole.field("etag").unwrap(), whole.field("last-modified").unwrap());
@@ -161,7 +161,7 @@ fn soon<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn of_two_lines_of_ranges_neither_counts() {
+fn two_lines_of_ranges_do_not_count() {
     let server = site().start();
     let reply = ask(&server, "GET", "/a.txt", "Range: bytes=0-0\r\nRange: bytes=1-1\r\n");
     assert_eq!((reply.status, reply.content.as_str()), (200, "alpha"));

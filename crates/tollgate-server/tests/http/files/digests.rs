@@ -111,7 +111,7 @@ fn replies_stay_in_order_around_one_that_waits_for_its_digest() {
 }
 
 #[test]
-fn who_waits_for_the_same_digest_gets_it_together() {
+fn clients_that_wait_for_the_same_digest_get_it_together() {
     let server = tagged(Etag::Content).start();
     let mut peers: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for peer in &mut peers {
@@ -163,7 +163,7 @@ fn a_file_that_is_written_to_all_the_time_is_sent_all_the_same() {
 }
 
 #[test]
-fn without_tags_the_date_is_what_a_copy_is_known_by() {
+fn the_date_identifies_a_copy_without_tags() {
     let server = tagged(Etag::Off).start();
     let reply = get(&server, "/a.txt");
     assert_eq!((reply.status, reply.field("etag")), (200, None));
@@ -207,7 +207,7 @@ fn check_digests(server: &Running, target: &str, content: &str) {
 }
 
 #[test]
-fn who_wants_a_digest_gets_it_of_the_whole_and_of_what_is_sent() {
+fn a_client_that_wants_a_digest_gets_it_of_the_whole_and_of_the_sent_part() {
     let server = site().file("public/large", large("a")).start();
     check_digests(&server, "/a.txt", "alpha");
     check_digests(&server, "/large", &large("a"));
@@ -223,7 +223,7 @@ fn a_digest_is_of_the_coding_that_is_sent() {
 }
 
 #[test]
-fn who_goes_while_it_waits_is_recorded_as_cancelled_and_others_are_answered() {
+fn a_client_that_leaves_while_it_waits_is_recorded_as_cancelled() {
     let columns = ["path text request.path", "outcome text reply.outcome"];
     let site = Site::new().stream("requests", Level::Written, &columns).file("public/a.txt", "alpha");
     for name in ["1", "2", "3"] {

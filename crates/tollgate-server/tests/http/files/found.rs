@@ -77,7 +77,7 @@ fn names_are_whatever_the_disk_takes() {
 }
 
 #[test]
-fn what_is_tried_comes_in_its_order() {
+fn candidates_are_tried_in_their_order() {
     let pages = |candidates: &[TryPath]| {
         let candidates = candidates.to_vec();
         let site =
@@ -204,7 +204,7 @@ fn no_reply_says_that_a_file_changed_after_it() {
 }
 
 #[test]
-fn of_a_file_whose_time_is_to_come_a_reply_says_that_it_changed_now() {
+fn a_file_whose_time_is_to_come_is_said_to_have_changed_now() {
     let server = site().file("public/large.txt", "a".repeat(100_000)).start();
     // In the year 2100.
     let to_come = UNIX_EPOCH + Duration::from_secs(4_102_444_800);
@@ -357,7 +357,7 @@ fn ten_thousand_files_are_all_served_and_few_descriptors_are_held() {
 }
 
 #[test]
-fn what_changes_on_disk_is_seen_at_the_next_look() {
+fn changes_on_disk_are_seen_at_the_next_look() {
     let site = site();
     let folder = site.folder().join("public");
     let server = site.start();

@@ -126,7 +126,7 @@ fn every_link_leads_to_its_file_whatever_it_is_called() {
 }
 
 #[test]
-fn what_is_not_served_is_not_shown_either() {
+fn files_that_are_not_served_are_not_shown_either() {
     let site = || {
         let site = Site::new()
             .file("secret.txt", "outside")

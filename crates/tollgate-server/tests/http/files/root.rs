@@ -173,7 +173,7 @@ fn a_folder_that_turns_into_a_link_never_shows_what_it_leads_to() {
 }
 
 #[test]
-fn what_the_system_does_not_know_without_looking_is_looked_for_by_a_thread_and_served_the_same() {
+fn an_uncached_path_is_looked_up_by_a_thread_and_served_the_same() {
     // This file system never answers from memory alone.
     let root = Path::new("/sys/kernel");
     let folder = rustix::fs::open(root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();

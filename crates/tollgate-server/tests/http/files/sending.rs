@@ -38,7 +38,7 @@ fn files_of_all_sizes_arrive_as_they_are_by_either_way() {
 }
 
 #[test]
-fn what_is_sent_again_and_again_is_what_the_file_is_now() {
+fn a_file_sent_again_and_again_is_sent_as_it_is_now() {
     const BYTES: usize = 70_000;
     let site = site().file("public/often", pattern(BYTES));
     let file = File::options().write(true).open(site.folder().join("public/often")).unwrap();
@@ -182,7 +182,7 @@ fn a_file_that_is_replaced_or_removed_goes_on_as_it_was() {
 }
 
 #[test]
-fn who_takes_nothing_is_cut_off_and_others_go_on_meanwhile() {
+fn a_client_that_takes_nothing_is_cut_off_and_others_go_on_meanwhile() {
     let (site, content) = large_site();
     let server = site.tune(|options| options.connection.write_timeout = Duration::from_millis(600)).start();
     let mut idle = server.connect();

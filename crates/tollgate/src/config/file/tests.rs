@@ -258,7 +258,7 @@ fn bounds_that_cannot_be_reached_are_told_with_what_keeps_them_from_it() {
 }
 
 #[test]
-fn with_a_short_idle_timeout_the_crowded_one_is_no_longer() {
+fn the_crowded_idle_timeout_is_no_longer_than_a_short_idle_timeout() {
     let printed = load("[server]\nidle_timeout = \"1s\"\n").unwrap().to_string();
     assert!(printed.contains("\nidle_timeout_crowded = \"1s\"\n"), "{printed}");
     check(&printed, &[]);
@@ -301,7 +301,7 @@ fn variables_for_scripts_are_names_and_there_once() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_alone_and_a_double_key_with_the_rest() {
+fn a_fault_of_toml_is_reported_alone_and_a_double_key_with_the_rest() {
     check(
         "[server]\nx = 1\nbacklog = oops\nworkers =\n",
         &[

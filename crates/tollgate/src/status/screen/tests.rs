@@ -60,7 +60,7 @@ fn a_sink_is_a_line() {
 }
 
 #[test]
-fn of_many_backends_those_that_are_refused_are_shown() {
+fn refused_backends_are_shown_among_many() {
     let backend = |name: usize, breaker| json!({ "backend": format!("b{name}"), "breaker": breaker });
     let many: Vec<_> = (0..8).map(|name| backend(name, if name == 7 { "open" } else { "closed" })).collect();
     let shown = lines(&json!({ "backends": many }));
@@ -71,7 +71,7 @@ fn of_many_backends_those_that_are_refused_are_shown() {
 }
 
 #[test]
-fn of_many_routes_the_first_are_shown_and_all_are_counted() {
+fn the_first_of_many_routes_are_shown_and_all_are_counted() {
     let route = |path: usize| json!({ "path": format!("/{path}") });
     let check = |listed: usize, there: usize, last: &str| {
         let routes: Vec<_> = (0..listed).map(route).collect();
@@ -84,7 +84,7 @@ fn of_many_routes_the_first_are_shown_and_all_are_counted() {
 }
 
 #[test]
-fn a_backend_tells_how_many_of_its_addresses_are_well_and_those_that_fail_come_first() {
+fn a_backend_shows_how_many_addresses_are_well_and_failing_ones_come_first() {
     let backend = |name, breaker, states: &[&str]| {
         let addresses: Vec<_> = states.iter().map(|state| json!({ "state": state })).collect();
         json!({ "backend": name, "breaker": breaker, "addresses": addresses })
@@ -113,7 +113,7 @@ fn a_backend_tells_how_many_of_its_addresses_are_well_and_those_that_fail_come_f
 }
 
 #[test]
-fn what_is_wrong_comes_first_with_what_to_do_and_steers_no_terminal() {
+fn findings_come_first_with_their_remedy_and_steer_no_terminal() {
     let finding = |text: &str| json!({ "code": "c", "text": text, "advice": "do this" });
     let shown = lines(&json!({
         "ready": false,

@@ -6,16 +6,16 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tollgate_faults::{Backend, Crowd, CrowdOptions};
+use tollgate_faults::{Backend, FaultyClients, FaultyClientsOptions};
 
 use crate::cluster::Cluster;
-use crate::program::{App, Running, told};
+use crate::program::{App, Running, printed};
 
 /// How long each is on.
 const ON: Duration = Duration::from_secs(2);
-/// A crowd that has not come after so long never will.
+/// Clients that have not connected after this time never will.
 const PATIENCE: Duration = Duration::from_secs(300);
-const CROWD: usize = 40;
+const CLIENT_COUNT: usize = 40;
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// What clients do, and where to.
@@ -67,7 +67,7 @@ pub(super) struct Faults<'a, F> {
 
 /// A fault that is on, until dropped or ended.
 enum Fault {
-    Crowd(&'static str, Crowd),
+    FaultyClients(&'static str, FaultyClients),
     /// Keeps the loader out of the file.
     Locked(Connection),
     /// PostgreSQL was stopped.
@@ -86,11 +86,11 @@ pub(super) struct Done {
 }
 
 impl Fault {
-    /// Whether a crowd has come so far; on a busy machine it may take its time.
+    /// Whether the clients have connected so far. A busy machine may need some time.
     fn has_begun(&self, since: Instant) -> bool {
         match self {
-            Self::Crowd(name, crowd) => {
-                let tally = crowd.tally();
+            Self::FaultyClients(name, clients) => {
+                let tally = clients.tally();
                 assert!(tally.connected > 0 || since.elapsed() < PATIENCE, "{name}: {tally:?}");
                 tally.connected > 0
             }
@@ -121,7 +121,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         self.steps += 1;
     }
 
-    /// Every other one is a crowd; between them the rest.
+    /// Every other fault is one of clients; between them the rest.
     fn next(&mut self) -> Fault {
         let step = self.steps;
         match step % 10 {
@@ -130,20 +130,20 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
             5 => self.stop_cluster(),
             7 => self.reload_broken(step),
             9 => self.fall_ill((step / 10) as usize),
-            _ => self.crowd((step / 2) as usize),
+            _ => self.clients((step / 2) as usize),
         }
     }
 
-    fn crowd(&mut self, index: usize) -> Fault {
+    fn clients(&mut self, index: usize) -> Fault {
         let (fault, path) = CLIENTS[index % CLIENTS.len()];
         *self.done.counts.entry(fault).or_default() += 1;
-        let crowd = Crowd::start(CrowdOptions {
+        let clients = FaultyClients::start(FaultyClientsOptions {
             path: path.to_owned(),
             again_after: Some(AGAIN_AFTER),
             from: Some([127, 0, 0, 2].into()),
-            ..CrowdOptions::new(fault.parse().unwrap(), self.server.address(), CROWD)
+            ..FaultyClientsOptions::new(fault.parse().unwrap(), self.server.address(), CLIENT_COUNT)
         });
-        Fault::Crowd(fault, crowd.unwrap())
+        Fault::FaultyClients(fault, clients.unwrap())
     }
 
     fn lock(&mut self) -> Fault {
@@ -171,7 +171,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         *self.done.counts.entry("reload").or_default() += 1;
         self.app.configure(&(self.config)(version));
         let output = self.app.run(&["reload"]);
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", printed(&output));
         Fault::Reloaded
     }
 
@@ -180,7 +180,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         let sound = (self.config)(version);
         self.app.configure(&sound.replace("score.luau", "missing.luau"));
         let output = self.app.run(&["reload"]);
-        assert!(!output.status.success(), "{}", told(&output));
+        assert!(!output.status.success(), "{}", printed(&output));
         self.done.refused_reloads += 1;
         self.app.configure(&sound);
         Fault::Reloaded
@@ -188,7 +188,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
 
     fn stop(&mut self) {
         match self.on.take() {
-            Some((Fault::Crowd(_, crowd), _)) => self.done.connections += crowd.tally().connected,
+            Some((Fault::FaultyClients(_, clients), _)) => self.done.connections += clients.tally().connected,
             Some((Fault::Locked(lock), _)) => lock.execute_batch("ROLLBACK").unwrap(),
             Some((Fault::Stopped, _)) => self.cluster.boot(),
             Some((Fault::Ill, _)) => self.backend.turn(tollgate_faults::Fault::None).unwrap(),

@@ -92,7 +92,7 @@ fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
 }
 
 #[test]
-fn one_that_nobody_timed_and_that_was_stopped_has_the_next_one_timed_and_tells_nothing() {
+fn an_untimed_script_that_was_stopped_has_the_next_one_timed_and_teaches_nothing() {
     let script_queue = script_queue();
     let route_cost = script_queue.route_cost();
     moment(&route_cost);
@@ -145,7 +145,7 @@ impl Wake for Bell {
 }
 
 #[test]
-fn those_who_wait_are_woken_when_their_scripts_are_not_long_after_all() {
+fn waiting_scripts_are_woken_when_they_are_not_long_after_all() {
     let script_queue = script_queue();
     let route_cost = script_queue.route_cost();
     slice(&route_cost);

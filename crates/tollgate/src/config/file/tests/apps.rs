@@ -79,7 +79,7 @@ fn routes_of_an_app_are_below_its_mount_with_its_limits() {
 }
 
 #[test]
-fn what_the_mount_says_of_scripts_counts_more() {
+fn the_script_settings_of_the_mount_count_more() {
     let text = format!("{}[app.script]\ncpu_budget = \"5ms\"\n", mount("/a", "a"));
     let config = resolved(&folder(&[SHOP]), &text).unwrap();
     assert_eq!(config.server.apps[0].script.cpu_budget, Duration::from_millis(5));

@@ -42,7 +42,7 @@ proxy = { backend = "app", strip_prefix = false, host = "pass", set_headers = { 
 }
 
 #[test]
-fn what_is_printed_of_a_backend_reads_back_to_the_same() {
+fn a_printed_backend_reads_back_to_the_same() {
     let text = r#"
         [backend.first]
         urls = ["http://App.internal", "http://[::1]:81/", "unix:/run/app.sock"]
@@ -179,7 +179,7 @@ const SECURE: &str =
     "[backend.app]\nurls = [\"https://app.internal\", \"https://10.0.0.1:8443\", \"unix:/a\"]\n";
 
 #[test]
-fn what_is_printed_of_a_backend_over_tls_reads_back_to_the_same() {
+fn a_printed_backend_over_tls_reads_back_to_the_same() {
     let dir = with_certificates();
     let file = dir.path().join("t.toml");
     let text = format!(

@@ -68,7 +68,7 @@ fn a_folder_for_uploads_is_apart_from_what_the_server_writes_and_runs() {
 }
 
 #[test]
-fn what_the_server_writes_and_runs_is_not_served() {
+fn files_that_the_server_writes_and_runs_are_not_served() {
     let app = app();
     let dir = app.path();
     for folder in ["public", "pages", "data/log/x", "data/spool/x", "lib/x", "apps/shop/public"] {

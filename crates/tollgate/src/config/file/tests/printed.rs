@@ -303,7 +303,7 @@ rate_limit = [{ rate = "10/m", burst = 3, by = "request.header.x-key", keys_max 
 }
 
 #[test]
-fn what_is_printed_reads_back_to_the_same() {
+fn a_printed_configuration_reads_back_to_the_same() {
     let dir = app();
     let file = dir.path().join("t.toml");
     let nasty = r#"

@@ -1,6 +1,6 @@
 //! Sinks: any number, each what its kind needs.
 
-use super::super::super::sink::Sink;
+use super::super::super::sink::SinkConfig;
 use super::*;
 
 #[test]
@@ -45,7 +45,7 @@ fn sinks_are_any_number_each_with_its_streams() {
          [sink.a]\nsqlite = \"a.db\"\n"
     );
     let config = load(&text).unwrap();
-    let names: Vec<_> = config.sinks.iter().map(Sink::name).collect();
+    let names: Vec<_> = config.sinks.iter().map(SinkConfig::name).collect();
     assert_eq!(names, ["b", "a"]);
     let printed = config.to_string();
     assert!(printed.contains("\n[load]\nin_server = false\nlag_max = \"2s\"\n"), "{printed}");

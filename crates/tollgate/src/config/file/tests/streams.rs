@@ -136,7 +136,7 @@ fn rules_of_columns_that_cannot_be_are_told() {
 }
 
 #[test]
-fn what_one_column_redacts_no_other_may_show() {
+fn a_value_that_one_column_redacts_may_be_shown_by_no_other() {
     let text = |columns: &str| format!("[stream.s]\ncolumns = [\n{columns}]\n");
     let email = "  { name = \"email\", type = \"text\", redact = \"drop\" },\n";
     let whole = "  { name = \"all\", type = \"json\", from = \"record\" },\n";
@@ -248,7 +248,7 @@ fn an_ack_that_nobody_knows_and_a_timeout_without_a_wait_are_told() {
 }
 
 #[test]
-fn what_replies_wait_for_is_printed_and_reads_back() {
+fn the_sink_that_replies_wait_for_is_printed_and_reads_back() {
     let dir = app();
     let file = dir.path().join("t.toml");
     for (text, expected) in [

@@ -10,20 +10,20 @@ use tollgate_http::ReplyHead;
 use tollgate_script::Request;
 
 use super::target::Proxy;
-use crate::handler::flowed::Flowed;
+use crate::handler::content_step::ContentStep;
 use crate::overload::RequestPermit;
 
-/// A piece that was relayed.
-pub(crate) struct Passed {
-    pub(crate) flowed: Flowed,
+/// The result of relaying one piece of a content.
+pub(crate) struct RelayedPiece {
+    pub(crate) step: ContentStep,
     /// Bytes of it that left.
     pub(crate) sent_bytes: usize,
     /// The next one is likely to be there.
     pub(crate) is_more_there: bool,
 }
 
-/// A content that comes.
-pub(crate) struct BackendFlow {
+/// The content of a reply that a backend sends.
+pub(crate) struct BackendContent {
     content: Content,
     /// What came and was not sent.
     came: BytesMut,
@@ -45,7 +45,7 @@ enum Ending {
     Cut,
 }
 
-impl BackendFlow {
+impl BackendContent {
     pub(super) fn new(
         head: &ReplyHead,
         content: Content,
@@ -82,20 +82,20 @@ impl BackendFlow {
     }
 
     /// Reads what there is.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ContentStep> {
         if self.ending == Ending::Cut {
-            return Poll::Ready(Flowed::Broken);
+            return Poll::Ready(ContentStep::Broken);
         }
         if self.content.is_over() {
-            return Poll::Ready(Flowed::Ended);
+            return Poll::Ready(ContentStep::Ended);
         }
         if !self.came.is_empty() {
-            return Poll::Ready(Flowed::Written);
+            return Poll::Ready(ContentStep::Written);
         }
         match self.content.poll_read(context, &mut self.came) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) if self.content.is_over() => Poll::Ready(Flowed::Ended),
-            Poll::Ready(Ok(())) => Poll::Ready(Flowed::Written),
+            Poll::Ready(Ok(())) if self.content.is_over() => Poll::Ready(ContentStep::Ended),
+            Poll::Ready(Ok(())) => Poll::Ready(ContentStep::Written),
             Poll::Ready(Err(failure)) => Poll::Ready(self.broken(&failure)),
         }
     }
@@ -111,17 +111,17 @@ impl BackendFlow {
         &mut self,
         context: &mut Context<'_>,
         send: impl FnOnce(&mut Context<'_>, &[u8]) -> usize,
-    ) -> Poll<Passed> {
+    ) -> Poll<RelayedPiece> {
         match self.content.poll_relay(context, &mut self.came, send) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(relayed)) => {
-                let flowed = if self.content.is_over() { Flowed::Ended } else { Flowed::Written };
+                let step = if self.content.is_over() { ContentStep::Ended } else { ContentStep::Written };
                 let Relayed { sent_bytes, is_more_there } = relayed;
-                Poll::Ready(Passed { flowed, sent_bytes, is_more_there })
+                Poll::Ready(RelayedPiece { step, sent_bytes, is_more_there })
             }
             Poll::Ready(Err(failure)) => {
-                let flowed = self.broken(&failure);
-                Poll::Ready(Passed { flowed, sent_bytes: 0, is_more_there: false })
+                let step = self.broken(&failure);
+                Poll::Ready(RelayedPiece { step, sent_bytes: 0, is_more_there: false })
             }
         }
     }
@@ -133,9 +133,9 @@ impl BackendFlow {
         })
     }
 
-    fn broken(&mut self, failure: &Failure) -> Flowed {
+    fn broken(&mut self, failure: &Failure) -> ContentStep {
         self.ending = Ending::Cut;
-        self.proxy.tell(failure, &self.request);
-        Flowed::Broken
+        self.proxy.log_failure(failure, &self.request);
+        ContentStep::Broken
     }
 }

@@ -8,20 +8,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use tollgate_script::{Call, CallError, Pipe, Request, Step};
 
+use super::content_step::ContentStep;
 use super::endpoint::Endpoint;
-use super::flowed::Flowed;
-use super::proxy::BackendFlow;
+use super::proxy::BackendContent;
 use crate::overload::{QueuePlace, RequestPermit, WaitingScript};
 use crate::task_turn::give_turn;
 
-/// What writes the content of a streamed reply.
-pub(crate) enum Flow {
-    Script(Box<ScriptFlow>),
-    Backend(Box<BackendFlow>),
+/// The source of the content of a streamed reply: a script or a backend.
+pub(crate) enum ContentSource {
+    Script(Box<ScriptContent>),
+    Backend(Box<BackendContent>),
 }
 
-/// A call that writes the content of its reply.
-pub(crate) struct ScriptFlow {
+/// The content of a reply that a call of a script writes.
+pub(crate) struct ScriptContent {
     call: Call,
     pipe: Rc<Pipe>,
     endpoint: Rc<Endpoint>,
@@ -32,7 +32,7 @@ pub(crate) struct ScriptFlow {
     _permit: Option<RequestPermit>,
 }
 
-impl Flow {
+impl ContentSource {
     /// How long the content may pause before the client is told to go on waiting; none if it may for ever.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         match self {
@@ -64,8 +64,8 @@ impl Flow {
         }
     }
 
-    /// The flow, if it has bytes to pass on as they come.
-    pub(crate) fn plain(&mut self) -> Option<&mut BackendFlow> {
+    /// Returns the content of a backend, if its bytes can be passed on as they come.
+    pub(crate) fn plain(&mut self) -> Option<&mut BackendContent> {
         match self {
             Self::Backend(backend) if backend.is_plain() => Some(backend),
             Self::Backend(_) | Self::Script(_) => None,
@@ -89,7 +89,7 @@ impl Flow {
     }
 
     /// Lets it go on until it has written something, or its slice is over.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ContentStep> {
         match self {
             Self::Script(script) => script.poll(context),
             Self::Backend(backend) => backend.poll(context),
@@ -106,7 +106,7 @@ impl Flow {
     }
 }
 
-impl ScriptFlow {
+impl ScriptContent {
     /// None: the call streams nothing.
     pub(super) fn new(
         call: Call,
@@ -119,19 +119,19 @@ impl ScriptFlow {
         Some(Self { call, pipe, endpoint, request, place: None, _permit: permit })
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Flowed> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<ContentStep> {
         if self.call.poll_wait(context).is_pending() || !self.may_run(context) {
             return self.poll_written();
         }
         match self.step() {
             Step::Waiting if self.call.poll_wait(context).is_pending() => self.poll_written(),
-            Step::Waiting | Step::Sliced => Poll::Ready(Flowed::Sliced),
-            Step::Ended(Ok(())) => Poll::Ready(Flowed::Ended),
+            Step::Waiting | Step::Sliced => Poll::Ready(ContentStep::Sliced),
+            Step::Ended(Ok(())) => Poll::Ready(ContentStep::Ended),
             Step::Ended(Err(error)) => {
                 self.log(&error);
-                Poll::Ready(Flowed::Broken)
+                Poll::Ready(ContentStep::Broken)
             }
-            Step::Streams(_) | Step::Done(_) | Step::Passed(_) => Poll::Ready(Flowed::Broken),
+            Step::Streams(_) | Step::Done(_) | Step::Passed(_) => Poll::Ready(ContentStep::Broken),
         }
     }
 
@@ -159,8 +159,8 @@ impl ScriptFlow {
         self.endpoint.note_failure(error, &self.request, "script failed after its reply began");
     }
 
-    fn poll_written(&self) -> Poll<Flowed> {
-        if self.pipe.bytes_len() > 0 { Poll::Ready(Flowed::Written) } else { Poll::Pending }
+    fn poll_written(&self) -> Poll<ContentStep> {
+        if self.pipe.bytes_len() > 0 { Poll::Ready(ContentStep::Written) } else { Poll::Pending }
     }
 
     async fn abandon(mut self) {

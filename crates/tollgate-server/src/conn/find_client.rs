@@ -1,8 +1,8 @@
-//! A connection finds out whose it is, before its first request.
+//! Finds the client of a connection, before its first request: by its address or its PROXY header.
 
 use std::net::IpAddr;
 
-use super::client::{Client, Origin};
+use super::client::{ConnectionClient, Origin};
 use super::connection::Connection;
 use super::gone::Gone;
 use super::stream::{Came, read};
@@ -12,13 +12,13 @@ use crate::listen::proxy_header::{self, ProxySource};
 use crate::observe::Refusal;
 
 impl<S: Transport> Connection<S> {
-    /// Finds out whose the connection is.
-    pub(super) async fn arrive(&mut self, origin: Origin) -> Result<(), Gone> {
+    /// Finds the client of the connection, and counts the connection for it.
+    pub(super) async fn find_client(&mut self, origin: Origin) -> Result<(), Gone> {
         let mut peer = origin.peer;
         if origin.proxy_protocol {
             peer = self.read_proxy_header(peer).await?;
         }
-        match Client::enter(peer, &self.worker, &self.rules) {
+        match ConnectionClient::enter(peer, &self.worker, &self.rules) {
             Ok(client) => self.client = client,
             Err(too_many) => {
                 self.worker.cells.count_refusal(Refusal::ClientConnections);

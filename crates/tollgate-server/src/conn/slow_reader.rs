@@ -14,13 +14,14 @@ const PART: u32 = 2;
 /// The part of `write_rate_min` that it has to take meanwhile: packets come unevenly.
 const RATE_PART: u128 = 2;
 
+/// Measures how much a slow peer takes while it is watched.
 #[derive(Default)]
-pub(super) struct Trial {
+pub(super) struct SlowReader {
     /// What the system held for the peer at the last look, and took since.
     untaken: Option<usize>,
 }
 
-impl Trial {
+impl SlowReader {
     /// The system took so many bytes more.
     pub(super) fn add(&mut self, bytes: usize) {
         if let Some(untaken) = &mut self.untaken {
@@ -51,29 +52,29 @@ mod tests {
 
     /// What each look gives, of what the system holds.
     fn looks(write_rate_min: u64, untaken: &[usize]) -> Vec<Option<Duration>> {
-        let mut trial = Trial::default();
-        untaken.iter().map(|&bytes| trial.more_time(bytes, &limits(write_rate_min))).collect()
+        let mut reader = SlowReader::default();
+        untaken.iter().map(|&bytes| reader.more_time(bytes, &limits(write_rate_min))).collect()
     }
 
     #[test]
-    fn who_takes_half_of_the_rate_while_it_is_watched_is_watched_on() {
+    fn a_peer_that_takes_half_of_the_rate_is_watched_on() {
         assert_eq!(looks(500, &[9000, 6500, 4000]), [Some(TIME); 3]);
         assert_eq!(looks(500, &[9000, 6501]), [Some(TIME), None]);
     }
 
     #[test]
-    fn what_the_system_took_meanwhile_is_not_yet_taken() {
-        let mut trial = Trial::default();
-        trial.add(100_000);
-        assert_eq!(trial.more_time(9000, &limits(500)), Some(TIME));
-        trial.add(5000);
-        assert_eq!(trial.more_time(11_500, &limits(500)), Some(TIME));
-        trial.add(5000);
-        assert_eq!(trial.more_time(14_001, &limits(500)), None);
+    fn bytes_that_the_system_took_meanwhile_are_not_yet_taken_by_the_peer() {
+        let mut reader = SlowReader::default();
+        reader.add(100_000);
+        assert_eq!(reader.more_time(9000, &limits(500)), Some(TIME));
+        reader.add(5000);
+        assert_eq!(reader.more_time(11_500, &limits(500)), Some(TIME));
+        reader.add(5000);
+        assert_eq!(reader.more_time(14_001, &limits(500)), None);
     }
 
     #[test]
-    fn who_takes_nothing_has_no_more_time_whatever_the_rate() {
+    fn a_peer_that_takes_nothing_has_no_more_time_whatever_the_rate() {
         assert_eq!(looks(500, &[9000, 9000]), [Some(TIME), None]);
         assert_eq!(looks(0, &[9000, 8999, 8999]), [Some(TIME), Some(TIME), None]);
     }

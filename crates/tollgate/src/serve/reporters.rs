@@ -6,7 +6,7 @@ use crate::notify::Notifier;
 use crate::observe::{Observer, Watcher};
 
 /// The parts that report the state of the server to other processes.
-pub(super) struct Told {
+pub(super) struct Reporters {
     pub(super) observer: Observer,
     pub(super) notifier: Notifier,
     pub(super) admin: Option<AdminServer>,
@@ -14,7 +14,7 @@ pub(super) struct Told {
     _watcher: Watcher,
 }
 
-impl Told {
+impl Reporters {
     pub(super) fn start(config: &Config) -> anyhow::Result<Self> {
         let (observer, notifier) = (Observer::new(config), Notifier::from_environment());
         let watcher = Watcher::start(&observer, &notifier)?;

@@ -132,7 +132,7 @@ fn long_scripts_go_on_one_after_the_other() {
 }
 
 #[test]
-fn who_is_quick_waits_for_a_slice_and_not_for_the_lane() {
+fn a_quick_script_waits_for_a_slice_and_not_for_the_script_queue() {
     // Of so long a slice, what is quick is a small part on a busy machine too.
     let slice = Duration::from_millis(8);
     in_turns(&holders(FOR_EVER).tune(|options| options.script.slice = slice), async |turning| {
@@ -228,7 +228,7 @@ fn requests_of_a_pipeline_have_one_place_together() {
 }
 
 #[test]
-fn when_too_many_wait_scripts_that_would_wait_too_are_refused_and_nobody_else() {
+fn scripts_that_would_wait_are_refused_when_too_many_wait_and_no_other_requests() {
     let server = holders(Duration::from_secs(1))
         .handler("/quick/script", "return 'quick'")
         .fixed("/quick/fixed", "fixed")
@@ -265,7 +265,7 @@ fn when_too_many_wait_scripts_that_would_wait_too_are_refused_and_nobody_else() 
 }
 
 #[test]
-fn who_is_refused_and_comes_again_at_once_rests_and_nobody_else() {
+fn a_refused_client_that_comes_again_at_once_rests_and_no_other_does() {
     let server = holders(Duration::from_secs(1)).fixed("/fixed", "fixed").start();
     let _peers = too_many(&server);
     let mut crowd = server.connect();
@@ -278,7 +278,7 @@ fn who_is_refused_and_comes_again_at_once_rests_and_nobody_else() {
 }
 
 #[test]
-fn who_is_over_a_limit_and_comes_again_at_once_rests_while_others_wait() {
+fn a_client_over_a_limit_that_comes_again_at_once_rests_while_others_wait() {
     let once = hourly(1, RateKey::Route);
     let server = holders(Duration::from_secs(1))
         .fixed("/once", "once")

@@ -16,9 +16,9 @@ use super::connection::Connection;
 use super::gone::Gone;
 use super::outlet::Outlet;
 use super::stream::{Came, read};
-use super::transport::{Ending, Transport};
+use super::transport::{ConnectionEnd, Transport};
 use crate::deadline::Phase;
-use crate::handler::{Flow, Flowed};
+use crate::handler::{ContentSource, ContentStep};
 use crate::reply::Framing;
 
 /// A comment of server-sent events (HTML standard, section 9.2.7).
@@ -26,7 +26,7 @@ const HEARTBEAT: &[u8] = b":\n\n";
 
 /// What is next in a streamed reply.
 enum Next {
-    Flowed(Flowed),
+    Step(ContentStep),
     /// Nothing was written for long enough.
     Pause,
     /// The server drains, and the content has no end of its own.
@@ -42,76 +42,84 @@ pub(super) enum PeerHalf {
 
 impl<S: Transport> Connection<S> {
     /// Sends the content of a reply whose head has left.
-    pub(super) async fn pour(&mut self, mut flow: Flow, framing: Framing) -> Result<(), Gone> {
+    pub(super) async fn send_streamed(
+        &mut self,
+        mut streamed: ContentSource,
+        framing: Framing,
+    ) -> Result<(), Gone> {
         // That it is not whole shows by the chunk or the bytes that are missing, unless the end of the
         // connection is that of the content: then whatever ends it before, a drain among it, has to show.
         if framing == Framing::UntilClose {
-            self.stream.when_dropped(Ending::Reset);
+            self.stream.when_dropped(ConnectionEnd::Reset);
         }
-        let poured = self.pour_all(&mut flow, framing).await;
-        if framing == Framing::UntilClose && matches!(poured, Ok(Flowed::Ended | Flowed::Sliced)) {
-            self.stream.when_dropped(Ending::Close);
+        let sent = self.send_content(&mut streamed, framing).await;
+        if framing == Framing::UntilClose && matches!(sent, Ok(ContentStep::Ended | ContentStep::Sliced)) {
+            self.stream.when_dropped(ConnectionEnd::Close);
         }
-        match poured {
-            Ok(Flowed::Broken) => Err(Gone),
-            Ok(Flowed::Ended) => Ok(()),
-            Ok(Flowed::Written | Flowed::Sliced) | Err(Gone) => {
-                self.queue.beside(&self.worker, &self.held, pin!(flow.abandon())).await;
-                poured.map(drop)
+        match sent {
+            Ok(ContentStep::Broken) => Err(Gone),
+            Ok(ContentStep::Ended) => Ok(()),
+            Ok(ContentStep::Written | ContentStep::Sliced) | Err(Gone) => {
+                self.queue.beside(&self.worker, &self.held, pin!(streamed.abandon())).await;
+                sent.map(drop)
             }
         }
     }
 
     /// Sends it up to its end, which is the script's, or that of the server: then it may still run.
-    async fn pour_all(&mut self, flow: &mut Flow, framing: Framing) -> Result<Flowed, Gone> {
+    async fn send_content(
+        &mut self,
+        streamed: &mut ContentSource,
+        framing: Framing,
+    ) -> Result<ContentStep, Gone> {
         let mut half = PeerHalf::Open;
         loop {
-            let next = match flow.plain().filter(|_| framing != Framing::Chunked) {
-                Some(plain) => Next::Flowed(self.relay(plain, &mut half).await?),
-                None => self.next_of(flow, &mut half).await?,
+            let next = match streamed.plain().filter(|_| framing != Framing::Chunked) {
+                Some(plain) => Next::Step(self.relay(plain, &mut half).await?),
+                None => self.next_of(streamed, &mut half).await?,
             };
             let mut bytes = Vec::new();
             let ending = match next {
-                Next::Flowed(Flowed::Broken) => return Ok(Flowed::Broken),
-                Next::Flowed(Flowed::Ended) => Some(Flowed::Ended),
-                Next::Flowed(Flowed::Written | Flowed::Sliced) => None,
+                Next::Step(ContentStep::Broken) => return Ok(ContentStep::Broken),
+                Next::Step(ContentStep::Ended) => Some(ContentStep::Ended),
+                Next::Step(ContentStep::Written | ContentStep::Sliced) => None,
                 Next::Pause => {
                     framing.push(&mut bytes, HEARTBEAT);
                     None
                 }
-                Next::Drained => Some(Flowed::Sliced),
+                Next::Drained => Some(ContentStep::Sliced),
             };
-            let taken = flow.take();
+            let taken = streamed.take();
             if framing != Framing::Chunked && bytes.is_empty() {
                 // It leaves as it is.
-                if !self.send_part(&taken, flow).await? {
-                    return Ok(Flowed::Broken);
+                if !self.send_part(&taken, streamed).await? {
+                    return Ok(ContentStep::Broken);
                 }
             } else {
                 framing.push(&mut bytes, &taken);
             }
             if ending.is_some() && framing == Framing::Chunked {
                 let (zero, end) = LAST_CHUNK.split_at(LAST_CHUNK.len() - 2);
-                [zero, &flow.trailers(), end].iter().for_each(|part| bytes.extend_from_slice(part));
+                [zero, &streamed.trailers(), end].iter().for_each(|part| bytes.extend_from_slice(part));
             }
-            if !self.send_part(&bytes, flow).await? {
-                return Ok(Flowed::Broken);
+            if !self.send_part(&bytes, streamed).await? {
+                return Ok(ContentStep::Broken);
             }
             if let Some(ending) = ending {
                 return Ok(ending);
             }
-            if let Next::Flowed(Flowed::Sliced) = next {
+            if let Next::Step(ContentStep::Sliced) = next {
                 self.queue.beside(&self.worker, &self.held, pin!(tokio::task::yield_now())).await;
             }
         }
     }
 
     /// Sends a part. False: the time of what writes the content was over before the client took it.
-    async fn send_part(&mut self, bytes: &[u8], flow: &mut Flow) -> Result<bool, Gone> {
+    async fn send_part(&mut self, bytes: &[u8], streamed: &mut ContentSource) -> Result<bool, Gone> {
         if bytes.is_empty() {
             return Ok(true);
         }
-        self.count_held_with(bytes.len() + flow.memory_bytes());
+        self.count_held_with(bytes.len() + streamed.memory_bytes());
         self.queue.let_leave(bytes.len());
         let Self { stream, slot, held, rules, worker, queue, .. } = self;
         let mut outlet = Outlet { stream, slot, held, limits: &rules.limits, scratch: &worker.scratch };
@@ -120,8 +128,8 @@ impl<S: Transport> Connection<S> {
             let sent = poll_fn(|context| match write.as_mut().poll(context) {
                 Poll::Ready(written) => Poll::Ready(written.map(|()| true)),
                 Poll::Pending => {
-                    flow.pause();
-                    flow.poll_overdue(context).map(|()| Ok(false))
+                    streamed.pause();
+                    streamed.poll_overdue(context).map(|()| Ok(false))
                 }
             });
             queue.beside(worker, held, sent).await?
@@ -131,13 +139,13 @@ impl<S: Transport> Connection<S> {
             worker.cells.count_sent(bytes.len());
         }
         // Until the script writes again it may wait for long.
-        self.count_held_with(flow.memory_bytes());
+        self.count_held_with(streamed.memory_bytes());
         Ok(is_sent)
     }
 
     /// Waits until the script wrote something, or there is another reason to send.
-    async fn next_of(&mut self, flow: &mut Flow, half: &mut PeerHalf) -> io::Result<Next> {
-        let heartbeat = flow.heartbeat();
+    async fn next_of(&mut self, streamed: &mut ContentSource, half: &mut PeerHalf) -> io::Result<Next> {
+        let heartbeat = streamed.heartbeat();
         if heartbeat.is_some() && self.worker.deadlines.is_draining() {
             return Ok(Next::Drained);
         }
@@ -160,8 +168,8 @@ impl<S: Transport> Connection<S> {
         });
         let mut is_read = false;
         let next = poll_fn(|context: &mut Context<'_>| {
-            if let Poll::Ready(flowed) = flow.poll(context) {
-                return Poll::Ready(Ok(Next::Flowed(flowed)));
+            if let Poll::Ready(step) = streamed.poll(context) {
+                return Poll::Ready(Ok(Next::Step(step)));
             }
             if !is_read && let Poll::Ready(came) = reading.as_mut().poll(context) {
                 is_read = true;
@@ -184,16 +192,16 @@ impl<S: Transport> Connection<S> {
 }
 
 /// Waits for what leaves before a streamed content, whose time goes on.
-pub(super) fn beside_flow<F: Future + Unpin>(
+pub(super) fn beside_content<F: Future + Unpin>(
     mut leaving: F,
-    mut flow: Option<&mut Flow>,
+    mut streamed: Option<&mut ContentSource>,
 ) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
         let polled = Pin::new(&mut leaving).poll(context);
         if polled.is_pending()
-            && let Some(flow) = &mut flow
+            && let Some(streamed) = &mut streamed
         {
-            let _ = flow.poll_overdue(context);
+            let _ = streamed.poll_overdue(context);
         }
         polled
     })

@@ -1,0 +1,140 @@
+//! All requests of a connection in their order, and what they hold together.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::Context;
+use std::time::Duration;
+
+use tokio::time::Sleep;
+
+use super::running_request::{HeldBytes, ReplyForm, ReplySource, RunningRequest};
+use crate::handler::{GatedReply, Handled, Turn, Visit};
+use crate::overload::{QueuePlace, QueuedMemory};
+use crate::recorder::Recorder;
+
+/// A request whose handler returned, and whose reply does not leave yet.
+pub(in crate::conn) struct AnsweredRequest {
+    pub(in crate::conn) answer: GatedReply<'static>,
+    /// Of a request that had a handler.
+    pub(in crate::conn) handled: Option<Handled>,
+    pub(in crate::conn) form: ReplyForm,
+    bytes: usize,
+}
+
+impl AnsweredRequest {
+    /// Ends the time of a content that nobody takes yet, because replies before it leave slowly.
+    #[inline]
+    pub(super) fn watch(&mut self, context: &mut Context<'_>) {
+        if let Some(streamed) = &mut self.answer.streamed {
+            let _ = streamed.poll_overdue(context);
+        }
+    }
+}
+
+/// The requests of a connection that wait for their handlers, or for their replies to leave.
+#[derive(Default)]
+pub(in crate::conn) struct Queue {
+    /// Behind all that are answered. At most the last of them has a method that is not safe.
+    pub(super) running: VecDeque<RunningRequest>,
+    pub(super) answered: VecDeque<AnsweredRequest>,
+    /// The index of the request that runs next.
+    pub(super) next_index: usize,
+    /// What the running requests hold.
+    pub(super) bytes: HeldBytes,
+    pub(super) answered_bytes: usize,
+    /// Bytes of the replies before these, which are being sent to the client.
+    pub(super) leaving_bytes: usize,
+    /// Until a handler that has begun asks again whether there is room for its reply.
+    pub(super) room_pause: Option<Pin<Box<Sleep>>>,
+    /// Its place among the worker's scripts that go on after a slice, while it has such.
+    pub(super) place: Option<QueuePlace>,
+    /// Others are to have their turn: a slice has run, or one can.
+    pub(super) is_turn_over: bool,
+}
+
+impl Queue {
+    pub(in crate::conn) fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.answered.is_empty()
+    }
+
+    pub(in crate::conn) fn count(&self) -> usize {
+        self.running.len() + self.answered.len()
+    }
+
+    /// Returns what is held for the requests, and for their replies.
+    pub(in crate::conn) fn bytes(&self) -> usize {
+        self.bytes.all + self.answered_bytes
+    }
+
+    /// Returns what is held, by what gives it back. A first handler that holds much waits for no room, so what
+    /// it holds counts with the answers.
+    pub(in crate::conn) fn queued(&self) -> QueuedMemory {
+        let first = self.running.front().filter(|first| first.holds_much());
+        let first_bytes = first.map_or(0, RunningRequest::held_bytes);
+        QueuedMemory {
+            waiting_bytes: self.answered_bytes + first_bytes,
+            handlers_bytes: self.bytes.all - first_bytes,
+        }
+    }
+
+    /// Notes how many bytes of replies leave at the moment, because nothing is added to what the client has
+    /// not taken.
+    pub(in crate::conn) fn let_leave(&mut self, bytes: usize) {
+        self.leaving_bytes = bytes;
+    }
+
+    /// Whether another request may join. None joins behind a method that is not safe.
+    pub(in crate::conn) fn takes_more(&self) -> bool {
+        self.running.back().is_none_or(RunningRequest::is_safe)
+    }
+
+    /// Adds the last request.
+    pub(in crate::conn) fn push(&mut self, source: ReplySource, form: ReplyForm) {
+        let mut request = RunningRequest::new(source, form);
+        request.count(&mut self.bytes);
+        self.running.push_back(request);
+    }
+
+    /// Adds a request that had its first turn, in which it ran for `ran`.
+    pub(in crate::conn) fn push_begun(&mut self, visit: Visit, turn: Turn, ran: Duration, form: ReplyForm) {
+        self.is_turn_over = turn == Turn::Sliced;
+        self.push(ReplySource::Handler(visit), form);
+        if let Some(request) = self.running.back_mut() {
+            request.note(ran);
+        }
+    }
+
+    /// Takes the first, if it is answered.
+    pub(in crate::conn) fn pop(&mut self) -> Option<AnsweredRequest> {
+        let answered = self.answered.pop_front()?;
+        self.answered_bytes -= answered.bytes;
+        if self.is_empty() {
+            *self = Self::default();
+        }
+        Some(answered)
+    }
+
+    /// Replaces the first running request by its answer. Returns false if it has none yet.
+    #[inline]
+    pub(super) fn answer_first(&mut self, recorder: &Recorder) -> bool {
+        let Some(first) = self.running.front_mut() else { return false };
+        let Some((answer, handled)) = first.answer(recorder) else { return false };
+        first.forget(&mut self.bytes);
+        let form = first.form;
+        let streamed_bytes = answer.streamed.as_ref().map_or(0, |streamed| streamed.memory_bytes());
+        let bytes = size_of::<AnsweredRequest>() + answer.reply.memory_bytes() + streamed_bytes;
+        self.answered_bytes += bytes;
+        self.answered.push_back(AnsweredRequest { answer, handled, form, bytes });
+        self.running.pop_front();
+        self.next_index = self.next_index.saturating_sub(1);
+        true
+    }
+
+    /// Ends all requests in their order, because the client is gone.
+    pub(in crate::conn) fn cancel(&mut self, recorder: &Recorder) {
+        for request in self.running.drain(..) {
+            request.cancel(recorder);
+        }
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,175 @@
+//! The turns of the handlers: which of them runs next, and when other connections have their turn.
+
+use std::future::poll_fn;
+use std::mem::take;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::requests::Queue;
+use super::running_request::RunningRequest;
+use crate::handler::Turn;
+use crate::overload::HeldMemory;
+use crate::task_turn::give_turn;
+use crate::worker::Worker;
+
+impl Queue {
+    /// Waits for `future`, and runs the handlers meanwhile. The future stays where it is pinned, because it
+    /// may be large.
+    pub(in crate::conn) fn beside<F: Future + Unpin>(
+        &mut self,
+        worker: &Worker,
+        held: &HeldMemory,
+        mut future: F,
+    ) -> impl Future<Output = F::Output> {
+        poll_fn(move |context| {
+            let polled = Pin::new(&mut future).poll(context);
+            if polled.is_pending() {
+                self.run(worker, held, context);
+            }
+            polled
+        })
+    }
+
+    /// Waits for `future` or the answer to the first request. Returns `None` if the answer is there before.
+    ///
+    /// # Cancel safety
+    /// That of `future`: once the answer is there it is not polled again.
+    pub(in crate::conn) fn race<F: Future + Unpin>(
+        &mut self,
+        worker: &Worker,
+        held: &HeldMemory,
+        mut future: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        poll_fn(move |context| {
+            if !self.answered.is_empty() {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(output) = Pin::new(&mut future).poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            self.run(worker, held, context);
+            if self.answered.is_empty() { Poll::Pending } else { Poll::Ready(None) }
+        })
+    }
+
+    /// Runs handlers until one has run its slice, or none can go on: those that wait are asked once.
+    fn run(&mut self, worker: &Worker, held: &HeldMemory, context: &mut Context<'_>) {
+        if self.is_empty() {
+            return;
+        }
+        self.poll_waits(worker, context);
+        self.settle(worker);
+        held.set_queued(self.queued());
+        while !self.is_turn_over
+            && let Some(index) = self.next_to_run(worker)
+        {
+            if self.running[index].queues_up_first() {
+                continue;
+            }
+            self.run_one(index, worker, context);
+            self.settle(worker);
+            held.set_queued(self.queued());
+        }
+        if !self.running.is_empty() {
+            self.queue_up(worker, context);
+            self.start_read(context);
+            self.await_room(worker, context);
+        }
+        held.set_queued(self.queued());
+        if take(&mut self.is_turn_over) {
+            give_turn(context);
+        }
+        for answered in &mut self.answered {
+            answered.watch(context);
+        }
+    }
+
+    /// Runs one handler for a turn, or refuses its request.
+    fn run_one(&mut self, index: usize, worker: &Worker, context: &mut Context<'_>) {
+        let request = &mut self.running[index];
+        let was_in_script_queue = request.is_in_script_queue();
+        // It was admitted before others made what is in flight now.
+        let turn = if request.is_untouched() && worker.capacity.is_full() {
+            request.refuse(worker)
+        } else {
+            request.run(context)
+        };
+        let is_in_script_queue = request.is_in_script_queue();
+        request.count(&mut self.bytes);
+        self.is_turn_over = turn == Turn::Sliced;
+        if was_in_script_queue && !is_in_script_queue {
+            // Behind one that left the script queue the next one takes a place of its own.
+            self.place = None;
+        } else if self.is_turn_over {
+            self.spend_place();
+        }
+    }
+
+    /// Polls what handlers wait for. A backend is not asked for more of a reply than there is room for.
+    fn poll_waits(&mut self, worker: &Worker, context: &mut Context<'_>) {
+        for index in 0..self.running.len() {
+            let request = &self.running[index];
+            if request.has_pending_read() || (request.awaits_reply() && !self.may_go_on(index, worker)) {
+                continue;
+            }
+            let request = &mut self.running[index];
+            request.poll_wait(context);
+            request.count(&mut self.bytes);
+        }
+    }
+
+    /// Asks a thread to look at files for the next handler that needs it, if the client has taken all
+    /// replies.
+    fn start_read(&mut self, context: &mut Context<'_>) {
+        if !self.answered.is_empty() || self.running.iter().any(RunningRequest::is_reading) {
+            return;
+        }
+        if let Some(request) = self.running.iter_mut().find(|request| request.has_pending_read()) {
+            request.poll_wait(context);
+            request.count(&mut self.bytes);
+            // A wait that is over at once is a turn, too.
+            self.is_turn_over |= !request.is_reading();
+        }
+    }
+
+    /// Returns the index of the handler that runs next. They run in turns, so that none waits for another
+    /// that does not end. One with a method that is not safe has to be the first.
+    fn next_to_run(&mut self, worker: &Worker) -> Option<usize> {
+        let count = self.running.len();
+        let from = self.next_index.min(count);
+        let is_its_turn = self.is_its_turn();
+        // One that waits to begin adds nothing to what the client has not taken yet.
+        let may_begin = self.answered.is_empty();
+        let is_in_turn = |request: &RunningRequest| {
+            !request.waits_in_script_queue() || (is_its_turn && (may_begin || !request.has_to_begin()))
+        };
+        let may_run = |index: &usize| {
+            let request = &self.running[*index];
+            request.can_run()
+                && (*index == 0 || request.is_safe())
+                && is_in_turn(request)
+                && self.may_go_on(*index, worker)
+        };
+        let index = (from..count).chain(0..from).find(may_run)?;
+        self.next_index = index + 1;
+        Some(index)
+    }
+
+    /// Answers the requests at the front whose handlers have returned, and those that need no handler as far
+    /// as there is room.
+    fn settle(&mut self, worker: &Worker) {
+        while let Some(first) = self.running.front() {
+            if first.is_at_once() {
+                if !self.may_go_on(0, worker) {
+                    return;
+                }
+                if worker.capacity.is_full() && first.is_untouched() {
+                    self.running[0].refuse(worker);
+                }
+            }
+            if !self.answer_first(&worker.recorder) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A reply with the log position that it waits for.
+
+use std::borrow::Cow;
+
+use tollgate_log::Level;
+
+use super::content_source::ContentSource;
+use crate::recorder::Gate;
+use crate::reply::Reply;
+
+/// A reply with the log position that it waits for.
+pub(crate) struct GatedReply<'a> {
+    pub(crate) reply: Cow<'a, Reply>,
+    pub(crate) gate: Option<Gate>,
+    /// The level of its records when it leaves, if the reply tells it.
+    pub(crate) level: Option<Level>,
+    /// Writes the content of a streamed reply.
+    pub(crate) streamed: Option<Box<ContentSource>>,
+}
+
+impl<'a> GatedReply<'a> {
+    /// Returns a reply that waits for nothing.
+    pub(crate) fn plain(reply: &'a Reply) -> Self {
+        Self { reply: Cow::Borrowed(reply), gate: None, level: None, streamed: None }
+    }
+
+    pub(crate) fn into_owned(self) -> GatedReply<'static> {
+        let Self { reply, gate, level, streamed } = self;
+        GatedReply { reply: Cow::Owned(reply.into_owned()), gate, level, streamed }
+    }
+}
+
+impl From<Reply> for GatedReply<'_> {
+    fn from(reply: Reply) -> Self {
+        Self { reply: Cow::Owned(reply), gate: None, level: None, streamed: None }
+    }
+}

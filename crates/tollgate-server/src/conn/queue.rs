@@ -17,8 +17,8 @@
 //! Memory: a handler begins or goes on only while the connection holds less than [`REPLIES_BYTES_MAX`] of
 //! replies that the client has not taken. One with a method that is not safe does so behind a longer reply
 //! that leaves. While all connections together hold too much, a handler that has not begun is refused, and
-//! one that has begun waits. Handlers behind the first of a connection wait as soon as handlers hold a quarter
-//! of what all may hold. What a handler returned is counted before the next handler runs.
+//! one that has begun waits. Handlers behind the first of a connection wait as soon as handlers hold a
+//! quarter of what all may hold. What a handler returned is counted before the next handler runs.
 //!
 //! The files, from the bottom up: one request (`running_request`), all of them (`requests`), whether there is
 //! room for a reply (`room`), the place in the script queue (`script_place`), and the turns of the handlers

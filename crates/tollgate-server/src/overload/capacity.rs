@@ -179,9 +179,9 @@ impl Capacity {
         !self.is_share_of_peers(self.held_bytes().saturating_sub(self.handlers_bytes()))
     }
 
-    /// Whether handlers that may wait for room hold more than a quarter of `in_flight_bytes_max`. Handlers behind
-    /// the first of their connection then wait: their replies are held until the first has returned. So both
-    /// parts together are at most `in_flight_bytes_max`, and two replies for each worker.
+    /// Whether handlers that may wait for room hold more than a quarter of `in_flight_bytes_max`. Handlers
+    /// behind the first of their connection then wait: their replies are held until the first has returned.
+    /// So both parts together are at most `in_flight_bytes_max`, and two replies for each worker.
     pub(crate) fn is_full_for_handlers_behind(&self) -> bool {
         self.handlers_bytes() > self.limits.in_flight_bytes_max() / 4
     }

@@ -2,9 +2,9 @@
 //! them are written once, in the table of its section.
 //!
 //! The macro `keys!` makes such a table. A reader takes the values of a table by
-//! [`Section::read`](super::section::Section::read). [`write()`] and [`inline`] print them in the order of the
-//! table. The changes of a reload take from the table which keys need a restart, and which values are hidden.
-//! A test compares the tables of `docs/` with these tables.
+//! [`Section::read`](super::section::Section::read). [`write()`] and [`inline`] print them in the order of
+//! the table. The changes of a reload take from the table which keys need a restart, and which values are
+//! hidden. A test compares the tables of `docs/` with these tables.
 
 use std::fmt;
 use std::ops::RangeInclusive;

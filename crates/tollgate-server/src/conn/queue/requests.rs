@@ -66,8 +66,8 @@ impl Queue {
         self.bytes.all + self.answered_bytes
     }
 
-    /// Returns what is held, by what gives it back. A first handler that holds much waits for no room, so what
-    /// it holds counts with the answers.
+    /// Returns what is held, by what gives it back. A first handler that holds much waits for no room, so
+    /// what it holds counts with the answers.
     pub(in crate::conn) fn queued(&self) -> QueuedMemory {
         let first = self.running.front().filter(|first| first.holds_much());
         let first_bytes = first.map_or(0, RunningRequest::held_bytes);

@@ -33,11 +33,11 @@ impl Queue {
         has_room && !self.has_to_await_room(index, worker)
     }
 
-    /// Whether a handler waits for room. The first one waits only for room that is made without it: by the log,
-    /// the peers, and first handlers that hold much, which do not wait. So no two connections wait for each
-    /// other. A handler behind the first also waits for what handlers hold, because its reply cannot leave
-    /// before the first one's. While all memory is held, a handler that has not begun does not wait, because it
-    /// is refused.
+    /// Whether a handler waits for room. The first one waits only for room that is made without it: by the
+    /// log, the peers, and first handlers that hold much, which do not wait. So no two connections wait for
+    /// each other. A handler behind the first also waits for what handlers hold, because its reply cannot
+    /// leave before the first one's. While all memory is held, a handler that has not begun does not wait,
+    /// because it is refused.
     #[inline]
     fn has_to_await_room(&self, index: usize, worker: &Worker) -> bool {
         let request = &self.running[index];

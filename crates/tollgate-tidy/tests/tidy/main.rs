@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allowed;
+mod architecture;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

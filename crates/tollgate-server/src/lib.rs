@@ -87,10 +87,10 @@ pub use options::stream::{
     Redaction, Source, StreamSpec, UnknownFields,
 };
 pub use options::{
-    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Deferral, Dev, Etag,
-    FilesSpec, FolderBounds, HandlerSpec, HostSent, ListenAddress, ListenSpec, OwnFile, ProxySpec, RateKey,
-    RateSpec, RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault,
-    SpoolOptions, Symlinks, Traces, TryPath,
+    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Dev, Etag, FilesSpec,
+    FolderBounds, HandlerSpec, HostSent, ListenAddress, ListenSpec, OwnFile, ProxySpec, RateKey, RateSpec,
+    RequestIds, RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions,
+    Symlinks, Traces, TryPath,
 };
 pub use route::{Match, Resource, RouteTable, Routed, canonical_host};
 pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};

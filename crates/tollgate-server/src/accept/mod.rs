@@ -4,8 +4,6 @@
 //! then a spare descriptor is given up for a moment, to accept and to close.
 
 mod accepted;
-mod deferral;
-mod eagerness;
 mod inboxes;
 mod refuse;
 
@@ -33,8 +31,7 @@ use crate::overload::{AcceptPacing, Fate};
 use crate::sys;
 use crate::worker::{Order, Worker};
 pub(crate) use accepted::Accepted;
-use deferral::Policy;
-use eagerness::{Eagerness, Start};
+use accepted::Start;
 pub(crate) use inboxes::Inboxes;
 use refuse::{refuse, turn_away};
 
@@ -49,8 +46,7 @@ pub(crate) struct Acceptor {
     socket: AsyncFd<OwnedFd>,
     family: Family,
     proxy_protocol: bool,
-    policy: Policy,
-    eagerness: Eagerness,
+    acceptance: Acceptance,
     outlives_us: bool,
     inboxes: Arc<Inboxes>,
 }
@@ -63,8 +59,7 @@ impl Acceptor {
             socket: sys::readable(listener.socket)?,
             family: listener.family,
             proxy_protocol: listener.proxy_protocol,
-            policy: listener.deferral.into(),
-            eagerness: Eagerness::default(),
+            acceptance: listener.acceptance,
             outlives_us: listener.outlives_us,
             inboxes: inboxes.clone(),
         })
@@ -74,25 +69,21 @@ impl Acceptor {
     pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
         let mut pacing = AcceptPacing::new(self.socket.get_ref());
         let mut draining = pin!(orders.wait_for(|order| *order == Order::Drain));
-        while let Some(accepted) = poll_fn(|context| {
-            self.policy.decide_if_due(context, self.socket.get_ref(), &worker.deadlines);
-            match self.poll_accept(context, &mut pacing) {
-                Poll::Pending => draining.as_mut().poll(context).map(|_| None),
-                accepted => accepted.map(Some),
-            }
+        while let Some(accepted) = poll_fn(|context| match self.poll_accept(context, &mut pacing) {
+            Poll::Pending => draining.as_mut().poll(context).map(|_| None),
+            accepted => accepted.map(Some),
         })
         .await
         {
             let served = match accepted {
                 Ok((socket, peer)) => {
                     worker.cells.count_accepted();
-                    self.policy.note();
                     let stays = match pacing.fate() {
                         Fate::Served => Some(socket),
                         Fate::Refused => turn_away(&worker, socket),
                     };
                     stays.map_or(Poll::Pending, |socket| {
-                        let start = self.start(&worker, &pacing);
+                        let start = self.start(&pacing);
                         self.place(&worker, socket, peer, start)
                     })
                 }
@@ -152,31 +143,23 @@ impl Acceptor {
             return Poll::Pending;
         };
         let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
-        let accepted = Accepted { permit, socket, family, acceptance: self.policy.now(), origin };
+        let accepted = Accepted { permit, socket, family, acceptance: self.acceptance, origin };
         match capacity.emptier_than(worker.index) {
             Some(other) => match self.inboxes.hand_over(accepted, other) {
                 Ok(()) => Poll::Pending,
-                Err(accepted) => self.serve(worker, accepted, start),
+                Err(accepted) => accepted.serve(worker, start),
             },
-            None => self.serve(worker, accepted, start),
+            None => accepted.serve(worker, start),
         }
     }
 
-    /// How to serve the next one, if that is wanted.
-    fn start(&self, worker: &Worker, pacing: &AcceptPacing) -> Start {
-        if self.policy.now() == Acceptance::WithBytes && pacing.has_time() {
-            self.eagerness.start(worker.clock.ticks())
+    /// Decides where the next connection is served first.
+    fn start(&self, pacing: &AcceptPacing) -> Start {
+        if self.acceptance == Acceptance::WithBytes && pacing.has_time() {
+            Start::AtOnce
         } else {
             Start::InTask
         }
-    }
-
-    fn serve(&self, worker: &Rc<Worker>, accepted: Accepted, start: Start) -> Poll<()> {
-        let served = accepted.serve(worker, start);
-        if start == Start::AtOnce {
-            self.eagerness.learn(served);
-        }
-        served
     }
 
     async fn failed(&mut self, worker: &Worker, error: &io::Error) {

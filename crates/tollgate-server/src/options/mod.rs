@@ -22,7 +22,7 @@ pub use app::AppSpec;
 pub use dev::{Dev, SourceFault};
 pub use files::{Etag, FilesSpec, Symlinks, TryPath};
 pub use folder_bounds::{FolderBounds, OwnFile};
-pub use listen::{BoundAddress, Deferral, ListenAddress, ListenSpec};
+pub use listen::{BoundAddress, ListenAddress, ListenSpec};
 pub use proxy::{HostSent, ProxySpec};
 use stream::{Source, StreamSpec};
 

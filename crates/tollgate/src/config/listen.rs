@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tollgate_server::{ClientHeader, Deferral, ListenAddress, ListenSpec, Network, TrustedProxies};
+use tollgate_server::{ClientHeader, ListenAddress, ListenSpec, Network, TrustedProxies};
 
 use super::defaults;
 use super::env::escape;
@@ -73,11 +73,8 @@ fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Opti
         table.fault_at(&deferred.span, "deferred in listen is of TCP, and this is a Unix socket");
     }
     table.finish();
-    let deferral = deferred.map_or_else(Deferral::default, |written| match written.value {
-        true => Deferral::Always,
-        false => Deferral::Never,
-    });
-    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferral, ..spec })))
+    let deferred = deferred.is_some_and(|written| written.value);
+    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferred, ..spec })))
 }
 
 fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Path) -> Option<ListenSpec> {
@@ -99,7 +96,7 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
     if address.is_none() {
         section.fault_at(&written.span, format!("listen has {text:?}, allowed is {ALLOWED}"));
     }
-    Some(ListenSpec { address: address?, proxy_protocol: false, deferral: Deferral::default() })
+    Some(ListenSpec { address: address?, proxy_protocol: false, deferred: false })
 }
 
 /// Whether two entries take the same connections. Port 0 is another port each time.
@@ -141,11 +138,7 @@ pub(super) fn show(spec: &ListenSpec) -> String {
         _ => String::new(),
     };
     let proxy_protocol = if spec.proxy_protocol { ", proxy_protocol = true" } else { "" };
-    let deferred = match spec.deferral {
-        Deferral::WhereItPays => "",
-        Deferral::Always => ", deferred = true",
-        Deferral::Never => ", deferred = false",
-    };
+    let deferred = if spec.deferred { ", deferred = true" } else { "" };
     match (mode.as_str(), proxy_protocol, deferred) {
         ("", "", "") => address,
         (mode, proxy_protocol, deferred) => {

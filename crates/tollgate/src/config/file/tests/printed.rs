@@ -197,7 +197,7 @@ fn every_key_is_taken() {
     .unwrap();
     let folder = config.sinks[0].sqlite().unwrap().parent().unwrap();
     let expected = r#"[server]
-listen = ["10.0.0.1:80", "[::1]:0", "unix:/run/a.sock", "systemd:web", { address = "10.0.0.2:81", proxy_protocol = true, deferred = true }, { address = "10.0.0.3:81", deferred = false }, { address = "unix:/run/b.sock", mode = "0600" }]
+listen = ["10.0.0.1:80", "[::1]:0", "unix:/run/a.sock", "systemd:web", { address = "10.0.0.2:81", proxy_protocol = true, deferred = true }, "10.0.0.3:81", { address = "unix:/run/b.sock", mode = "0600" }]
 backlog = 16
 workers = 3
 trusted_proxies = ["10.0.0.0/8", "::1/128", "unix"]

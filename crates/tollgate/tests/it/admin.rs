@@ -51,6 +51,14 @@ pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
 }
 
+/// Waits until the log has looked twice for what may be deleted and for room: the second look began after
+/// this call.
+pub(crate) fn after_retain_passes(app: &App) {
+    let passes = || sample(&get(app, "/metrics").content, "tollgate_log_retain_passes_total");
+    let before = passes();
+    eventually("the log looks twice", || (passes() >= before + 2).then_some(()));
+}
+
 /// Asks again and again until the answer is as expected.
 pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> Answer {
     eventually(&format!("{path} says {status} with {part:?}"), || {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rustix::process::Signal;
 
+use crate::admin::after_retain_passes;
 use crate::client::Client;
 use crate::crash::{Random, seed};
 use crate::program::{App, eventually, told};
@@ -123,8 +124,7 @@ fn a_sink_that_takes_nothing_holds_up_no_other_keeps_the_segments_and_lets_go_wh
     });
     let kept = app.segments().len();
     assert!(kept > 2, "{kept} segments");
-    // So long a retainer that wants to delete something would not take.
-    thread::sleep(Duration::from_millis(400));
+    after_retain_passes(&app);
     assert_eq!(app.segments().len(), kept, "segments are deleted that a sink lacks");
     server.kill();
     app.write("tollgate.toml", &app.config().replace(other, ""));

@@ -138,7 +138,7 @@ impl<'a> Building<'a> {
         let hosts =
             hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (shared_files, route_cells, routes) =
-            (SharedFiles::new(options), Vec::new(), RouteTable::default());
+            (SharedFiles::new(&options.capacity), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
         Ok(Self {
             options,

@@ -1,21 +1,12 @@
-//! What the routes of a worker keep open between requests, within one bound over all of them. What nobody
-//! asks for is given up, and so is all of it as soon as the process has no descriptor left: what is only kept
-//! yields to connections and to files that are asked for.
+//! The files that the routes of a worker keep open between requests, within one bound over all of them
+//! (`CapacityLimits::files_open_max`). A file that no request asks for is closed.
 
 use std::cell::RefCell;
-use std::ops::RangeInclusive;
 use std::rc::Rc;
-
-use rustix::process::{Resource, getrlimit};
 
 use super::cache::Cache;
 use super::tally::Tally;
-use crate::options::ServerOptions;
-
-/// What a worker keeps open at most, whatever the limit is.
-const DESCRIPTORS_MAX: RangeInclusive<u64> = 16..=128;
-/// Descriptors of the log, the databases, the listeners and the runtime, generously.
-const DESCRIPTORS_BESIDE: u64 = 128;
+use crate::options::CapacityLimits;
 
 pub(crate) struct DescriptorCache {
     caches: RefCell<Vec<Rc<Cache>>>,
@@ -25,14 +16,8 @@ pub(crate) struct DescriptorCache {
 }
 
 impl DescriptorCache {
-    /// With what the limit of the process leaves beside connections.
-    pub(crate) fn new(options: &ServerOptions) -> Self {
-        Self::holding(share(getrlimit(Resource::Nofile).current, options))
-    }
-
-    fn holding(descriptors_max: u64) -> Self {
-        let young_max = usize::try_from(descriptors_max / 2).unwrap_or(usize::MAX);
-        Self { caches: RefCell::default(), young: Rc::default(), young_max }
+    pub(crate) fn new(limits: &CapacityLimits) -> Self {
+        Self { caches: RefCell::default(), young: Rc::default(), young_max: limits.files_open_max / 2 }
     }
 
     /// The cache of another route.
@@ -49,31 +34,22 @@ impl DescriptorCache {
         }
     }
 
-    /// Gives up what nobody asked for since the last turn, and tells how many descriptors that was.
+    /// Closes the files that no request asked for since the last turn, and returns how many these were.
     pub(crate) fn turn(&self) -> usize {
         self.young.clear();
         self.caches.borrow().iter().map(|cache| cache.turn()).sum()
     }
 
-    /// Gives up all. False: there was nothing.
-    pub(crate) fn clear(&self) -> bool {
-        self.turn() + self.turn() > 0
+    /// Closes all files: after a reload other caches take their place.
+    pub(crate) fn clear(&self) {
+        let _ = self.turn() + self.turn();
     }
 }
 
 impl Default for DescriptorCache {
     fn default() -> Self {
-        Self::holding(*DESCRIPTORS_MAX.end())
+        Self::new(&CapacityLimits::default())
     }
-}
-
-/// What one worker may keep open. A connection takes one descriptor, and one more while its request waits for
-/// a backend.
-fn share(limit: Option<u64>, options: &ServerOptions) -> u64 {
-    let of_each = if options.backends.is_empty() { 1 } else { 2 };
-    let needed = (options.capacity.connections_max as u64).saturating_mul(of_each) + DESCRIPTORS_BESIDE;
-    let left = limit.unwrap_or(u64::MAX).saturating_sub(needed) / options.workers.max(1) as u64;
-    left.clamp(*DESCRIPTORS_MAX.start(), *DESCRIPTORS_MAX.end())
 }
 
 #[cfg(test)]
@@ -86,7 +62,6 @@ mod tests {
     use super::super::{Files, SharedFiles};
     use super::*;
     use crate::options::FilesSpec;
-    use crate::options::tests::options;
 
     const FILES: usize = 40;
 
@@ -114,8 +89,8 @@ mod tests {
     #[test]
     fn routes_keep_no_more_open_than_their_worker_may() {
         let folder = folder();
-        let shared =
-            SharedFiles { descriptors: Rc::new(DescriptorCache::holding(16)), ..SharedFiles::default() };
+        let limits = CapacityLimits { files_open_max: 16, ..CapacityLimits::default() };
+        let shared = SharedFiles::new(&limits);
         let routes = [0; 3].map(|_| Files::new(&FilesSpec::new(folder.path().to_owned()), &shared));
         for route in &routes {
             for number in 0..FILES {
@@ -136,17 +111,7 @@ mod tests {
         ask(&files, "1");
         assert_eq!(shared.descriptors.turn(), 1);
         assert_eq!(open(folder.path()), 1);
-        assert!(shared.descriptors.clear());
+        shared.descriptors.clear();
         assert_eq!(open(folder.path()), 0);
-        assert!(!shared.descriptors.clear());
-    }
-
-    #[test]
-    fn what_is_left_beside_connections_is_shared_by_the_workers() {
-        let mut options = options();
-        (options.workers, options.capacity.connections_max) = (2, 150);
-        assert_eq!(share(Some(410), &options), 66);
-        assert_eq!(share(Some(100), &options), 16);
-        assert_eq!(share(None, &options), 128);
     }
 }

@@ -56,7 +56,7 @@ use root::Root;
 pub(crate) use script_file::ScriptFileReply;
 
 use crate::log_throttle::FewPerPeriod;
-use crate::options::{FilesSpec, ServerOptions};
+use crate::options::{CapacityLimits, FilesSpec};
 
 /// What the routes of a worker share.
 #[derive(Default)]
@@ -79,8 +79,8 @@ pub(crate) struct Files {
 }
 
 impl SharedFiles {
-    pub(crate) fn new(options: &ServerOptions) -> Self {
-        Self { work: Rc::default(), descriptors: Rc::new(DescriptorCache::new(options)) }
+    pub(crate) fn new(limits: &CapacityLimits) -> Self {
+        Self { work: Rc::default(), descriptors: Rc::new(DescriptorCache::new(limits)) }
     }
 }
 

@@ -197,6 +197,8 @@ pub struct CapacityLimits {
     pub in_flight_bytes_max: u64,
     /// How long a request may wait for its turn.
     pub queue_age_max: Duration,
+    /// Files that one worker keeps open between requests.
+    pub files_open_max: usize,
 }
 
 impl Default for CapacityLimits {
@@ -206,11 +208,15 @@ impl Default for CapacityLimits {
             connections_per_client_max: None,
             in_flight_bytes_max: 256 << 20,
             queue_age_max: Duration::from_secs(1),
+            files_open_max: Self::FILES_OPEN_MAX,
         }
     }
 }
 
 impl CapacityLimits {
+    /// Files that a worker keeps open at most, whatever the limit of descriptors is.
+    pub const FILES_OPEN_MAX: usize = 128;
+
     /// How much of `in_flight_bytes_max` slow peers may take: the rest is for replies that wait for the log.
     pub const fn peer_bytes_max(&self) -> u64 {
         share_of_peers(self.in_flight_bytes_max)

@@ -154,7 +154,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 7] = [
         &[
             // What each command needs: its words, the configuration, output.
             &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
-            &["loader", "print", "version", "watch"],
+            &["descriptors", "loader", "print", "version", "watch"],
             &["panic", "sinks"],
             &["board"],
             // Other processes and operators.

@@ -200,6 +200,8 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         sinks,
         awaited,
         mounts: apps.mounts,
+        is_connections_max_written: written.is_connections_max_written,
+        connections_note: None,
         text: None,
     }
 }

@@ -84,6 +84,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         sinks,
         awaited: Vec::new(),
         mounts: Vec::new(),
+        is_connections_max_written: false,
+        connections_note: None,
         text: None,
     })
 }

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::program::{App, BINARY, PATIENCE, Running, eventually};
+use crate::program::{App, BINARY, PATIENCE, eventually};
 
 const ROUTE: &str = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n";
 const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"path\", type = \"text\", from = \"request.path\" }]\n\
@@ -223,91 +223,6 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
     drop(slow);
     get_until(&app, "/metrics", 200, &finding(0));
     server.stop();
-}
-
-#[test]
-fn it_answers_while_no_descriptor_is_left() {
-    let app = App::new(ROUTE, &[]);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", BINARY]);
-    let server = app.begin_as(shell).serving().unwrap();
-    let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
-    let answer = get_until(&app, "/readyz", 503, "not ready\nreason: descriptors_full: ");
-    assert!(answer.content.contains("descriptors are open, limit 100: connections are closed"), "{answer:?}");
-    for _ in 0..20 {
-        assert_eq!(get(&app, "/metrics").status, 200);
-    }
-    let closed = || sample(&get(&app, "/metrics").content, "tollgate_refusals_total{reason=\"descriptors\"}");
-    eventually("more than half are closed", || (closed() > 100).then_some(()));
-    drop(flood);
-    get_until(&app, "/readyz", 200, "ready");
-    server.stop();
-}
-
-/// Connections that hold the last descriptors of a server.
-struct Crowd<'a> {
-    server: &'a Running,
-    peers: Vec<TcpStream>,
-}
-
-const DESCRIPTORS: u64 = 100;
-
-impl<'a> Crowd<'a> {
-    fn of(server: &'a Running) -> Self {
-        let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
-        let limit = Rlimit { current: Some(DESCRIPTORS), maximum: getrlimit(Resource::Nofile).maximum };
-        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
-        Self { server, peers: Vec::new() }
-    }
-
-    /// Comes until nobody is served any more. A descriptor that was free for a moment is taken, too.
-    fn take_all(&mut self) {
-        let mut refused = 0;
-        while refused < 5 {
-            let peer = served(self.server);
-            refused = if peer.is_some() { 0 } else { refused + 1 };
-            self.peers.extend(peer);
-        }
-        assert!(self.peers.len() < DESCRIPTORS as usize);
-    }
-}
-
-/// A connection that was answered and stays.
-fn served(server: &Running) -> Option<TcpStream> {
-    let mut peer = TcpStream::connect(server.address()).ok()?;
-    peer.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").ok()?;
-    peer.read(&mut [0]).is_ok_and(|bytes| bytes == 1).then_some(peer)
-}
-
-#[test]
-fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
-    let app = App::new(ROUTE, &[]);
-    let server = app.start();
-    let mut crowd = Crowd::of(&server);
-    for _ in 0..20 {
-        crowd.take_all();
-        let unready = "not ready\nreason: descriptors_full: ";
-        for (path, status, said) in [("/healthz", 200, "ok\n"), ("/readyz", 503, unready)] {
-            let answer = get(&app, path);
-            assert_eq!(answer.status, status, "{answer:?}");
-            assert!(answer.content.starts_with(said), "{answer:?}");
-        }
-    }
-    crowd.take_all();
-    // As many at once as descriptors are kept for them.
-    let mut askers: Vec<_> =
-        (0..4).map(|_| UnixStream::connect(app.log_dir().join("admin.sock")).unwrap()).collect();
-    for asker in &mut askers {
-        asker.set_read_timeout(Some(PATIENCE)).unwrap();
-        let answer = exchange(asker, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-        assert_eq!(answer.status, 200);
-    }
-    drop((askers, crowd));
-    eventually("clients are served again", || served(&server));
-    get_until(&app, "/readyz", 200, "ready");
-    let (status, log) = server.stop();
-    assert!(status.success() && log.contains("no descriptor is left"), "{log}");
 }
 
 #[test]

@@ -164,6 +164,8 @@ fn proxies(concurrency_max: u32) -> App {
         format!("[[route]]\npath = \"{path}\"\nproxy = \"{backend}\"\n{more}\n")
     };
     let config = [
+        // Within the limit of descriptors of any machine.
+        "connections_max = 100\n".to_owned(),
         backend("streams"),
         backend("reads"),
         backend("records"),

@@ -35,7 +35,8 @@ fn curl_and_wget_go_on_where_they_were_cut_off() {
 #[test]
 fn a_page_of_an_error_that_is_not_there_is_noted() {
     let errors = "[[route]]\npath = \"/*\"\nfiles = { dir = \"public\", errors = { 404 = \"404.html\", 503 = \"503.html\" } }\n";
-    let app = App::new(errors, &[("public/404.html", "none")]);
+    // Within the limit of descriptors of any machine.
+    let app = App::new(&format!("connections_max = 100\n{errors}"), &[("public/404.html", "none")]);
     let page = app.path().join("public/503.html");
     let output = app.run(&["check"]);
     assert!(output.status.success(), "{}", told(&output));

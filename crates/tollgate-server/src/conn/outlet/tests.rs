@@ -168,7 +168,7 @@ fn sent_before(
     copies: &Copies,
     sips: Box<dyn Iterator<Item = usize>>,
 ) -> Result<Sips, Gone> {
-    let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
+    let capacity = Capacity::new(&CapacityLimits::default(), 1);
     let deadlines = Rc::new(Deadlines::new(Rc::new(Clock::new())));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
     let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
@@ -257,7 +257,7 @@ fn what_is_sent_again_and_again_leaves_with_its_head_and_all_of_it_in_its_order(
 
 #[test]
 fn who_takes_what_the_system_holds_is_given_up_when_that_is_all() {
-    let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
+    let capacity = Capacity::new(&CapacityLimits::default(), 1);
     let clock = Rc::new(Clock::new());
     let deadlines = Rc::new(Deadlines::new(clock.clone()));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));

@@ -132,11 +132,9 @@ impl<'a> Building<'a> {
     ) -> Result<Self, StartError> {
         let Plan { options, schemas, backends, throttles } = plan;
         let client = Rc::new(Client::new(backends, before));
-        let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
         let streams = options.streams.iter().zip(schemas);
         let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
-        let hosts =
-            hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
+        let hosts = Hosts::new(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (shared_files, route_cells, routes) =
             (SharedFiles::new(&options.capacity), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();

@@ -372,6 +372,11 @@ impl Running {
         self.process.has_told(text)
     }
 
+    /// What it logged so far, in whole lines.
+    pub(crate) fn logged(&self) -> String {
+        self.process.stderr.as_ref().map_or_else(String::new, |told| told.text.lock().unwrap().clone())
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         self.process.signal(signal);
     }

@@ -103,11 +103,9 @@ OURS = variant(TollgateSite, "tollgate", sendfile="true")
 OURS_WRITING = variant(TollgateSite, "tollgate, sendfile off", sendfile="false")
 NGINX = variant(NginxSite, "nginx", sendfile="on", nopush="on")
 #: Accept a connection when its request is there. h2o always does so, lighttpd and Yaws never.
-OURS_NOT_DEFERRED = variant(
-    TollgateSite, "tollgate, deferred = false", sendfile="true", deferred=", deferred = false"
-)
+OURS_DEFERRED = variant(TollgateSite, "tollgate, deferred", sendfile="true", deferred=", deferred = true")
 NGINX_DEFERRED = variant(NginxSite, "nginx, deferred", sendfile="on", nopush="off", deferred=" deferred")
-OURS_IN_EACH_WAY = [OURS, OURS_WRITING, OURS_NOT_DEFERRED]
+OURS_IN_EACH_WAY = [OURS, OURS_WRITING, OURS_DEFERRED]
 PEERS = [
     NGINX,
     variant(NginxSite, "nginx, tcp_nopush off", sendfile="on", nopush="off"),

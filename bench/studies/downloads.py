@@ -33,6 +33,7 @@ from lib.servers import BENCH, LOAD_CORE, ROOT, SERVER_CORE, Server, first_line,
 from lib.sites import (
     NGINX_DEFERRED,
     OURS,
+    OURS_DEFERRED,
     OURS_IN_EACH_WAY,
     OURS_WRITING,
     PEERS,
@@ -475,15 +476,22 @@ def table(rows: list[FileRow]) -> list[str]:
 
 
 def goals(rows: list[FileRow]) -> list[str]:
-    """Compares us with the best peer, in its best way to send: once without nginx with deferred connections,
-    once with it alone.
+    """Compares us with the best peer, in its best way to send. Of nginx and of us, the servers with deferred
+    connections are compared with each other.
     """
     peers = [row for row in rows if row.server in PEERS]
     as_they_are = [row for row in peers if row.server is not NGINX_DEFERRED]
-    ours = next(row for row in rows if row.server is OURS)
     deferred = [row for row in peers if row.server is NGINX_DEFERRED]
+    ours, ours_deferred = (
+        next(row for row in rows if row.server is server) for server in (OURS, OURS_DEFERRED)
+    )
     return [
-        *(line for some in (as_they_are, deferred) if some for line in goals_of(ours, some)),
+        *(
+            line
+            for row, some in ((ours, as_they_are), (ours_deferred, deferred))
+            if some
+            for line in goals_of(row, some)
+        ),
         (
             f"- p99 below the delay of an acknowledgement, 40 ms: {duration(ours.p99_us)}: "
             f"{'met' if ours.p99_us < TRAP_US else '**missed**'}"

@@ -1,4 +1,5 @@
-//! What TLS adds to a request to a backend: processor time of the thread that asks, on a kept connection, and of a handshake.
+//! What TLS adds to a request to a backend: processor time of the thread that asks, on a kept connection, and
+//! of a handshake.
 //!
 //!     cargo run --release -p tollgate-backend --example tls_cost
 //!

@@ -119,15 +119,11 @@ impl Files {
             form: form_for(head),
             algorithm: wanted_digest(head, "want-repr-digest"),
         };
-        let (work, descriptors) = (self.work.clone(), self.descriptors.clone());
+        let work = self.work.clone();
         Box::pin(async move {
             let place = work.wait().await;
             let listed = DiskJobs::run(place, move || listing::list(&beneath, &wanted)).await;
             match listed.unwrap_or(Err(OpenError::Busy(Errno::CANCELED))).transpose() {
-                // With what it needs it is tried again.
-                Some(Err(error)) if error.is_for_want_of_descriptors() && descriptors.clear() => {
-                    ReadOutcome::Failed
-                }
                 Some(listed) => ReadOutcome::Listed(listed),
                 None => ReadOutcome::Failed,
             }

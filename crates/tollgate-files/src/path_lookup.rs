@@ -95,12 +95,8 @@ impl Files {
             Some(known) if is_current(&known) => return Ok(Some(known.resource)),
             known => known.map(|known| known.resource),
         };
-        let open = |look| Resource::open(path, &self.root, &self.spec, &self.made, before.as_ref(), look);
         self.descriptors.make_room();
-        let opened = match open(look) {
-            Err(error) if error.is_for_want_of_descriptors() && self.descriptors.clear() => open(look.anew()),
-            opened => opened,
-        };
+        let opened = Resource::open(path, &self.root, &self.spec, &self.made, before.as_ref(), look);
         match &opened {
             Ok(Some(resource)) => {
                 // The folder may have been another's place since it was looked at.

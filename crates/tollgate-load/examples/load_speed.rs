@@ -1,4 +1,5 @@
-//! The price of a row on its way from a log into SQLite, beside a bare loop of inserts; prints figures, proves nothing.
+//! The price of a row on its way from a log into SQLite, beside a bare loop of inserts; prints figures,
+//! proves nothing.
 //! `cargo run --release -p tollgate-load --example load_speed`
 
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! Bytes a second into the log, beside a bare loop of large writes and fdatasync; and how long a start takes that finds
-//! a run of so many gibibytes that died. Prints figures, proves nothing.
+//! Bytes a second into the log, beside a bare loop of large writes and fdatasync; and how long a start takes
+//! that finds a run of so many gibibytes that died. Prints figures, proves nothing.
 //! `cargo run --release -p tollgate-log --example log_speed -- [FOLDER [GIBIBYTES]]`
 
 use std::error::Error;

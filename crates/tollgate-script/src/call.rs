@@ -158,7 +158,7 @@ impl Call {
     /// How long server-sent events may pause before a comment is due; none for another reply.
     pub fn heartbeat(&self) -> Option<Duration> {
         let stream = self.stream.as_ref()?;
-        (stream.streamed == Streamed::Events).then_some(self.script.vm.options.heartbeat)
+        (stream.streamed == Streamed::Events).then_some(self.script.vm.parts.options.heartbeat)
     }
 
     /// Whether the wall budget counts: not while the client is waited for, which has bounds of its own, nor
@@ -181,7 +181,7 @@ impl Call {
             Poll::Pending if self.given_up().is_some() => None,
             Poll::Pending if !self.is_on_the_clock() => return Poll::Pending,
             Poll::Pending => {
-                let wall_budget = self.script.vm.options.wall_budget;
+                let wall_budget = self.script.vm.parts.options.wall_budget;
                 let wall = self.wall.get_or_insert_with(|| Box::pin(sleep(wall_budget)));
                 if wall.as_mut().poll(context).is_pending() {
                     return Poll::Pending;
@@ -378,7 +378,7 @@ impl Call {
     fn limited(&mut self, vm: &Vm, go: impl FnOnce(&Lua) -> Ran) -> Ran {
         let before = vm.lua.used_memory();
         let grown = usize::try_from(self.grown_bytes).unwrap_or(0);
-        let allowed = vm.options.memory_bytes_max.saturating_sub(grown).max(1);
+        let allowed = vm.parts.options.memory_bytes_max.saturating_sub(grown).max(1);
         // A limit is refused only by a VM that mlua did not make.
         let _ = vm.lua.set_memory_limit(before.saturating_add(allowed));
         let ran = go(&vm.lua);
@@ -395,7 +395,7 @@ impl Call {
             budget: &vm.budget,
             scratch: &vm.scratch,
             active: &vm.active,
-            reply_bytes_max: vm.options.reply_bytes_max,
+            reply_bytes_max: vm.parts.options.reply_bytes_max,
             parts: &vm.reply_parts,
             columns: &self.script.columns,
             whole: self.script.whole,

@@ -1,7 +1,5 @@
 //! Records that calls emit beside the one of their reply, and the streams that take them.
 
-use std::cell::OnceCell;
-
 use mlua::Lua;
 
 use crate::error::shown;
@@ -31,9 +29,8 @@ pub struct Emitted {
     pub record: RecordValues,
 }
 
-/// The streams of a host, once they are known.
-#[derive(Default)]
-pub(crate) struct Streams(OnceCell<Vec<(EmitStream, Interned)>>);
+/// The streams of a host, with the names of their columns in one VM.
+pub(crate) struct Streams(Vec<(EmitStream, Interned)>);
 
 /// What a call emitted so far, while it may.
 #[derive(Default)]
@@ -43,17 +40,16 @@ pub(crate) struct Emissions {
 }
 
 impl Streams {
-    pub(crate) fn set(&self, lua: &Lua, streams: &[EmitStream]) -> mlua::Result<()> {
+    pub(crate) fn new(lua: &Lua, streams: &[EmitStream]) -> mlua::Result<Self> {
         let interned = |stream: &EmitStream| {
             let columns = Interned::new(lua, stream.fields.names.iter().map(String::as_str))?;
             Ok((stream.clone(), columns))
         };
-        let streams = streams.iter().map(interned).collect::<mlua::Result<_>>()?;
-        self.0.set(streams).map_err(|_| mlua::Error::runtime("streams are known already"))
+        streams.iter().map(interned).collect::<mlua::Result<_>>().map(Self)
     }
 
     pub(crate) fn all(&self) -> &[(EmitStream, Interned)] {
-        self.0.get().map_or(&[], Vec::as_slice)
+        &self.0
     }
 
     pub(crate) fn find(&self, name: &[u8]) -> mlua::Result<usize> {

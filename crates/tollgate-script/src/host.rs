@@ -14,15 +14,15 @@ use crate::error::{HostError, LoadError};
 use crate::fetch::Fetcher;
 use crate::interned::Interned;
 use crate::keeper::Keeper;
-use crate::loaded_script::{LoadedScript, ScriptOrigin, ScriptSlot};
+use crate::loaded_script::{LoadedScript, ScriptSlot};
 use crate::options::HostOptions;
 use crate::pace::Pace;
 use crate::reach::Role;
 use crate::record::RecordFields;
-use crate::require::SourceFile;
-use crate::script::{Script, Shape};
+use crate::require::{Modules, SourceFile};
+use crate::script::{Script, ScriptSource, Shape};
 use crate::ticker;
-use crate::vm::Vm;
+use crate::vm::{Vm, VmParts};
 
 /// A Luau VM with the API of Tollgate, closed to everything else, and the scripts that were loaded into it.
 #[derive(Clone)]
@@ -30,9 +30,9 @@ pub struct Host(pub(crate) Rc<Hosted>);
 
 /// The VM of this moment, and what the host keeps when another VM takes its place.
 pub(crate) struct Hosted {
+    pub(crate) parts: Rc<VmParts>,
     pub(crate) vm: RefCell<Rc<Vm>>,
     pub(crate) scripts: RefCell<Vec<Weak<ScriptSlot>>>,
-    pub(crate) streams: RefCell<Vec<EmitStream>>,
     pub(crate) pace: Pace,
 }
 
@@ -40,17 +40,20 @@ impl Host {
     /// Makes a VM for the calling thread, and the process's ticker with the first one.
     ///
     /// # Errors
-    /// `Ticker` if the operating system gives no thread.
+    /// `Ticker` if the operating system gives no thread. `Setup`: out of memory.
     pub fn new(options: HostOptions) -> Result<Self, HostError> {
+        Self::with_streams(options, Vec::new())
+    }
+
+    /// Makes a host whose scripts may emit records to `streams`.
+    ///
+    /// # Errors
+    /// Those of [`Host::new`].
+    pub fn with_streams(options: HostOptions, streams: Vec<EmitStream>) -> Result<Self, HostError> {
         ticker::start().map_err(HostError::Ticker)?;
-        let vm = Vm::new(options, Rc::default(), Rc::default());
-        let vm = vm.map_err(|error| HostError::Setup(error.to_string()))?;
-        Ok(Self(Rc::new(Hosted {
-            vm: RefCell::new(Rc::new(vm)),
-            scripts: RefCell::default(),
-            streams: RefCell::default(),
-            pace: Pace::default(),
-        })))
+        let parts = Rc::new(VmParts { options, streams, fetcher: Rc::default(), keeper: RefCell::default() });
+        let vm = RefCell::new(Vm::new(&parts, Modules::default())?);
+        Ok(Self(Rc::new(Hosted { parts, vm, scripts: RefCell::default(), pace: Pace::default() })))
     }
 
     /// The VM of this moment.
@@ -58,39 +61,41 @@ impl Host {
         Rc::clone(&self.0.vm.borrow())
     }
 
-    /// Tells which streams scripts may emit records to; once.
-    ///
-    /// # Errors
-    /// `Setup`: out of memory, or they are known already.
-    pub fn with_streams(self, streams: &[EmitStream]) -> Result<Self, HostError> {
-        self.vm().set_streams(streams)?;
-        self.0.streams.replace(streams.to_vec());
-        Ok(self)
-    }
-
     /// Has scripts ask backends by `fetcher`; without one they know none.
     pub fn set_fetcher(&self, fetcher: Rc<dyn Fetcher>) {
-        self.vm().fetcher.replace(Some(fetcher));
+        self.0.parts.fetcher.replace(Some(fetcher));
     }
 
     /// Tells `keeper` when the VM holds too much, and leaves it one that is out of use, to be closed bit by
     /// bit.
     pub fn set_keeper(&self, keeper: &Rc<Keeper>) {
-        self.vm().keeper.replace(Some(Rc::clone(keeper)));
+        self.0.parts.keeper.replace(Some(Rc::clone(keeper)));
+    }
+
+    /// Loads the file of a handler that reaches nothing outside of the VM, as [`Host::load_source`] does.
+    ///
+    /// # Errors
+    /// Those of [`Host::load_source`].
+    pub fn load(&self, file: &Path, root: &Path, fields: &RecordFields) -> Result<LoadedScript, LoadError> {
+        self.load_source(ScriptSource {
+            file: file.to_path_buf(),
+            root: root.to_path_buf(),
+            fields: fields.clone(),
+            role: Role::default(),
+            reach: Rc::default(),
+        })
     }
 
     /// Compiles a file and runs it once; it must return a function, or a table of functions by method.
     ///
-    /// `require` of the file stays inside `root`. What it requires is loaded once per host; a changed file
+    /// `require` of the file stays inside the root. What it requires is loaded once per host; a changed file
     /// needs a new host.
     ///
     /// # Errors
     /// Each names the file; `Syntax` and `Run` also the line. A retry makes sense after the file changed.
-    pub fn load(&self, file: &Path, root: &Path, fields: &RecordFields) -> Result<LoadedScript, LoadError> {
-        let script = self.vm().load(file, root, fields, Rc::default(), Role::default())?;
-        let origin =
-            ScriptOrigin { file: file.to_path_buf(), root: root.to_path_buf(), fields: fields.clone() };
-        let slot = Rc::new(ScriptSlot { origin: Some(origin), script: RefCell::new(Rc::new(script)) });
+    pub fn load_source(&self, source: ScriptSource) -> Result<LoadedScript, LoadError> {
+        let script = RefCell::new(Rc::new(self.vm().load(&source)?));
+        let slot = Rc::new(ScriptSlot { source: Some(source), script });
         let mut scripts = self.0.scripts.borrow_mut();
         scripts.retain(|script| script.strong_count() > 0);
         scripts.push(Rc::downgrade(&slot));
@@ -112,12 +117,12 @@ impl Host {
             reach: Rc::default(),
             role: Role::Handler,
         };
-        LoadedScript(Rc::new(ScriptSlot { origin: None, script: RefCell::new(Rc::new(script)) }))
+        LoadedScript(Rc::new(ScriptSlot { source: None, script: RefCell::new(Rc::new(script)) }))
     }
 
     /// The path that the app of the scripts is mounted at; empty for the server's own.
     pub fn base(&self) -> String {
-        self.vm().options.base.clone()
+        self.0.parts.options.base.clone()
     }
 
     /// Collects garbage for at most 200 us, if no call ran since it was called the last time. The server

@@ -93,6 +93,7 @@ pub use renewal::{Relief, RenewalError};
 pub use reply::{ContentType, HeaderLine, Outcome, Replied, ReplyFile, Streamed};
 pub use request::{Context, Request};
 pub use require::SourceFile;
+pub use script::ScriptSource;
 pub use shared::SharedStore;
 pub use testing::{FakeBackends, Test, TestReply, TestReplyFuture, TestRequest, TestService};
 pub use trace::{Trace, TraceRule};

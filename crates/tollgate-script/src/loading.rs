@@ -8,28 +8,21 @@ use mlua::{Lua, Value};
 
 use crate::error::{CallError, LoadError, placed};
 use crate::interned::Interned;
-use crate::reach::{Reach, Role};
-use crate::record::RecordFields;
 use crate::require::Loader;
-use crate::script::{Script, Shape};
+use crate::script::{Script, ScriptSource, Shape};
 use crate::vm::Vm;
 
 impl Vm {
-    /// Loads the script of a file.
-    pub(crate) fn load(
-        self: &Rc<Self>,
-        file: &Path,
-        root: &Path,
-        fields: &RecordFields,
-        reach: Rc<Reach>,
-        role: Role,
-    ) -> Result<Script, LoadError> {
+    /// Loads a script.
+    pub(crate) fn load(self: &Rc<Self>, source: &ScriptSource) -> Result<Script, LoadError> {
+        let ScriptSource { file, root, fields, role, reach } = source;
         let value = self.evaluate(file, root)?;
-        let shape = Shape::of(&value).map_err(|text| LoadError::Shape { file: file.to_path_buf(), text })?;
+        let shape = Shape::of(&value).map_err(|text| LoadError::Shape { file: file.clone(), text })?;
         let columns = Interned::new(&self.lua, fields.names.iter().map(String::as_str))
             .map_err(|error| load_error(file, Charged::Call(self.call_error(&error))))?;
         self.check_loaded(file)?;
-        Ok(Script { vm: Rc::clone(self), shape, columns, whole: fields.whole, reach, role })
+        let (vm, reach, role) = (Rc::clone(self), Rc::clone(reach), *role);
+        Ok(Script { vm, shape, columns, whole: fields.whole, reach, role })
     }
 
     /// Compiles a file, runs it once, and returns its value.
@@ -45,7 +38,7 @@ impl Vm {
     fn charged<R>(&self, f: impl FnOnce(&Lua) -> mlua::Result<R>) -> Result<R, Charged> {
         self.budget.enter(Duration::ZERO, None);
         // A limit is refused only by a VM that mlua did not make.
-        let _ = self.lua.set_memory_limit(self.lua.used_memory() + self.options.memory_bytes_max);
+        let _ = self.lua.set_memory_limit(self.lua.used_memory() + self.parts.options.memory_bytes_max);
         let result = f(&self.lua);
         let _ = self.lua.set_memory_limit(0);
         if let Some(traceback) = self.budget.leave().over {
@@ -60,7 +53,7 @@ impl Vm {
     /// Refuses scripts that keep more than half of `vm_bytes_max` once they are loaded, because a fresh VM
     /// with them would soon be replaced again.
     fn check_loaded(&self, file: &Path) -> Result<(), LoadError> {
-        let limit_bytes = self.options.vm_bytes_max / 2;
+        let limit_bytes = self.parts.options.vm_bytes_max / 2;
         if self.lua.used_memory() <= limit_bytes {
             return Ok(());
         }

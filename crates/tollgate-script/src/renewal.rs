@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use crate::error::{HostError, LoadError};
 use crate::host::Host;
 use crate::keeper::collect;
-use crate::loaded_script::{ScriptOrigin, ScriptSlot};
+use crate::loaded_script::ScriptSlot;
 use crate::require::Modules;
 use crate::script::Script;
 use crate::vm::{Fill, Vm};
@@ -68,7 +68,7 @@ impl Host {
     /// relieved.
     pub fn is_full(&self) -> bool {
         let vm = self.0.vm.borrow();
-        vm.fill.get() == Fill::Over && vm.lua.used_memory() > vm.options.vm_bytes_max / 2 * 3
+        vm.fill.get() == Fill::Over && vm.lua.used_memory() > vm.parts.options.vm_bytes_max / 2 * 3
     }
 
     /// Collects the VM if it holds too much, and replaces it if that does not help. Calls go on meanwhile.
@@ -83,7 +83,7 @@ impl Host {
         if let Some(wait) = self.0.pace.wait() {
             return Relief::Waits(wait);
         }
-        let kept_bytes_max = old.options.vm_bytes_max / 4 * 3;
+        let kept_bytes_max = old.parts.options.vm_bytes_max / 4 * 3;
         let mut took = collect(&old.lua, kept_bytes_max).await;
         let bytes = old.lua.used_memory();
         if bytes <= kept_bytes_max {
@@ -97,7 +97,7 @@ impl Host {
             Ok((fresh, scripts)) => {
                 let fresh_bytes = fresh.lua.used_memory();
                 self.replace(&old, fresh, scripts);
-                Relief::Replaced { bytes, limit_bytes: old.options.vm_bytes_max, fresh_bytes }
+                Relief::Replaced { bytes, limit_bytes: old.parts.options.vm_bytes_max, fresh_bytes }
             }
         }
     }
@@ -105,18 +105,12 @@ impl Host {
     /// Makes another VM with all scripts that are in use.
     async fn renewed(&self, old: &Rc<Vm>, took: &mut Duration) -> Result<(Rc<Vm>, Scripts), RenewalError> {
         let mut timed = Timed { begun: Instant::now(), took };
-        let modules = Rc::new(Modules::of_same(&old.modules));
-        let fresh = Vm::new(old.options.clone(), Rc::clone(&old.fetcher), modules);
-        let fresh = Rc::new(fresh.map_err(|error| HostError::Setup(error.to_string()))?);
-        fresh.set_streams(&self.0.streams.borrow())?;
-        fresh.keeper.replace(old.keeper.borrow().clone());
+        let fresh = Vm::new(&self.0.parts, Modules::of_same(&old.modules))?;
         let slots: Vec<_> = self.0.scripts.borrow().iter().filter_map(Weak::upgrade).collect();
         let mut scripts = Vec::new();
         for slot in slots {
-            let Some(ScriptOrigin { file, root, fields }) = &slot.origin else { continue };
-            let script = slot.script.borrow().clone();
-            let loaded = fresh.load(file, root, fields, Rc::clone(&script.reach), script.role)?;
-            scripts.push((slot.clone(), Rc::new(loaded)));
+            let Some(source) = &slot.source else { continue };
+            scripts.push((slot.clone(), Rc::new(fresh.load(source)?)));
             timed.pause().await;
         }
         Ok((fresh, scripts))

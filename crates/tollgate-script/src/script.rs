@@ -1,5 +1,6 @@
 //! A script in one VM: which of its functions takes a request, and what its calls may reach.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use mlua::{Function, Table, Value};
@@ -10,7 +11,23 @@ use crate::error::shown;
 use crate::interned::Interned;
 use crate::nearest::hint;
 use crate::reach::{Reach, Role};
+use crate::record::RecordFields;
 use crate::vm::Vm;
+
+/// What a script is loaded from, and what its route gives it.
+#[derive(Debug, Clone)]
+pub struct ScriptSource {
+    /// Its file.
+    pub file: PathBuf,
+    /// The folder that `require` of the file stays in.
+    pub root: PathBuf,
+    /// The fields of a record that its route keeps.
+    pub fields: RecordFields,
+    /// What the script is to its route.
+    pub role: Role,
+    /// What its calls may reach outside of the VM.
+    pub reach: Rc<Reach>,
+}
 
 pub(crate) struct Script {
     pub(crate) vm: Rc<Vm>,

@@ -136,7 +136,7 @@ fn load(
     };
     let broken = |error: mlua::Error| unfit(error.to_string());
     let vm = host.vm();
-    let wrap = wrapper(&vm.lua, &vm.waits, &vm.options.clock, (service, fakes)).map_err(broken)?;
+    let wrap = wrapper(&vm.lua, &vm.waits, &vm.parts.options.clock, (service, fakes)).map_err(broken)?;
     let request = Rc::new(no_request().ok_or_else(|| unfit("cannot be called".to_owned()))?);
     let mut tests = Vec::new();
     for pair in table.pairs::<Value, Value>() {

@@ -28,10 +28,19 @@ use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::KeptFields;
 use crate::waits::Waits;
 
+/// What each VM of a host is made of.
+pub(crate) struct VmParts {
+    pub(crate) options: HostOptions,
+    /// The streams that scripts may emit records to.
+    pub(crate) streams: Vec<EmitStream>,
+    pub(crate) fetcher: Rc<FetcherCell>,
+    pub(crate) keeper: RefCell<Option<Rc<Keeper>>>,
+}
+
 /// A Luau VM, and what its calls share.
 pub(crate) struct Vm {
     pub(crate) lua: Lua,
-    pub(crate) options: HostOptions,
+    pub(crate) parts: Rc<VmParts>,
     pub(crate) budget: Rc<Budget>,
     pub(crate) active: Rc<ActiveCell>,
     pub(crate) waits: Rc<Waits>,
@@ -42,12 +51,9 @@ pub(crate) struct Vm {
     pub(crate) req_metatable: Table,
     pub(crate) reply_parts: Interned,
     pub(crate) scratch: Rc<RefCell<Scratch>>,
-    streams: Rc<Streams>,
     pub(crate) modules: Rc<Modules>,
     /// Coroutines whose calls ended well, for the next ones.
     pub(crate) idle: RefCell<Vec<Coroutine>>,
-    pub(crate) fetcher: Rc<FetcherCell>,
-    pub(crate) keeper: RefCell<Option<Rc<Keeper>>>,
     pub(crate) fill: Cell<Fill>,
     pub(crate) extra_collection: ExtraCollection,
 }
@@ -63,11 +69,16 @@ pub(crate) enum Fill {
 }
 
 impl Vm {
-    pub(crate) fn new(
-        options: HostOptions,
-        fetcher: Rc<FetcherCell>,
-        modules: Rc<Modules>,
-    ) -> mlua::Result<Self> {
+    /// Makes a VM without scripts. Its modules are read by `modules`.
+    ///
+    /// # Errors
+    /// `Setup`: the VM is out of memory.
+    pub(crate) fn new(parts: &Rc<VmParts>, modules: Modules) -> Result<Rc<Self>, HostError> {
+        let vm = Self::set_up(Rc::clone(parts), modules);
+        vm.map(Rc::new).map_err(|error| HostError::Setup(error.to_string()))
+    }
+
+    fn set_up(parts: Rc<VmParts>, modules: Modules) -> mlua::Result<Self> {
         set_flags();
         let libraries = StdLib::COROUTINE
             | StdLib::TABLE
@@ -80,12 +91,14 @@ impl Vm {
             | StdLib::INTEGER
             | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        let options = &parts.options;
         options.collector.apply(&lua);
         let budget = Rc::new(Budget::new(options.cpu_budget, options.slice));
         let active = Rc::new(ActiveCell::default());
         let waits = Rc::new(Waits::default());
-        let emit = EmitParts { streams: Rc::default(), scratch: Rc::default() };
-        let marks = api::install(&lua, &active, &budget, &options, &waits, &emit, &fetcher)?;
+        let streams = Rc::new(Streams::new(&lua, &parts.streams)?);
+        let emit = EmitParts { streams, scratch: Rc::default() };
+        let marks = api::install(&lua, &active, &budget, options, &waits, &emit, &parts.fetcher)?;
         let kept = Rc::new(KeptFields::new(&lua, &marks.store_integer)?);
         let req_metatable =
             req::metatable(&lua, &active, &marks, &budget, &kept, &waits, options.memory_bytes_max)?;
@@ -94,7 +107,7 @@ impl Vm {
         let outs = OutMetatables::new(&lua, &waits, options.reply_bytes_max)?;
         Ok(Self {
             lua,
-            options,
+            parts,
             budget,
             active,
             outs,
@@ -104,34 +117,26 @@ impl Vm {
             req_metatable,
             reply_parts,
             scratch: emit.scratch,
-            streams: emit.streams,
-            modules,
+            modules: Rc::new(modules),
             idle: RefCell::default(),
-            fetcher,
-            keeper: RefCell::default(),
             fill: Cell::new(Fill::Within),
             extra_collection: ExtraCollection::default(),
         })
     }
 
-    pub(crate) fn set_streams(&self, streams: &[EmitStream]) -> Result<(), HostError> {
-        let set = self.streams.set(&self.lua, streams);
-        set.map_err(|error| HostError::Setup(error.to_string()))
-    }
-
     pub(crate) fn cpu_error(&self, traceback: String) -> CallError {
-        let limit_ms = u64::try_from(self.options.cpu_budget.as_millis()).unwrap_or(u64::MAX);
+        let limit_ms = u64::try_from(self.parts.options.cpu_budget.as_millis()).unwrap_or(u64::MAX);
         CallError::CpuBudget { limit_ms, traceback }
     }
 
     pub(crate) fn wall_error(&self, traceback: String) -> CallError {
-        let limit_ms = u64::try_from(self.options.wall_budget.as_millis()).unwrap_or(u64::MAX);
+        let limit_ms = u64::try_from(self.parts.options.wall_budget.as_millis()).unwrap_or(u64::MAX);
         CallError::WallBudget { limit_ms, traceback }
     }
 
     /// Classifies an error. After an error of memory the VM is swept, so that the next call starts with room.
     pub(crate) fn call_error(&self, error: &mlua::Error) -> CallError {
-        let error = CallError::from_lua(error, self.options.memory_bytes_max);
+        let error = CallError::from_lua(error, self.parts.options.memory_bytes_max);
         if matches!(error, CallError::Memory { .. }) {
             self.sweep();
         }
@@ -140,7 +145,7 @@ impl Vm {
 
     /// Presses the keeper if the VM holds more than it may.
     pub(crate) fn note_used(&self, bytes: usize) {
-        if bytes > self.options.vm_bytes_max {
+        if bytes > self.parts.options.vm_bytes_max {
             self.press();
         }
     }
@@ -148,7 +153,7 @@ impl Vm {
     /// Has the keeper collect the garbage of a call that filled its memory. A VM without a keeper collects
     /// here.
     pub(crate) fn sweep(&self) {
-        if self.keeper.borrow().is_some() {
+        if self.parts.keeper.borrow().is_some() {
             self.press();
         } else if let Err(error) = self.lua.gc_collect() {
             tracing::warn!(%error, "luau cannot collect garbage");
@@ -158,7 +163,7 @@ impl Vm {
     fn press(&self) {
         if self.fill.get() == Fill::Within {
             self.fill.set(Fill::Over);
-            if let Some(keeper) = &*self.keeper.borrow() {
+            if let Some(keeper) = &*self.parts.keeper.borrow() {
                 keeper.press();
             }
         }
@@ -166,14 +171,14 @@ impl Vm {
 
     /// Whether it was replaced more than a wall budget ago. Its calls must then end.
     pub(crate) fn is_given_up(&self) -> bool {
-        matches!(self.fill.get(), Fill::Replaced(at) if at.elapsed() > self.options.wall_budget)
+        matches!(self.fill.get(), Fill::Replaced(at) if at.elapsed() > self.parts.options.wall_budget)
     }
 }
 
 impl Drop for Vm {
     fn drop(&mut self) {
         if self.lua.used_memory() > CLOSED_AT_ONCE_BYTES
-            && let Some(keeper) = self.keeper.take()
+            && let Some(keeper) = &*self.parts.keeper.borrow()
         {
             keeper.take_over(self.lua.clone());
         }

@@ -21,27 +21,18 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    pub(crate) fn new(options: &ServerOptions) -> Result<Self, HostError> {
-        let apps = options.apps.iter().map(|app| Host::new(app.script.clone())).collect::<Result<_, _>>()?;
-        Ok(Self { own: Host::new(options.script.clone())?, apps, app_streams: Vec::new() })
-    }
-
-    /// Tells each which streams its scripts may emit records to: an app its own, as it calls them, others
-    /// all.
-    pub(crate) fn with_streams(
-        self,
-        options: &ServerOptions,
-        streams: &[Rc<StreamPlan>],
-    ) -> Result<Self, HostError> {
-        let all: Vec<_> = streams.iter().map(|stream| stream.for_scripts()).collect();
-        let own = self.own.with_streams(&all)?;
+    /// Makes the hosts. Scripts of an app may emit records to its own streams, by its names for them. Other
+    /// scripts may emit to all `streams`.
+    pub(crate) fn new(options: &ServerOptions, streams: &[Rc<StreamPlan>]) -> Result<Self, HostError> {
+        let all = streams.iter().map(|stream| stream.for_scripts()).collect();
+        let own = Host::with_streams(options.script.clone(), all)?;
         let (mut apps, mut app_streams) = (Vec::new(), Vec::new());
-        for (host, app) in self.apps.into_iter().zip(&options.apps) {
+        for app in &options.apps {
             let of_app = || app.streams.iter().filter_map(|(name, place)| Some((name, streams.get(*place)?)));
-            let emitted: Vec<_> = of_app()
+            let emitted = of_app()
                 .map(|(name, stream)| EmitStream { name: name.clone(), ..stream.for_scripts() })
                 .collect();
-            apps.push(host.with_streams(&emitted)?);
+            apps.push(Host::with_streams(app.script.clone(), emitted)?);
             app_streams.push(of_app().map(|(_, stream)| stream.clone()).collect());
         }
         Ok(Self { own, apps, app_streams })

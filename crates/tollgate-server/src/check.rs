@@ -13,7 +13,7 @@ pub fn check_scripts(options: &ServerOptions) -> Vec<String> {
 
 /// The same with the places of what is wrong.
 pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
-    let hosts = match Hosts::new(options) {
+    let hosts = match Hosts::new(options, &[]) {
         Ok(hosts) => hosts,
         Err(error) => return vec![SourceFault { text: error.to_string(), file: None, line: 0 }],
     };
@@ -28,7 +28,7 @@ pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
 pub fn methods_of(options: &ServerOptions, route: &RouteSpec) -> Option<Methods> {
     let HandlerSpec::Script { file, root } = &route.handler else { return route.known_methods() };
     route.known_methods().or_else(|| {
-        let hosts = Hosts::new(options).ok()?;
+        let hosts = Hosts::new(options, &[]).ok()?;
         let handler = hosts.of(route).load(file, root, &RecordFields::default()).ok()?;
         handler.methods().map(RouteSpec::with_head)
     })

@@ -15,7 +15,6 @@ use tollgate_log::{Log, SchemaId};
 
 use crate::app::{Hosts, Sources};
 use crate::error::StartError;
-use crate::file_descriptors::file_descriptors_max;
 use crate::handler::{Endpoint, Routes, Scripts};
 use crate::observe::{RouteCells, RouteName, WorkerCells};
 use crate::options::{ConnectionLimits, Dev, RequestIds, RouteSpec, ServerOptions, Traces};
@@ -133,13 +132,11 @@ impl<'a> Building<'a> {
     ) -> Result<Self, StartError> {
         let Plan { options, schemas, backends, throttles } = plan;
         let client = Rc::new(Client::new(backends, before));
-        let hosts = Hosts::new(options).map_err(|error| StartError::Script(error.to_string()))?;
         let streams = options.streams.iter().zip(schemas);
         let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
-        let hosts =
-            hosts.with_streams(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
+        let hosts = Hosts::new(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (shared_files, route_cells, routes) =
-            (SharedFiles::new(file_descriptors_max(options)), Vec::new(), RouteTable::default());
+            (SharedFiles::new(options.capacity.files_open_max as u64), Vec::new(), RouteTable::default());
         let throttles = throttles.iter();
         Ok(Self {
             options,

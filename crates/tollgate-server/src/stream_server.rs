@@ -32,7 +32,7 @@ impl StreamServer {
     /// # Errors
     /// A script was not taken.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
-        let capacity = Capacity::new(&options.capacity, 1).map_err(StartError::Worker)?;
+        let capacity = Capacity::new(&options.capacity, 1);
         let plan = Plan::new(options.clone(), log, None)?;
         let spool = Arc::new(Spool::new(options.spool.clone()));
         let worker = Rc::new(Worker::new(

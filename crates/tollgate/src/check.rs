@@ -6,15 +6,21 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::config::Config;
+use crate::descriptors;
 use crate::print::to_stdout;
 
 /// Compiles the scripts of a configuration, and says what it serves or prints it. Notes go to stderr and
 /// change nothing.
 ///
 /// `type_faults` are told beside those that are found here.
-pub(crate) fn run(config: &Config, type_faults: Vec<String>, is_printed: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    config: &mut Config,
+    type_faults: Vec<String>,
+    is_printed: bool,
+) -> anyhow::Result<ExitCode> {
     let mut faults = tollgate_server::check_scripts(&config.server);
     faults.extend(type_faults);
+    faults.extend(descriptors::fit(config, descriptors::limit()).err());
     if !faults.is_empty() {
         print_lines(&faults);
         return Ok(ExitCode::from(2));

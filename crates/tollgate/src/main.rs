@@ -9,6 +9,7 @@ mod check;
 mod cli;
 mod config;
 mod control;
+mod descriptors;
 mod dev;
 mod event;
 mod load;
@@ -54,9 +55,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
         Command::Check { config: path, print, types } => {
-            let config = Config::load_to_serve(&path)?;
+            let mut config = Config::load_to_serve(&path)?;
             let faults = if types { types::faults(&path, &config)? } else { Vec::new() };
-            check::run(&config, faults, print)
+            check::run(&mut config, faults, print)
         }
         Command::Test { config, filter, watch: false } => test::run(&config, &filter),
         Command::Test { config, filter, watch: true } => test::run_watching(&config, &filter),

@@ -10,6 +10,7 @@ use crate::admin::AdminServer;
 use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
+use crate::descriptors;
 use crate::log::log_folder;
 use crate::observe::Observer;
 use crate::print::{note, to_stdout};
@@ -112,6 +113,8 @@ impl Present {
         let mut config = self.command.load().map_err(|error| Refusal::Faults(faults_of(&error)))?;
         let mut faults: Vec<_> = retyped(&config, &log.schemas()).into_iter().map(unplaced).collect();
         faults.extend(script_faults(&config.server));
+        descriptors::raise_limit();
+        faults.extend(descriptors::fit(&mut config, descriptors::limit()).err().map(unplaced));
         let changes = self.config.changes_to(&config);
         config.keep_fixed(&self.config);
         faults.extend(config.find_awaited().iter().map(source_fault));
@@ -127,6 +130,7 @@ impl Present {
             Refusal::Failed(format!("{:#}", anyhow::Error::from(error)))
         })?;
         sinks.change(&self.config, &config, log);
+        config.connections_note.iter().for_each(|note| tracing::warn!("{note}"));
         let version = Version::new(config.server.version, &config, &sources);
         let scripts = version.changed_scripts(&self.version);
         (self.config, self.version) = (config, version);

@@ -12,7 +12,6 @@ use std::time::Duration;
 use std::{process, thread};
 
 use anyhow::Context;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tollgate_log::{
@@ -24,6 +23,7 @@ use crate::board::Board;
 use crate::cli::ServeCommand;
 use crate::config::{Config, ConfigError, LoadedBy};
 use crate::control::{Control, Reloaded};
+use crate::descriptors;
 use crate::dev;
 use crate::event::{Event, Stop};
 use crate::observe::Observer;
@@ -38,9 +38,6 @@ use reporters::Reporters;
 
 /// How long the loader may take after the log failed. The restart that is needed then is worth more.
 const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
-
-/// Descriptors of the log, the sink, the runtime and the listeners, generously.
-const DESCRIPTORS_BESIDE: u64 = 256;
 
 impl ServeCommand {
     /// Reads the configuration, as this start is to take it.
@@ -71,13 +68,15 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     if config.load.by == LoadedBy::Server {
         faults.extend(unfit_streams(&config));
     }
+    descriptors::raise_limit();
+    faults.extend(descriptors::fit(&mut config, descriptors::limit()).err());
     if !faults.is_empty() {
         faults.iter().for_each(|fault| note(fault));
         return Ok(ExitCode::from(2));
     }
+    config.connections_note.iter().for_each(|note| tracing::warn!("{note}"));
     let (teller, events) = channel();
     listen_for_signals(teller.clone())?;
-    raise_descriptor_limit(&config);
     let listeners = Listeners::bind(&config.server)?;
     let addresses = listeners.addresses().to_vec();
     if let Some(text) = dev::refusal(&command, &addresses) {
@@ -145,26 +144,6 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
     Ok(())
-}
-
-/// Takes as many descriptors as the system gives without asking; tells if that is less than the connections
-/// need.
-fn raise_descriptor_limit(config: &Config) {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of descriptors stays as it is");
-    }
-    let connections_max = config.server.capacity.connections_max;
-    let wanted = connections_max as u64 + DESCRIPTORS_BESIDE;
-    if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|limit| *limit < wanted) {
-        tracing::warn!(
-            limit,
-            wanted,
-            connections_max,
-            "fewer descriptors than connections need: at the limit they are closed as they come (ulimit -n, LimitNOFILE)"
-        );
-    }
 }
 
 fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> anyhow::Result<Log> {
@@ -336,9 +315,6 @@ fn reload(
 ) -> Reloaded {
     reporters.notifier.reloading();
     let reloaded = present.reload(server, log, sinks, &reporters.observer);
-    if reloaded.code == 0 {
-        raise_descriptor_limit(&present.config);
-    }
     reporters.observer.show(sinks.watches());
     reporters.notifier.ready();
     reloaded

@@ -1,7 +1,8 @@
-//! A PostgreSQL of the tests' own: made by `initdb` in a temporary folder, on a Unix socket and a free loopback port.
+//! A PostgreSQL of the tests' own: made by `initdb` in a temporary folder, on a Unix socket and a free
+//! loopback port.
 //!
-//! A keeper process holds a pipe to the test. When that breaks, however the test ended, it stops the server and removes
-//! the folder.
+//! A keeper process holds a pipe to the test. When that breaks, however the test ended, it stops the server
+//! and removes the folder.
 
 // Each test binary that takes this file uses its own part of it.
 #![allow(dead_code)]

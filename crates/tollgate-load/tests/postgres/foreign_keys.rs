@@ -1,4 +1,5 @@
-//! Rows that refer to rows of the same load: a parent may stand behind its children, in another stream or in the same.
+//! Rows that refer to rows of the same load: a parent may stand behind its children, in another stream or in
+//! the same.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Real logs, a real PostgreSQL: what is written to a log is in the database exactly once, whatever happens in between.
+//! Real logs, a real PostgreSQL: what is written to a log is in the database exactly once, whatever happens
+//! in between.
 
 // clippy knows test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -67,7 +67,8 @@ impl<'a> Site<'a> {
         let mut log = None;
         eventually("the log is free", || {
             log = match Log::open(Arc::new(DiskStorage), options.clone(), schemas.to_vec(), |_| {}) {
-                // A program that another test starts holds the lock of the log before it between fork and exec.
+                // A program that another test starts holds the lock of the log before it between fork and
+                // exec.
                 Err(OpenError::Locked(_)) => None,
                 opened => Some(opened.unwrap().0),
             };
@@ -162,8 +163,8 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The loader after its first look at all of the log. On a busy disk, a database takes longer to open than a loader that
-/// ends waits for one that is away.
+/// The loader after its first look at all of the log. On a busy disk, a database takes longer to open than a
+/// loader that ends waits for one that is away.
 fn looked(loader: Loader) -> Loader {
     let is_at_work = |state| matches!(state, LoadState::Loading | LoadState::Opening);
     eventually("it has looked at all", || !is_at_work(loader.status().state));

@@ -1,4 +1,5 @@
-//! Sinks that cannot be opened or loaded into: they stand, tell why, and go on by themselves when it is mended.
+//! Sinks that cannot be opened or loaded into: they stand, tell why, and go on by themselves when it is
+//! mended.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use tollgate_log::{ColumnType, DiskStorage, Schema};
 use crate::cluster::shared;
 use crate::site::{Site, chain, column, eventually, sink_at, visits};
 
-/// Starts a loader, waits until it tells this, mends what is wrong and waits until all is loaded, with nothing rejected.
+/// Starts a loader, waits until it tells this, mends what is wrong and waits until all is loaded, with
+/// nothing rejected.
 fn check(site: &Site<'_>, told: &str, mend: impl FnOnce()) {
     site.write_visits(0..20);
     let loader = Loader::start(site.load_options(), Arc::new(DiskStorage), None).unwrap();

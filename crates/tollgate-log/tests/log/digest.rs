@@ -11,7 +11,8 @@ use crate::workload::{batch, dir, file_bytes, new_writer, segments_of};
 /// More than the walk goes before the digest follows, several times.
 const SEGMENT_BYTES: u64 = 5 << 20;
 
-/// A run that died with one large segment open, a small batch at its end, and bytes of no whole batch behind that.
+/// A run that died with one large segment open, a small batch at its end, and bytes of no whole batch behind
+/// that.
 fn crashed(torn: &[u8]) -> Sim {
     let sim = Sim::new();
     let mut writer = new_writer(&sim);

@@ -1,4 +1,5 @@
-//! All workloads of up to three operations, a crash at every point of each, and every disk that the crash may leave.
+//! All workloads of up to three operations, a crash at every point of each, and every disk that the crash may
+//! leave.
 //!
 //! Nothing is drawn by lot here: what holds, holds for all of them.
 

@@ -1,7 +1,7 @@
 //! Segments that were written by a version of this program and have to be read by all later ones.
 //!
-//! `tests/fixtures/README.md` says what each file is. A version that changes the format adds a folder and leaves the
-//! others as they are.
+//! `tests/fixtures/README.md` says what each file is. A version that changes the format adds a folder and
+//! leaves the others as they are.
 
 use std::fs;
 use std::net::IpAddr;

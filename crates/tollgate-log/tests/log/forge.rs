@@ -1,7 +1,8 @@
-//! A segment taken apart, so that any of its numbers can be changed and every checksum, chain and digest made to fit.
+//! A segment taken apart, so that any of its numbers can be changed and every checksum, chain and digest made
+//! to fit.
 //!
-//! Plain reading of `docs/log-format.md`, without the code under test. The tests of the loader and of the program use this
-//! file too.
+//! Plain reading of `docs/log-format.md`, without the code under test. The tests of the loader and of the
+//! program use this file too.
 
 #![allow(dead_code, reason = "each crate whose tests use it needs another part of it")]
 

@@ -1,5 +1,5 @@
-//! Segments whose checksums hold and whose numbers cannot be: each read ends, and no number is believed beyond what the
-//! bytes allow.
+//! Segments whose checksums hold and whose numbers cannot be: each read ends, and no number is believed
+//! beyond what the bytes allow.
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;

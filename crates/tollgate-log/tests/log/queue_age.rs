@@ -1,6 +1,7 @@
 //! Who is refused while the disk is behind: those whose replies would wait for it longer than they may.
 //!
-//! A moment is handed to [`Appender::check`], so most of this asks what would be so in an hour, and waits for nothing.
+//! A moment is handed to [`Appender::check`], so most of this asks what would be so in an hour, and waits for
+//! nothing.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

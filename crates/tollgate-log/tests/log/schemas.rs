@@ -1,4 +1,5 @@
-//! Schemas that are declared while a log is written: what rows look like may change in the middle of a segment.
+//! Schemas that are declared while a log is written: what rows look like may change in the middle of a
+//! segment.
 
 use std::sync::Arc;
 

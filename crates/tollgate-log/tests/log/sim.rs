@@ -1,9 +1,9 @@
 //! A disk that can lose power: what is in memory and what is on the platter are kept apart.
 //!
-//! A write is pending until its file is synced, a name until its folder is. [`Sim::power_cut`] makes the disk as it
-//! may be found afterwards: each pending write is kept, dropped, torn or zeroed by a seed. [`Sim::restart`] is the end
-//! of the process alone: nothing is lost. A failed sync forgets what it should have written, as Linux does, so that a
-//! second sync of the same file succeeds and proves nothing.
+//! A write is pending until its file is synced, a name until its folder is. [`Sim::power_cut`] makes the disk
+//! as it may be found afterwards: each pending write is kept, dropped, torn or zeroed by a seed.
+//! [`Sim::restart`] is the end of the process alone: nothing is lost. A failed sync forgets what it should
+//! have written, as Linux does, so that a second sync of the same file succeeds and proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -89,8 +89,8 @@ impl Change {
         }
     }
 
-    /// What a power cut may leave of a change: nothing, all, and of a write the first half of what is not runway, with
-    /// the file as long as it was to be or not.
+    /// What a power cut may leave of a change: nothing, all, and of a write the first half of what is not
+    /// runway, with the file as long as it was to be or not.
     fn every_fate(&self) -> Vec<Option<Self>> {
         let mut fates = vec![None, Some(self.clone())];
         if let Self::Write(offset, bytes) = self {
@@ -318,8 +318,9 @@ impl Sim {
         Self::with(State { nodes, durable: live.clone(), live, ..State::default() })
     }
 
-    /// Every disk that may be found after the power came back: each change that was not synced is kept, lost, or, if it
-    /// is a write, torn in its middle; each name that was not synced is there or not. Names of locks are lost.
+    /// Every disk that may be found after the power came back: each change that was not synced is kept, lost,
+    /// or, if it is a write, torn in its middle; each name that was not synced is there or not. Names of
+    /// locks are lost.
     pub(crate) fn every_power_cut(&self) -> Vec<Self> {
         let state = self.state();
         let nodes: Vec<Vec<Node>> = state.nodes.iter().map(every_survivor).collect();

@@ -69,7 +69,8 @@ fn a_worker_writes_its_batch_before_the_hand_over_returns() {
     assert!(worker.wait(first, Level::Written));
     let this = thread::current().id();
     assert_eq!(sim.writes_of(this), 0, "the writer thread opens the segment");
-    // The writer thread holds the writer for a moment after the first batch. From its first write on, the worker does all.
+    // The writer thread holds the writer for a moment after the first batch. From its first write on, the
+    // worker does all.
     let mut n = 1;
     while sim.writes_of(this) < 20 {
         n += 1;

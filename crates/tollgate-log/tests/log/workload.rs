@@ -207,8 +207,8 @@ impl Law {
 
 /// Whether a segment was set aside because its header was lost and batches behind it were not.
 ///
-/// Such batches were never acknowledged, but nothing in the file says so: they are kept, with a gap before them. No
-/// power cut is a reason to set another segment aside.
+/// Such batches were never acknowledged, but nothing in the file says so: they are kept, with a gap before
+/// them. No power cut is a reason to set another segment aside.
 fn has_headless_segment(sim: &Sim, log: LogId, context: &str) -> bool {
     let segments = segments_of(sim, log);
     let mut aside = segments.iter().filter(|(name, _)| name.state == SegmentState::Damaged).peekable();

@@ -8,11 +8,19 @@ use std::task::{Context, Poll, Waker};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;
 
-use super::eagerness::Start;
 use crate::conn::{self, Origin, Socket};
 use crate::listen::{Acceptance, SocketFamily};
 use crate::overload::ConnectionPermit;
 use crate::worker::Worker;
+
+/// Where a connection is served first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// In the acceptor, which polls it once. A task goes on with a connection that has to wait.
+    AtOnce,
+    /// In a task of its own.
+    InTask,
+}
 
 /// A connection that was accepted.
 pub(crate) struct Accepted {

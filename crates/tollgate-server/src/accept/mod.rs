@@ -1,11 +1,9 @@
 //! Step 1: connections as they come: accepted, counted, and handed to the worker that has the fewest.
 //!
-//! Without a descriptor for a connection it could neither be served nor refused, and its client would wait:
-//! then a spare descriptor is given up for a moment, to accept and to close.
+//! The budget of descriptors leaves one for each connection that may be there. If the system has none
+//! nevertheless, accepting pauses, and connections wait in the kernel.
 
 mod accepted;
-mod deferral;
-mod eagerness;
 mod inboxes;
 mod refuse;
 
@@ -19,6 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use tokio::io::Interest;
@@ -32,8 +31,7 @@ use crate::overload::{AcceptPacing, Fate};
 use crate::sys;
 use crate::worker::{Order, Worker};
 pub(crate) use accepted::Accepted;
-use deferral::Policy;
-use eagerness::{Eagerness, Start};
+use accepted::Start;
 pub(crate) use inboxes::Inboxes;
 use refuse::{refuse, turn_away};
 use tollgate_meter::Episode;
@@ -49,8 +47,7 @@ pub(crate) struct Acceptor {
     socket: AsyncFd<OwnedFd>,
     family: SocketFamily,
     proxy_protocol: bool,
-    policy: Policy,
-    eagerness: Eagerness,
+    acceptance: Acceptance,
     outlives_us: bool,
     inboxes: Arc<Inboxes>,
 }
@@ -63,36 +60,31 @@ impl Acceptor {
             socket: sys::readable(listener.socket)?,
             family: listener.family,
             proxy_protocol: listener.proxy_protocol,
-            policy: listener.deferral.into(),
-            eagerness: Eagerness::default(),
+            acceptance: listener.acceptance,
             outlives_us: listener.outlives_us,
             inboxes: inboxes.clone(),
         })
     }
 
     /// Accepts connections until the worker drains, and then those that are queued already.
-    pub(crate) async fn run(mut self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
+    pub(crate) async fn run(self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
         let mut pacing = AcceptPacing::new(self.socket.get_ref());
         let mut draining = pin!(orders.wait_for(|order| *order == Order::Drain));
-        while let Some(accepted) = poll_fn(|context| {
-            self.policy.decide_if_due(context, self.socket.get_ref(), &worker.deadlines);
-            match self.poll_accept(context, &mut pacing) {
-                Poll::Pending => draining.as_mut().poll(context).map(|_| None),
-                accepted => accepted.map(Some),
-            }
+        while let Some(accepted) = poll_fn(|context| match self.poll_accept(context, &mut pacing) {
+            Poll::Pending => draining.as_mut().poll(context).map(|_| None),
+            accepted => accepted.map(Some),
         })
         .await
         {
             let served = match accepted {
                 Ok((socket, peer)) => {
                     worker.cells.count_accepted();
-                    self.policy.note();
                     let stays = match pacing.fate() {
                         Fate::Served => Some(socket),
                         Fate::Refused => turn_away(&worker, socket),
                     };
                     stays.map_or(Poll::Pending, |socket| {
-                        let start = self.start(&worker, &pacing);
+                        let start = self.start(&pacing);
                         self.place(&worker, socket, peer, start)
                     })
                 }
@@ -141,65 +133,38 @@ impl Acceptor {
     /// Hands a connection to the worker that has the fewest. Ready: it was served, to its end.
     fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, start: Start) -> Poll<()> {
         let (family, capacity) = (self.family, &worker.capacity);
-        let Some(socket) = capacity.spare_descriptors.unless_lacking(socket) else {
-            unserved(worker, &worker.unserved.descriptors);
-            worker.cells.count_refusal(Refusal::Descriptors);
-            return Poll::Pending;
-        };
         let Some(permit) = capacity.enter(worker.index) else {
             unserved(worker, &worker.unserved.connections);
             refuse(worker, socket, family);
             return Poll::Pending;
         };
         let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
-        let accepted = Accepted { permit, socket, family, acceptance: self.policy.now(), origin };
+        let accepted = Accepted { permit, socket, family, acceptance: self.acceptance, origin };
         match capacity.emptier_than(worker.index) {
             Some(other) => match self.inboxes.hand_over(accepted, other) {
                 Ok(()) => Poll::Pending,
-                Err(accepted) => self.serve(worker, accepted, start),
+                Err(accepted) => accepted.serve(worker, start),
             },
-            None => self.serve(worker, accepted, start),
+            None => accepted.serve(worker, start),
         }
     }
 
-    /// How to serve the next one, if that is wanted.
-    fn start(&self, worker: &Worker, pacing: &AcceptPacing) -> Start {
-        if self.policy.now() == Acceptance::WithBytes && pacing.has_time() {
-            self.eagerness.start(worker.clock.ticks())
+    /// Decides where the next connection is served first.
+    fn start(&self, pacing: &AcceptPacing) -> Start {
+        if self.acceptance == Acceptance::WithBytes && pacing.has_time() {
+            Start::AtOnce
         } else {
             Start::InTask
         }
     }
 
-    fn serve(&self, worker: &Rc<Worker>, accepted: Accepted, start: Start) -> Poll<()> {
-        let served = accepted.serve(worker, start);
-        if start == Start::AtOnce {
-            self.eagerness.learn(served);
-        }
-        served
-    }
-
-    async fn failed(&mut self, worker: &Worker, error: &io::Error) {
+    async fn failed(&self, worker: &Worker, error: &io::Error) {
         match Errno::from_io_error(error) {
             _ if is_of_one_connection(error) => {}
-            // What was only kept makes room for who comes.
-            Some(Errno::MFILE | Errno::NFILE) if worker.service().descriptors.clear() => {}
             Some(Errno::MFILE | Errno::NFILE) => {
-                let accept = || accept(self.socket.get_ref()).map(|(socket, _)| socket);
-                match worker.capacity.spare_descriptors.close_one(accept) {
-                    Ok(()) => {
-                        unserved(worker, &worker.unserved.descriptors);
-                        worker.cells.count_refusal(Refusal::Descriptors);
-                        tokio::task::yield_now().await;
-                    }
-                    // Without a descriptor accepting fails the same way when nobody waits.
-                    Err(error) => {
-                        if error.kind() != io::ErrorKind::WouldBlock {
-                            unserved(worker, &worker.unserved.spare_descriptors);
-                        }
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                }
+                worker.cells.count_refusal(Refusal::Descriptors);
+                unserved(worker, &worker.unserved.descriptors);
+                tokio::time::sleep(PAUSE).await;
             }
             _ => {
                 tracing::debug!(%error, "cannot accept");
@@ -266,9 +231,20 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
+    let (socket, peer) = rustix::net::acceptfrom_with(listener, flags).map_err(|error| match error {
+        // The system looks for a descriptor first, and for a connection after that.
+        Errno::MFILE | Errno::NFILE if !is_readable(listener) => Errno::AGAIN,
+        error => error,
+    })?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
     Ok((socket, peer.map(|peer| peer.ip().to_canonical())))
+}
+
+/// Whether a connection waits to be accepted.
+fn is_readable(listener: &OwnedFd) -> bool {
+    let mut asked = [PollFd::new(listener, PollFlags::IN)];
+    // A listener that cannot be asked has what accepting it tells.
+    poll(&mut asked, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 
 #[cfg(test)]
@@ -304,6 +280,18 @@ mod tests {
             .await;
             assert_eq!(accepted, WAITING);
         });
+    }
+
+    #[test]
+    fn a_listener_is_readable_while_a_connection_waits() {
+        let mut listeners = Listeners::bind(&options()).unwrap();
+        let address = listeners.addresses()[0].tcp().unwrap();
+        let listener = listeners.by_worker[0].remove(0).socket;
+        assert!(!is_readable(&listener));
+        let _peer = TcpStream::connect(address).unwrap();
+        assert!(is_readable(&listener));
+        accept(&listener).unwrap();
+        assert!(!is_readable(&listener));
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Bench {
         tune(&mut options.routes, folder.path());
         let log = LogOptions::new(&folder.path().join("log"));
         let (log, _) = Log::open(Arc::new(DiskStorage), log, Vec::new(), |_| {}).unwrap();
-        let capacity = Capacity::new(&options.capacity, 1).unwrap();
+        let capacity = Capacity::new(&options.capacity, 1);
         let spool = Arc::new(Spool::new(options.spool.clone()));
         let plan = Plan::new(options, &log, None).unwrap();
         let cells = Arc::new(WorkerCells::new());

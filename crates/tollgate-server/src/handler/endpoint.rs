@@ -11,7 +11,7 @@ use tollgate_backend::{Client, UploadPlace};
 use tollgate_files::{Files, SharedFiles};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_meter::FewPerPeriod;
-use tollgate_script::{Host, LoadError, Reach, RecordFields, Role};
+use tollgate_script::{Host, LoadError, Reach, RecordFields, Role, ScriptSource};
 
 use super::collected::{self, BODY_BYTES_MAX};
 use super::fixed::{self, FixedReply};
@@ -87,10 +87,16 @@ impl Endpoint {
         let fields = stream.as_ref().map_or_else(RecordFields::default, |stream| stream.fields.clone());
         let awaits = stream.as_ref().and_then(|stream| stream.ack.sink());
         let databases = spec.access.databases.clone();
-        let reach = Reach { uploads: spec.access.uploads.clone(), awaits, databases };
+        let reach = Rc::new(Reach { uploads: spec.access.uploads.clone(), awaits, databases });
         let load = |script: &ScriptFile, role| {
-            let handler = scripts.host.load(&script.file, &script.root, &fields)?;
-            Ok::<_, LoadError>(handler.playing(role).reaching(reach.clone()))
+            let ScriptFile { file, root } = script.clone();
+            scripts.host.load_source(ScriptSource {
+                file,
+                root,
+                fields: fields.clone(),
+                role,
+                reach: reach.clone(),
+            })
         };
         let handler = match (&spec.handler, &stream) {
             (HandlerSpec::Script { file, root }, _) => {

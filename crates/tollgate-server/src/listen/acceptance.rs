@@ -1,4 +1,4 @@
-//! When the connections of a listening socket can be accepted.
+//! When a connection can be accepted from a listening socket.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,7 @@ use crate::sys;
 /// How long the system holds a silent connection back.
 const SILENCE_SECONDS: libc::c_int = 1;
 
-/// When the system gives out a connection of TCP.
+/// When the system gives out a TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acceptance {
     /// As it comes.
@@ -18,14 +18,16 @@ pub(crate) enum Acceptance {
 }
 
 impl Acceptance {
-    /// Has a listening socket do so from now on.
+    /// Prepares a listening socket, and returns when its connections can be accepted. Without `deferred` the
+    /// socket stays as it is: systemd may have configured it.
     ///
     /// # Errors
-    /// It is none of TCP.
-    pub(crate) fn set(self, listener: BorrowedFd<'_>) -> io::Result<()> {
-        match self {
-            Self::Empty => sys::defer_accept(listener, 0),
-            Self::WithBytes => sys::defer_accept(listener, SILENCE_SECONDS),
+    /// `deferred` is set, and the socket is not a TCP socket.
+    pub(crate) fn set(listener: BorrowedFd<'_>, deferred: bool) -> io::Result<Self> {
+        if !deferred {
+            return Ok(Self::Empty);
         }
+        sys::defer_accept(listener, SILENCE_SECONDS)?;
+        Ok(Self::WithBytes)
     }
 }

@@ -23,7 +23,7 @@ use tune::tune_tcp;
 pub(crate) use unix::SocketFile;
 
 use crate::error::StartError;
-use crate::options::{BoundAddress, Deferral, ListenAddress, ListenSpec, ServerOptions};
+use crate::options::{BoundAddress, ListenAddress, ListenSpec, ServerOptions};
 
 /// Sockets that listen, for each worker one per address.
 pub struct Listeners {
@@ -37,7 +37,7 @@ pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) family: SocketFamily,
     pub(crate) proxy_protocol: bool,
-    pub(crate) deferral: Deferral,
+    pub(crate) acceptance: Acceptance,
     /// It stays open when the server ends: connections in its queue are not lost then.
     pub(crate) outlives_us: bool,
 }
@@ -96,15 +96,13 @@ impl Listeners {
         for listeners in &mut self.by_worker {
             let socket = bind_tcp(bound, Sharing::AmongWorkers)?;
             socket.listen(backlog(queue))?;
-            if spec.deferral == Deferral::Always {
-                Acceptance::WithBytes.set(socket.as_fd())?;
-            }
+            let acceptance = Acceptance::set(socket.as_fd(), spec.deferred)?;
             bound = socket.local_addr()?.as_socket().unwrap_or(bound);
             listeners.push(Listener {
                 socket: socket.into(),
                 family: SocketFamily::Tcp,
                 proxy_protocol: spec.proxy_protocol,
-                deferral: spec.deferral,
+                acceptance,
                 outlives_us: false,
             });
         }
@@ -122,18 +120,11 @@ impl Listeners {
             }
             BoundAddress::Unix(_) => SocketFamily::Unix,
         };
-        // Whose a socket is that others may have too decides about it.
-        let deferral = match spec.deferral {
-            Deferral::Always => {
-                Acceptance::WithBytes.set(socket.as_fd())?;
-                Deferral::Always
-            }
-            Deferral::WhereItPays | Deferral::Never => Deferral::Never,
-        };
+        let acceptance = Acceptance::set(socket.as_fd(), spec.deferred)?;
         let proxy_protocol = spec.proxy_protocol;
         for listeners in &mut self.by_worker {
             let socket = socket.try_clone()?.into();
-            listeners.push(Listener { socket, family, proxy_protocol, deferral, outlives_us });
+            listeners.push(Listener { socket, family, proxy_protocol, acceptance, outlives_us });
         }
         self.addresses.push(bound);
         Ok(())
@@ -215,7 +206,7 @@ mod tests {
     #[test]
     fn a_deferred_address_gives_a_connection_out_when_bytes_have_come() {
         let mut options = options();
-        options.listen[0].deferral = Deferral::Always;
+        options.listen[0].deferred = true;
         let listeners = Listeners::bind(&options).unwrap();
         let accept = || {
             let mut all = listeners.by_worker.iter().flatten();

@@ -11,7 +11,7 @@ pub(crate) enum Refusal {
     Memory,
     /// There are as many connections as may be.
     Connections,
-    /// The process has no descriptor left.
+    /// No descriptor is left: accepting pauses, and connections wait.
     Descriptors,
     /// One client has as many as it may have.
     ClientConnections,

@@ -11,26 +11,14 @@ pub struct ListenSpec {
     pub address: ListenAddress,
     /// Every connection begins with a PROXY protocol header of version 2.
     pub proxy_protocol: bool,
-    /// Whether connections of TCP are held back until bytes have come on them.
-    pub deferral: Deferral,
-}
-
-/// Whether the system holds a connection of TCP back until bytes have come on it, or a second of silence
-/// (tcp(7), `TCP_DEFER_ACCEPT`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Deferral {
-    /// As long as they come in numbers and are soon over. A socket that systemd hands in stays as it is.
-    #[default]
-    WhereItPays,
-    /// It does.
-    Always,
-    /// It gives them out as they come.
-    Never,
+    /// The system holds a TCP connection back until its first bytes arrive, or for a second of silence
+    /// (tcp(7), `TCP_DEFER_ACCEPT`). If false, a socket of systemd stays as its unit configures it.
+    pub deferred: bool,
 }
 
 impl From<SocketAddr> for ListenSpec {
     fn from(address: SocketAddr) -> Self {
-        Self { address: ListenAddress::Tcp(address), proxy_protocol: false, deferral: Deferral::default() }
+        Self { address: ListenAddress::Tcp(address), proxy_protocol: false, deferred: false }
     }
 }
 

@@ -19,7 +19,7 @@ use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
 use crate::trust::TrustedProxies;
 pub use app::AppSpec;
 pub use dev::{Dev, SourceFault};
-pub use listen::{BoundAddress, Deferral, ListenAddress, ListenSpec};
+pub use listen::{BoundAddress, ListenAddress, ListenSpec};
 pub use proxy::{HostSent, ProxySpec};
 use stream::{Source, StreamSpec};
 
@@ -194,6 +194,8 @@ pub struct CapacityLimits {
     pub in_flight_bytes_max: u64,
     /// How long a request may wait for its turn.
     pub queue_age_max: Duration,
+    /// Files that one worker keeps open between requests.
+    pub files_open_max: usize,
 }
 
 impl Default for CapacityLimits {
@@ -203,11 +205,15 @@ impl Default for CapacityLimits {
             connections_per_client_max: None,
             in_flight_bytes_max: 256 << 20,
             queue_age_max: Duration::from_secs(1),
+            files_open_max: Self::FILES_OPEN_MAX,
         }
     }
 }
 
 impl CapacityLimits {
+    /// Files that a worker keeps open at most, whatever the limit of descriptors is.
+    pub const FILES_OPEN_MAX: usize = 128;
+
     /// How much of `in_flight_bytes_max` slow peers may take: the rest is for replies that wait for the log.
     pub const fn peer_bytes_max(&self) -> u64 {
         share_of_peers(self.in_flight_bytes_max)

@@ -6,12 +6,10 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::spare_descriptors::SpareDescriptors;
 use crate::options::{CapacityLimits, share_of_peers};
 use crate::trust::client_key;
 
@@ -29,7 +27,6 @@ pub(crate) struct Capacity {
     held_bytes: AtomicU64,
     /// The part of `held_bytes` that handlers hold which may wait for room.
     handlers_bytes: AtomicU64,
-    pub(crate) spare_descriptors: SpareDescriptors,
 }
 
 /// The bounds of this moment.
@@ -69,20 +66,15 @@ struct WorkerConnections {
 }
 
 impl Capacity {
-    /// Makes it for so many workers.
-    ///
-    /// # Errors
-    /// The system has no descriptors to spare.
-    pub(crate) fn new(limits: &CapacityLimits, workers: usize) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self {
+    pub(crate) fn new(limits: &CapacityLimits, workers: usize) -> Arc<Self> {
+        Arc::new(Self {
             limits: Limits::of(limits),
             connections: AtomicUsize::new(0),
             workers: (0..workers).map(|_| WorkerConnections { connections: AtomicUsize::new(0) }).collect(),
             clients: Mutex::default(),
             held_bytes: AtomicU64::new(0),
             handlers_bytes: AtomicU64::new(0),
-            spare_descriptors: SpareDescriptors::new(workers)?,
-        }))
+        })
     }
 
     /// Sets other bounds. What is there already stays, and counts; connections that came while clients were
@@ -361,7 +353,7 @@ mod tests {
             in_flight_bytes_max: 100_000,
             ..CapacityLimits::default()
         };
-        Capacity::new(&limits, 3).unwrap()
+        Capacity::new(&limits, 3)
     }
 
     #[test]

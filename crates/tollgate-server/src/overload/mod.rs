@@ -7,7 +7,6 @@
 //! | gate | refuses | status | key |
 //! | --- | --- | --- | --- |
 //! | [`accept_pacing`] | a connection that has sent a request, and would be served too late | 503, closed | `queue_age_max`, `backlog` |
-//! | [`spare_descriptors`] | a connection, when the process has no descriptor left | none, closed | `LimitNOFILE` of the system |
 //! | [`capacity`], connections | a connection beyond all that may be there | 503, closed | `connections_max` |
 //! | [`capacity`], clients | a connection beyond those that its client may have | 429 | `connections_per_client_max` |
 //! | [`refusal_pause`] | nothing: the next request of a refused client waits, while others wait for the worker | none | none |
@@ -20,7 +19,7 @@
 //! | [`throttle`], concurrency | a request beyond those of its route that run | 503 | `concurrency_max` |
 //! | [`capacity`], memory, once more | a request whose handler has not begun | 503 | `in_flight_bytes_max` |
 //!
-//! The acceptor asks the first three gates, `admit` asks the others when the head of a request is complete,
+//! The acceptor asks the first two gates, `admit` asks the others when the head of a request is complete,
 //! the queue of a connection asks the last one. [`refusal_text`] has the texts for clients, `Refusal` in
 //! `observe` the reasons that are counted, [`unserved`] the log lines about connections.
 
@@ -30,7 +29,6 @@ mod capacity;
 mod refusal_pause;
 pub(crate) mod refusal_text;
 mod script_queue;
-mod spare_descriptors;
 mod throttle;
 mod unserved;
 

@@ -10,10 +10,8 @@ const LINE_PAUSE: Duration = Duration::from_secs(10);
 pub(crate) struct UnservedConnections {
     /// There were as many as may be.
     pub(crate) connections: Episode,
-    /// No descriptor was left for them.
+    /// The process or the system had no descriptor left: connections wait in the kernel.
     pub(crate) descriptors: Episode,
-    /// Not even one to close them by.
-    pub(crate) spare_descriptors: Episode,
     /// The system had another reason.
     pub(crate) failures: Episode,
 }
@@ -21,17 +19,12 @@ pub(crate) struct UnservedConnections {
 impl UnservedConnections {
     pub(crate) fn new() -> Self {
         let episode = || Episode::new(LINE_PAUSE);
-        Self {
-            connections: episode(),
-            descriptors: episode(),
-            spare_descriptors: episode(),
-            failures: episode(),
-        }
+        Self { connections: episode(), descriptors: episode(), failures: episode() }
     }
 
     /// Writes what is new to the log.
     pub(crate) fn log_news(&self, now: Instant, worker: usize) {
-        let episodes = [&self.connections, &self.descriptors, &self.spare_descriptors, &self.failures];
+        let episodes = [&self.connections, &self.descriptors, &self.failures];
         let news = episodes.map(|episode| episode.news(now));
         if let [Some(EpisodeNews::Happened(refused)), ..] = news {
             tracing::warn!(
@@ -40,15 +33,8 @@ impl UnservedConnections {
                 "there are as many connections as may be: further ones are refused"
             );
         }
-        if let [_, Some(EpisodeNews::Happened(closed)), ..] = news {
-            tracing::error!(worker, closed, "no descriptor is left: connections are closed as they come");
-        }
-        if let [.., Some(EpisodeNews::Happened(failures)), _] = news {
-            tracing::error!(
-                worker,
-                failures,
-                "no descriptor is left, not even to close connections: they wait"
-            );
+        if let [_, Some(EpisodeNews::Happened(pauses)), _] = news {
+            tracing::error!(worker, pauses, "no descriptor is left: connections wait to be accepted");
         }
         if let [.., Some(EpisodeNews::Happened(failures))] = news {
             tracing::error!(worker, failures, "cannot accept connections, trying again");

@@ -56,7 +56,7 @@ impl Server {
         let (orders, receiver) = watch::channel(Order::Serve);
         let (started, starts) = sync_channel(listeners.by_worker.len());
         let workers = listeners.by_worker.len();
-        let capacity = Capacity::new(&plan.options.capacity, workers).map_err(StartError::Worker)?;
+        let capacity = Capacity::new(&plan.options.capacity, workers);
         let (inboxes, receivers) = Inboxes::new(workers);
         let cells: Vec<_> = receivers.iter().map(|_| Arc::new(WorkerCells::new())).collect();
         let serving = Arc::new(Mutex::new(plan.clone()));

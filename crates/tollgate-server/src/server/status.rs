@@ -49,9 +49,8 @@ pub struct ServerStatus {
     pub in_flight: u64,
     /// Requests and connections that were not taken on, by reason.
     pub refusals: Vec<(&'static str, u64)>,
-    /// How long ago a connection was closed as it came, because the process had no descriptor left; none if
-    /// that never was.
-    pub closed_ago: Option<Duration>,
+    /// How long ago accepting paused for want of a descriptor. None if it never did.
+    pub accept_paused_ago: Option<Duration>,
     /// How long ago something was refused because too much was in flight; none if nothing ever was.
     pub starved_ago: Option<Duration>,
     /// What came and was no request, or came too slowly, by the status that it was answered with; 0 for any
@@ -132,7 +131,7 @@ impl ServerWatch {
             sent_bytes: sum(|cells| cells.sent_bytes.get()),
             in_flight: sum(|cells| cells.in_flight.get()),
             refusals: self.named(Refusal::ALL.map(Refusal::name), |cells, place| cells.refusals[place].get()),
-            closed_ago: refused_ago(Refusal::Descriptors),
+            accept_paused_ago: refused_ago(Refusal::Descriptors),
             starved_ago: refused_ago(Refusal::Memory),
             malformed: self.named(MALFORMED, |cells, place| cells.malformed[place].get()),
             unconfirmed: self

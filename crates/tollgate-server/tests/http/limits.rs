@@ -89,15 +89,19 @@ fn idle_connections_make_room_when_there_are_many() {
         options.capacity.connections_max = 10;
         options.connection.idle_timeout = LONG;
         options.connection.idle_timeout_crowded = SHORT;
+        options.connection.head_timeout = 3 * SHORT;
     });
-    let mut few: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    let mut few: Vec<_> = (0..7).map(|_| server.connect()).collect();
     for peer in &mut few {
         peer.send(REQUEST);
         peer.expect("200", "hello");
     }
-    thread::sleep(3 * SHORT);
+    let mut slow = server.connect();
+    slow.send("GET / HT");
+    assert_eq!(slow.reply(false).status, 408, "the time of a head is over, and so is three times theirs");
+    slow.expect_end();
     assert!(few.iter_mut().all(Peer::is_silent));
-    let _ninth = server.connect();
+    let _more = [server.connect(), server.connect()];
     few.iter_mut().for_each(Peer::expect_end);
 }
 

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use tollgate_server::{ClientHeader, Deferral, ListenAddress, ListenSpec, TrustedProxies};
+use tollgate_server::{ClientHeader, ListenAddress, ListenSpec, TrustedProxies};
 
 use crate::peer::Peer;
 use crate::site::{Running, Site};
@@ -35,7 +35,7 @@ fn on_unix(site: Site, workers: usize) -> (Running, tempfile::TempDir, std::path
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
-    let spec = ListenSpec { address, proxy_protocol: false, deferral: Deferral::default() };
+    let spec = ListenSpec { address, proxy_protocol: false, deferred: false };
     let tune = |options: &mut tollgate_server::ServerOptions| {
         options.listen.push(spec);
         options.workers = workers;

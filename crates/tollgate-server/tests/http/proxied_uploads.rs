@@ -155,11 +155,17 @@ fn a_backend_that_takes_nothing_slows_the_client() {
             thread::park();
         }
     });
-    let server = serve(backend.options());
+    let server = site()
+        .tune(|options| options.workers = 1)
+        .proxy("/*", backend.options(), plain)
+        .tune_route(|route| route.body_bytes_max = 1 << 30)
+        .fixed("/turn", "turn")
+        .start();
     let mut peer = server.connect();
     peer.send(put(256 << 20));
-    // What the systems between hold, far from all of it.
-    let sent = peer.fill(&vec![b'x'; 64 << 10], || thread::sleep(Duration::from_millis(100)));
+    // What the systems between hold, far from all of it. A worker that answers others had its turn for this.
+    let turn = || server.check("GET /turn HTTP/1.1\r\nHost: a\r\n\r\n", "200", "turn");
+    let sent = peer.fill(&vec![b'x'; 64 << 10], turn);
     assert!(sent < 1024, "the server took {sent} times 64 KiB that no backend took");
     assert_eq!(backend.request(), "0");
 }

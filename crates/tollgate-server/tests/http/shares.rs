@@ -1,7 +1,6 @@
 //! The share of connections that each client has, also behind a proxy.
 
 use std::net::Ipv4Addr;
-use std::thread;
 use std::time::Duration;
 
 use tollgate_server::{AnyOr, CorsSpec, ServerOptions, TrustedProxies};
@@ -57,8 +56,9 @@ fn a_connection_behind_a_trusted_proxy_is_its_clients_as_soon_as_a_head_is_there
     let post =
         |fields: &str| format!("POST / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.1\r\n{fields}\r\n");
     let mut slow = server.connect();
-    slow.send(post("Content-Length: 4\r\n") + "ab");
-    thread::sleep(Duration::from_millis(50));
+    slow.send(post("Content-Length: 4\r\nExpect: 100-continue\r\n"));
+    assert_eq!(slow.head().status, 100, "its head is there");
+    slow.send("ab");
     // No content of it is asked for, nor waited for.
     let mut other = server.connect();
     other.send(post("Content-Length: 2\r\nExpect: 100-continue\r\n"));

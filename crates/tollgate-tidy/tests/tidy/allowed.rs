@@ -199,7 +199,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         &[
             // What each command needs: its words, the configuration, output.
             &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
-            &["loader", "print", "version", "watch"],
+            &["descriptors", "loader", "print", "version", "watch"],
             &["panic", "sinks"],
             &["board"],
             // Other processes and operators.
@@ -219,7 +219,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // What knows nothing of this crate.
             &["clock", "error", "identity", "item_summary", "scratch", "sys", "task_turn", "trust", "upload"],
             &["deadline", "options"],
-            &["file_descriptors", "listen", "observe"],
+            &["listen", "observe"],
             // The seam to the log.
             &["recorder"],
             &["reply"],

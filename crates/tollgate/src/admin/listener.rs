@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,6 @@ use crate::config::AdminListen;
 /// Nobody but the owner.
 const SOCKET_MODE: u32 = 0o600;
 const BACKLOG: i32 = 64;
-/// Descriptors that are kept for the moment when the process has no other left.
-const SPARES: usize = 4;
 
 /// Where the listener is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +38,6 @@ impl fmt::Display for Bound {
 pub(super) struct AdminListener {
     socket: Socket,
     pub(super) bound: Bound,
-    spares: Vec<OwnedFd>,
 }
 
 impl AdminListener {
@@ -64,34 +61,20 @@ impl AdminListener {
             },
         };
         let (socket, bound) = bound?;
-        let mut listener = Self { socket, bound, spares: Vec::new() };
-        listener.refill();
-        Ok(Some(listener))
+        Ok(Some(Self { socket, bound }))
     }
 
-    /// Takes the next client; none if it is gone again. Without a descriptor a spare one is given up for it.
-    pub(super) fn accept(&mut self) -> io::Result<Option<Socket>> {
-        loop {
-            match self.socket.accept() {
-                Ok((socket, _)) => {
-                    socket.set_nonblocking(true)?;
-                    return Ok(Some(socket));
-                }
-                Err(error) => match Errno::from_io_error(&error) {
-                    Some(Errno::MFILE | Errno::NFILE) if self.spares.pop().is_some() => {}
-                    Some(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
-                    _ => return Err(error),
-                },
+    /// Accepts the next client. None if it is gone again.
+    pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
+        match self.socket.accept() {
+            Ok((socket, _)) => {
+                socket.set_nonblocking(true)?;
+                Ok(Some(socket))
             }
-        }
-    }
-
-    /// Keeps spare descriptors again, as far as there are any.
-    pub(super) fn refill(&mut self) {
-        while self.spares.len() < SPARES
-            && let Ok(file) = File::open("/dev/null")
-        {
-            self.spares.push(file.into());
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
+                _ => Err(error),
+            },
         }
     }
 }

@@ -96,11 +96,7 @@ impl Serving {
                 client.go_on(&self.answers);
             }
             let now = Instant::now();
-            let before = self.clients.len();
             self.clients.retain(|client| !client.is_over(now));
-            if self.clients.len() < before {
-                self.listener.refill();
-            }
             if *is_accepting {
                 self.accept();
             }

@@ -17,7 +17,8 @@ pub(super) fn notes(config: &Config) -> Vec<String> {
     let backends = server.backends.iter().enumerate();
     let places = backends.filter_map(|(index, backend)| note_of_one_place(server, index, backend));
     let pages = server.routes.iter().flat_map(notes_of_pages);
-    places.chain(pages).chain(notes_of_writable(config)).collect()
+    let connections = config.connections_note.iter().map(|note| format!("note: {note}"));
+    places.chain(pages).chain(notes_of_writable(config)).chain(connections).collect()
 }
 
 /// Folders and files of records and bodies that every user of the machine can write to. A server keeps the

@@ -108,7 +108,8 @@ fn leaves_routes(root: &Section<'_>) -> bool {
 fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let Origin { file, folder, .. } = *origin;
     let leaves_routes = leaves_routes(&root);
-    let WrittenServer { options, body_bytes_max, drain_delay } = server(root.table("server"), folder);
+    let WrittenServer { options, is_connections_max_written, body_bytes_max, drain_delay } =
+        server(root.table("server"), folder);
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir, &options.listen);
     let load = load_rules(root.table("load"));
@@ -190,6 +191,8 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         sinks,
         awaited,
         mounts: apps.mounts,
+        is_connections_max_written,
+        connections_note: None,
         text: None,
     }
 }

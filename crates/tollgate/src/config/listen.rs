@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tollgate_server::{Deferral, ListenAddress, ListenSpec, Network, TrustedProxies};
+use tollgate_server::{ListenAddress, ListenSpec, Network, TrustedProxies};
 
 use super::defaults;
 use super::env::escape;
@@ -29,7 +29,7 @@ keys! {
     /// Each connection begins with a PROXY protocol header of version 2.
     proxy_protocol [PROXY_PROTOCOL] = switch(false);
     /// Whether a TCP connection is taken only when its first bytes are there.
-    deferred [DEFERRED] = other("by the load", "`true` `false`");
+    deferred [DEFERRED] = switch(false);
     /// The permissions of a Unix socket's file.
     mode [MODE] = other(r#"`"0660"`"#, "`0` and three octal digits");
 }
@@ -90,11 +90,8 @@ fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Opti
         table.fault_at(&deferred.span, "deferred in listen is of TCP, and this is a Unix socket");
     }
     table.finish();
-    let deferral = deferred.map_or_else(Deferral::default, |written| match written.value {
-        true => Deferral::Always,
-        false => Deferral::Never,
-    });
-    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferral, ..spec })))
+    let deferred = deferred.is_some_and(|written| written.value);
+    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferred, ..spec })))
 }
 
 fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Path) -> Option<ListenSpec> {
@@ -116,7 +113,7 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
     if address.is_none() {
         section.fault_at(&written.span, format!("listen has {text:?}, allowed is {ALLOWED}"));
     }
-    Some(ListenSpec { address: address?, proxy_protocol: false, deferral: Deferral::default() })
+    Some(ListenSpec { address: address?, proxy_protocol: false, deferred: false })
 }
 
 /// Whether two entries take the same connections. Port 0 is another port each time.
@@ -154,11 +151,7 @@ pub(super) fn show(spec: &ListenSpec) -> String {
         _ => None,
     };
     let proxy_protocol = spec.proxy_protocol.then(|| true.to_string());
-    let deferred = match spec.deferral {
-        Deferral::WhereItPays => None,
-        Deferral::Always => Some(true.to_string()),
-        Deferral::Never => Some(false.to_string()),
-    };
+    let deferred = spec.deferred.then(|| true.to_string());
     if mode.is_none() && proxy_protocol.is_none() && deferred.is_none() {
         return address;
     }

@@ -46,11 +46,20 @@ pub(crate) struct Config {
     pub(crate) body_bytes_max: u64,
     /// The apps, in the order of those of the server.
     pub(crate) mounts: Vec<Mount>,
+    /// Whether the operator wrote `connections_max`.
+    pub(crate) is_connections_max_written: bool,
+    /// Why `connections_max` is not its default, if the limit of descriptors is too low for that.
+    pub(crate) connections_note: Option<String>,
     /// The file that it was read from; none where it was made of a folder.
     pub(crate) text: Option<SourceFile>,
 }
 
 impl Config {
+    /// Returns how many databases scripts may read.
+    pub(crate) fn database_count(&self) -> usize {
+        self.databases.len()
+    }
+
     /// The sink of that name.
     pub(crate) fn sink(&self, name: &str) -> Option<&SinkConfig> {
         self.sinks.iter().find(|sink| sink.name() == name)

@@ -47,6 +47,7 @@ impl Named for Traces {
 /// `[server]`, and two of its keys that the options of the server do not have.
 pub(super) struct WrittenServer {
     pub(super) options: ServerOptions,
+    pub(super) is_connections_max_written: bool,
     pub(super) body_bytes_max: u64,
     pub(super) drain_delay: Duration,
 }
@@ -103,7 +104,9 @@ keys! {
     /// Requests of one connection; the last reply says `Connection: close`.
     requests_per_connection_max = integer_or(OFF, 1..=1 << 32) => connection.requests_max;
     /// Connections at once. More: 503, or closed.
-    connections_max = integer(16_384, 1..=1 << 24) => capacity.connections_max;
+    connections_max [CONNECTIONS_MAX] = integer(16_384, 1..=1 << 24)
+        .or("what the [limit of descriptors](limits.md#the-budget-of-descriptors) leaves")
+        => capacity.connections_max;
     /// Connections at once of one IPv4 address or IPv6 network of 64 bits. More: 429.
     connections_per_client_max = integer_or(OFF, 1..=1 << 24).at_most("connections_max")
         => capacity.connections_per_client_max;
@@ -146,7 +149,8 @@ pub(super) fn unwritten(folder: &Path) -> WrittenServer {
     options.workers = defaults::cores();
     let (body_bytes_max, drain_delay) = (BODY_BYTES_MAX.default_number(), DRAIN_DELAY.default_number());
     let drain_delay = Duration::from_millis(drain_delay.unwrap_or_default());
-    WrittenServer { options, body_bytes_max: body_bytes_max.unwrap_or_default(), drain_delay }
+    let body_bytes_max = body_bytes_max.unwrap_or_default();
+    WrittenServer { options, is_connections_max_written: false, body_bytes_max, drain_delay }
 }
 
 pub(super) fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
@@ -161,6 +165,7 @@ pub(super) fn server(mut section: Section<'_>, folder: &Path) -> WrittenServer {
     if let Some(dir) = path(&mut section, SPOOL_DIR.name, PathTo::Folder) {
         options.spool.dir = folder.join(dir.value);
     }
+    written.is_connections_max_written = section.has(CONNECTIONS_MAX.name);
     written.body_bytes_max = section.number_or_default(&BODY_BYTES_MAX);
     written.drain_delay = Duration::from_millis(section.number_or_default(&DRAIN_DELAY));
     check_memory(&section, &options.connection, &options.capacity);

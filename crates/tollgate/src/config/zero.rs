@@ -44,7 +44,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     if !faults.is_empty() {
         return Err(ConfigError { faults });
     }
-    let WrittenServer { options, body_bytes_max, drain_delay } = server::unwritten(&folder);
+    let WrittenServer { options, body_bytes_max, drain_delay, .. } = server::unwritten(&folder);
     let sinks = vec![SinkConfig::default_in(&folder)];
     let mut own = folders_of_server(&log, &options.spool.dir);
     own.extend(files_of_sinks(&sinks));
@@ -69,6 +69,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         sinks,
         awaited: Vec::new(),
         mounts: Vec::new(),
+        is_connections_max_written: false,
+        connections_note: None,
         text: None,
     })
 }

@@ -293,11 +293,10 @@ impl Observer {
         }
         look_at_damaged(&mut health, &seen.damaged);
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
-        let closed_ago = seen.server.as_ref().and_then(|server| server.closed_ago);
-        let is_closing = closed_ago.is_some_and(|ago| ago < REFUSALS_CALM);
-        if is_closing || (max > 0 && open + DESCRIPTORS_LEFT_MIN > max) {
-            let text =
-                format!("{open} descriptors are open, limit {max}: connections are closed as they come");
+        let paused_ago = seen.server.as_ref().and_then(|server| server.accept_paused_ago);
+        let is_pausing = paused_ago.is_some_and(|ago| ago < REFUSALS_CALM);
+        if is_pausing || (max > 0 && open + DESCRIPTORS_LEFT_MIN > max) {
+            let text = format!("{open} descriptors are open, limit {max}: connections wait to be accepted");
             health.add(Code::DescriptorsFull, text);
         } else if max > 0 && open > max - max / DESCRIPTORS_SHARE {
             health.add(Code::DescriptorsShort, format!("{open} descriptors are open, limit {max}"));

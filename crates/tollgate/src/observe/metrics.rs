@@ -216,7 +216,7 @@ fn workers(out: &mut Exposition, server: Option<&ServerStatus>) {
 }
 
 fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
-    let of_log: [Number<LogStatus>; 16] = [
+    let of_log: [Number<LogStatus>; 17] = [
         ("tollgate_log_failed", Gauge, "1 if the log failed: nothing is recorded any more.", |log| {
             log.failure.is_some().into()
         }),
@@ -256,6 +256,12 @@ fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
             Counter,
             "Segments deleted because every sink has them.",
             |log| log.deleted_segments,
+        ),
+        (
+            "tollgate_log_retain_passes_total",
+            Counter,
+            "Looks for segments that may be deleted, and for room.",
+            |log| log.retain_passes,
         ),
         ("tollgate_log_writes_total", Counter, "Writes, each of the batches that waited.", |log| {
             log.writes.count()

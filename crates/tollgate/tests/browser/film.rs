@@ -1,9 +1,11 @@
-//! A film as WebM (RFC 9559, Matroska): one VP8 picture a second, each a key frame in a cluster of its own, with nothing (Void) behind
-//! it, so that the film is long and wide apart, and the index (Cues) before all of them.
+//! A film as WebM (RFC 9559, Matroska): one VP8 picture a second, each a key frame in a cluster of its own,
+//! with nothing (Void) behind it, so that the film is long and wide apart, and the index (Cues) before all of
+//! them.
 
 /// How long it is shown. Red up to the middle, blue from there.
 pub(crate) const SECONDS: u32 = 240;
-/// What lies between two pictures: so much in all that no browser reads it before somebody wants to see the end.
+/// What lies between two pictures: so much in all that no browser reads it before somebody wants to see the
+/// end.
 const VOID_BYTES: usize = 80 << 10;
 
 /// The film.
@@ -68,7 +70,8 @@ fn number(id: &[u8], number: u64) -> Vec<u8> {
     element(id, &number.to_be_bytes())
 }
 
-/// Made by `ffmpeg -f lavfi -i color=c=red:s=64x64 -frames:v 1 -c:v libvpx -b:v 20k -f ivf -`, without the 44 bytes of IVF; so is the other.
+/// Made by `ffmpeg -f lavfi -i color=c=red:s=64x64 -frames:v 1 -c:v libvpx -b:v 20k -f ivf -`, without the 44
+/// bytes of IVF; so is the other.
 const RED: &[u8] = &[
     0xd0, 0x03, 0x00, 0x9d, 0x01, 0x2a, 0x40, 0x00, 0x40, 0x00, 0x00, 0x47, 0x08, 0x85, 0x85, 0x88, 0x99,
     0x84, 0x88, 0x02, 0x02, 0x02, 0x75, 0xaa, 0x03, 0xf8, 0x03, 0xfa, 0x02, 0x07, 0x1a, 0x4f, 0xc8, 0x2d,

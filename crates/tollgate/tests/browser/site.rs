@@ -1,5 +1,5 @@
-//! The example site in a real browser: its style, its image and its script, a range that a script asks for, and sound and a film
-//! that are heard and seen from another place.
+//! The example site in a real browser: its style, its image and its script, a range that a script asks for,
+//! and sound and a film that are heard and seen from another place.
 
 use std::fs;
 

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::program::{App, BINARY, PATIENCE, Running, eventually};
+use crate::program::{App, BINARY, PATIENCE, eventually};
 
 const ROUTE: &str = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n";
 const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"path\", type = \"text\", from = \"request.path\" }]\n\
@@ -49,6 +49,14 @@ pub(crate) fn get(app: &App, path: &str) -> AdminReply {
 pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
     let line = exposition.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
+}
+
+/// Waits until the log has looked twice for what may be deleted and for room: the second look began after
+/// this call.
+pub(crate) fn after_retain_passes(app: &App) {
+    let passes = || sample(&get(app, "/metrics").content, "tollgate_log_retain_passes_total");
+    let before = passes();
+    eventually("the log looks twice", || (passes() >= before + 2).then_some(()));
 }
 
 /// Asks again and again until the answer is as expected.
@@ -204,7 +212,8 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
     let finding = |holds| format!("tollgate_finding{{code=\"memory_short\",severity=\"warning\"}} {holds}\n");
     let mut slow = Vec::new();
     eventually("a body is refused and that is told", || {
-        // A body that is answered had its memory while slow ones were refused, so each turn brings one more of these.
+        // A body that is answered had its memory while slow ones were refused, so each turn brings one more
+        // of these.
         slow.push(begin(900_000, 430_000));
         let mut came = String::new();
         begin(1_000_000, 1_000_000).read_to_string(&mut came).ok()?;
@@ -215,91 +224,6 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
     drop(slow);
     get_until(&app, "/metrics", 200, &finding(0));
     server.stop();
-}
-
-#[test]
-fn the_admin_listener_answers_while_no_descriptor_is_left() {
-    let app = App::new(ROUTE, &[]);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "ulimit -n 100; exec \"$@\"", "sh", BINARY]);
-    let server = app.begin_as(shell).serving().unwrap();
-    let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
-    let answer = get_until(&app, "/readyz", 503, "not ready\nreason: descriptors_full: ");
-    assert!(answer.content.contains("descriptors are open, limit 100: connections are closed"), "{answer:?}");
-    for _ in 0..20 {
-        assert_eq!(get(&app, "/metrics").status, 200);
-    }
-    let closed = || sample(&get(&app, "/metrics").content, "tollgate_refusals_total{reason=\"descriptors\"}");
-    eventually("more than half are closed", || (closed() > 100).then_some(()));
-    drop(flood);
-    get_until(&app, "/readyz", 200, "ready");
-    server.stop();
-}
-
-/// Connections that hold the last descriptors of a server.
-struct DescriptorHolders<'a> {
-    server: &'a Running,
-    peers: Vec<TcpStream>,
-}
-
-const DESCRIPTORS: u64 = 100;
-
-impl<'a> DescriptorHolders<'a> {
-    fn of(server: &'a Running) -> Self {
-        let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
-        let limit = Rlimit { current: Some(DESCRIPTORS), maximum: getrlimit(Resource::Nofile).maximum };
-        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
-        Self { server, peers: Vec::new() }
-    }
-
-    /// Comes until nobody is served any more. A descriptor that was free for a moment is taken, too.
-    fn take_all(&mut self) {
-        let mut refused = 0;
-        while refused < 5 {
-            let peer = served(self.server);
-            refused = if peer.is_some() { 0 } else { refused + 1 };
-            self.peers.extend(peer);
-        }
-        assert!(self.peers.len() < DESCRIPTORS as usize);
-    }
-}
-
-/// A connection that was answered and stays.
-fn served(server: &Running) -> Option<TcpStream> {
-    let mut peer = TcpStream::connect(server.address()).ok()?;
-    peer.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").ok()?;
-    peer.read(&mut [0]).is_ok_and(|bytes| bytes == 1).then_some(peer)
-}
-
-#[test]
-fn health_is_told_by_the_last_descriptors_which_no_client_gets() {
-    let app = App::new(ROUTE, &[]);
-    let server = app.start();
-    let mut holders = DescriptorHolders::of(&server);
-    for _ in 0..20 {
-        holders.take_all();
-        let unready = "not ready\nreason: descriptors_full: ";
-        for (path, status, said) in [("/healthz", 200, "ok\n"), ("/readyz", 503, unready)] {
-            let answer = get(&app, path);
-            assert_eq!(answer.status, status, "{answer:?}");
-            assert!(answer.content.starts_with(said), "{answer:?}");
-        }
-    }
-    holders.take_all();
-    // As many at once as descriptors are kept for them.
-    let mut askers: Vec<_> =
-        (0..4).map(|_| UnixStream::connect(app.log_dir().join("admin.sock")).unwrap()).collect();
-    for asker in &mut askers {
-        asker.set_read_timeout(Some(PATIENCE)).unwrap();
-        let answer = exchange(asker, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-        assert_eq!(answer.status, 200);
-    }
-    drop((askers, holders));
-    eventually("clients are served again", || served(&server));
-    get_until(&app, "/readyz", 200, "ready");
-    let (status, log) = server.stop();
-    assert!(status.success() && log.contains("no descriptor is left"), "{log}");
 }
 
 #[test]

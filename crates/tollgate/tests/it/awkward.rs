@@ -152,8 +152,8 @@ fn version(number: usize, bytes: usize) -> String {
     format!("{number:015x}\n").repeat(bytes / 16)
 }
 
-/// Puts a version in the place of another, with a time of its own: a system that has only a few of them for each second would
-/// give some versions one, and then nothing tells those of one size apart.
+/// Puts a version in the place of another, with a time of its own: a system that has only a few of them for
+/// each second would give some versions one, and then nothing tells those of one size apart.
 fn replace(path: &Path, number: usize, content: &str) {
     let new = path.with_extension("new");
     fs::write(&new, content).unwrap();
@@ -162,7 +162,8 @@ fn replace(path: &Path, number: usize, content: &str) {
     fs::rename(new, path).unwrap();
 }
 
-/// Does something while a file is replaced by one version after another, from the first on; also ends if a check in it fails.
+/// Does something while a file is replaced by one version after another, from the first on; also ends if a
+/// check in it fails.
 fn while_replaced(path: &Path, content: impl Fn(usize) -> String + Sync, run: impl FnOnce()) {
     struct End<'a>(&'a AtomicBool);
     impl Drop for End<'_> {

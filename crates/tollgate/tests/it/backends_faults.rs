@@ -19,7 +19,8 @@ const REQUESTS: usize = 3;
 const LATE: Duration = Duration::from_millis(300);
 const DOCUMENT: &str = include_str!("../../../../docs/backend-faults.md");
 
-/// What each fault is to the client. A reply that says `cut` ends without its last chunk, with the connection.
+/// What each fault is to the client. A reply that says `cut` ends without its last chunk, with the
+/// connection.
 const FAULTS: [(&str, &str, When); 58] = [
     ("none", "200", When::AtOnce),
     ("echo", "200", When::AtOnce),

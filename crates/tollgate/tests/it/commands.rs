@@ -49,7 +49,8 @@ fn verify_says_that_a_clean_log_is_clean_with_counts_and_digests() {
 
 #[test]
 fn verify_names_the_place_and_records_of_a_flipped_bit_and_a_start_loads_the_rest() {
-    // A segment header has 128 bytes, a batch header 64. The first batch holds the schema; one for each record follows.
+    // A segment header has 128 bytes, a batch header 64. The first batch holds the schema; one for each
+    // record follows.
     check_flipped_bit("segment header", 20, 0, 1);
     check_flipped_bit("header of the first batch", 128 + 20, 128, 1);
     check_flipped_bit("payload of the first batch", 128 + 64 + 4, 128, 1);
@@ -67,7 +68,8 @@ fn first_record_batch() -> i64 {
     (128 + 64 + u64::from(payload_bytes)).next_multiple_of(8).cast_signed()
 }
 
-/// Flips a bit in the second of three segments that nobody has loaded; checks what is told, and what is loaded.
+/// Flips a bit in the second of three segments that nobody has loaded; checks what is told, and what is
+/// loaded.
 fn check_flipped_bit(place: &str, flipped: i64, told_offset: i64, told_first: u64) {
     let app = app_with_log();
     let segment = app.segments().swap_remove(1);
@@ -164,6 +166,8 @@ fn proxies(concurrency_max: u32) -> App {
         format!("[[route]]\npath = \"{path}\"\nproxy = \"{backend}\"\n{more}\n")
     };
     let config = [
+        // Within the limit of descriptors of any machine.
+        "connections_max = 100\n".to_owned(),
         backend("streams"),
         backend("reads"),
         backend("records"),

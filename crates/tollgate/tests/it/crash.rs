@@ -119,7 +119,8 @@ pub(crate) enum Counted {
     Last,
 }
 
-/// Sends requests, `depth` at once, until the server is gone or a reply is the last; returns the numbers that count.
+/// Sends requests, `depth` at once, until the server is gone or a reply is the last; returns the numbers that
+/// count.
 fn drive(address: SocketAddr, depth: u64, load: &Load, judge: impl Fn(&Reply) -> Counted) -> Vec<u64> {
     let mut counted = Vec::new();
     let Some(mut client) = Client::try_connect(address) else { return counted };
@@ -259,7 +260,8 @@ fn logged_by_sequence(app: &App) -> BTreeMap<(LogId, Sequence), u64> {
     records
 }
 
-/// The identity of a record is a column too: each is there once, and numbers run from 1 in the database as well.
+/// The identity of a record is a column too: each is there once, and numbers run from 1 in the database as
+/// well.
 fn check_identities(app: &App) {
     let tables = ["synced", "written"].into_iter().filter(|table| app.has_table(table));
     let all = tables

@@ -1,14 +1,16 @@
 //! A process that has no descriptor left, and what it owes to those that it serves already.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Instant;
 
 use crate::admin::get_until;
 use crate::client::{Client, Reply};
-use crate::program::{App, BINARY, Running};
+use crate::program::{App, BINARY, Running, eventually};
 
 /// One segment for each of some records.
 const CONFIG: &str = r#"
@@ -25,11 +27,29 @@ stream = "kept"
 "#;
 const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
-/// A server that may have so many descriptors.
-fn limited(app: &App, descriptors: u32) -> Running {
+/// The program with so many descriptors at most.
+fn shell(descriptors: u32) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit -n {descriptors}; exec \"$@\""), "sh", BINARY]);
-    app.begin_as(shell).serving().unwrap()
+    shell
+}
+
+/// A server that may have so many descriptors.
+fn limited(app: &App, descriptors: u32) -> Running {
+    app.begin_as(shell(descriptors)).serving().unwrap()
+}
+
+/// Runs a command with so many descriptors at most.
+fn run_limited(app: &App, descriptors: u32, arguments: &[&str]) -> Output {
+    shell(descriptors).args(arguments).current_dir(app.path()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn admin_socket(app: &App) -> PathBuf {
+    app.log_dir().join("admin.sock")
 }
 
 /// Three routes of a hundred files that are not held in memory.
@@ -73,25 +93,70 @@ fn open_files(app: &App, server: &Running) -> usize {
 
 #[test]
 fn files_that_are_kept_open_leave_descriptors_for_every_connection() {
-    let app = site("workers = 2\nconnections_max = 100");
-    let server = limited(&app, 200);
+    // No body is spooled, so the limit is short of what connections and files could hold together.
+    let app =
+        site("workers = 2\nconnections_max = 100\nspool_bytes_max = \"0B\"\nbody_memory_max = \"1MiB\"");
+    let server = limited(&app, 320);
     let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
     ask_for_all(&mut clients);
+    let kept = open_files(&app, &server);
+    assert!((1..100).contains(&kept), "{kept} files beside 100 connections");
     drop(clients);
+    // The connections of those clients may still be there.
     assert_eq!(answered(&server, 90).len(), 90);
     server.kill();
 }
 
+/// Returns the number in force that a text tells of.
+fn told_connections_max(text: &str) -> usize {
+    let rest = text.split_once("connections_max is ").unwrap().1;
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
 #[test]
-fn files_that_are_kept_open_yield_to_connections() {
+fn a_default_number_of_connections_is_lowered_to_the_limit_and_told() {
     let app = site("workers = 1");
-    let server = limited(&app, 100);
-    ask_for_all(&mut [server.connect()]);
-    assert_ne!(open_files(&app, &server), 0);
-    let flood = answered(&server, 100);
-    assert!(flood.len() < 100, "the process had descriptors for all");
-    assert_eq!(open_files(&app, &server), 0, "beside {} connections", flood.len());
-    server.kill();
+    let server = limited(&app, 200);
+    eventually("it is told", || server.has_logged("its default, which needs").then_some(()));
+    let clients = answered(&server, 200);
+    // The admin listener has descriptors of its own.
+    get_until(&app, "/readyz", 503, "connections_full");
+    let mut askers: Vec<_> = (0..30).map(|_| UnixStream::connect(admin_socket(&app)).unwrap()).collect();
+    for asker in &mut askers {
+        asker.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    for mut asker in askers {
+        let mut answer = String::new();
+        asker.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let served = clients.len();
+    drop(clients);
+    get_until(&app, "/readyz", 200, "ready");
+    eventually("clients are served again", || (answered(&server, 1).len() == 1).then_some(()));
+    let (status, log) = server.stop();
+    assert!(status.success() && served == told_connections_max(&log), "{served}\n{log}");
+    assert!(!log.contains("no descriptor is left"), "{log}");
+    let checked = run_limited(&app, 200, &["check", "--print"]);
+    assert!(checked.status.success(), "{checked:?}");
+    let (printed, notes) = (text(&checked.stdout), text(&checked.stderr));
+    assert!(printed.contains(&format!("\nconnections_max = {served}\n")), "{printed}");
+    assert!(notes.starts_with("note: connections_max is "), "{notes}");
+    assert_eq!(told_connections_max(&notes), served);
+}
+
+#[test]
+fn a_number_of_connections_that_does_not_fit_the_limit_is_refused_if_it_is_written() {
+    let app = site("workers = 1\nconnections_max = 100");
+    let begun = app.begin_as(shell(200)).serving().err().expect("it does not start");
+    let Output { status, stderr, .. } = run_limited(&app, 200, &["check"]);
+    for (status, told) in [begun, (status, text(&stderr))] {
+        assert_eq!(status.code(), Some(2), "{told}");
+        assert!(told.contains("connections_max is 100, which needs "), "{told}");
+        assert!(told.contains(" descriptors, limit of the process: 200: raise LimitNOFILE"), "{told}");
+    }
+    let output = run_limited(&app, 60, &["check"]);
+    assert!(text(&output.stderr).contains("the limit of descriptors is 60, the server needs "), "{output:?}");
 }
 
 /// Asks again with so many descriptors more than a server has open, one more each time.
@@ -163,11 +228,13 @@ fn a_file_that_cannot_be_opened_again_and_again_does_not_drown_the_log() {
 #[test]
 fn a_log_goes_on_from_segment_to_segment_though_connections_have_every_descriptor() {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
-    let server = limited(&app, 100);
+    let server = app.start();
     let mut client = server.connect();
     assert!(client.get("/kept?n=0").unwrap().is_success());
+    // Less than the budget of the start: the system took away what the server counted on.
+    server.limit_descriptors(100);
     let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
-    get_until(&app, "/readyz", 503, "descriptors_full");
+    eventually("no descriptor is left", || server.has_logged("no descriptor is left").then_some(()));
     let begun_with = app.segments().len();
     let mut recorded = 1;
     while app.segments().len() < begun_with + 30 {

@@ -47,14 +47,15 @@ impl Disk {
         run(Command::new("sync").arg("-f").arg(self.path())).unwrap();
     }
 
-    /// Nothing that is not synced will ever reach the disk, and every call from now on is an error (the shutdown of
-    /// ext4 and XFS, without a flush of the journal).
+    /// Nothing that is not synced will ever reach the disk, and every call from now on is an error (the
+    /// shutdown of ext4 and XFS, without a flush of the journal).
     pub(crate) fn cut_power(&self) {
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.path())).unwrap();
     }
 
-    /// Whether an fdatasync that returns 0 while the power is cut can be believed. That of ext4 cannot: a bare loop of
-    /// write and fdatasync on Linux 6.18 misses its last record after one in sixty cuts; XFS loses none.
+    /// Whether an fdatasync that returns 0 while the power is cut can be believed. That of ext4 cannot: a
+    /// bare loop of write and fdatasync on Linux 6.18 misses its last record after one in sixty cuts; XFS
+    /// loses none.
     pub(crate) fn is_cut_at_once(&self) -> bool {
         self.kind == "xfs"
     }

@@ -22,7 +22,8 @@ fn pattern(bytes: usize) -> String {
     (0..bytes / 16).map(|number| format!("{number:015x}\n")).collect()
 }
 
-/// A way to a server that breaks: of what comes back, the first connections get so many bytes each, later ones all.
+/// A way to a server that breaks: of what comes back, the first connections get so many bytes each, later
+/// ones all.
 struct BreakingWay {
     address: SocketAddr,
     passed: Arc<AtomicUsize>,

@@ -1,6 +1,8 @@
-//! A disk that fails or is slow, by strace, which is needed here: SIGKILL keeps the page cache, these do not need it.
+//! A disk that fails or is slow, by strace, which is needed here: SIGKILL keeps the page cache, these do not
+//! need it.
 //!
-//! strace counts the calls of each thread by itself: `when=3` fails the third call of every thread that makes so many.
+//! strace counts the calls of each thread by itself: `when=3` fails the third call of every thread that makes
+//! so many.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -107,7 +109,8 @@ fn one_after_the_other(address: SocketAddr) -> Vec<i64> {
     panic!("no sync failed in {REQUESTS_MAX} requests");
 }
 
-/// Many wait at a time; some of them are unknown when the sync fails, and none that is sent afterwards succeeds.
+/// Many wait at a time; some of them are unknown when the sync fails, and none that is sent afterwards
+/// succeeds.
 fn many_at_once(address: SocketAddr) -> Vec<i64> {
     let (next, has_failed) = (AtomicI64::new(0), AtomicBool::new(false));
     let ends = in_lanes(CLIENTS, &[(); CLIENTS], |()| drive_until_failure(address, &next, &has_failed));
@@ -263,8 +266,8 @@ struct Faulted {
     threads_hit: BTreeSet<String>,
 }
 
-/// Runs with one fault, wherever it hits: a start that is refused says why, a run that goes on ends as it should, and
-/// nothing acknowledged is lost.
+/// Runs with one fault, wherever it hits: a start that is refused says why, a run that goes on ends as it
+/// should, and nothing acknowledged is lost.
 fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -> Faulted {
     println!("{error} from {call} {n}");
     let (has_served, (status, log)) =
@@ -326,7 +329,8 @@ fn rows_are_loaded_by_the_same_run_after_the_database_refused_a_write() {
     assert_eq!(app.query::<i64>("SELECT n FROM synced ORDER BY n"), acknowledged);
 }
 
-/// Sends two synced requests at once, at least five times; each reply has to come a whole sync later. Returns the numbers.
+/// Sends two synced requests at once, at least five times; each reply has to come a whole sync later. Returns
+/// the numbers.
 fn drive_slowly(address: SocketAddr, is_enough: &AtomicBool) -> Vec<i64> {
     let mut client = Client::connect(address);
     let mut numbers = Vec::new();
@@ -344,8 +348,8 @@ fn drive_slowly(address: SocketAddr, is_enough: &AtomicBool) -> Vec<i64> {
     numbers
 }
 
-/// Asks for a path in rounds until most replies of a round come at once, and none takes as long as a sync. Returns the
-/// number of requests.
+/// Asks for a path in rounds until most replies of a round come at once, and none takes as long as a sync.
+/// Returns the number of requests.
 fn check_quick(server: &Running, path: &str) -> usize {
     let mut client = server.connect();
     let mut requests = 0;
@@ -419,7 +423,8 @@ fn a_reply_whose_record_was_lost_says_that_its_connection_ends() {
     let mut client = server.connect();
     assert!(client.send(&get("/synced?n=1")));
     assert!(server.connect().get("/written?n=2").expect("a reply").is_success());
-    // This one waits in the kernel: a close that does not linger would become a reset, and take the reply with it.
+    // This one waits in the kernel: a close that does not linger would become a reset, and take the reply
+    // with it.
     assert!(client.send(&get("/synced?n=3")));
     let reply = client.reply().expect("a reply");
     assert_eq!((outcome(&reply), reply.field("connection")), ((503, Some("unknown")), Some("close")));

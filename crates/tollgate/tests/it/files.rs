@@ -1,4 +1,5 @@
-//! Files as the whole program serves them: to the clients that people have, from disks that are slow or broken, beside a script.
+//! Files as the whole program serves them: to the clients that people have, from disks that are slow or
+//! broken, beside a script.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -35,7 +36,8 @@ fn curl_and_wget_go_on_where_they_were_cut_off() {
 #[test]
 fn a_page_of_an_error_that_is_not_there_is_noted() {
     let errors = "[[route]]\npath = \"/*\"\nfiles = { dir = \"public\", errors = { 404 = \"404.html\", 503 = \"503.html\" } }\n";
-    let app = App::new(errors, &[("public/404.html", "none")]);
+    // Within the limit of descriptors of any machine.
+    let app = App::new(&format!("connections_max = 100\n{errors}"), &[("public/404.html", "none")]);
     let page = app.path().join("public/503.html");
     let output = app.run(&["check"]);
     assert!(output.status.success(), "{}", printed(&output));
@@ -68,8 +70,9 @@ fn the_example_serves_its_pages_and_its_score() {
 #[test]
 fn a_disk_that_is_slow_stops_nobody_else() {
     let app = App::new(ROUTE, &[("public/cold", &pattern(100 << 10)), ("public/warm", "warm")]);
-    // The worker asks by preadv2 for what is in memory, threads read by pread64. That a file is not in memory is told by a
-    // fault: the system reads ahead for whoever asks, and a fast disk is done before a slow worker looks.
+    // The worker asks by preadv2 for what is in memory, threads read by pread64. That a file is not in memory
+    // is told by a fault: the system reads ahead for whoever asks, and a fast disk is done before a slow
+    // worker looks.
     let nothing_but_the_first = "error=EAGAIN:when=2+";
     let faults = [("pread64", "delay_enter=3000000:when=1"), ("preadv2", nothing_but_the_first)];
     let server = app.begin_with_faults(&faults).serving().unwrap();
@@ -171,7 +174,8 @@ fn a_request_that_waits_for_a_digest_from_a_slow_disk_stops_no_other() {
     let route =
         "workers = 1\n[[route]]\npath = \"/*\"\n[route.files]\ndir = \"public\"\netag = \"content\"\n";
     let app = App::new(route, &[("public/large", &pattern(100 << 10)), ("public/small", "small")]);
-    // What threads read of files, they read by pread64; the worker asks for what is in memory by another call.
+    // What threads read of files, they read by pread64; the worker asks for what is in memory by another
+    // call.
     let server = app.begin_with_fault("pread64", "delay_enter=3000000").serving().unwrap();
     let (mut waiting, mut client) = (server.connect(), server.connect());
     assert!(waiting.send(&get("/large")));

@@ -1,4 +1,5 @@
-//! 500 clients at once that mean no good: how many are gone by the deadline, what memory they take, what others see.
+//! 500 clients at once that mean no good: how many are gone by the deadline, what memory they take, what
+//! others see.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -61,8 +62,8 @@ fn has_ended(stream: &mut TcpStream, came: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Drips until every connection has ended, and a well-behaved client is answered meanwhile. Returns how long that took
-/// and what each heard.
+/// Drips until every connection has ended, and a well-behaved client is answered meanwhile. Returns how long
+/// that took and what each heard.
 fn drip(server: &Running, peers: Vec<TcpStream>, drop: &[u8]) -> (Duration, Vec<String>) {
     let begun = Instant::now();
     let mut left: Vec<_> = peers.into_iter().map(|peer| (peer, Vec::new())).collect();

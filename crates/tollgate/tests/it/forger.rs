@@ -5,7 +5,8 @@ use sha2::{Digest, Sha256};
 const SEGMENT_HEADER_BYTES: usize = 128;
 const BATCH_HEADER_BYTES: usize = 64;
 
-/// Flips a bit in the last byte of the first record's batch, then computes every checksum and the digest anew.
+/// Flips a bit in the last byte of the first record's batch, then computes every checksum and the digest
+/// anew.
 pub(crate) fn forge(segment: &mut [u8]) {
     let batches = batches_in(segment);
     let (at, payload_bytes) = batches[1];
@@ -35,7 +36,8 @@ pub(crate) fn forge_and_solve(segment: &mut [u8]) {
     fit_footer(segment, previous);
 }
 
-/// Finds the low half of the stamp that gives a header the wanted checksum: a CRC is linear in each of its bits.
+/// Finds the low half of the stamp that gives a header the wanted checksum: a CRC is linear in each of its
+/// bits.
 fn solve(header: &mut [u8], wanted: u32) {
     const STAMP: usize = 40;
     header[STAMP..STAMP + 4].fill(0);

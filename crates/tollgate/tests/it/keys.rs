@@ -175,8 +175,8 @@ collect = true
 stream = "a"
 "#;
 
-/// Leaves logs that nobody has loaded, and returns how many records are in them. Each log has half of the numbers of the
-/// one before again, and every third hundred of its own twice.
+/// Leaves logs that nobody has loaded, and returns how many records are in them. Each log has half of the
+/// numbers of the one before again, and every third hundred of its own twice.
 fn leave_logs(app: &App) -> u64 {
     let mut sent = 0;
     for log in 0..LOGS {

@@ -1,5 +1,5 @@
-//! `ack = "loaded"`: a reply that says success has its rows in the database, for anybody to see, and one that does not says what
-//! is known.
+//! `ack = "loaded"`: a reply that says success has its rows in the database, for anybody to see, and one that
+//! does not says what is known.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,7 +85,8 @@ fn is_refused(reply: &Reply) -> bool {
     reply.field("tollgate-outcome") == Some("refused")
 }
 
-/// Sends numbers, some to a connection at once, and hands each that was acknowledged to `check` at that moment.
+/// Sends numbers, some to a connection at once, and hands each that was acknowledged to `check` at that
+/// moment.
 fn drive(server: &Running, rounds: u64, check: impl Fn(u64) + Sync) {
     let check = &check;
     thread::scope(|scope| {

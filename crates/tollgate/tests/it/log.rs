@@ -1,5 +1,5 @@
-//! `tollgate log`: what a server writes is followed, what is sealed is compared with what was loaded, what is broken is
-//! mended by hand.
+//! `tollgate log`: what a server writes is followed, what is sealed is compared with what was loaded, what is
+//! broken is mended by hand.
 
 use std::collections::BTreeMap;
 use std::fs;

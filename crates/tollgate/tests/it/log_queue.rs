@@ -1,4 +1,5 @@
-//! A disk whose syncs take seconds: what would wait longer than it may is refused, said once, and over by itself.
+//! A disk whose syncs take seconds: what would wait longer than it may is refused, said once, and over by
+//! itself.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! `tollgate load --skip` and `--retry-rejects`: what holds a load up is passed by hand, what was refused is tried again.
+//! `tollgate load --skip` and `--retry-rejects`: what holds a load up is passed by hand, what was refused is
+//! tried again.
 
 use std::fs;
 use std::path::PathBuf;

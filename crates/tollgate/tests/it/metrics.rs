@@ -1,4 +1,5 @@
-//! What Prometheus reads: every line by the grammar of the format, every name in the docs, and the docs without a name more.
+//! What Prometheus reads: every line by the grammar of the format, every name in the docs, and the docs
+//! without a name more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,8 +42,8 @@ struct Family {
     samples: BTreeMap<String, f64>,
 }
 
-/// Reads the text strictly, as `promtool check metrics` does, and more so: families stand together, each once, with help and
-/// type before their samples; no sample is there twice.
+/// Reads the text strictly, as `promtool check metrics` does, and more so: families stand together, each
+/// once, with help and type before their samples; no sample is there twice.
 fn parse(text: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let mut current = String::new();

@@ -1,9 +1,9 @@
-//! Segments that were changed with knowledge of their structure: every checksum, chain and digest fits, and the numbers are
-//! at their extremes.
+//! Segments that were changed with knowledge of their structure: every checksum, chain and digest fits, and
+//! the numbers are at their extremes.
 //!
-//! `TOLLGATE_MUTANTS` logs are made, `MUTANTS_AT_ONCE` of them lie in one folder. SQLite takes them, and PostgreSQL too in one
-//! round of `ROUNDS_OF_POSTGRES`. Whatever a mutant is, each command ends, each
-//! start serves, the log of this run and an intact earlier one are loaded, and nothing panics.
+//! `TOLLGATE_MUTANTS` logs are made, `MUTANTS_AT_ONCE` of them lie in one folder. SQLite takes them, and
+//! PostgreSQL too in one round of `ROUNDS_OF_POSTGRES`. Whatever a mutant is, each command ends, each start
+//! serves, the log of this run and an intact earlier one are loaded, and nothing panics.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -1,4 +1,5 @@
-//! One log at fault: it is named by the findings and by the commands, and the other logs are served, recorded and loaded.
+//! One log at fault: it is named by the findings and by the commands, and the other logs are served, recorded
+//! and loaded.
 
 use std::fs;
 use std::path::PathBuf;

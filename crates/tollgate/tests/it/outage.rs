@@ -1,5 +1,5 @@
-//! A sink that is away while much is recorded: requests keep their latency, and the catch-up afterwards keeps its memory
-//! and loads every record once.
+//! A sink that is away while much is recorded: requests keep their latency, and the catch-up afterwards keeps
+//! its memory and loads every record once.
 //!
 //! `make outage` has 5 GiB recorded meanwhile; `TOLLGATE_OUTAGE_BYTES` says how much.
 
@@ -22,14 +22,15 @@ const RECORD_BYTES: usize = 64 << 10;
 const CLIENTS: u64 = 2;
 /// Requests of which one 99th percentile is taken.
 const WINDOW: usize = 200;
-/// Windows before the outage, behind one to warm up, and as many again when all is loaded: how far those are apart is the
-/// noise of the machine.
+/// Windows before the outage, behind one to warm up, and as many again when all is loaded: how far those are
+/// apart is the noise of the machine.
 const WINDOWS_CALM: usize = 6;
 /// One outage at a time: each is noise to the other.
 static ALONE: Mutex<()> = Mutex::new(());
 /// What a server may hold in memory while it catches up.
 const CATCH_UP_KIB_MAX: u64 = 256 << 10;
-/// How long the catch-up may take, for so many bytes at least: unoptimised code on a machine that has other work.
+/// How long the catch-up may take, for so many bytes at least: unoptimised code on a machine that has other
+/// work.
 const CATCH_UP_BYTES_PER_SECOND_MIN: u64 = 4 << 20;
 
 const STREAMS: &str = r#"
@@ -96,8 +97,8 @@ impl Recorder {
     }
 }
 
-/// What a database has to hold after `count` records: how many, how many different ones, their sum, and how many whose
-/// text is theirs.
+/// What a database has to hold after `count` records: how many, how many different ones, their sum, and how
+/// many whose text is theirs.
 fn expected(count: u64) -> String {
     format!("{count}|{count}|{}|{count}", count * (count - 1) / 2)
 }
@@ -144,8 +145,8 @@ fn is_all_there(outage: &Outage<'_>, recorder: &Recorder) -> Option<()> {
     ((outage.seen)() == expected(recorder.sent())).then_some(())
 }
 
-/// The usual window of the outage is within the spread of those without one. Where that is narrow, twice what most of them
-/// took is no less ordinary: the machine has other work.
+/// The usual window of the outage is within the spread of those without one. Where that is narrow, twice what
+/// most of them took is no less ordinary: the machine has other work.
 fn check_latency(calm: &[Duration], during: &[Duration]) {
     let sorted = |windows: &[Duration]| {
         let mut windows = windows.to_vec();

@@ -1,4 +1,5 @@
-//! Power cuts under load: what was acknowledged as synced is a row, once; the rest is there in part, and without a gap.
+//! Power cuts under load: what was acknowledged as synced is a row, once; the rest is there in part, and
+//! without a gap.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +27,8 @@ fn synced_records_survive_power_cuts_exactly_once() {
     let mut synced = Vec::new();
     for _ in 0..cuts {
         if random.below(2) == 0 {
-            // What is written and not synced is in the cache of the next run, which loads it: it has to sync it first.
+            // What is written and not synced is in the cache of the next run, which loads it: it has to sync
+            // it first.
             synced.extend(drive_and_kill(app.start(), random.below(REPLIES_BEFORE_CUT_MAX), &load));
         }
         synced.extend(drive_and_cut(app.start(), random.below(REPLIES_BEFORE_CUT_MAX), &load, &disk));

@@ -98,7 +98,8 @@ impl App {
         Starting::new(command, self.path(), &[])
     }
 
-    /// Begins under strace, which makes calls of the name fail as it is told; each thread counts its own calls.
+    /// Begins under strace, which makes calls of the name fail as it is told; each thread counts its own
+    /// calls.
     pub(crate) fn begin_with_fault(&self, call: &str, fault: &str) -> Starting {
         self.begin_with_faults(&[(call, fault)])
     }
@@ -186,7 +187,8 @@ impl App {
         files
     }
 
-    /// Starts and stops it once more, so that all that is in the log is loaded; nothing may be missing, open or damaged.
+    /// Starts and stops it once more, so that all that is in the log is loaded; nothing may be missing, open
+    /// or damaged.
     pub(crate) fn settle(&self) {
         let (status, log) = self.start().stop();
         assert!(status.success(), "{log}");
@@ -199,8 +201,8 @@ impl App {
 
 /// Adds to a configuration that a server waits for a busy machine.
 ///
-/// The tests run at the same time, so worker and disk may be behind by seconds, and a server would refuse requests. A test
-/// that needs such refusals sets `queue_age_max` of that section itself.
+/// The tests run at the same time, so worker and disk may be behind by seconds, and a server would refuse
+/// requests. A test that needs such refusals sets `queue_age_max` of that section itself.
 pub(crate) fn patient(config: &str) -> String {
     let make_patient = |config: String, section: &str| match config.split_once(&format!("[{section}]\n")) {
         Some((_, keys)) if sets_queue_age_max(keys) => config,
@@ -372,6 +374,11 @@ impl Running {
         self.process.has_printed(text)
     }
 
+    /// What it logged so far, in whole lines.
+    pub(crate) fn logged(&self) -> String {
+        self.process.stderr.as_ref().map_or_else(String::new, |told| told.text.lock().unwrap().clone())
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         self.process.signal(signal);
     }
@@ -410,8 +417,8 @@ pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: imp
     }
 }
 
-/// Measures until something takes no longer than `limit`. On a busy machine some tries take longer; a fault makes all of them
-/// take longer.
+/// Measures until something takes no longer than `limit`. On a busy machine some tries take longer; a fault
+/// makes all of them take longer.
 pub(crate) fn is_quick_once(what: &str, limit: Duration, mut measure: impl FnMut() -> Duration) {
     let mut times = Vec::new();
     while times.len() < QUICK_TRIES {
@@ -470,7 +477,8 @@ impl PipeText {
     }
 }
 
-/// Gives the first line as soon as it is there, and reads the rest so that the program is never stopped by a full pipe.
+/// Gives the first line as soon as it is there, and reads the rest so that the program is never stopped by a
+/// full pipe.
 pub(crate) fn follow(stdout: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {

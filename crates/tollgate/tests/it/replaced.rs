@@ -1,4 +1,5 @@
-//! The file of a database is removed or replaced under a server: what was acknowledged is in the one at the path.
+//! The file of a database is removed or replaced under a server: what was acknowledged is in the one at the
+//! path.
 
 use std::fs;
 use std::path::PathBuf;

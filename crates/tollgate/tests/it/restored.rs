@@ -1,4 +1,5 @@
-//! Log folders that are restored, cloned or part of a snapshot: what any of the servers acknowledged is a row, once.
+//! Log folders that are restored, cloned or part of a snapshot: what any of the servers acknowledged is a
+//! row, once.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Scripts that do what no script should: each is one 500 and one line with a traceback, and nobody else notices.
+//! Scripts that do what no script should: each is one 500 and one line with a traceback, and nobody else
+//! notices.
 
 use std::fmt::Write;
 
@@ -71,7 +72,8 @@ const ABUSES: [(&str, &str, &str); 35] = [
 
 #[test]
 fn each_abuse_is_one_500_and_one_line_with_a_traceback_and_the_neighbour_is_served() {
-    // Long enough to fill the memory first, in an unoptimised build too; and a worker that a busy machine holds up refuses nobody.
+    // Long enough to fill the memory first, in an unoptimised build too; and a worker that a busy machine
+    // holds up refuses nobody.
     let mut config = "workers = 1\nqueue_age_max = \"1m\"\n[script]\ncpu_budget = \"500ms\"\n".to_owned();
     let sources: Vec<_> = ABUSES.iter().map(|(name, _, body)| source(name, body)).collect();
     let mut scripts = vec![("fine.luau", "return function() return 'fine' end")];

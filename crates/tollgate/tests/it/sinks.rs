@@ -9,6 +9,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rustix::process::Signal;
 
+use crate::admin::after_retain_passes;
 use crate::client::Client;
 use crate::crash::{Random, seed};
 use crate::program::{App, eventually, printed};
@@ -127,8 +128,7 @@ fn a_sink_that_takes_nothing_holds_up_no_other_and_keeps_segments_until_removed(
     });
     let kept = app.segments().len();
     assert!(kept > 2, "{kept} segments");
-    // So long a retainer that wants to delete something would not take.
-    thread::sleep(Duration::from_millis(400));
+    after_retain_passes(&app);
     assert_eq!(app.segments().len(), kept, "segments are deleted that a sink lacks");
     server.kill();
     app.write("tollgate.toml", &app.config().replace(other, ""));
@@ -185,7 +185,8 @@ fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
     });
 }
 
-/// Kills processes that load what was left, each at a random moment; the maker gives a new app and reads its database.
+/// Kills processes that load what was left, each at a random moment; the maker gives a new app and reads its
+/// database.
 pub(crate) fn check_kills(make: impl Fn() -> (App, Numbers)) {
     kill_loaders(
         make,
@@ -198,8 +199,8 @@ pub(crate) fn check_kills(make: impl Fn() -> (App, Numbers)) {
     );
 }
 
-/// Kills loaders of what `leave` left, each within so many microseconds, has the rest loaded, and checks what is there then;
-/// again with a new app until there were as many kills as are wanted.
+/// Kills loaders of what `leave` left, each within so many microseconds, has the rest loaded, and checks what
+/// is there then; again with a new app until there were as many kills as are wanted.
 pub(crate) fn kill_loaders(
     make: impl Fn() -> (App, Numbers),
     leave: impl Fn(&App) -> u64,

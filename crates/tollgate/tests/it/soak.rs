@@ -1,9 +1,9 @@
-//! A long time of steady load with faults on: memory and descriptors stay flat, the audit is exact, and each acknowledged record is
-//! there once. `TOLLGATE_SOAK_SECONDS` says how long; `make soak` an hour.
+//! A long time of steady load with faults on: memory and descriptors stay flat, the audit is exact, and each
+//! acknowledged record is there once. `TOLLGATE_SOAK_SECONDS` says how long; `make soak` an hour.
 //!
-//! Memory has a bound; from three minutes on it is also judged by the median of samples, four a second: that of the last third of the
-//! time against that of the second, as the first is for warming up. Descriptors are judged when all clients are gone: as many as
-//! before the first that meant no good.
+//! Memory has a bound; from three minutes on it is also judged by the median of samples, four a second: that
+//! of the last third of the time against that of the second, as the first is for warming up. Descriptors are
+//! judged when all clients are gone: as many as before the first that meant no good.
 
 mod faults;
 mod load;
@@ -24,10 +24,11 @@ use usage::Usage;
 const SECONDS_USUAL: u64 = 25;
 /// Memory may grow by so much, and by a twentieth: what the allocator keeps differs from moment to moment.
 const GROWTH_KIB_MAX: u64 = 6 << 10;
-/// And be at most this, whatever comes: `in_flight_bytes_max`, the scripts of two workers, queues of the log, loaders.
+/// And be at most this, whatever comes: `in_flight_bytes_max`, the scripts of two workers, queues of the log,
+/// loaders.
 const MEMORY_KIB_MAX: u64 = 400 << 10;
-/// So many descriptors come and go by themselves: idle connections of a pool, files that a worker keeps. A fault that left one
-/// behind each time would leave many more.
+/// So many descriptors come and go by themselves: idle connections of a pool, files that a worker keeps. A
+/// fault that left one behind each time would leave many more.
 const DESCRIPTORS_SLACK: usize = 6;
 /// Before the faults, so that all is there that a server keeps.
 const ALONE: Duration = Duration::from_secs(3);

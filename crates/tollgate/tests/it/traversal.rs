@@ -1,5 +1,5 @@
-//! Nothing from outside of the folder, whatever a target looks like: thousands of them by a seed, sent as they are to the whole
-//! program, with files beside scripts, links that lead out, and secrets all around.
+//! Nothing from outside of the folder, whatever a target looks like: thousands of them by a seed, sent as
+//! they are to the whole program, with files beside scripts, links that lead out, and secrets all around.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,5 @@
-//! `tollgate check --types`: what the type checker says of scripts, and that the declarations are those of what is there.
+//! `tollgate check --types`: what the type checker says of scripts, and that the declarations are those of
+//! what is there.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -126,8 +126,8 @@ fn twenty_bodies_of_20_mib_at_once_take_what_is_configured() {
             scope.spawn(|| assert!(upload(&server, 20 * MIB).ends_with("taken")));
         }
     });
-    // For each twice the bound, which is how a buffer grows, and a read buffer; and what the threads of two workers begin with that
-    // write to the disk, as many as come to be needed.
+    // For each twice the bound, which is how a buffer grows, and a read buffer; and what the threads of two
+    // workers begin with that write to the disk, as many as come to be needed.
     let grown = peak_kib(&server) - before;
     assert!(grown < 20 * 640 + 2 * 8 * 64, "{grown} KiB");
     eventually("the files are closed", || (spooled_files(&server) == 0).then_some(()));

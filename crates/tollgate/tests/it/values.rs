@@ -1,4 +1,5 @@
-//! Values that no column holds, in the first, the middle and the last place of a body: each is a reject, its neighbours rows.
+//! Values that no column holds, in the first, the middle and the last place of a body: each is a reject, its
+//! neighbours rows.
 
 use crate::cluster::shared;
 use crate::program::{App, Running, eventually};

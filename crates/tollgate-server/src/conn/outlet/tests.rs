@@ -147,7 +147,7 @@ fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<
 
 /// The peer to which replies were sent, with what comes behind them.
 fn sent_before(then: Then, replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Sips, Gone> {
-    let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
+    let capacity = Capacity::new(&CapacityLimits::default(), 1);
     let deadlines = Rc::new(Deadlines::new(Rc::new(WorkerClock::new())));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));
     let (limits, scratch) = (ConnectionLimits::default(), Scratch::default());
@@ -216,7 +216,7 @@ fn the_last_bytes_of_a_connection_are_held_back_for_its_end_and_no_others() {
 
 #[test]
 fn a_peer_that_takes_only_what_the_system_holds_is_given_up_when_that_is_gone() {
-    let capacity = Capacity::new(&CapacityLimits::default(), 1).unwrap();
+    let capacity = Capacity::new(&CapacityLimits::default(), 1);
     let clock = Rc::new(WorkerClock::new());
     let deadlines = Rc::new(Deadlines::new(clock.clone()));
     let (slot, held) = (Deadlines::enter(&deadlines), HeldMemory::new(&capacity));

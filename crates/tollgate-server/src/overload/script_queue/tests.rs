@@ -64,19 +64,29 @@ fn the_next_place_and_no_other_is_woken_when_the_first_leaves() {
 
 #[test]
 fn scripts_for_which_a_slice_may_be_enough_are_woken_together() {
-    let (_, waiting_script) = known_script_queue(1000);
-    (0..100).for_each(|_| waiting_script.learn(SLICE / 5));
-    let first = waiting_script.enter();
-    let waiting: Vec<_> = (0..6).map(|_| watched(&waiting_script)).collect();
-    let rings = || waiting.iter().map(|(_, bell)| bell.rings()).collect::<Vec<_>>();
-    drop(first);
-    assert_eq!(rings(), [1, 1, 1, 1, 0, 0]);
-    let mut waiting = waiting.into_iter();
-    // Who is next is on its way.
-    drop(waiting.next());
-    let rest: Vec<_> = waiting.map(|(place, bell)| (bell.rings(), place)).collect();
-    assert!(rest[0].1.is_first());
-    assert_eq!(rest.iter().map(|(rings, _)| *rings).collect::<Vec<_>>(), [1, 1, 1, 0, 0]);
+    let woken = |script: Duration| {
+        let (_, waiting_script) = known_script_queue(1000);
+        (0..100).for_each(|_| waiting_script.learn(script));
+        let first = waiting_script.enter();
+        let waiting: Vec<_> = (0..40).map(|_| watched(&waiting_script)).collect();
+        drop(first);
+        let rings: Vec<_> = waiting.iter().map(|(_, bell)| bell.rings()).collect();
+        assert!(
+            rings.is_sorted_by(|one, next| one >= next) && rings[0] == 1,
+            "the next ones, once: {rings:?}"
+        );
+        let woken = rings.iter().sum::<usize>();
+        // While the next one is on its way, no further one is woken.
+        let mut waiting = waiting.into_iter();
+        drop(waiting.next());
+        let rest: Vec<_> = waiting.collect();
+        assert!(rest[0].0.is_first());
+        assert_eq!(rest.iter().map(|(_, bell)| bell.rings()).sum::<usize>(), (woken - 1).max(1));
+        woken
+    };
+    let all: Vec<_> = (1..=30).map(|part| woken(SLICE / part)).collect();
+    assert!(all.is_sorted() && all[0] == 1 && all[29] > 1, "the shorter the more: {all:?}");
+    assert!((1..).zip(all).all(|(part, woken)| woken <= part), "no more than a slice is enough for");
 }
 
 #[test]
@@ -143,24 +153,31 @@ fn a_lane_of_many_that_take_next_to_nothing_is_short() {
     (0..100).for_each(|_| waiting_script.learn(SLICE / 20));
     let now = Instant::now();
     script_queue.state.set(State::Short { since: now, refused_at: now });
-    let mut places: Vec<_> = (0..30).map(|_| waiting_script.enter()).collect();
-    assert!(!waiting_script.route_cost.refuses(now));
-    places.extend((0..15).map(|_| waiting_script.enter()));
-    assert!(waiting_script.route_cost.refuses(now));
+    let (mut places, mut refused) = (Vec::new(), Vec::new());
+    for _ in 0..20 * 2 * SHORT_SLICES {
+        places.push(waiting_script.enter());
+        refused.push(waiting_script.route_cost.refuses(now));
+    }
+    // Whoever is refused would wait for longer than a slice, and once they are, all are.
+    assert!(refused.is_sorted() && refused.last() == Some(&true));
+    assert!(refused[..=20].iter().all(|refused| !refused));
 }
 
 #[test]
-fn requests_that_would_wait_for_a_quarter_of_the_maximum_are_refused() {
+fn the_script_queue_may_be_longer_the_longer_requests_may_wait() {
     let (script_queue, waiting_script) = known_script_queue(80_000);
     let now = Instant::now();
     let mut places: Vec<_> = (0..3).map(|_| waiting_script.enter()).collect();
-    waiting_script.learn(8 * SLICE);
-    // 8.25 slices of 2 ms each.
-    assert!(!waiting_script.route_cost.refuses(now));
-    script_queue.set_age_max(Duration::from_millis(4 * 17));
-    assert!(!waiting_script.route_cost.refuses(now));
-    script_queue.set_age_max(Duration::from_millis(4 * 16));
-    assert!(waiting_script.route_cost.refuses(now));
+    let wait = script_queue.wait(now);
+    let refuses = |age_max: Duration| {
+        script_queue.state.set(State::Open);
+        script_queue.set_age_max(age_max);
+        waiting_script.route_cost.refuses(now)
+    };
+    let all: Vec<_> = (1..=100).map(|times| refuses(wait * times / 10)).collect();
+    assert!(all.is_sorted_by(|one, next| one >= next), "{all:?}");
+    assert!(refuses(wait) && !refuses(10 * wait), "it is a part of what they may wait");
+    assert!(refuses(wait));
     places.truncate(SHORT_LEN - 1);
     assert!(!waiting_script.route_cost.refuses(now), "a short queue refuses nobody");
 }
@@ -172,16 +189,18 @@ fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
     let mut places: Vec<_> = (0..63).map(|_| waiting_script.enter()).collect();
     assert!(waiting_script.route_cost.refuses(now), "63 scripts of two slices");
     places.truncate(SHORT_LEN);
-    let at = |ms| now + Duration::from_millis(ms);
-    script_queue.relax(at(249));
-    assert!(waiting_script.route_cost.refuses(at(249)));
-    script_queue.relax(at(498));
-    assert!(waiting_script.route_cost.refuses(at(498)), "one was refused meanwhile");
-    script_queue.relax(at(748));
+    let nearly = script_queue.patience() - Duration::from_millis(1);
+    script_queue.relax(now + nearly);
+    assert!(waiting_script.route_cost.refuses(now + nearly));
+    script_queue.relax(now + 2 * nearly);
+    assert!(script_queue.is_kept_short(), "one was refused meanwhile");
+    assert!(waiting_script.route_cost.refuses(now + 2 * nearly));
+    script_queue.relax(now + 2 * nearly + script_queue.patience());
+    assert!(!script_queue.is_kept_short());
     places.pop();
-    assert!(!waiting_script.route_cost.refuses(at(499)));
+    assert!(!waiting_script.route_cost.refuses(now + 2 * nearly));
     places.push(waiting_script.enter());
-    assert!(!waiting_script.route_cost.refuses(at(0)));
+    assert!(!waiting_script.route_cost.refuses(now));
 }
 
 #[test]
@@ -191,7 +210,7 @@ fn the_log_hears_how_many_were_refused_though_none_is_any_more() {
     let mut places: Vec<_> = (0..63).map(|_| waiting_script.enter()).collect();
     assert!((0..5).all(|_| waiting_script.route_cost.refuses(now)));
     places.clear();
-    script_queue.relax(now + Duration::from_millis(250));
+    script_queue.relax(now + script_queue.patience());
     assert_eq!(script_queue.refusals.news(now), Some(EpisodeNews::Happened(5)));
     assert_eq!(script_queue.refusals.news(now + LINE_PAUSE), Some(EpisodeNews::Over));
 }
@@ -212,11 +231,19 @@ fn a_crowd_of_which_nothing_is_known_yet_is_refused_by_its_age_alone() {
 #[test]
 fn the_time_of_scripts_is_learnt_and_forgotten() {
     let (script_queue, waiting_script) = script_queue(1000);
-    let known_ms = || (script_queue.script.get().as_secs_f64() * 1000.0).round();
-    (0..100).for_each(|_| waiting_script.learn(8 * SLICE));
-    assert_eq!(known_ms(), 16.0);
-    (0..100).for_each(|_| waiting_script.learn(3 * SLICE));
-    assert_eq!(known_ms(), 6.0);
+    let known = || script_queue.script.get();
+    let learn = |slices: u32| {
+        let learn = |_| {
+            waiting_script.learn(slices * SLICE);
+            known()
+        };
+        (0..100).map(learn).collect::<Vec<_>>()
+    };
+    let is_about = |known: Duration, slices: u32| known.abs_diff(slices * SLICE) < SLICE / 10;
+    let more = learn(8);
+    assert!(more.is_sorted() && more[0] < 4 * SLICE && is_about(more[99], 8), "{more:?}");
+    let less = learn(3);
+    assert!(less.is_sorted_by(|one, next| one >= next) && is_about(less[99], 3), "{less:?}");
 }
 
 #[test]
@@ -226,12 +253,13 @@ fn a_short_lane_is_tried_anew_though_somebody_is_refused_all_the_time() {
     let mut places: Vec<_> = (0..63).map(|_| waiting_script.enter()).collect();
     assert!(waiting_script.route_cost.refuses(now));
     places.truncate(7);
-    let at = |ms| now + Duration::from_millis(ms);
-    for ms in (0..64_000).step_by(100) {
-        script_queue.relax(at(ms));
-        assert!(waiting_script.route_cost.refuses(at(ms)));
+    let end = script_queue.patience() * SHORT_PATIENCES;
+    for part in 0..600 {
+        let at = now + end * part / 600;
+        script_queue.relax(at);
+        assert!(waiting_script.route_cost.refuses(at));
     }
-    script_queue.relax(at(64_000));
+    script_queue.relax(now + end);
     // The seven have to be new ones, or their age counts.
     places = (0..7).map(|_| waiting_script.enter()).collect();
     assert!(!waiting_script.route_cost.refuses(Instant::now()));
@@ -248,11 +276,11 @@ fn one_long_script_is_no_longer_for_the_others_than_its_round() {
 
 #[test]
 fn the_age_of_the_lane_counts_as_well() {
-    let (_, waiting_script) = script_queue(1000);
+    let (script_queue, waiting_script) = script_queue(1000);
     let _places: Vec<_> = (0..SHORT_LEN).map(|_| waiting_script.enter()).collect();
     let now = Instant::now();
     assert!(!waiting_script.route_cost.refuses(now));
-    assert!(waiting_script.route_cost.refuses(now + Duration::from_millis(250)));
+    assert!(waiting_script.route_cost.refuses(now + script_queue.patience()));
 }
 
 #[test]

@@ -170,7 +170,8 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
     );
     check(
         "[server]\nlisten = [\"unix:\", \"systemd:\", \"unix:a\", \"unix:a\", { address = \"1.1.1.1:1\", mode = \"0600\" },\n\
-         { address = \"unix:b\", mode = \"888\", proxy = true }, 5, { address = \"unix:c\", deferred = true }]\n",
+         { address = \"unix:b\", mode = \"888\", proxy = true }, 5, { address = \"unix:c\", deferred = true },\n\
+         { address = \"1.1.1.1:2\", deferred = \"auto\" }]\n",
         &[
             "t.toml:2:11: listen has \"unix:\", allowed is \"ip:port\" like \"127.0.0.1:8080\", \"unix:PATH\", \
              \"systemd\" or \"systemd:NAME\"",
@@ -182,6 +183,7 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
             "t.toml:3:37: unknown key \"proxy\" in listen of [server], allowed: address, proxy_protocol, deferred, mode",
             "t.toml:3:53: listen in [server] is the integer 5, allowed is a string",
             "t.toml:3:89: deferred in listen is of TCP, and this is a Unix socket",
+            "t.toml:4:37: deferred in listen of [server] is the string \"auto\", allowed is true or false",
         ],
     );
     check(

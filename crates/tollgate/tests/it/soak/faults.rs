@@ -1,5 +1,5 @@
-//! Faults that are switched on and off, one after the other: clients and a backend that misbehave, sinks that are away,
-//! reloads.
+//! Faults that are switched on and off, one after the other: clients and a backend that misbehave, sinks that
+//! are away, reloads.
 
 use std::collections::BTreeMap;
 use std::fmt;

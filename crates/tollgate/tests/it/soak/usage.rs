@@ -99,7 +99,8 @@ fn memory_kib(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Those that stay, which are not segments of the log: how many of these are open is a matter of the moment, and of the sinks.
+/// Those that stay, which are not segments of the log: how many of these are open is a matter of the moment,
+/// and of the sinks.
 fn descriptors(process: u32) -> usize {
     links(process).into_iter().filter(|link| !link.contains(".sealed") && !link.contains(".open")).count()
 }

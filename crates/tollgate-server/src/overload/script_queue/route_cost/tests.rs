@@ -75,12 +75,12 @@ fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
     let script_queue = script_queue();
     let route_cost = script_queue.route_cost();
     let mut timed = 0;
-    for _ in 0..170 {
+    for _ in 0..1000 {
         let begun = route_cost.begin();
         timed += usize::from(begun.is_some());
         route_cost.end(begun, false);
     }
-    assert_eq!(timed, 10);
+    assert!((1..=100).contains(&timed), "{timed} of 1000: few are enough, and cheap");
     // Of the few that are known each counts as one of them.
     for _ in 0..=UNTIMED {
         match route_cost.begin() {
@@ -128,10 +128,11 @@ fn scripts_of_which_a_part_is_long_are_long_by_their_mean() {
         }
         route_cost.is_long()
     };
-    for cycle in 2..=8 {
+    let part = LONG_DIVISOR as usize;
+    for cycle in 2..=part / 2 {
         assert!(mean_is_long(cycle, SLICE * 9 / 10), "each {cycle}th");
     }
-    assert!(!mean_is_long(32, SLICE * 9 / 10));
+    assert!(!mean_is_long(2 * part, SLICE * 9 / 10));
 }
 
 /// Counts how often it is woken.

@@ -1,0 +1,175 @@
+//! The budget of descriptors: how many connections the limit of the process leaves room for.
+//!
+//! The budget is made once, when a configuration takes effect. It counts what log, sinks, databases, admin
+//! listener, workers and kept files hold at most, and what requests open for themselves: a connection to a
+//! backend, a spooled body. Connections get what is left. So they take nothing that the others need, and only
+//! the log keeps descriptors in reserve.
+
+use std::cmp::{max, min};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tollgate_server::{BackendOptions, CapacityLimits, ServerOptions};
+
+use crate::config::{AdminListen, Config};
+
+/// Standard streams, signals, the control socket and its 56 clients, the loader's segments, files that
+/// scripts save.
+const OF_THE_PROCESS: u64 = 96;
+/// The open segment, the folder, the lock, and those that the log keeps in reserve.
+const OF_THE_LOG: u64 = 16;
+/// The socket, its 32 clients, and one more that takes the place of the oldest.
+const OF_THE_ADMIN_LISTENER: u64 = 34;
+/// The connections to one database, and the files of SQLite.
+const OF_A_DATABASE: u64 = 8;
+/// The runtime of a worker, and a file that it opens for a moment.
+const OF_A_WORKER: u64 = 8;
+/// Files that a worker keeps open at least.
+const FILES_OPEN_MIN: u64 = 16;
+
+/// Raises the limit of the process as far as the system allows without asking.
+pub(crate) fn raise_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of descriptors stays as it is");
+    }
+}
+
+/// Returns the limit that a start works with.
+pub(crate) fn limit() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
+/// Fits a configuration into the limit. A default `connections_max` that does not fit is lowered, and the
+/// configuration says so in `connections_note`. One that the operator wrote stays as it is.
+///
+/// # Errors
+/// `connections_max` is written and does not fit, or nothing is left for a connection. Contains the text for
+/// the operator.
+pub(crate) fn fit(config: &mut Config, limit: u64) -> Result<(), String> {
+    let budget = Budget::of(config, limit);
+    let (wanted, possible) = (config.server.capacity.connections_max, budget.connections_max());
+    if possible == 0 {
+        let reserved = budget.reserved;
+        return Err(format!(
+            "the limit of descriptors is {limit}, the server needs {reserved} before its first connection: \
+             raise LimitNOFILE (ulimit -n)"
+        ));
+    }
+    if wanted > possible {
+        let needed = budget.needed(wanted as u64);
+        if config.is_connections_max_written {
+            return Err(format!(
+                "connections_max is {wanted}, which needs {needed} descriptors, limit of the process: {limit}: \
+                 raise LimitNOFILE (ulimit -n), or lower connections_max to {possible}"
+            ));
+        }
+        config.connections_note = Some(format!(
+            "connections_max is {possible} and not {wanted}, its default, which needs {needed} descriptors, \
+             limit of the process: {limit}: raise LimitNOFILE (ulimit -n), or write connections_max"
+        ));
+        config.server.capacity.connections_max = possible;
+    }
+    let connections = config.server.capacity.connections_max as u64;
+    config.server.capacity.files_open_max = budget.files_open_max(connections);
+    Ok(())
+}
+
+/// How the limit is shared out.
+struct Budget {
+    limit: u64,
+    workers: u64,
+    /// What is held whatever the number of connections is.
+    reserved: u64,
+    /// Requests to backends at once, and bodies in the spool at once. A connection has one of each at most.
+    requests_max: [u64; 2],
+}
+
+impl Budget {
+    fn of(config: &Config, limit: u64) -> Self {
+        let server = &config.server;
+        let workers = server.workers as u64;
+        let databases = (config.sinks.len() + config.database_count()) as u64;
+        let admin = match config.admin.listen {
+            AdminListen::Nowhere => 0,
+            _ => OF_THE_ADMIN_LISTENER,
+        };
+        let of_a_worker = OF_A_WORKER + FILES_OPEN_MIN + server.listen.len() as u64;
+        let idle = server.backends.iter().map(|backend| idle_connections(backend, workers)).sum::<u64>();
+        let reserved =
+            OF_THE_PROCESS + OF_THE_LOG + admin + databases * OF_A_DATABASE + workers * of_a_worker + idle;
+        Self { limit, workers, reserved, requests_max: [to_backends(server), spooled_bodies(server)] }
+    }
+
+    /// Returns the descriptors that so many connections need with all the rest.
+    fn needed(&self, connections: u64) -> u64 {
+        let of_requests = self.requests_max.map(|requests| min(requests, connections)).iter().sum::<u64>();
+        self.reserved + connections + of_requests
+    }
+
+    /// Returns the greatest number of connections whose need fits the limit.
+    fn connections_max(&self) -> usize {
+        let left = self.limit.saturating_sub(self.reserved);
+        let [one, other] = self.requests_max;
+        let (few, many) = (min(one, other), max(one, other));
+        let connections = if left / 3 < few {
+            left / 3
+        } else if (left - few) / 2 < many {
+            (left - few) / 2
+        } else {
+            left - few - many
+        };
+        usize::try_from(connections).unwrap_or(usize::MAX)
+    }
+
+    /// Returns how many files each worker may keep open beside so many connections.
+    fn files_open_max(&self, connections: u64) -> usize {
+        let left = self.limit.saturating_sub(self.needed(connections)) / self.workers.max(1);
+        let files_open_max = FILES_OPEN_MIN.saturating_add(left);
+        usize::try_from(files_open_max).unwrap_or(usize::MAX).min(CapacityLimits::FILES_OPEN_MAX)
+    }
+}
+
+fn to_backends(server: &ServerOptions) -> u64 {
+    server.backends.iter().map(|backend| backend.concurrency_max as u64).sum()
+}
+
+/// Returns the connections to a backend that are kept while no request uses them.
+fn idle_connections(backend: &BackendOptions, workers: u64) -> u64 {
+    let places = workers * backend.addresses.len() as u64;
+    min(places * backend.pool.idle_max as u64, backend.concurrency_max as u64)
+}
+
+/// Returns the bodies that fit the spool: each is longer than what is held in memory.
+fn spooled_bodies(server: &ServerOptions) -> u64 {
+    server.spool.bytes_max / (server.connection.body_memory_max as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(limit: u64, reserved: u64, requests_max: [u64; 2]) -> Budget {
+        Budget { limit, workers: 2, reserved, requests_max }
+    }
+
+    #[test]
+    fn as_many_connections_fit_as_the_limit_leaves_and_not_one_more() {
+        for limit in [100, 101, 120, 1024, 65_536] {
+            for requests_max in [[0, 0], [0, 7], [7, 0], [5, 9], [9, 5], [500, 20], [100_000, 100_000]] {
+                let budget = budget(limit, 100, requests_max);
+                let connections = budget.connections_max() as u64;
+                assert!(budget.needed(connections) <= limit, "{limit} {requests_max:?}: {connections}");
+                assert!(budget.needed(connections + 1) > limit, "{limit} {requests_max:?}: {connections}");
+            }
+        }
+        assert_eq!(budget(99, 100, [0, 0]).connections_max(), 0);
+    }
+
+    #[test]
+    fn what_connections_leave_is_shared_by_the_files_of_workers() {
+        assert_eq!(budget(200, 100, [0, 0]).files_open_max(100), 16);
+        assert_eq!(budget(300, 100, [0, 0]).files_open_max(100), 66);
+        assert_eq!(budget(u64::MAX, 100, [0, 0]).files_open_max(100), CapacityLimits::FILES_OPEN_MAX);
+    }
+}

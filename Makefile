@@ -9,7 +9,7 @@ PROGRAMS = bench fuzz tools
 RUFF_VERSION = 0.17.6
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 
-.PHONY: run build test browser test-python test-names check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python test-names test-comments check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -32,6 +32,11 @@ test-python:
 test-names:
 	@test -n "$(BEFORE)" || { echo "usage: make test-names BEFORE=commit [AFTER=HEAD] [MOVED=1]" >&2; exit 2; }
 	@tools/compare_tests.py $(BEFORE) $(or $(AFTER),HEAD) $(if $(MOVED),--moved)
+
+# Shows that only comments changed: `make test-comments BEFORE=commit [AFTER=HEAD]`. AFTER=. is the worktree.
+test-comments:
+	@test -n "$(BEFORE)" || { echo "usage: make test-comments BEFORE=commit [AFTER=HEAD]" >&2; exit 2; }
+	@tools/compare_tokens.py $(BEFORE) $(or $(AFTER),HEAD)
 
 check: fmt lint test doc
 

@@ -59,15 +59,15 @@ fn sealed() -> (Sim, SegmentName, PathBuf) {
     (sim, name, path)
 }
 
-/// Runs `check` for all cases, each lane with a segment of its own.
-fn in_lanes(cases: usize, check: impl Fn(&Sim, SegmentName, &Path, usize) + Sync) {
-    let lanes = thread::available_parallelism().map_or(1, usize::from);
+/// Runs `check` for all cases, each thread with a segment of its own.
+fn in_threads(cases: usize, check: impl Fn(&Sim, SegmentName, &Path, usize) + Sync) {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
-        for lane in 0..lanes {
+        for thread in 0..threads {
             let check = &check;
             scope.spawn(move || {
                 let (sim, name, path) = sealed();
-                (lane..cases).step_by(lanes).for_each(|case| check(&sim, name, &path, case));
+                (thread..cases).step_by(threads).for_each(|case| check(&sim, name, &path, case));
             });
         }
     });
@@ -85,7 +85,7 @@ fn the_segment_itself_is_whole() {
 
 #[test]
 fn every_flipped_bit_of_a_sealed_segment_is_detected() {
-    in_lanes(8 * SEGMENT_BYTES, |sim, name, path, bit| {
+    in_threads(8 * SEGMENT_BYTES, |sim, name, path, bit| {
         let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
         sim.edit(path, flip);
         assert!(!is_whole(sim, name, path), "bit {bit}");
@@ -95,7 +95,7 @@ fn every_flipped_bit_of_a_sealed_segment_is_detected() {
 
 #[test]
 fn every_truncation_of_a_sealed_segment_is_detected() {
-    in_lanes(SEGMENT_BYTES, |sim, name, path, size| {
+    in_threads(SEGMENT_BYTES, |sim, name, path, size| {
         let whole = file_bytes(sim, path);
         sim.edit(path, |bytes| bytes.truncate(size));
         assert!(!is_whole(sim, name, path), "cut to {size}");

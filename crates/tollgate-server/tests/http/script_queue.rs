@@ -174,7 +174,7 @@ fn a_script_that_does_not_end_stops_nobody_for_ever() {
 }
 
 #[test]
-fn clients_that_are_gone_leave_the_lane_to_those_behind_them() {
+fn clients_that_are_gone_leave_the_queue_to_those_behind_them() {
     let server = holders(FOR_EVER).start();
     let mut peers: Vec<_> = (1..=8).map(|entered| enter(&server, "/run/hold", entered)).collect();
     let mut last = peers.pop().unwrap();

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tollgate_log::{Cursor, CursorStep, DiskStorage, LogId, RecordBody, Sequence, Value, log_ids};
 
 use crate::client::{Client, Reply, get, post};
-use crate::program::{App, KEEP, PATIENCE, Running, eventually_within, in_lanes};
+use crate::program::{App, KEEP, PATIENCE, Running, eventually_within, in_threads};
 
 const KILLS: u64 = 20;
 const CLIENTS: u64 = 6;
@@ -22,7 +22,7 @@ const REPLIES_BEFORE_KILL_MAX: u64 = 4000;
 /// A start that is killed lives at random up to this long: about as long as it takes.
 const START_US_MAX: u64 = 20_000;
 /// Chosen calls at which runs are killed at the same time.
-const LANES: usize = 4;
+const THREADS: usize = 4;
 /// The clients need this long for their requests while other programs keep the disk busy.
 const DRIVE_PATIENCE: Duration = PATIENCE.saturating_mul(5);
 /// A client waits this long after a refusal, so that the disk can catch up.
@@ -292,7 +292,7 @@ fn a_kill_at_any_call_that_the_log_makes_loses_nothing() {
     ];
     let points: Vec<_> =
         calls.into_iter().flat_map(|(call, last)| (1..=last).map(move |n| (call, n))).collect();
-    in_lanes(LANES, &points, |(call, n)| check_kill_at(call, *n));
+    in_threads(THREADS, &points, |(call, n)| check_kill_at(call, *n));
 }
 
 fn check_kill_at(call: &str, n: u32) {

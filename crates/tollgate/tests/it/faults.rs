@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use tollgate_log::{DiskStorage, scan_segment};
 
 use crate::client::{Client, Reply, get};
-use crate::program::{App, KEEP, Running, eventually, in_lanes, is_quick_once};
+use crate::program::{App, KEEP, Running, eventually, in_threads, is_quick_once};
 
 const DELAY: Duration = Duration::from_millis(300);
 /// A reply that waits for nothing.
@@ -24,7 +24,7 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 /// Requests of a round in which no reply may wait for a sync.
 const QUICK_REQUESTS: usize = 50;
 /// Fault points that are tried at the same time.
-const LANES: usize = 4;
+const THREADS: usize = 4;
 const CLIENTS: usize = 6;
 const PIPELINE_DEPTH: usize = 8;
 /// Far more requests than a fault needs to come.
@@ -67,13 +67,13 @@ fn outcome(reply: &Reply) -> (u16, Option<&str>) {
 #[test]
 fn no_request_is_acknowledged_after_a_failed_sync() {
     let points: Vec<_> = (1..=20).collect();
-    in_lanes(LANES, &points, |n| check_failed_sync(*n, one_after_the_other));
+    in_threads(THREADS, &points, |n| check_failed_sync(*n, one_after_the_other));
 }
 
 #[test]
 fn no_request_of_many_at_once_is_acknowledged_after_a_failed_sync() {
     let points: Vec<_> = (1..=20).collect();
-    in_lanes(LANES, &points, |n| check_failed_sync(*n, many_at_once));
+    in_threads(THREADS, &points, |n| check_failed_sync(*n, many_at_once));
 }
 
 /// Fails the `n`th fdatasync of the thread that syncs records: the others make far fewer.
@@ -113,7 +113,7 @@ fn one_after_the_other(address: SocketAddr) -> Vec<i64> {
 /// succeeds.
 fn many_at_once(address: SocketAddr) -> Vec<i64> {
     let (next, has_failed) = (AtomicI64::new(0), AtomicBool::new(false));
-    let ends = in_lanes(CLIENTS, &[(); CLIENTS], |()| drive_until_failure(address, &next, &has_failed));
+    let ends = in_threads(CLIENTS, &[(); CLIENTS], |()| drive_until_failure(address, &next, &has_failed));
     let (acknowledged, unknown): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
     assert!(unknown.iter().sum::<usize>() > 0, "whoever waited for the sync is told that it is unknown");
     acknowledged.concat()
@@ -210,7 +210,7 @@ fn an_acknowledged_record_is_a_row_once_whatever_call_fails() {
         ("openat", "EMFILE", 8..=40),
         ("pwrite64", "ENOSPC", 35..=46),
     ]);
-    let ends = in_lanes(LANES, &points, |point| check_fault(&app(SMALL_SEGMENTS), *point, Vec::new()));
+    let ends = in_threads(THREADS, &points, |point| check_fault(&app(SMALL_SEGMENTS), *point, Vec::new()));
     let hit: BTreeSet<_> = ends.into_iter().flat_map(|end| end.threads_hit).collect();
     for thread in ["tollgate", "log-writer", "log-syncer", "log-sealer", "load-main"] {
         assert!(hit.contains(thread), "no fault hit {thread}: {hit:?}");
@@ -227,7 +227,7 @@ fn a_start_that_cannot_mend_a_dead_log_leaves_it_whole_for_the_next() {
         ("pwritev", "ENOSPC", 1..=1),
         ("rename", "EIO", 1..=1),
     ]);
-    let ends = in_lanes(LANES, &points, |point| {
+    let ends = in_threads(THREADS, &points, |point| {
         let app = app(SMALL_SEGMENTS);
         let acknowledged = leave_torn_log(&app);
         check_fault(&app, *point, acknowledged)

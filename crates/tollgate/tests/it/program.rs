@@ -431,17 +431,17 @@ pub(crate) fn is_quick_once(what: &str, limit: Duration, mut measure: impl FnMut
     panic!("{what} never took less than {limit:?}: {times:?}");
 }
 
-/// Runs a check for each item, `lanes` at the same time.
-pub(crate) fn in_lanes<T: Sync, R: Send>(
-    lanes: usize,
+/// Runs a check for each item, `threads` at the same time.
+pub(crate) fn in_threads<T: Sync, R: Send>(
+    threads: usize,
     items: &[T],
     check: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
-    let lane = |number| items.iter().skip(number).step_by(lanes).map(&check).collect::<Vec<_>>();
+    let thread = |number| items.iter().skip(number).step_by(threads).map(&check).collect::<Vec<_>>();
     thread::scope(|scope| {
-        let lane = &lane;
-        let running: Vec<_> = (0..lanes).map(|number| scope.spawn(move || lane(number))).collect();
-        running.into_iter().flat_map(|lane| lane.join().expect("a lane without a failure")).collect()
+        let thread = &thread;
+        let running: Vec<_> = (0..threads).map(|number| scope.spawn(move || thread(number))).collect();
+        running.into_iter().flat_map(|thread| thread.join().expect("a thread without a failure")).collect()
     })
 }
 

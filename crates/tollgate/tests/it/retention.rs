@@ -7,10 +7,10 @@ use std::os::unix::process::ExitStatusExt;
 use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::program::{App, KEEP, eventually, in_lanes};
+use crate::program::{App, KEEP, eventually, in_threads};
 
 /// Chosen calls at which runs are killed at the same time.
-const LANES: usize = 4;
+const THREADS: usize = 4;
 
 const CONFIG: &str = r#"
 workers = 2
@@ -96,7 +96,7 @@ fn a_kill_at_any_call_of_a_deletion_loses_nothing_and_keeps_the_account() {
     let calls = [("unlink", 1..=6), ("rmdir", 1..=1), ("fsync", 14..=30)];
     let points: Vec<_> =
         calls.into_iter().flat_map(|(call, numbers)| numbers.map(move |n| (call, n))).collect();
-    in_lanes(LANES, &points, |(call, n)| check_kill_at(call, *n));
+    in_threads(THREADS, &points, |(call, n)| check_kill_at(call, *n));
 }
 
 /// Kills a run that deletes what the run before left, and then what it writes itself.

@@ -148,7 +148,7 @@ fn the_first_gives_others_their_turn_when_scripts_had_theirs() {
 }
 
 #[test]
-fn a_lane_of_many_that_take_next_to_nothing_is_short() {
+fn a_queue_of_many_short_scripts_is_short() {
     let (script_queue, waiting_script) = script_queue(1000);
     (0..100).for_each(|_| waiting_script.learn(SLICE / 20));
     let now = Instant::now();
@@ -183,7 +183,7 @@ fn the_script_queue_may_be_longer_the_longer_requests_may_wait() {
 }
 
 #[test]
-fn a_lane_that_was_too_long_is_kept_short_until_nobody_came_who_is_too_many() {
+fn a_queue_that_was_too_long_is_kept_short_until_no_client_is_refused() {
     let (script_queue, waiting_script) = known_script_queue(1000);
     let now = Instant::now();
     let mut places: Vec<_> = (0..63).map(|_| waiting_script.enter()).collect();
@@ -247,7 +247,7 @@ fn the_time_of_scripts_is_learnt_and_forgotten() {
 }
 
 #[test]
-fn a_short_lane_is_tried_anew_though_somebody_is_refused_all_the_time() {
+fn a_short_queue_is_tried_anew_though_clients_are_refused_all_the_time() {
     let (script_queue, waiting_script) = known_script_queue(1000);
     let now = Instant::now();
     let mut places: Vec<_> = (0..63).map(|_| waiting_script.enter()).collect();
@@ -275,7 +275,7 @@ fn one_long_script_is_no_longer_for_the_others_than_its_round() {
 }
 
 #[test]
-fn the_age_of_the_lane_counts_as_well() {
+fn the_age_of_the_script_queue_counts_as_well() {
     let (script_queue, waiting_script) = script_queue(1000);
     let _places: Vec<_> = (0..SHORT_LEN).map(|_| waiting_script.enter()).collect();
     let now = Instant::now();
@@ -284,7 +284,7 @@ fn the_age_of_the_lane_counts_as_well() {
 }
 
 #[test]
-fn a_route_without_a_script_in_the_lane_hears_nothing_of_it() {
+fn a_route_without_a_script_in_the_queue_refuses_no_request() {
     let (script_queue, waiting_script) = script_queue(1000);
     let (long, other) = (waiting_script.route_cost.clone(), script_queue.route_cost());
     other.learn(SLICE);

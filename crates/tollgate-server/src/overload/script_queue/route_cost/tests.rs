@@ -25,7 +25,7 @@ fn moment(route_cost: &RouteCost) {
 }
 
 #[test]
-fn a_long_script_is_held_back_while_another_is_in_the_lane() {
+fn a_long_script_is_held_back_while_another_is_in_the_queue() {
     let script_queue = script_queue();
     let (long, short) = (script_queue.route_cost(), script_queue.route_cost());
     slice(&long);

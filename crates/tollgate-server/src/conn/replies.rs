@@ -75,7 +75,7 @@ impl Replies {
         begun: Instant,
         route: &Rc<OwnCells>,
     ) {
-        self.make_room(REPLY_BYTES_USUAL);
+        self.make_room_for_first(REPLY_BYTES_USUAL);
         let head = self.bytes.len();
         plain.write(&mut self.bytes, &date, id);
         self.count += 1;
@@ -97,11 +97,17 @@ impl Replies {
     /// doubling would hold up to twice the memory of the replies.
     #[inline]
     fn make_room(&mut self, bytes: usize) {
-        if self.bytes.len() + bytes > EXPECTED_BYTES_MAX {
-            if self.bytes.capacity() - self.bytes.len() < bytes + HEAD_BYTES_SPARE {
-                self.bytes.reserve_exact(bytes + STEP_BYTES);
-            }
-        } else if self.entries.is_empty() {
+        if self.bytes.len() + bytes <= EXPECTED_BYTES_MAX {
+            self.make_room_for_first(bytes);
+        } else if self.bytes.capacity() - self.bytes.len() < bytes + HEAD_BYTES_SPARE {
+            self.bytes.reserve_exact(bytes + STEP_BYTES);
+        }
+    }
+
+    /// Makes room for the first reply, and for as many others as left together last time.
+    #[inline]
+    fn make_room_for_first(&mut self, bytes: usize) {
+        if self.entries.is_empty() {
             self.bytes.reserve(self.expected.0.max(bytes));
             self.entries.reserve(self.expected.1);
         }

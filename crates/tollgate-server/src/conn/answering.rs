@@ -1,4 +1,5 @@
-//! How a connection answers what came: from the complete requests of its buffer to replies at hand.
+//! Answers the complete requests in the read buffer, and appends their replies to
+//! [`Replies`](super::replies::Replies).
 
 use std::time::Instant;
 
@@ -19,7 +20,8 @@ use crate::observe::RouteTally;
 use crate::reply::{Extent, Framing, Reply, Writing};
 
 impl<S: Transport> Connection<S> {
-    /// Answers those whose handlers have returned, then the complete requests of the buffer, in their order.
+    /// Appends the replies of handlers that have returned, then answers the complete requests of the buffer,
+    /// in their order.
     pub(super) fn answer_what_came(&mut self) {
         self.feed_upload();
         while !self.replies.is_followed()
@@ -34,7 +36,7 @@ impl<S: Transport> Connection<S> {
         if self.input.is_empty() && matches!(self.reading, Reading::Head) {
             return;
         }
-        // Heads that are complete now were so together: one look at the clock is theirs.
+        // One clock reading serves all heads, because all of them are complete now.
         let now = self.worker.clock.now();
         while self.takes_requests() {
             match self.answer_next(now) {
@@ -45,8 +47,10 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Whether a request that has come is begun now. While the server drains, none is that comes behind a
-    /// running one; and none behind one that was refused, before its client has rested.
+    /// Returns whether the next request may begin.
+    ///
+    /// While the server drains, no request begins after a running one. After a refusal, no request begins
+    /// before its client has paused.
     pub(super) fn takes_requests(&self) -> bool {
         let may_join =
             || self.queue.is_empty() || (self.queue.takes_more() && !self.worker.deadlines.is_draining());
@@ -58,7 +62,7 @@ impl<S: Transport> Connection<S> {
             && may_join()
     }
 
-    /// Answers the next complete request of the buffer. False: more bytes are needed.
+    /// Answers the next complete request of the buffer. Returns false if it needs more bytes.
     #[inline]
     fn answer_next(&mut self, now: Moment) -> Result<bool, RequestError> {
         if let Reading::Head = &self.reading {
@@ -70,7 +74,7 @@ impl<S: Transport> Connection<S> {
         self.answer_body()
     }
 
-    /// Finds out where a request leads. None: it is answered.
+    /// Finds the destination of a request. Returns `None` if the request is already answered.
     #[inline]
     fn arrive_at_route(&mut self, mut head: RequestHead, now: Moment) -> Option<Arrived> {
         let worker = self.worker.clone();
@@ -80,7 +84,8 @@ impl<S: Transport> Connection<S> {
             Ok(client) => worker.receive(&service, &head, now.at, || client),
             Err(TooMany) => {
                 if head.framing().has_content() {
-                    // To read it would keep the connection that is one too many.
+                    // This connection exceeds the limit of its client. Reading the content would keep it
+                    // open.
                     self.reuse = Reuse::Linger;
                 }
                 Err(worker.refuse_client(&service, &head, now.at, TooMany.reply()))
@@ -103,7 +108,7 @@ impl<S: Transport> Connection<S> {
         Some(Arrived { destination, client, begun: now.at, time_us: now.wall_us, permit, upload: None, head })
     }
 
-    /// Answers a request without content; begins to read that of another.
+    /// Answers a request without content, or begins to read the content.
     fn begin(&mut self, mut arrived: Arrived) -> Result<bool, RequestError> {
         if !arrived.head.framing().has_content() {
             self.answer(arrived, Body::default());
@@ -111,7 +116,8 @@ impl<S: Transport> Connection<S> {
         }
         let coding = arrived.check_content();
         if arrived.is_answered() && arrived.head.expects_continue() {
-            // RFC 9110 section 10.1.1: the client asked before it sent, and is told.
+            // RFC 9110 section 10.1.1: the client waits before it sends the content, and gets the final reply
+            // instead of 100.
             self.reuse = Reuse::Linger;
         }
         if self.reuse == Reuse::Linger {
@@ -122,13 +128,14 @@ impl<S: Transport> Connection<S> {
         self.answer_body()
     }
 
-    /// Answers the request whose content is being read, if that is complete.
+    /// Answers the request whose content is being read, if the content is complete.
     fn answer_body(&mut self) -> Result<bool, RequestError> {
         let Reading::Body(body) = &mut self.reading else { return Ok(false) };
         let content = match body.read(&mut self.input) {
             Ok(Progress::NeedMore | Progress::Full) => return Ok(false),
             Ok(Progress::Done(content)) => content,
-            // The body is not worth reading to its end, and no reason for another answer.
+            // The reply is already decided. The rest of a body that is too long is not read, and does not
+            // change that reply.
             Err(RequestError::BodyTooLarge { .. }) if body.arrived.is_answered() => {
                 self.reuse = Reuse::Linger;
                 Body::default()
@@ -144,7 +151,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Replies to a whole request if its handler returns at once, unless one before it runs.
+    /// Answers a complete request at once if no request before it runs and its handler returns at once.
+    /// Otherwise the request joins the queue.
     #[inline]
     pub(super) fn answer(&mut self, arrived: Arrived, body: Body) {
         let form = ReplyForm::of(&arrived);
@@ -161,8 +169,10 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Replies to a request that takes no handler, if nothing of its connection changes by that: by bytes
-    /// that are written out already. False: it is to be answered as any other.
+    /// Replies from bytes that are already encoded, if the request needs no handler and does not change the
+    /// connection.
+    ///
+    /// Returns false if the request has to take the usual path.
     #[inline]
     fn replies_plainly(&mut self, endpoint: &Endpoint, head: &RequestHead, now: Moment) -> bool {
         let Some(reply) = endpoint.plain_reply() else { return false };
@@ -185,7 +195,7 @@ impl<S: Transport> Connection<S> {
         true
     }
 
-    /// Replies if that takes no handler. False: it does.
+    /// Replies to a request that needs no handler. Returns false if the request needs one.
     fn replies_without_handler(&mut self, arrived: &Arrived, form: ReplyForm) -> bool {
         let Destination::Endpoint { endpoint, .. } = &arrived.destination else { return false };
         let Some(plain) = endpoint.plain_reply().filter(|_| self.queue.is_empty()) else { return false };
@@ -215,7 +225,7 @@ impl<S: Transport> Connection<S> {
         if !self.queue.is_empty() || visit.held_back_at().is_some() {
             return self.queue.push(ReplySource::Handler(visit), form);
         }
-        // More may be in flight than when its head came.
+        // Connections may hold more memory now than when the head of this request arrived.
         if self.worker.capacity.is_full() && visit.is_untouched() {
             let refusal = self.worker.refuse_late(&visit);
             return self.reply_by_itself(refusal, form);
@@ -241,7 +251,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Writes the next reply, and in the last one that it is the last (RFC 9112 section 9.6).
+    /// Appends the next reply. The last reply of a connection says `Connection: close` (RFC 9112 section
+    /// 9.6).
     fn reply(&mut self, answer: GatedReply<'_>, handled: Option<&Handled>, form: ReplyForm) {
         let framing = match (answer.reply.extent, form.version) {
             (Extent::Whole | Extent::Sized(_), _) => Framing::Length,
@@ -249,7 +260,7 @@ impl<S: Transport> Connection<S> {
             (Extent::Streamed, Version::Http10) => Framing::UntilClose,
         };
         if framing == Framing::UntilClose {
-            // Nothing can follow.
+            // No reply can follow, because the end of the connection ends the content.
             self.queue.cancel(&self.worker.recorder);
             self.reuse = self.reuse.ending(Reuse::Close);
         }
@@ -270,7 +281,7 @@ impl<S: Transport> Connection<S> {
         let tally = RouteTally { status: answer.reply.status, begun: form.begun, route };
         let (date, level) = (self.worker.clock.date(), answer.level);
         let writing = Writing { date, is_head: form.is_head, framing, connection, level };
-        // RFC 9110 section 15.2: HTTP/1.0 knows no interim replies.
+        // RFC 9110 section 15.2: HTTP/1.0 has no interim replies.
         if form.version == Version::Http11 {
             self.replies.lead(&answer.reply.interim);
         }
@@ -280,7 +291,7 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Answers what is no request. After this nothing that comes is looked at.
+    /// Answers bytes that are no valid request. The connection reads no request after this.
     pub(super) fn refuse(&mut self, error: &RequestError) {
         tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
         self.worker.cells.count_malformed(error.status());
@@ -299,8 +310,8 @@ impl<S: Transport> Connection<S> {
         self.reply_by_itself(reply, form);
     }
 
-    /// Whether the request that is being read is HEAD, as far as that is known: a refusal has no content then
-    /// either (RFC 9110 section 9.3.2).
+    /// Returns whether the request that is being read uses HEAD, as far as that is known. A refusal then has
+    /// no content either (RFC 9110 section 9.3.2).
     fn is_head_request(&self) -> bool {
         match &self.reading {
             Reading::Head => self.input.starts_with(b"HEAD "),

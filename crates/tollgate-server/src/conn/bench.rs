@@ -1,4 +1,4 @@
-//! A worker for tests of connections, without a thread of its own.
+//! A worker without a thread of its own, for tests of connections.
 
 use std::fs;
 use std::path::Path;
@@ -25,10 +25,10 @@ use crate::spool::Spool;
 use crate::worker::Worker;
 
 pub(super) const FOR_EVER: Duration = Duration::from_secs(3600);
-/// More than anything here takes.
+/// Longer than any test waits.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A worker whose turns are taken one by one.
+/// A worker whose turns a test runs one by one.
 pub(super) struct Bench {
     pub(super) worker: Rc<Worker>,
     pub(super) capacity: Arc<Capacity>,
@@ -36,12 +36,12 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Routes by path, each with what its script does.
+    /// Makes a worker with these paths and the bodies of their scripts.
     pub(super) fn new(routes: &[(&str, &str)]) -> Self {
         Self::with(routes, |_, _| {})
     }
 
-    /// The same, with what is made of these routes.
+    /// Makes a worker as [`new`](Self::new) does, and lets `tune` change its routes.
     pub(super) fn with(routes: &[(&str, &str)], tune: impl FnOnce(&mut Vec<RouteSpec>, &Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options();
@@ -64,7 +64,7 @@ impl Bench {
         Self { worker: Rc::new(worker), capacity, _folder: folder }
     }
 
-    /// Sends requests on a connection of their own.
+    /// Sends requests on a new connection.
     pub(super) async fn send(&self, targets: &[&str]) -> DuplexStream {
         let (near, far) = duplex(1 << 16);
         let origin = Origin { peer: None, proxy_protocol: false };
@@ -80,7 +80,7 @@ impl Bench {
         peer
     }
 
-    /// What comes back on it, up to its end.
+    /// Returns all bytes that the peer receives until the connection ends.
     pub(super) async fn reply(&self, mut peer: DuplexStream) -> String {
         peer.shutdown().await.unwrap();
         let reading = spawn_local(async move {

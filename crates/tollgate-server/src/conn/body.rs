@@ -1,8 +1,8 @@
-//! The body of a request: taken out of its framing and its content coding as it comes, held in memory up to a
-//! bound, beyond it handed on piece by piece.
+//! Reads the body of a request: removes the framing and the content coding while it arrives.
 //!
-//! A short body of known length stays in the read buffer until it is whole, and is cut out of it without a
-//! copy.
+//! Content stays in memory up to a bound. Above it, the content goes to the spool or to the handler piece by
+//! piece. A short body of known length stays in the read buffer until it is complete. It is then split off
+//! without a copy.
 
 use std::rc::Rc;
 
@@ -16,20 +16,20 @@ use crate::admit::Arrived;
 use crate::options::ConnectionLimits;
 use crate::spool::{Spool, SpoolError, SpooledBody};
 
-/// How many times as long as it came content may be, beyond the first [`EXPANDED_BYTES_FREE`]. Gzip ends at
-/// 1032 by itself.
+/// Largest ratio of decoded to encoded bytes, after the first [`EXPANDED_BYTES_FREE`] decoded bytes. Gzip
+/// itself cannot exceed 1032.
 const EXPANSION_MAX: u64 = 1100;
 const EXPANDED_BYTES_FREE: u64 = 1 << 20;
-/// How many times as long as its content what came may be, beyond the first [`ENCODED_BYTES_FREE`] and a
-/// block: as with the framing of chunks.
+/// Largest ratio of encoded to decoded bytes, after the first [`ENCODED_BYTES_FREE`] and one block. The
+/// framing of chunks has the same kind of bound.
 const ENCODED_PER_CONTENT_BYTE: u64 = 4;
 const ENCODED_BYTES_FREE: u64 = 16 << 10;
-/// There may be a member or a frame for so many bytes of content, beyond the first [`PARTS_FREE`]: to begin
-/// one is work that no content pays for.
+/// At least this many decoded bytes have to come for each member or frame, after the first [`PARTS_FREE`]
+/// parts. The start of a part costs work even if the part has no content.
 const CONTENT_BYTES_PER_PART: u64 = 16;
 const PARTS_FREE: u64 = 500;
 
-/// A request whose body comes.
+/// A request whose body is being read.
 pub(crate) struct BodyReader {
     pub(crate) arrived: Arrived,
     pub(super) framing: RequestFraming,
@@ -38,37 +38,38 @@ pub(crate) struct BodyReader {
     pub(super) content: BytesMut,
     spooled: Option<SpooledBody>,
     memory_bytes_max: usize,
-    /// What is held waits to be spooled.
+    /// Whether the content in memory has to be spooled before more is read.
     is_full: bool,
     is_continue_owed: bool,
     has_begun: bool,
 }
 
 pub(super) enum RequestFraming {
-    /// So many bytes, which stay in the read buffer until they are all there.
+    /// A body of this many bytes, which stays in the read buffer until it is complete.
     Whole(usize),
-    /// So many bytes more.
+    /// The number of bytes that are still missing.
     Length(u64),
-    /// More than may come: so many.
+    /// The announced length exceeds the limit.
     TooLong(u64),
     Chunked(Box<ChunkedDecoder>),
 }
 
-/// What is decoded in one turn: some of it takes a hundred times as long as its length lets expect.
+/// Encoded bytes that are decoded in one turn. Some input takes a hundred times as long to decode as its
+/// length suggests.
 const ENCODED_BYTES_PER_TURN: usize = 8 << 10;
 
 struct Decoding {
     decoder: Decoder,
-    /// Out of the framing, not decoded yet.
+    /// Encoded bytes without framing, not decoded yet.
     encoded: BytesMut,
     encoded_bytes: u64,
     decoded_bytes: u64,
 }
 
-/// What became of a body by the bytes that are there.
+/// State of a body after the available bytes were read.
 pub(crate) enum Progress {
     NeedMore,
-    /// What is held has to be spooled before more is taken.
+    /// The content in memory has to be spooled before more is read.
     Full,
     Done(Body),
 }
@@ -76,7 +77,7 @@ pub(crate) enum Progress {
 impl BodyReader {
     pub(crate) fn new(arrived: Arrived, coding: Option<ContentCoding>, limits: &ConnectionLimits) -> Self {
         let body_bytes_max = arrived.body_bytes_max();
-        // What nobody wants is never worth a file.
+        // Content that no handler uses is never spooled.
         let least = if arrived.is_answered() { body_bytes_max } else { 0 };
         let memory_bytes_max = limits.body_memory_max.max(usize::try_from(least).unwrap_or(usize::MAX));
         let framing = match arrived.head.framing() {
@@ -101,10 +102,11 @@ impl BodyReader {
         }
     }
 
-    /// Takes of the body what the buffer has of it; of one that is decoded, as much as has a place in a turn.
+    /// Reads the bytes of the body that are in `input`. A body that is decoded is read up to the bound of one
+    /// turn.
     ///
     /// # Errors
-    /// Any fault of the chunks or the coding, or too many bytes.
+    /// Invalid chunks or an invalid coding, or a body that exceeds a limit.
     pub(crate) fn read(&mut self, input: &mut BytesMut) -> Result<Progress, RequestError> {
         self.has_begun |= !input.is_empty();
         let limit = self.arrived.body_bytes_max();
@@ -149,26 +151,26 @@ impl BodyReader {
         }
     }
 
-    /// Whether what is held has to be spooled before more is taken.
+    /// Returns whether the content in memory has to be spooled before more is read.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Whether a content coding is undone: that takes time.
+    /// Returns whether a content coding is removed. Decoding costs processor time.
     pub(super) fn is_decoding(&self) -> bool {
         self.decoding.is_some()
     }
 
-    /// Leave to pass the body on while it comes. None: it has to come whole, as one has whose beginning was
-    /// spooled.
+    /// Returns a place to pass the body on while it arrives. Returns `None` if the body has to be complete
+    /// first. That is also so if its beginning is spooled.
     pub(super) fn upload_place(&self) -> Option<UploadPlace> {
         if self.spooled.is_some() { None } else { self.arrived.upload_place() }
     }
 
-    /// Moves what is held out of memory.
+    /// Moves the content from memory to the spool.
     ///
     /// # Errors
-    /// There is no room for it; the body is gone.
+    /// The spool has no room. The body is lost then.
     pub(crate) async fn spool(&mut self, spool: &Spool) -> Result<(), SpoolError> {
         let content = std::mem::take(&mut self.content);
         let (spooled, emptied) = spool.append(self.spooled.take(), content).await?;
@@ -178,7 +180,7 @@ impl BodyReader {
         Ok(())
     }
 
-    /// How many bytes are known to be missing of what stays in the read buffer.
+    /// Returns how many bytes of a body in the read buffer are known to be missing.
     pub(crate) fn missing_bytes(&self, input: &BytesMut) -> usize {
         match &self.framing {
             RequestFraming::Whole(bytes) => bytes.saturating_sub(input.len()),
@@ -186,25 +188,25 @@ impl BodyReader {
         }
     }
 
-    /// What is held beside the read buffer.
+    /// Returns the memory of the body outside the read buffer.
     pub(crate) fn memory_bytes(&self) -> usize {
         let decoding_bytes = self.decoding.as_ref().map_or(0, |decoding| decoding.memory_bytes());
         self.content.capacity() + decoding_bytes
     }
 
-    /// Whether the client waits to be told to go on; not when it went on by itself.
+    /// Returns whether the client waits for 100 (Continue). False if the client already began to send.
     pub(crate) fn owes_continue(&self) -> bool {
         self.is_continue_owed && !self.has_begun
     }
 
-    /// Whether the client has to be told to go on; true once.
+    /// Returns whether 100 (Continue) has to be sent. Returns true only once.
     pub(crate) fn take_continue(&mut self) -> bool {
         let is_owed = self.owes_continue();
         self.is_continue_owed = false;
         is_owed
     }
 
-    /// The error of a stream that ended here.
+    /// Returns the error for a stream that ended inside the body.
     pub(crate) fn incomplete(&self, input: &BytesMut) -> RequestError {
         let spooled_bytes = self.spooled.as_ref().map_or(0, SpooledBody::bytes_len);
         RequestError::BodyIncomplete { bytes: spooled_bytes + (self.content.len() + input.len()) as u64 }
@@ -212,7 +214,8 @@ impl BodyReader {
 }
 
 impl RequestFraming {
-    /// Moves content from the front of `input` to the end of `content`. True: it is whole.
+    /// Moves content from the front of `input` to the end of `content`. Returns true if the content is
+    /// complete.
     pub(super) fn take(
         &mut self,
         input: &mut BytesMut,
@@ -238,7 +241,8 @@ impl Decoding {
         Self { decoder: Decoder::new(coding), encoded: BytesMut::new(), encoded_bytes: 0, decoded_bytes: 0 }
     }
 
-    /// Takes encoded content out of its framing, as much as has a place in a turn. True: it is whole.
+    /// Removes the framing of encoded content, up to the bound of one turn. Returns true if the content is
+    /// complete.
     fn take(
         &mut self,
         framing: &mut RequestFraming,
@@ -274,7 +278,7 @@ impl Decoding {
         Ok(step)
     }
 
-    /// No bytes at all are no content, in any coding.
+    /// An empty body is empty content in every coding.
     fn finish(&self) -> Result<(), RequestError> {
         if self.encoded_bytes == 0 { Ok(()) } else { self.decoder.finish() }
     }

@@ -1,5 +1,5 @@
-//! Whose connection it is, and whose request: the address of the peer, of its PROXY header, or what a trusted
-//! proxy says in the request.
+//! The client of a connection, and of each of its requests. The address comes from the socket, from a PROXY
+//! header, or from a field that a trusted proxy sends.
 
 use std::net::IpAddr;
 
@@ -11,16 +11,16 @@ use crate::reply::Reply;
 use crate::service::Rules;
 use crate::worker::Worker;
 
-/// Where a connection comes from, as it was accepted.
+/// Where an accepted connection comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    /// None for a Unix socket.
+    /// `None` for a Unix socket.
     pub(crate) peer: Option<IpAddr>,
-    /// A PROXY header has to come first.
+    /// Whether a PROXY header has to come before the first request.
     pub(crate) proxy_protocol: bool,
 }
 
-/// Whose a connection is.
+/// The client that a connection is counted for.
 #[derive(Default)]
 pub(super) struct ConnectionClient {
     pub(super) peer: Option<IpAddr>,
@@ -28,12 +28,13 @@ pub(super) struct ConnectionClient {
     permit: Option<Box<ClientPermit>>,
 }
 
-/// The client has as many connections as it may have.
+/// The client already has its maximum number of connections.
 #[derive(Clone, Copy)]
 pub(super) struct TooMany;
 
 impl ConnectionClient {
-    /// Takes the place of `peer`. That of a trusted proxy is taken by the client of each request.
+    /// Counts the connection for `peer`. A connection from a trusted proxy is counted for the client of each
+    /// request.
     pub(super) fn enter(peer: Option<IpAddr>, worker: &Worker, rules: &Rules) -> Result<Self, TooMany> {
         let mut client = Self { peer, is_trusted_proxy: rules.trusted_proxies.trusts(peer), permit: None };
         if !client.is_trusted_proxy {
@@ -42,12 +43,12 @@ impl ConnectionClient {
         Ok(client)
     }
 
-    /// Looks again whether the peer is a proxy, under other rules. A connection that is there stays.
+    /// Checks under new rules whether the peer is a trusted proxy. An open connection stays open.
     pub(super) fn reconsider(&mut self, worker: &Worker, rules: &Rules) {
         let is_trusted_proxy = rules.trusted_proxies.trusts(self.peer);
         if self.is_trusted_proxy && !is_trusted_proxy {
             self.permit = None;
-            // It stays even if the peer has too many.
+            // The connection stays open even if its client now has too many.
             let _ = self.count_for(self.peer, worker);
         }
         self.is_trusted_proxy = is_trusted_proxy;
@@ -57,7 +58,7 @@ impl ConnectionClient {
         if self.is_trusted_proxy { rules.trusted_proxies.client(head, self.peer) } else { self.peer }
     }
 
-    /// The client of a request, whose connection this is from its head on.
+    /// Returns the client of a request. A connection from a trusted proxy counts for this client from now on.
     #[inline]
     pub(super) fn of(
         &mut self,
@@ -77,12 +78,12 @@ impl ConnectionClient {
         Ok(client)
     }
 
-    /// Whether it is a trusted proxy that hands on the requests of others.
+    /// Returns whether the peer is a trusted proxy that forwards the requests of others.
     pub(super) fn is_trusted_proxy(&self) -> bool {
         self.is_trusted_proxy
     }
 
-    /// Where a request of that client comes from.
+    /// Returns the origin of a request from `client`.
     pub(super) fn origin(&self, client: Option<IpAddr>, rules: &Rules) -> RequestOrigin {
         let trusted_header = self.is_trusted_proxy.then_some(rules.trusted_proxies.header);
         RequestOrigin { client, peer: self.peer, trusted_header }

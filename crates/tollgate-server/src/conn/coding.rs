@@ -1,9 +1,9 @@
-//! Content codings of requests (RFC 9110 section 8.4): gzip (RFC 1952) and zstd (RFC 8878), decoded as they
-//! come.
+//! Decodes the content codings of requests (RFC 9110 section 8.4) while the content arrives: gzip (RFC 1952)
+//! and zstd (RFC 8878).
 //!
-//! A step makes at most [`STEP_BYTES`] of content, so a few bytes that expand to gigabytes cost no memory;
-//! how far they may go is for the caller, who counts. What a coding needs by itself is bounded: 32 KiB of
-//! history for gzip, the window of 8 MiB that RFC 9659 allows for zstd.
+//! A step makes at most [`STEP_BYTES`] of content, so a few bytes that expand to gigabytes cost no memory.
+//! The caller counts and bounds the total. Each coding has a bounded state: 32 KiB of history for gzip, and
+//! the window of 8 MiB that RFC 9659 allows for zstd.
 
 use bytes::{Buf, BytesMut};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
@@ -13,31 +13,31 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 use crate::admit::{Arrived, Destination};
 use crate::reply::Reply;
 
-/// Content that one step makes, at most.
+/// Largest content of one step.
 const STEP_BYTES: usize = 64 << 10;
-/// Room for the content of a first step.
+/// Initial buffer for the content of a step.
 const FIRST_ROOM_BYTES: usize = 1 << 10;
 /// RFC 8878 section 3.1.1.2.4.
 const ZSTD_BLOCK_BYTES_MAX: u64 = 128 << 10;
 /// RFC 9659: 8 MiB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// The state of an inflater and its history.
+/// Size of an inflater with its history.
 const INFLATE_BYTES: usize = 48 << 10;
 
-/// A content coding that is decoded.
+/// A content coding that the server decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ContentCoding {
     Gzip,
     Zstd,
 }
 
-/// A coding that is not decoded, or several.
+/// The content has a coding that is not supported, or several codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unsupported;
 
 impl Arrived {
-    /// Returns the coding of the content, if it is to be decoded. A content that the endpoint does not take
-    /// is answered now (RFC 9110 section 15.5.16).
+    /// Returns the coding of the content, if the server decodes it. Content that the endpoint does not accept
+    /// is answered at once (RFC 9110 section 15.5.16).
     #[inline]
     pub(super) fn check_content(&mut self) -> Option<ContentCoding> {
         let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
@@ -60,10 +60,10 @@ fn unsupported_coding() -> Reply {
 }
 
 impl ContentCoding {
-    /// What `Accept-Encoding` says of them.
+    /// Value of `Accept-Encoding` in a reply.
     pub(super) const ACCEPTED: &'static str = "gzip, zstd";
 
-    /// The coding of a request. None: its content is as it is.
+    /// Returns the content coding of a request, or `None` if the content is not encoded.
     pub(super) fn of(head: &RequestHead) -> Result<Option<Self>, Unsupported> {
         let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
         let names = lines.flat_map(|(_, value)| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii);
@@ -86,29 +86,29 @@ impl ContentCoding {
     }
 }
 
-/// Decodes one content.
+/// Decodes the content of one request.
 pub(super) enum Decoder {
     Gzip(Gzip),
     Zstd(Zstd),
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// All of the input is used up, and all content is out that it holds.
+    /// The input is used up, and all content that it holds is decoded.
     NeedMore,
     Again,
 }
 
-/// What a coding made of some of its input.
+/// The result of decoding a part of the input.
 struct Made<T> {
     used: usize,
     bytes: usize,
     end: T,
 }
 
-/// Where the content of a step is made: zeros, as many as the steps before let expect. All of [`STEP_BYTES`]
-/// would take longer than the decoding where a content is made of many short pieces.
+/// A buffer of zeros for the content of a step, sized by the steps before. With [`STEP_BYTES`] each time,
+/// zeroing would cost more than decoding if content arrives in many short pieces.
 struct Room {
     bytes: usize,
 }
@@ -118,7 +118,7 @@ impl Room {
         Self { bytes: FIRST_ROOM_BYTES }
     }
 
-    /// Appends to `content` what `decode` makes of some of `input`.
+    /// Appends to `content` the bytes that `decode` makes of some of `input`.
     fn step<T>(
         &mut self,
         input: &mut BytesMut,
@@ -131,7 +131,7 @@ impl Room {
         content.truncate(before + made.as_ref().map_or(0, |made| made.bytes));
         let made = made?;
         input.advance(made.used);
-        // One that is full may have more behind it.
+        // A full buffer may mean that more content is available.
         let is_full = made.bytes == self.bytes;
         self.bytes = (made.bytes * 2).clamp(FIRST_ROOM_BYTES, STEP_BYTES);
         let step = if input.is_empty() && !is_full { Step::NeedMore } else { Step::Again };
@@ -147,10 +147,10 @@ impl Decoder {
         }
     }
 
-    /// Appends some of the content of `input` to `content`.
+    /// Decodes a part of `input`, and appends the result to `content`.
     ///
     /// # Errors
-    /// The input is not of the coding.
+    /// The input does not conform to the coding.
     pub(super) fn step(
         &mut self,
         input: &mut BytesMut,
@@ -166,7 +166,7 @@ impl Decoder {
     /// Checks that the input may end here.
     ///
     /// # Errors
-    /// It may not.
+    /// The input is incomplete.
     pub(super) fn finish(&self) -> Result<(), RequestError> {
         let is_complete = match self {
             Self::Gzip(gzip) => matches!(gzip.part, MemberPart::Start),
@@ -175,7 +175,7 @@ impl Decoder {
         if is_complete { Ok(()) } else { Err(self.error("it is cut short")) }
     }
 
-    /// How many members or frames are behind it.
+    /// Returns how many members or frames are complete.
     pub(super) fn parts(&self) -> u64 {
         match self {
             Self::Gzip(gzip) => gzip.members,
@@ -183,8 +183,8 @@ impl Decoder {
         }
     }
 
-    /// How much it takes before there is content of that: a block of zstd has to be whole (RFC 8878 section
-    /// 3.1.1.2).
+    /// Returns how many encoded bytes may be needed before content appears. A block of zstd has to be
+    /// complete (RFC 8878 section 3.1.1.2).
     pub(super) fn block_bytes_max(&self) -> u64 {
         match self {
             Self::Gzip(_) => 0,
@@ -192,7 +192,7 @@ impl Decoder {
         }
     }
 
-    /// What it holds.
+    /// Returns the memory of the decoder in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Self::Gzip(_) => INFLATE_BYTES,
@@ -209,14 +209,14 @@ impl Decoder {
     }
 }
 
-/// A gzip file: members, one behind the other.
+/// Decodes a gzip file, which is a sequence of members.
 pub(super) struct Gzip {
     part: MemberPart,
     flags: u8,
-    /// Of the header so far.
+    /// Checksum of the header so far.
     header: Crc,
     inflate: Box<Decompress>,
-    /// Of the data so far.
+    /// Checksum of the data so far.
     checksum: Crc,
     room: Room,
     members: u64,
@@ -225,9 +225,9 @@ pub(super) struct Gzip {
 /// The part of a member that the next byte belongs to (RFC 1952 section 2.3).
 #[derive(Debug, Clone, Copy)]
 enum MemberPart {
-    /// Before the first byte of a member, where the file may end.
+    /// Before the first byte of a member. The file may end here.
     Start,
-    /// In its fixed fields, from the second byte on.
+    /// In the fixed fields, after the first byte.
     Fixed(usize),
     ExtraLength(Option<u8>),
     Extra(u16),
@@ -235,7 +235,7 @@ enum MemberPart {
     Comment,
     HeaderChecksum(Option<u8>),
     Data,
-    /// The bytes of the trailer so far.
+    /// The bytes of the trailer so far, and their number.
     Trailer([u8; 8], usize),
 }
 
@@ -290,7 +290,7 @@ impl Gzip {
         }
     }
 
-    /// One byte around the data.
+    /// Handles one byte outside the compressed data.
     fn frame(&mut self, byte: u8) -> Result<MemberPart, &'static str> {
         Ok(match self.part {
             MemberPart::Start if byte == 0x1f => MemberPart::Fixed(1),
@@ -328,7 +328,7 @@ impl Gzip {
         })
     }
 
-    /// What follows the optional field of a flag; 0 is before them.
+    /// Returns the part after the optional field of `flag`. Zero means that no optional field came yet.
     fn behind(&self, flag: u8) -> MemberPart {
         let is_next = |next: u8| self.flags & next != 0;
         if flag < FLAG_EXTRA && is_next(FLAG_EXTRA) {
@@ -344,7 +344,7 @@ impl Gzip {
         }
     }
 
-    /// RFC 1952 section 2.3.1: the lower half of the checksum of all that stands before it.
+    /// RFC 1952 section 2.3.1: the header checksum is the lower half of the CRC of all bytes before it.
     fn end_header(&self, checksum: [u8; 2]) -> Result<MemberPart, &'static str> {
         let found = self.header.sum() & u32::from(u16::MAX);
         if u32::from(u16::from_le_bytes(checksum)) == found {
@@ -367,7 +367,7 @@ impl Gzip {
     }
 }
 
-/// Zstandard frames, one behind the other.
+/// Decodes Zstandard data, which is a sequence of frames.
 pub(super) struct Zstd {
     context: DCtx<'static>,
     is_between_frames: bool,

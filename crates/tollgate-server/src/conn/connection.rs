@@ -21,54 +21,56 @@ use crate::worker::Worker;
 
 pub(super) struct Connection<S> {
     pub(super) worker: Rc<Worker>,
-    /// Of the request at hand, or of the last one.
+    /// Rules of the current request, or of the last one if there is none.
     pub(super) rules: Rc<Rules>,
     pub(super) stream: S,
     pub(super) client: ConnectionClient,
     pub(super) slot: Slot,
     pub(super) held: HeldMemory,
     pub(super) flight: Flight,
-    /// Bytes that came and belong to nothing yet.
+    /// Bytes that were read and do not belong to a request yet.
     pub(super) input: BytesMut,
     pub(super) head_reader: HeadReader,
     pub(super) reading: Reading,
     pub(super) queue: Queue,
     pub(super) replies: Replies,
     pub(super) reuse: Reuse,
-    /// Until when no further request of it is looked at, if one was refused and it may not come again at
-    /// once.
+    /// Time until which the connection begins no further request. Set when a request was refused and its
+    /// client has to pause.
     pub(super) paused_until: Option<Instant>,
     pub(super) requests: u64,
 }
 
-/// What of a request has come.
+/// The part of a request that has arrived.
 pub(super) enum Reading {
-    /// Some of its head, in the head reader, or nothing.
+    /// Nothing, or a part of a head, which the head reader holds.
     Head,
     Body(Box<BodyReader>),
-    /// Some of a body whose handler runs.
+    /// A part of a body whose handler already runs.
     Upload(Box<Uploading>),
 }
 
-/// What becomes of the connection when all replies are sent. Unless it is open, no further request is taken.
+/// State of the connection after all replies are sent. Only `Open` lets the connection take another request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reuse {
-    /// It goes on.
+    /// The connection serves further requests.
     Open,
-    /// It ends: the peer asked for that by a head without content, and sends nothing more.
+    /// The connection ends because the peer asked for it, in a request without content. The peer sends
+    /// nothing more.
     Leave,
-    /// It ends: the peer asked for that, and sends nothing more, but for a line end behind its content, as
-    /// some do.
+    /// The connection ends because the peer asked for it. Some peers send a line end after the content, and
+    /// nothing more.
     Close,
-    /// It ends although the peer may still be sending, or about to: at a limit, because the server does, or
-    /// by a refusal.
+    /// The connection ends although the peer may still send. Causes are a limit, the end of the server, or a
+    /// refusal.
     Linger,
-    /// It ends: the peer said that it sends no more.
+    /// The connection ends because the peer closed its sending half.
     Ended,
 }
 
 impl Reuse {
-    /// The same for a connection that has to end, in this way if nothing ended it before.
+    /// Returns the state of a connection that has to end. `end` applies only if nothing ended the connection
+    /// before.
     pub(super) fn ending(self, end: Self) -> Self {
         if self == Self::Open { end } else { self }
     }
@@ -104,22 +106,26 @@ impl<S: Transport> Connection<S> {
         &self.rules.limits
     }
 
-    /// Whether nothing of a request has come: a blank line asks for nothing (RFC 9112 section 2.2).
+    /// Returns whether no part of a request has arrived. A blank line does not begin a request (RFC 9112
+    /// section 2.2).
     pub(super) fn is_between_requests(&self) -> bool {
         matches!((&self.reading, self.input.as_ref()), (Reading::Head, [] | [b'\r']))
     }
 
-    /// Counts what the connection holds now. False: it became more, and peers may not have that much held.
+    /// Counts the memory that the connection holds now.
+    ///
+    /// Returns false if the amount grew and exceeds the memory that peers may hold.
     pub(super) fn count_held(&self) -> bool {
         self.count_held_with(0)
     }
 
-    /// The same, with `bytes` that are on their way to the peer.
+    /// Counts the memory as [`count_held`](Self::count_held) does, plus `bytes` that are being sent to the
+    /// peer.
     pub(super) fn count_held_with(&self, bytes: usize) -> bool {
         self.held.set_all(self.memory_bytes() + bytes, self.queue.queued())
     }
 
-    /// What the connection holds beside its queue, as far as the peer decides how much that is.
+    /// Returns the memory of the connection without its queue, as far as the peer controls the amount.
     pub(super) fn memory_bytes(&self) -> usize {
         let body_bytes = match &self.reading {
             Reading::Head => 0,
@@ -130,7 +136,7 @@ impl<S: Transport> Connection<S> {
     }
 }
 
-/// Whoever was in a handler is told of: the peer is gone, or the server ends.
+/// Cancels the requests in handlers, because the peer is gone or the server ends.
 impl<S> Drop for Connection<S> {
     fn drop(&mut self) {
         self.queue.cancel(&self.worker.recorder);

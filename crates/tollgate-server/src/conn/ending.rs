@@ -1,4 +1,4 @@
-//! The end of a connection: so that its last reply arrives (RFC 9112 section 9.6).
+//! Ends a connection in a way that its last reply arrives (RFC 9112 section 9.6).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,28 +13,29 @@ use super::stream::{Came, read};
 use super::transport::Transport;
 use crate::deadline::{LINGER_TIME_DRAINING, Phase};
 
-/// Who was answered within so long is not looked at again as it leaves: what would have come by then comes
-/// later as well.
+/// A connection that was answered within this time is not read again before it is closed. Bytes that a later
+/// read could find can also arrive after that read.
 const MOMENT: Duration = Duration::from_micros(100);
-/// How long, with which pauses, and how many bytes a peer may still send to a connection that
-/// ends. Enough for one that sends all of a body before it looks for a reply.
+/// Bounds for a peer that still sends while its connection ends: total time, time between two reads, and
+/// bytes. They suffice for a peer that sends a whole body before it reads the reply.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
 const LINGER_PAUSE_MAX: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 64 << 20;
 
 impl<S: Transport> Connection<S> {
-    /// Closes with replies on their way, which the system goes on to deliver as long as the peer sends
-    /// nothing.
+    /// Closes the connection while replies are being sent. The system still delivers them, as long as the
+    /// peer sends nothing.
     pub(super) async fn close(&mut self) -> Result<(), Gone> {
         if self.has_more_come().await? { self.linger().await } else { Ok(()) }
     }
 
-    /// Whether all that came was one request, just now, and has its reply.
+    /// Returns whether the peer sent exactly the requests that were answered, a moment ago.
     pub(super) fn was_answered_at_once(&self, asked: Option<Instant>) -> bool {
         self.input.is_empty() && asked.is_some_and(|asked| asked.elapsed() < MOMENT)
     }
 
-    /// Whether the peer sent more than was read as requests. To close then would cut off the reply.
+    /// Returns whether the peer sent more bytes than were read as requests. A close would then destroy the
+    /// reply.
     async fn has_more_come(&mut self) -> Result<bool, Gone> {
         if !self.input.is_empty() {
             return Ok(true);
@@ -52,7 +53,8 @@ impl<S: Transport> Connection<S> {
         .await
     }
 
-    /// RFC 9112 section 9.6: closing while the peer sends would make its system throw the reply away.
+    /// RFC 9112 section 9.6: reads on for a time after the half-close. If the server closed at once, a peer
+    /// that still sends would lose the reply.
     pub(super) async fn linger(&mut self) -> Result<(), Gone> {
         let mut stream = pin!(&mut self.stream);
         poll_fn(|context| stream.as_mut().poll_shutdown(context)).await?;
@@ -71,7 +73,7 @@ impl<S: Transport> Connection<S> {
         Ok(())
     }
 
-    /// When lingering that began then is over at the latest.
+    /// Returns the latest end of a lingering that started at `begun`.
     fn linger_end(&self, begun: Instant) -> Instant {
         match self.worker.deadlines.draining_since() {
             None => begun + LINGER_TIME_MAX,

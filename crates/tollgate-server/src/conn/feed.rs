@@ -1,8 +1,8 @@
-//! A body that is passed on while it comes: what of it does not fit in memory goes to the handler instead of
-//! the spool, at the pace of whoever takes it there.
+//! Passes a body to its handler while it arrives.
 //!
-//! Nothing behind it is read as a request before it is whole. If the handler answers before, the rest is not
-//! waited for: the connection ends behind that reply (RFC 9112 section 9.6).
+//! Content that does not fit in memory goes to the handler instead of the spool, as fast as the handler takes
+//! it. The bytes after it are not read as a request before the body is complete. If the handler answers
+//! earlier, the connection ends after that reply and the rest is not read (RFC 9112 section 9.6).
 
 use std::future::poll_fn;
 
@@ -17,7 +17,7 @@ use super::uploading::Uploading;
 use crate::upload::Upload;
 
 impl<S: Transport> Connection<S> {
-    /// Has the handler begin with what came of a body.
+    /// Starts the handler with the part of the body that has arrived.
     pub(super) fn begin_upload(&mut self, place: UploadPlace) {
         let Reading::Body(body) = std::mem::replace(&mut self.reading, Reading::Head) else { return };
         let BodyReader { mut arrived, framing, content, .. } = *body;
@@ -35,7 +35,7 @@ impl<S: Transport> Connection<S> {
         self.answer(arrived, Body::default());
     }
 
-    /// Gives the handler what came of the body.
+    /// Gives the handler the bytes of the body that have arrived.
     pub(super) fn feed_upload(&mut self) {
         let Reading::Upload(uploading) = &mut self.reading else { return };
         let Uploading { framing, upload, bytes_max, .. } = &mut **uploading;
@@ -53,19 +53,19 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Waits until the handler took enough for more to be read.
+    /// Waits until the handler has taken enough that more can be read.
     pub(super) async fn upload_room(upload: &Upload) {
         poll_fn(|context| upload.poll_room(context)).await;
     }
 
-    /// The body will never be whole: the handler hears of it, and answers.
+    /// Ends a body that will never be complete. The handler gets the error and answers.
     pub(super) fn break_upload_off(&mut self, error: &RequestError) {
         tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
         self.worker.cells.count_malformed(error.status());
         self.end_upload(BrokenOff { status: error.status(), text: error.client_text() });
     }
 
-    /// The same for one that does not come in time.
+    /// Ends a body that did not arrive in time.
     pub(super) fn upload_too_late(&mut self) {
         self.worker.cells.count_malformed(StatusCode::REQUEST_TIMEOUT);
         self.end_upload(BrokenOff::TOO_LATE);
@@ -78,7 +78,7 @@ impl<S: Transport> Connection<S> {
         self.reuse = self.reuse.ending(Reuse::Linger);
     }
 
-    /// The handler answered before the body was whole: what is missing is not waited for.
+    /// Stops reading the body, because the handler answered before it was complete.
     pub(super) fn leave_upload(&mut self) {
         if matches!(self.reading, Reading::Upload(_)) {
             self.reading = Reading::Head;

@@ -1,4 +1,4 @@
-//! Finds the client of a connection, before its first request: by its address or its PROXY header.
+//! Finds the client of a connection before its first request, by its address or by a PROXY header.
 
 use std::net::IpAddr;
 
@@ -28,8 +28,8 @@ impl<S: Transport> Connection<S> {
         Ok(())
     }
 
-    /// Reads the header of the proxy; without a sound one in time the connection ends, and nothing of it is a
-    /// request.
+    /// Reads the PROXY header. The connection ends if no valid header arrives in time, and its bytes are
+    /// never read as a request.
     async fn read_proxy_header(&mut self, peer: Option<IpAddr>) -> Result<Option<IpAddr>, Gone> {
         let timeout = self.limits().head_timeout;
         self.slot.arm(Phase::Silent, timeout);

@@ -1,8 +1,8 @@
-//! The end of a connection that its peer broke off.
+//! The early end of a connection.
 
 use std::io;
 
-/// The peer is gone, or took nothing for too long.
+/// The peer is gone, or took no bytes for too long.
 pub(super) struct Gone;
 
 impl From<io::Error> for Gone {

@@ -7,8 +7,8 @@
 //! - [`Reuse`](connection::Reuse): whether the connection serves another request.
 //!
 //! A pass answers every complete request of the read buffer. It waits until the log has their records, sends
-//! all replies by one write, and reads again. A handler that does not return at once joins the queue. All
-//! requests behind it join the queue too. The queue runs wherever the connection waits.
+//! all replies with one write, and reads again. A handler that does not return at once joins the queue, and
+//! so do all requests after it. The queue runs wherever the connection waits.
 //!
 //! The engine uses a byte stream, not a socket, so that TLS can be added.
 //! [`Deadlines`](crate::deadline::Deadlines) keeps the deadlines.

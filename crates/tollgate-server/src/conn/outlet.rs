@@ -1,4 +1,4 @@
-//! Bytes and files to a peer, against the deadline of its connection, in turns with the others of its worker.
+//! Sends bytes and files to a peer until the deadline of its connection, in turns with other connections.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,28 +18,28 @@ use crate::overload::HeldMemory;
 use crate::scratch::Scratch;
 use crate::task_turn::give_turn;
 
-/// What one connection sends before others have their turn: from memory, and of a file by the system, which
-/// is cheaper.
+/// Bytes that one connection sends before others have their turn: from memory, and from a file by the system.
+/// The second is larger because it costs less.
 const WRITE_BYTES_MAX: usize = 32 << 10;
 const SEND_FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// How much of replies has left at once: of the bytes before the first slice, and of that.
+/// How much was sent at once: of the bytes before the first slice, and of that slice.
 #[derive(Default)]
 struct Begun {
     head_bytes: usize,
     file_bytes: u64,
 }
 
-/// What comes behind replies.
+/// The event after the replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
-    /// More replies, sooner or later.
+    /// More replies may follow later.
     More,
-    /// The end of the connection, at once.
+    /// The connection ends at once.
     End,
 }
 
-/// Where the replies of a connection leave.
+/// Sends the replies of a connection.
 pub(super) struct Outlet<'a, S> {
     pub(super) stream: &'a mut S,
     pub(super) slot: &'a Slot,
@@ -49,8 +49,8 @@ pub(super) struct Outlet<'a, S> {
 }
 
 impl<S: Transport> Outlet<'_, S> {
-    /// Sends replies, which are released. Files are sent as they are now: one that became shorter resets the
-    /// connection, as the rest of its announced length is not there.
+    /// Sends replies that may be sent. Files are sent in their current state. A file that became shorter
+    /// resets the connection, because the announced length cannot be sent.
     pub(super) async fn send(&mut self, replies: &Replies, then: Then) -> Result<(), Gone> {
         if then == Then::End {
             self.expect_end(replies)?;
@@ -70,8 +70,8 @@ impl<S: Transport> Outlet<'_, S> {
         }
     }
 
-    /// What ends a connection leaves with its end, by one packet and not by two: what is in memory is sent as
-    /// something that is followed, and behind a file the system is told.
+    /// Prepares the socket so that the last reply and the FIN leave in one packet. Memory is sent with
+    /// `MSG_MORE`, and files with `TCP_CORK`.
     fn expect_end(&mut self, replies: &Replies) -> io::Result<()> {
         let Some(longest) = replies.slices().map(|(_, slice)| slice.len).max() else { return Ok(()) };
         if longest > FILE_BYTES_AT_ONCE {
@@ -80,8 +80,8 @@ impl<S: Transport> Outlet<'_, S> {
         self.stream.hold_back()
     }
 
-    /// Sends as much of `head`, and of the slice after it, as the peer takes at once. The peer mostly takes
-    /// all, and then the connection waits for nothing.
+    /// Sends as much of `head`, and of the slice after it, as the peer takes at once. Usually that is all,
+    /// and the connection does not wait.
     fn begin(&mut self, head: &[u8], slice: &FileSlice, context: &mut Context<'_>) -> Result<Begun, Gone> {
         let first = slice.first(SEND_FILE_BYTES_MAX);
         if head.len() > WRITE_BYTES_MAX || !first.is_in_memory(self.slot.ticks()) {
@@ -99,7 +99,7 @@ impl<S: Transport> Outlet<'_, S> {
         Ok(begun)
     }
 
-    /// Sends up to the last slice what has not left yet, and returns the place of the bytes behind it.
+    /// Sends the rest up to the end of the last slice. Returns the position of the bytes after it.
     async fn send_slices(&mut self, replies: &Replies, begun: Begun) -> Result<usize, Gone> {
         let Begun { head_bytes: mut sent, file_bytes: mut of_slice } = begun;
         if of_slice > 0 {
@@ -121,8 +121,8 @@ impl<S: Transport> Outlet<'_, S> {
         Ok(sent)
     }
 
-    /// Sends all of `bytes`; each part that the peer takes gives it more time for the next. A peer that takes
-    /// nothing at once while too much is held for such peers is cut off.
+    /// Sends all of `bytes`. Each part that the peer takes extends the deadline. A peer that takes nothing is
+    /// disconnected if peers hold too much memory.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         let turn = |outlet: &mut Self, sent: usize, context: &mut Context<'_>| {
             Pin::new(&mut *outlet.stream).poll_write(context, turn_of(&bytes[sent..]))
@@ -130,7 +130,7 @@ impl<S: Transport> Outlet<'_, S> {
         self.push(bytes.len(), turn).await
     }
 
-    /// The same for bytes that others follow at once.
+    /// Sends `bytes` as [`write`](Self::write) does, when more bytes follow at once.
     async fn write_more(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         let turn = |outlet: &mut Self, sent: usize, context: &mut Context<'_>| {
             outlet.stream.poll_write_more(context, turn_of(&bytes[sent..]))
@@ -138,7 +138,7 @@ impl<S: Transport> Outlet<'_, S> {
         self.push(bytes.len(), turn).await
     }
 
-    /// Sends all of a slice, the first bytes of which were brought into memory.
+    /// Sends all of a slice, whose first `brought` bytes are already in memory.
     async fn send_file(&mut self, mut slice: FileSlice, mut brought: u64) -> Result<(), Gone> {
         while slice.len > 0 {
             let mut part = slice.first(brought);
@@ -160,8 +160,8 @@ impl<S: Transport> Outlet<'_, S> {
         Ok(())
     }
 
-    /// Waits until a part is in memory, or was: others are served meanwhile, which they would not be if the
-    /// system had to wait for the disk while it sends.
+    /// Waits until a thread has read a part into the page cache. A blocking read in the send call would stop
+    /// the other connections of the worker.
     async fn bring(&mut self, part: &FileSlice) {
         if !part.is_in_memory(self.slot.ticks()) {
             self.slot.set(Phase::Handling);
@@ -191,7 +191,7 @@ impl<S: Transport> Outlet<'_, S> {
         })
     }
 
-    /// Has `turn` send what is left of `len` bytes, again and again.
+    /// Calls `turn` until all `len` bytes are sent.
     async fn push(
         &mut self,
         len: usize,
@@ -218,8 +218,7 @@ impl<S: Transport> Outlet<'_, S> {
             }
             let taken = ready!(written)?;
             if taken == 0 {
-                // The file has become shorter. What the system still holds of its pages may be zeros, so none
-                // of that is sent.
+                // The file became shorter. The system may hold zeros for its pages, so nothing more is sent.
                 return Poll::Ready(Err(self.give_up()));
             }
             sent += taken;
@@ -235,9 +234,9 @@ impl<S: Transport> Outlet<'_, S> {
         .await
     }
 
-    /// Has the connection reset when it is dropped. Without a reset the system keeps the bytes that the peer
-    /// does not take, and probes the peer's window (RFC 9293 section 3.8.6.1) while the peer answers. No
-    /// bound counts those bytes.
+    /// Resets the connection when it is dropped. Without a reset the system keeps the bytes that the peer
+    /// does not take. It probes the peer's window (RFC 9293 section 3.8.6.1) as long as the peer answers, and
+    /// no bound counts those bytes.
     fn give_up(&mut self) -> Gone {
         self.stream.when_dropped(ConnectionEnd::Reset);
         Gone

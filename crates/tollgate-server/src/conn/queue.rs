@@ -1,29 +1,31 @@
-//! Requests of one connection that are in their handlers, in their order. The first of them has a handler
-//! that did not return at once, and the others came behind it.
+//! The requests of one connection that are in their handlers, in their order. The handler of the first one
+//! did not return at once, and the others came after it.
 //!
-//! Handlers with safe methods run side by side. Any other runs when those before it have returned - returned,
-//! not acknowledged - and nothing runs behind it (RFC 9112 section 9.3.2). Replies are made, and records
-//! appended, in the order of the requests.
+//! Handlers with safe methods run concurrently. Any other handler runs when the handlers before it have
+//! returned, even if their records are not acknowledged. No handler runs after it until it returns (RFC 9112
+//! section 9.3.2). Replies are made, and records appended, in the order of the requests.
 //!
-//! A handler that waits is polled wherever the connection is, and runs on when what it waits for is there.
+//! A handler that waits is polled wherever the connection waits, and continues when its operation is ready.
 //!
-//! Handlers run where the connection would wait otherwise, in turns: after a slice of one of them the other
-//! connections of the worker have theirs. A connection with many running handlers has no larger share of the
-//! worker than one with one: for those of its scripts that go on after a slice, or may not begin at once, it
-//! has one place in the script queue of the worker. (A reply that a script streams has a place of its own.)
-//! And a thread of the worker looks at files for one of its handlers at a time, not before the client has
-//! taken the replies to those before it.
+//! Handlers run in turns. After one slice, the other connections of the worker have their turn.
 //!
-//! Memory: a handler begins or goes on only while the connection holds less than [`REPLIES_BYTES_MAX`] of
-//! replies that the client has not taken. One with a method that is not safe does so behind a longer reply
-//! that leaves. While all connections together hold too much, a handler that has not begun is refused, and
-//! one that has begun waits. Handlers behind the first of a connection wait as soon as handlers hold a
-//! quarter of what all may hold. What a handler returned is counted before the next handler runs.
+//! A connection with many running handlers gets no larger share of the worker than a connection with one:
+//! - It has one place in the script queue, for all scripts that continue after a slice or may not begin at
+//!   once. A script that streams a reply has a place of its own.
+//! - A thread reads files for one of its handlers at a time, and only after the client has taken the earlier
+//!   replies.
 //!
-//! The files, from the bottom up: one request (`running_request`), all of them (`requests`), whether there is
-//! room for a reply (`room`), the place in the script queue (`script_place`), and the turns of the handlers
-//! (`turns`). Small functions that one file calls in another are `#[inline]`, because the compiler may
-//! compile the files apart.
+//! Memory is bounded by these rules:
+//! - A handler begins or continues only while the client has less than [`REPLIES_BYTES_MAX`] of replies to
+//!   take. A handler with an unsafe method also runs while a longer reply is being sent.
+//! - While all connections together hold too much, a handler that has not begun is refused, and a handler
+//!   that has begun waits.
+//! - Handlers after the first of a connection wait as soon as handlers hold a quarter of the total limit.
+//! - The result of a handler is counted before the next handler runs.
+//!
+//! The files, from the bottom up: one request (`running_request`), all requests (`requests`), room for a
+//! reply (`room`), the place in the script queue (`script_place`), and turns (`turns`). Small functions that
+//! another file calls are `#[inline]`, because the compiler may compile the files separately.
 
 mod requests;
 mod room;

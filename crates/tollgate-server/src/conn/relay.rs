@@ -1,5 +1,5 @@
-//! A content of known length from a backend, passed on as it comes: read into the worker's own memory and
-//! written from there, so that what the client takes at once is neither kept nor copied.
+//! Relays content of known length from a backend. It is read into the worker's own buffer and written from
+//! there. Bytes that the client takes at once are therefore neither kept nor copied.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,8 +15,8 @@ use crate::handler::{BackendContent, ContentStep, RelayedPiece};
 use crate::task_turn::give_turn;
 
 impl<S: Transport> Connection<S> {
-    /// Relays until the content is over, or the client does not take a piece at once: then the rest of it has
-    /// to be sent.
+    /// Relays until the content ends, or the client does not take a piece at once. The rest of that piece
+    /// then has to be sent.
     pub(super) async fn relay(
         &mut self,
         streamed: &mut BackendContent,
@@ -30,7 +30,7 @@ impl<S: Transport> Connection<S> {
                 let send = |context: &mut Context<'_>, bytes: &[u8]| {
                     match Pin::new(&mut *stream).poll_write(context, bytes) {
                         Poll::Ready(Ok(sent)) => sent,
-                        // What is left is sent again, and fails again.
+                        // The remaining bytes are sent again, and that call returns the error.
                         Poll::Ready(Err(_)) | Poll::Pending => 0,
                     }
                 };
@@ -46,7 +46,7 @@ impl<S: Transport> Connection<S> {
                 }
             }
             if reads {
-                // Bytes are more requests, which wait.
+                // Bytes are further requests, which wait.
                 match ready!(worker.scratch.poll_read(stream, context, input))? {
                     0 => *half = PeerHalf::Closed,
                     bytes => worker.cells.count_received(bytes),

@@ -1,4 +1,4 @@
-//! Replies of a connection that wait to leave, in the order of their requests.
+//! The replies of a connection that wait to be sent, in the order of their requests.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -12,25 +12,25 @@ use crate::observe::{OwnCells, RouteTally, WorkerCells};
 use crate::recorder::{AckOutcome, Gate, Recorder};
 use crate::reply::{Framing, PlainReply, Reply, Writing, write_closing, write_head};
 
-/// Replies that wait to leave together.
+/// Replies that are sent together.
 #[derive(Default)]
 pub(crate) struct Replies {
     bytes: Vec<u8>,
     entries: Vec<BufferedReply>,
-    /// How many there are.
+    /// Number of replies.
     count: usize,
-    /// Parts of files, each with the place in the bytes before which it is sent.
+    /// Slices of files. Each has the position in `bytes` before which it is sent.
     slices: Vec<(usize, FileSlice)>,
-    /// What writes the content of the last reply, once the others left.
+    /// Source of the content of the last reply. The content is sent after all replies.
     streamed: Option<Box<ContentSource>>,
-    /// Bytes and entries that left together last time: as many are expected.
+    /// Bytes and entries that were sent together last time. The next replies reserve as much.
     expected: (usize, usize),
 }
 
-/// A reply, or several replies with one tally that wait for nothing.
+/// A reply, or several plain replies that share one tally and wait for nothing.
 #[derive(Debug)]
 struct BufferedReply {
-    /// Where the head of the last one begins.
+    /// Position of the head of the last reply.
     head: usize,
     end: usize,
     count: u64,
@@ -40,7 +40,8 @@ struct BufferedReply {
 }
 
 impl Replies {
-    /// Appends a reply, which leaves when `gate` is open. The reply of a handler tells the id of its request.
+    /// Appends a reply, which is sent when `gate` is open. `id` adds the request id to the reply of a
+    /// handler.
     pub(crate) fn push(
         &mut self,
         reply: &Reply,
@@ -93,8 +94,8 @@ impl Replies {
         }
     }
 
-    /// Makes room for one more reply. Where long replies are, the buffer grows by what is needed and a step:
-    /// doubling would hold up to twice the memory of the replies.
+    /// Reserves room for one more reply. Above [`EXPECTED_BYTES_MAX`] the buffer grows by the reply and a
+    /// step. Doubling could hold twice the memory of the replies.
     #[inline]
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.len() + bytes <= EXPECTED_BYTES_MAX {
@@ -118,8 +119,7 @@ impl Replies {
         self.bytes.extend_from_slice(interim);
     }
 
-    /// Lets the content of the last reply, which is streamed, follow it. No other reply can be pushed before
-    /// it did.
+    /// Sets the streamed content of the last reply. No other reply can be pushed until that content is sent.
     pub(crate) fn follow(&mut self, streamed: Box<ContentSource>) {
         self.streamed = Some(streamed);
     }
@@ -128,13 +128,13 @@ impl Replies {
         self.streamed.is_some()
     }
 
-    /// Takes what follows the replies, and how its content is framed.
+    /// Takes the source of the streamed content, and its framing.
     pub(crate) fn take_streamed(&mut self) -> Option<(ContentSource, Framing)> {
         let framing = self.entries.last()?.writing.framing;
         self.streamed.take().map(|streamed| (*streamed, framing))
     }
 
-    /// When the head of the last request was complete that is replied to.
+    /// Returns when the head of the last request with a reply was complete.
     pub(crate) fn last_begun(&self) -> Option<Instant> {
         self.entries.last().map(|entry| entry.tally.begun)
     }
@@ -143,13 +143,13 @@ impl Replies {
         self.count
     }
 
-    /// What is sent, files too.
+    /// Returns the number of bytes to send, with the bytes of file slices.
     pub(crate) fn bytes_len(&self) -> usize {
         let slices = self.slices.iter().map(|(_, slice)| usize::try_from(slice.len).unwrap_or(usize::MAX));
         slices.fold(self.bytes.len(), usize::saturating_add)
     }
 
-    /// What is held for the replies.
+    /// Returns the memory that the replies hold.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.entries.capacity() * size_of::<BufferedReply>()
@@ -157,8 +157,10 @@ impl Replies {
             + self.streamed.as_ref().map_or(0, |streamed| streamed.memory_bytes())
     }
 
-    /// Waits until every reply may leave. What says something that did not come true is told otherwise.
-    /// False: the log failed.
+    /// Waits until every reply may be sent. A reply whose promise failed is replaced by one with the actual
+    /// outcome.
+    ///
+    /// Returns false if the log failed.
     pub(crate) async fn release(&mut self, recorder: &Recorder) -> bool {
         let (mut are_kept, mut is_lost) = (true, false);
         for entry in &self.entries {
@@ -179,7 +181,8 @@ impl Replies {
         !is_lost
     }
 
-    /// The connection ends behind these replies, and the last one says so (RFC 9112 section 9.6).
+    /// Makes these replies the last ones of the connection, and says so in the last one (RFC 9112 section
+    /// 9.6).
     fn close_behind_last(&mut self) {
         let Some(last) = self.entries.last_mut() else { return };
         if last.writing.connection.replace(Connection::Close) == Some(Connection::Close) {
@@ -235,12 +238,12 @@ impl Replies {
         }
         self.bytes = bytes;
         if is_last_replaced {
-            // It may have been streamed, and another took its place.
+            // The replaced reply may have been the streamed one.
             self.streamed = None;
         }
     }
 
-    /// Counts them: they may leave.
+    /// Counts the replies in the metrics, because they may be sent now.
     pub(crate) fn count_leaving(&self, cells: &WorkerCells) {
         let mut leaving = cells.leaving();
         for entry in &self.entries {
@@ -248,7 +251,7 @@ impl Replies {
         }
     }
 
-    /// The parts of files among [`bytes`](Self::bytes), each with its place in them, in their order.
+    /// Returns the slices of files in their order, each with its position in [`bytes`](Self::bytes).
     pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, &FileSlice)> {
         self.slices.iter().map(|(place, slice)| (*place, slice))
     }
@@ -275,16 +278,16 @@ impl Replies {
     }
 }
 
-/// Room for the first reply of a connection, so that it grows once: for one that is plain, and for the fields
-/// of others beside those that are written already.
+/// Room for the first reply of a connection, so that the buffer grows once. The first constant is for a plain
+/// reply. The second is for the fields that other replies have besides their own lines.
 const REPLY_BYTES_USUAL: usize = 256;
 const HEAD_BYTES_USUAL: usize = 192;
-/// Room for the fields of a head beyond the usual, so that the buffer grows once for a reply.
+/// Spare room for the fields of a head, so that the buffer grows at most once for a reply.
 const HEAD_BYTES_SPARE: usize = 1 << 10;
-/// Room for short replies behind long ones.
+/// Room for short replies after long ones.
 const STEP_BYTES: usize = 16 << 10;
-/// Room that is made at once for replies because others were as long: a short one behind a long one takes no
-/// more than this.
+/// Largest room that is reserved because earlier replies were as long. A short reply after a long one
+/// reserves no more than this.
 const EXPECTED_BYTES_MAX: usize = 64 << 10;
 /// Memory for replies that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 512;

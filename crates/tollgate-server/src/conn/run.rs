@@ -1,4 +1,5 @@
-//! Serves a connection: answers what came, sends the replies, and reads on, to its end.
+//! Serves a connection up to its end: answers the requests that have arrived, sends the replies, and reads
+//! again.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -17,7 +18,8 @@ use crate::worker::Worker;
 
 /// Serves one connection to its end.
 ///
-/// It counts as one from the call on, not from the first poll: a worker that drains waits for it.
+/// The connection counts from this call on, not from the first poll, so that a worker that drains waits for
+/// it.
 pub(crate) fn serve<S: Transport>(
     worker: Rc<Worker>,
     stream: S,
@@ -27,14 +29,14 @@ pub(crate) fn serve<S: Transport>(
     let mut connection = Connection::new(worker, stream);
     async move {
         let _permit = permit;
-        // An error of the stream is the peer's leaving: there is nobody to tell.
+        // An error of the stream means that the peer is gone, so there is no peer to report it to.
         if connection.find_client(origin).await.is_ok() {
             let _gone = connection.run().await;
         }
     }
 }
 
-/// Tells a connection why it is not served, whatever it came for.
+/// Refuses a connection. The client gets 503 with `text` for any request.
 pub(crate) fn refuse<S: Transport>(
     worker: Rc<Worker>,
     stream: S,
@@ -71,12 +73,13 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Sends the replies at hand, when the log has their records.
+    /// Waits until the log has the records of the pending replies, then sends these replies.
     async fn send_replies(&mut self) -> Result<(), Gone> {
         if self.replies.count() == 0 {
             return Ok(());
         }
-        // Replies that are made can only be counted; what makes more of them is refused until they are gone.
+        // Finished replies are only counted here. The server refuses requests that would add to them until
+        // they have left.
         self.count_held();
         self.queue.let_leave(self.replies.memory_bytes());
         self.flight.set(self.replies.count() + self.queue.count());
@@ -98,7 +101,7 @@ impl<S: Transport> Connection<S> {
         self.replies.clear();
         self.flight.set(self.queue.count() + usize::from(streamed.is_some()));
         match streamed {
-            // On the heap, so that connections that stream nothing stay small.
+            // On the heap, so that connections without a streamed reply stay small.
             Some((streamed, framing)) => Box::pin(self.send_streamed(streamed, framing)).await,
             None => Ok(()),
         }

@@ -1,36 +1,37 @@
-//! A peer whose time to take a reply is over: whether it goes on to take what the system holds for it.
+//! Decides whether a peer that exceeded its write deadline still takes bytes.
 //!
-//! The system asks for more of a reply when half of what it holds ahead is gone, 16 KiB: a peer that takes
-//! `write_rate_min` needs longer for that than `write_timeout`. So who seems to take nothing is watched for a
-//! part of that time, and again as long as it takes enough. What it takes shows in steps: its system makes
-//! room known some 7 KiB at a time where its buffer is small.
+//! The system asks for more of a reply when half of its unsent buffer is free, which is 16 KiB. A peer at
+//! `write_rate_min` needs longer for that than `write_timeout`. A peer that seems to take nothing is
+//! therefore watched for a part of `write_timeout`, again and again while it takes enough.
+//!
+//! Progress shows in steps. A system with a small receive buffer announces free room some 7 KiB at a time.
 
 use std::time::Duration;
 
 use crate::options::ConnectionLimits;
 
-/// The part of `write_timeout` that a peer is watched for.
+/// `write_timeout` divided by this is the time between two checks.
 const PART: u32 = 2;
-/// The part of `write_rate_min` that it has to take meanwhile: packets come unevenly.
+/// A peer has to take `write_rate_min` divided by this between two checks, because packets arrive unevenly.
 const RATE_PART: u128 = 2;
 
-/// Measures how much a slow peer takes while it is watched.
+/// Measures how many bytes a slow peer takes between two checks.
 #[derive(Default)]
 pub(super) struct SlowReader {
-    /// What the system held for the peer at the last look, and took since.
+    /// Bytes that the system held for the peer at the last check, plus the bytes that it took since.
     untaken: Option<usize>,
 }
 
 impl SlowReader {
-    /// The system took so many bytes more.
+    /// Adds bytes that the system took for the peer.
     pub(super) fn add(&mut self, bytes: usize) {
         if let Some(untaken) = &mut self.untaken {
             *untaken += bytes;
         }
     }
 
-    /// How much longer a peer has, for which the system holds so many bytes now; none if it took too little
-    /// since the last look.
+    /// Returns how much longer the peer has, if the system holds `untaken` bytes for it now. Returns `None`
+    /// if the peer took too little since the last check.
     pub(super) fn more_time(&mut self, untaken: usize, limits: &ConnectionLimits) -> Option<Duration> {
         let time = limits.write_timeout / PART;
         let Some(before) = self.untaken.replace(untaken) else { return Some(time) };
@@ -50,7 +51,7 @@ mod tests {
         ConnectionLimits { write_timeout: TIME * PART, write_rate_min, ..ConnectionLimits::default() }
     }
 
-    /// What each look gives, of what the system holds.
+    /// Returns the result of each check, for the bytes that the system holds at it.
     fn looks(write_rate_min: u64, untaken: &[usize]) -> Vec<Option<Duration>> {
         let mut reader = SlowReader::default();
         untaken.iter().map(|&bytes| reader.more_time(bytes, &limits(write_rate_min))).collect()

@@ -1,8 +1,7 @@
-//! A socket as a connection has it: as it was accepted at first, and told of by the runtime once it has to be
-//! waited for.
+//! The socket of a connection. It is registered with the runtime only when a call would block.
 //!
-//! Who comes with a request and is closed after its reply is never waited for, and costs the system no
-//! registration. What came is read from such a socket once: who asks for more will wait for it, as a rule.
+//! A client that sends one request and is closed after the reply needs no wait, so it costs no registration.
+//! An unregistered socket is read once, because a client that sends more usually has to be awaited.
 
 use std::fs::File;
 use std::io;
@@ -21,49 +20,49 @@ use super::transport::{ConnectionEnd, Transport, UNSENT_FILE_BYTES};
 use crate::listen::SocketFamily;
 use crate::sys;
 
-/// Packets that are at least so long hold most replies whole, as those of loopback do. Of shorter ones a file
-/// takes many, and to keep its last one back for the end of the connection slows all of them
-/// (`docs/performance.md`).
+/// Smallest packet size at which [`Socket`] holds the last packet back for the FIN. Packets of this size, for
+/// example on loopback, hold most replies whole. A file needs many shorter packets, and holding back the last
+/// one slows all of them (`docs/performance.md`).
 const LONG_PACKET_BYTES: u32 = 32 << 10;
 
 /// The socket of one connection.
 pub(crate) enum Socket<R> {
-    /// As it was accepted. Calls are made at once; what would have to wait has it registered.
+    /// As accepted. Calls are made at once, and a call that would block registers the socket.
     Fresh(OwnedFd),
-    /// The same, and what had come was read.
+    /// Not registered yet, and read once.
     Read(OwnedFd),
-    /// The runtime tells when it can be read from and written to.
+    /// The runtime reports when the socket is readable or writable.
     Registered(R),
-    /// The system could not register it: it is closed.
+    /// The system could not register the socket, so it is closed.
     Lost,
 }
 
-/// A socket that the runtime tells of.
+/// A socket that is registered with the runtime.
 pub(crate) trait Registered: AsyncRead + AsFd + Unpin + Sized {
     const FAMILY: SocketFamily;
 
     /// # Errors
-    /// The system cannot wait for it.
+    /// The system cannot register the socket.
     fn register(socket: OwnedFd) -> io::Result<Self>;
 
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Makes a call that writes; one that blocks has the runtime ask the system anew.
+    /// Makes a call that writes. If the call blocks, the runtime waits for the next readiness event.
     fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 
     async fn broken_off(&self) -> io::Error;
 }
 
 impl<R: Registered> Socket<R> {
-    /// A socket that does not block, on which bytes may have come.
+    /// Wraps a non-blocking socket that may already have bytes to read.
     pub(crate) fn with_bytes(accepted: OwnedFd) -> Self {
         Self::Fresh(accepted)
     }
 
-    /// A socket that does not block, and has to be waited for.
+    /// Wraps a non-blocking socket and registers it, because it has to be awaited.
     pub(crate) fn awaited(accepted: OwnedFd) -> Self {
         let mut socket = Self::Fresh(accepted);
-        // What fails is told there, and found again as it is read.
+        // `registered` logs an error, and the first read returns one again.
         let _ = socket.registered();
         socket
     }
@@ -76,7 +75,7 @@ impl<R: Registered> Socket<R> {
         }
     }
 
-    /// Sets an option that other sockets do not have.
+    /// Sets an option that only TCP sockets have.
     fn set_of_tcp(&self, set: impl FnOnce(SockRef<'_>) -> io::Result<()>) -> io::Result<()> {
         match R::FAMILY {
             SocketFamily::Tcp => set(SockRef::from(&self.as_fd()?)),
@@ -84,8 +83,8 @@ impl<R: Registered> Socket<R> {
         }
     }
 
-    /// Registers it, if it is not. What is ready by then is told by the system as it is registered, so
-    /// nothing is missed.
+    /// Registers the socket, if it is not registered yet. The system reports at registration if the socket is
+    /// ready, so no event is missed.
     fn registered(&mut self) -> io::Result<&mut R> {
         if let Self::Fresh(_) | Self::Read(_) = self
             && let Self::Fresh(socket) | Self::Read(socket) = std::mem::replace(self, Self::Lost)
@@ -101,7 +100,7 @@ impl<R: Registered> Socket<R> {
         }
     }
 
-    /// Has `call` write, again and again until it does not block.
+    /// Calls `call` until it does not block.
     fn poll_call<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -179,7 +178,7 @@ impl<R: Registered> Transport for Socket<R> {
     fn when_dropped(&mut self, ending: ConnectionEnd) {
         if let Ok(socket) = self.as_fd() {
             let linger = (ending == ConnectionEnd::Reset).then_some(Duration::ZERO);
-            // A system that refuses closes it as usual.
+            // If the system refuses the option, the socket is closed as usual.
             let _ = SockRef::from(&socket).set_linger(linger);
         }
     }
@@ -218,7 +217,7 @@ impl<R: Registered> AsyncWrite for Socket<R> {
     }
 }
 
-/// Reads what came; pending if nothing has, and nobody is told of more.
+/// Reads the available bytes. Returns pending if there are none, and wakes no task later.
 fn read(socket: &OwnedFd, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     match recv(socket, buffer.initialize_unfilled(), RecvFlags::empty()) {
         Ok((_, came)) => {
@@ -230,7 +229,7 @@ fn read(socket: &OwnedFd, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     }
 }
 
-/// sendfile(2): errors of files that it cannot send.
+/// Returns whether sendfile(2) failed because it cannot send this file.
 fn is_unable(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
@@ -291,7 +290,7 @@ mod tests {
         tcp_pair_of_packets(None)
     }
 
-    /// With a peer that takes packets of at most so many bytes.
+    /// Connects a peer that takes packets of at most `bytes` bytes.
     fn tcp_pair_of_packets(bytes: Option<u32>) -> (Socket<TcpStream>, net::TcpStream) {
         let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -309,7 +308,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(task)
     }
 
-    /// What a call comes to that does not wait.
+    /// Returns the result of one poll, without a wait.
     async fn now<T>(mut call: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         poll_fn(|context| Poll::Ready(call(context))).await
     }
@@ -393,7 +392,7 @@ mod tests {
         block_on(async {
             let (mut socket, mut peer) = tcp_pair();
             let mut sent = 0;
-            // Whatever the system takes without being waited for.
+            // Sends all bytes that the system takes without a wait.
             while !is_registered(&socket) {
                 let rest = &content[sent % content.len()..];
                 let taken = match sent % 3 {

@@ -1,4 +1,4 @@
-//! Bytes from a peer, against the deadline of its connection.
+//! Reads bytes from a peer until the deadline of its connection.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,14 +10,14 @@ use tokio::io::AsyncRead;
 use crate::deadline::Slot;
 use crate::scratch::Scratch;
 
-/// What a read came to.
+/// The result of a read.
 pub(super) enum Came {
     Bytes,
     End,
     TooLate,
 }
 
-/// Appends what comes to `input`, until the deadline of `slot`.
+/// Appends the bytes that arrive to `input`, until the deadline of `slot`.
 pub(super) async fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
     slot: &Slot,
@@ -25,7 +25,8 @@ pub(super) async fn read<S: AsyncRead + Unpin>(
     input: &mut BytesMut,
 ) -> io::Result<Came> {
     poll_fn(|context| match scratch.poll_read(stream, context, input) {
-        // What came is taken even then: a request that is here when draining begins is answered.
+        // Bytes that are already there are read even after the deadline, so that a request before a drain is
+        // answered.
         Poll::Pending if slot.is_over() => Poll::Ready(Ok(Came::TooLate)),
         Poll::Pending => {
             slot.watch(context.waker());

@@ -1,9 +1,11 @@
-//! A streamed reply on its way to the client, after its head: what the script writes leaves as it comes,
-//! framed as chunks, or up to the end of the connection for HTTP/1.0.
+//! Sends the content of a streamed reply after its head.
 //!
-//! The script and the client take turns: while bytes are sent the script waits, so that a slow client slows
-//! it down, and no more is held than one pipe. While the script waits, the connection is read, so that it is
-//! seen when the client goes.
+//! The bytes of the script are sent as they are written. They are framed as chunks, or end with the
+//! connection for HTTP/1.0.
+//!
+//! The script waits while bytes are sent. A slow client therefore slows the script down, and at most one pipe
+//! of content is held. The connection is read while the script waits, so that a client that leaves is
+//! noticed.
 
 use std::future::{pending, poll_fn};
 use std::io;
@@ -24,16 +26,16 @@ use crate::reply::Framing;
 /// A comment of server-sent events (HTML standard, section 9.2.7).
 const HEARTBEAT: &[u8] = b":\n\n";
 
-/// What is next in a streamed reply.
+/// The next event of a streamed reply.
 enum Next {
     Step(ContentStep),
-    /// Nothing was written for long enough.
+    /// The script wrote nothing for the heartbeat interval.
     Pause,
     /// The server drains, and the content has no end of its own.
     Drained,
 }
 
-/// What the peer may still send.
+/// Whether the peer may still send bytes.
 #[derive(PartialEq, Eq)]
 pub(super) enum PeerHalf {
     Open,
@@ -41,14 +43,15 @@ pub(super) enum PeerHalf {
 }
 
 impl<S: Transport> Connection<S> {
-    /// Sends the content of a reply whose head has left.
+    /// Sends the content of a reply whose head is sent.
     pub(super) async fn send_streamed(
         &mut self,
         mut streamed: ContentSource,
         framing: Framing,
     ) -> Result<(), Gone> {
-        // That it is not whole shows by the chunk or the bytes that are missing, unless the end of the
-        // connection is that of the content: then whatever ends it before, a drain among it, has to show.
+        // With chunks or a length, a client sees by the missing bytes that a content is cut off. Until-close
+        // content has no such sign. A reset therefore marks every early end, for example at the drain
+        // deadline.
         if framing == Framing::UntilClose {
             self.stream.when_dropped(ConnectionEnd::Reset);
         }
@@ -66,7 +69,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Sends it up to its end, which is the script's, or that of the server: then it may still run.
+    /// Sends the content until the script ends it or the server drains. In the second case the script may
+    /// still run.
     async fn send_content(
         &mut self,
         streamed: &mut ContentSource,
@@ -91,7 +95,7 @@ impl<S: Transport> Connection<S> {
             };
             let taken = streamed.take();
             if framing != Framing::Chunked && bytes.is_empty() {
-                // It leaves as it is.
+                // The bytes need no framing, so they are sent without a copy.
                 if !self.send_part(&taken, streamed).await? {
                     return Ok(ContentStep::Broken);
                 }
@@ -114,7 +118,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Sends a part. False: the time of what writes the content was over before the client took it.
+    /// Sends a part. Returns false if the time limit of the content source passed before the client took the
+    /// part.
     async fn send_part(&mut self, bytes: &[u8], streamed: &mut ContentSource) -> Result<bool, Gone> {
         if bytes.is_empty() {
             return Ok(true);
@@ -138,12 +143,12 @@ impl<S: Transport> Connection<S> {
         if is_sent {
             worker.cells.count_sent(bytes.len());
         }
-        // Until the script writes again it may wait for long.
+        // The script may wait for long before it writes again, so the sent bytes are no longer counted.
         self.count_held_with(streamed.memory_bytes());
         Ok(is_sent)
     }
 
-    /// Waits until the script wrote something, or there is another reason to send.
+    /// Waits until the script has written bytes, or another event has to be handled.
     async fn next_of(&mut self, streamed: &mut ContentSource, half: &mut PeerHalf) -> io::Result<Next> {
         let heartbeat = streamed.heartbeat();
         if heartbeat.is_some() && self.worker.deadlines.is_draining() {
@@ -174,9 +179,9 @@ impl<S: Transport> Connection<S> {
             if !is_read && let Poll::Ready(came) = reading.as_mut().poll(context) {
                 is_read = true;
                 match came? {
-                    // More requests, which wait.
+                    // The bytes are further requests. They wait until the content is sent.
                     Came::Bytes => {}
-                    // A half-close is no departure.
+                    // A half-close does not mean that the client is gone.
                     Came::End => *half = PeerHalf::Closed,
                     Came::TooLate => return Poll::Ready(Ok(Next::Drained)),
                 }
@@ -191,7 +196,7 @@ impl<S: Transport> Connection<S> {
     }
 }
 
-/// Waits for what leaves before a streamed content, whose time goes on.
+/// Waits for `leaving`, the bytes before a streamed content. The time limit of the content runs meanwhile.
 pub(super) fn beside_content<F: Future + Unpin>(
     mut leaving: F,
     mut streamed: Option<&mut ContentSource>,
@@ -208,7 +213,7 @@ pub(super) fn beside_content<F: Future + Unpin>(
 }
 
 impl Framing {
-    /// Adds a part of a content.
+    /// Appends a part of the content in this framing.
     fn push(self, out: &mut Vec<u8>, part: &[u8]) {
         match self {
             Self::Chunked => write_chunk(out, part),

@@ -1,4 +1,5 @@
-//! What a connection is made of: bytes both ways and, where the system can, files that go past our memory.
+//! The byte stream of a connection. It can send files without a copy in our memory, if the system supports
+//! that.
 
 use std::fs::File;
 use std::future::pending;
@@ -8,40 +9,41 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What leaves of a file by one call all the same, as the bound is looked at before each packet: letting more
-/// go ahead is no gain.
+/// The system sends at least this much of a file in one call, because it checks the unsent bound only before
+/// each packet. A larger unsent bound therefore gains nothing for shorter files.
 pub(super) const FILE_BYTES_AT_ONCE: u64 = 64 << 10;
-/// The same at the end of a connection, for files: their pages are in memory once, however many peers wait
-/// for them.
+/// Unsent bound for files at the end of a connection. It can be large, because the pages of a file are in
+/// memory once for all peers.
 pub(super) const UNSENT_FILE_BYTES: u32 = 1 << 20;
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionEnd {
-    /// What the system holds for the peer is still delivered.
+    /// The system still delivers the bytes that it holds for the peer.
     Close,
-    /// It goes at once, and the peer sees that what it has is not all.
+    /// The connection ends at once, and the peer sees that its content is not complete.
     Reset,
 }
 
-/// A byte stream that replies leave by. The methods have defaults for streams that are more than a socket.
+/// The byte stream that replies are sent to. Defaults of methods are for streams that are not a plain socket.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
-    /// Sends bytes that others follow at once, with which they may share a packet.
+    /// Sends bytes that others follow at once, so that they may share a packet.
     fn poll_write_more(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(self).poll_write(context, bytes)
     }
 
-    /// Has the system take more of files ahead, so that they leave by fewer calls.
+    /// Lets the system take more bytes of files in advance, so that fewer calls send them.
     fn let_files_go_ahead(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Has the system keep a packet that is not full until the connection ends, where that is a gain.
+    /// Lets the system hold a packet that is not full until the connection ends, if that helps.
     fn hold_back(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Sends up to `len` bytes of a file by the system; 0 at its end. None: they have to pass through memory.
+    /// Lets the system send up to `len` bytes of a file. Returns 0 at the end of the file, and `None` if the
+    /// bytes have to pass through memory.
     fn poll_send_file(
         &mut self,
         _context: &mut Context<'_>,
@@ -52,18 +54,19 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         None
     }
 
-    /// How many bytes the system holds that the peer has not confirmed. None: nobody knows.
+    /// Returns the bytes that the system holds and the peer has not confirmed. Returns `None` if that is
+    /// unknown.
     fn untaken_bytes(&self) -> Option<usize> {
         None
     }
 
-    /// Waits until the peer has broken the connection off; one that only ended its half has not. For who
-    /// reads nothing now, and would not hear of it otherwise.
+    /// Waits until the peer resets the connection, but not for a half-close. For connections that read
+    /// nothing now, and would not notice otherwise.
     fn broken_off(&mut self) -> impl Future<Output = io::Error> {
         pending()
     }
 
-    /// Reads what has come. Who is about to close asks, and need not hear of more.
+    /// Reads available bytes before a close. The task need not be woken for later bytes.
     fn poll_read_last(
         &mut self,
         context: &mut Context<'_>,
@@ -72,15 +75,15 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         Pin::new(self).poll_read(context, buffer)
     }
 
-    /// What becomes of the connection when it is dropped.
+    /// Sets how the connection ends when it is dropped.
     fn when_dropped(&mut self, ending: ConnectionEnd);
 }
 
-/// Any byte stream, as what it is.
+/// Any byte stream, without features of a socket.
 pub(crate) struct PlainStream<S>(pub(crate) S);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Transport for PlainStream<S> {
-    /// A byte stream has one way to end.
+    /// A plain byte stream has only one way to end.
     fn when_dropped(&mut self, _: ConnectionEnd) {}
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a body that comes while its handler runs.
+//! The state of a body that arrives while its handler runs.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -9,20 +9,20 @@ use super::body::RequestFraming;
 use crate::options::BodyPace;
 use crate::upload::Upload;
 
-/// A body that comes while its handler runs.
+/// A body that arrives while its handler runs.
 pub(super) struct Uploading {
     pub(super) framing: RequestFraming,
     pub(super) upload: Rc<Upload>,
-    /// How fast it has to come, and since when it does.
+    /// How fast the body has to arrive, since `begun`.
     pub(super) pace: BodyPace,
     pub(super) begun: Instant,
     pub(super) bytes_max: u64,
-    /// Given back when the body is whole, or nobody waits for it.
+    /// Released when the body is complete, or is no longer read.
     pub(super) _place: UploadPlace,
 }
 
 impl Uploading {
-    /// Whether more of it is read now.
+    /// Returns whether more of the body is read now.
     pub(super) fn takes_more(&self) -> bool {
         self.upload.has_room()
     }

@@ -1,4 +1,4 @@
-//! What a connection waits for: the rest of a request, the next one, a handler, or the end.
+//! The wait of a connection for the rest of a request, the next request, a handler, or the end.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -18,12 +18,12 @@ use crate::observe::Refusal;
 use crate::reply::Reply;
 
 impl<S: Transport> Connection<S> {
-    /// Waits for a handler, and reads more of what the connection waits for; what does not come in time or at
-    /// all ends it.
+    /// Waits for a handler, and reads the bytes that the connection waits for. Bytes that are late or never
+    /// arrive end the connection.
     pub(super) async fn read_on(&mut self) -> Result<(), Gone> {
         self.ask_for_body().await?;
         if let Reading::Upload(_) = self.reading {
-            // Its handler may have made room while replies were sent.
+            // The handler may have made room while replies were sent.
             self.feed_upload();
             if let Reading::Head = self.reading {
                 return Ok(());
@@ -46,7 +46,8 @@ impl<S: Transport> Connection<S> {
             }
         }
         match &self.reading {
-            // As much as came already: a length that is only announced takes no memory.
+            // Reserves at most as much as has arrived, because an announced length must not take memory by
+            // itself.
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
             Reading::Head => self.let_room_go(),
             Reading::Upload(_) => {}
@@ -71,8 +72,10 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Waits for bytes, or for an answer to the first request: None. What cannot be taken now stays in the
-    /// socket, but for what one read takes: without reading nobody would learn that the peer is gone.
+    /// Waits for bytes, or for the answer to the first request, which returns `None`.
+    ///
+    /// Bytes that cannot be used yet stay in the socket, except for one read. Without this read, the server
+    /// would not notice that the peer is gone.
     async fn come(&mut self) -> io::Result<Option<Came>> {
         let reads = self.takes_requests() || (self.input.is_empty() && self.reuse != Reuse::Ended);
         let Self { stream, slot, held, worker, input, queue, reading, .. } = self;
@@ -95,19 +98,20 @@ impl<S: Transport> Connection<S> {
         queue.race(worker, held, came).await.transpose()
     }
 
-    /// Whether a client that was refused is left alone now: not while a request of it is under way.
+    /// Returns whether a refused client has to pause now. It does not pause while one of its requests is in
+    /// progress.
     pub(super) fn may_pause(&self) -> bool {
         self.paused_until.is_some() && self.queue.is_empty() && matches!(self.reading, Reading::Head)
     }
 
-    /// Leaves the client alone until its time has come, or the server drains.
+    /// Pauses the connection until `paused_until`, or until the server drains.
     pub(super) async fn pause(&mut self) {
         let Some(until) = self.paused_until.take() else { return };
         self.slot.set(Phase::Paused);
         self.let_room_go();
         self.count_held();
         let slot = &self.slot;
-        // On the heap, so that connections that do not rest stay small.
+        // On the heap, so that connections that do not pause stay small.
         let mut sleep = Box::pin(tokio::time::sleep_until(until.into()));
         poll_fn(|context| {
             slot.watch(context.waker());
@@ -116,7 +120,7 @@ impl<S: Transport> Connection<S> {
         .await;
     }
 
-    /// A connection that waits for a request holds no buffer.
+    /// Releases the buffers, because a connection that waits for a request holds none.
     fn let_room_go(&mut self) {
         if self.input.is_empty() {
             self.worker.scratch.take_back(std::mem::take(&mut self.input));
@@ -134,8 +138,8 @@ impl<S: Transport> Connection<S> {
         self.queue.beside(&self.worker, &self.held, pin!(tokio::task::yield_now())).await;
     }
 
-    /// Moves what came of a body out of memory. The peer waits meanwhile, and its time stands still: nothing
-    /// is read.
+    /// Moves the content in memory to the spool. Nothing is read meanwhile, so the deadline of the peer
+    /// stops.
     async fn spool(&mut self) {
         self.count_held();
         let Reading::Body(body) = &mut self.reading else { return };
@@ -149,8 +153,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Begins the time of what is waited for. A handler has bounds of its own, and its client may wait for
-    /// it.
+    /// Starts the deadline of the current wait. A handler has its own bounds, and its client may wait for it
+    /// without a deadline.
     fn await_time(&self) {
         let limits = self.limits();
         let (phase, timeout) = match &self.reading {
@@ -163,7 +167,7 @@ impl<S: Transport> Connection<S> {
         self.slot.arm(phase, timeout);
     }
 
-    /// Whether it is the peer that lets the connection wait, and not a handler.
+    /// Returns whether the connection waits for the peer, and not for a handler.
     fn is_peer_awaited(&self) -> bool {
         match &self.reading {
             _ if self.queue.is_empty() => true,
@@ -173,20 +177,20 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Whether some of a request has come that no handler has. What one takes while it comes is bounded by
-    /// itself.
+    /// Returns whether a part of a request has arrived that no handler has. A handler that reads an upload
+    /// bounds its own memory.
     fn has_part_of_request(&self) -> bool {
         !self.is_between_requests() && !matches!(self.reading, Reading::Upload(_))
     }
 
-    /// Lets go of a request that did not come whole: there is no memory for the rest of it.
+    /// Refuses an incomplete request, because there is no memory for its rest.
     fn give_up(&mut self) {
         self.worker.cells.count_refusal(Refusal::Memory);
         let text = "too much is in flight: nothing was recorded";
         self.let_go(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
     }
 
-    /// Answers a request that did not come whole, and frees what came of it.
+    /// Answers an incomplete request, and frees the part that has arrived.
     fn let_go(&mut self, reply: Reply) {
         self.end_with(reply);
         self.input = BytesMut::new();
@@ -194,7 +198,7 @@ impl<S: Transport> Connection<S> {
         self.count_held();
     }
 
-    /// A body that comes fast enough may go on coming.
+    /// Extends the deadline of a body that arrives fast enough.
     fn earn_time(&self, bytes: usize) {
         let (pace, begun) = match &self.reading {
             Reading::Head => return,
@@ -204,8 +208,8 @@ impl<S: Transport> Connection<S> {
         self.slot.earn(bytes, pace.rate_min, self.slot.after(begun, pace.timeout));
     }
 
-    /// RFC 9110 section 10.1.1: a client that waits for it is told to send its body, behind all replies to
-    /// what it asked before.
+    /// RFC 9110 section 10.1.1: sends 100 (Continue) to a client that waits for it, after all earlier
+    /// replies.
     async fn ask_for_body(&mut self) -> Result<(), Gone> {
         let Reading::Body(body) = &mut self.reading else { return Ok(()) };
         if self.queue.is_empty() && body.take_continue() {
@@ -218,7 +222,8 @@ impl<S: Transport> Connection<S> {
 
     fn end_of_stream(&mut self) -> Result<(), Gone> {
         match &self.reading {
-            // It ends in mid body, whatever was to become of the connection behind that.
+            // The stream ends inside a body, so the request is incomplete. It does not matter whether the
+            // connection was to be used again.
             Reading::Upload(uploading) => {
                 let error = RequestError::BodyIncomplete { bytes: uploading.upload.bytes() as u64 };
                 self.break_upload_off(&error);
@@ -238,7 +243,7 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// A half-close is no departure: what is asked is answered.
+    /// Handles a half-close. The peer is not gone, so pending requests are still answered.
     fn end_of_requests(&mut self) -> Result<(), Gone> {
         if self.queue.is_empty() {
             return Err(Gone);
@@ -247,7 +252,8 @@ impl<S: Transport> Connection<S> {
         Ok(())
     }
 
-    /// A client that was answered and has not taken all of that may be about to ask on.
+    /// Ends a connection between requests. A client that has not taken all of its replies may be about to
+    /// send a request.
     fn end_between_requests(&mut self) -> Result<(), Gone> {
         if self.stream.untaken_bytes().is_none_or(|bytes| bytes == 0) {
             return Err(Gone);

@@ -1,4 +1,4 @@
-//! What leaves of replies, in which order, to peers that take it as they like.
+//! Tests which bytes of replies are sent, and in which order, to peers that take them in small parts.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -21,16 +21,16 @@ use crate::options::CapacityLimits;
 use crate::overload::Capacity;
 use crate::reply::{Reply, Writing};
 
-/// A peer that takes so many bytes at once: no socket can be made to take just these.
+/// A peer that takes given numbers of bytes. A real socket cannot be made to do so.
 struct Sips {
-    /// 0: it takes nothing, and is asked again.
+    /// Bytes for each call. With 0 the peer takes nothing, and is asked again.
     sips: Box<dyn Iterator<Item = usize>>,
     taken: Vec<u8>,
-    /// What the system holds for it, of which it takes a step between two looks.
+    /// Bytes that the system holds for the peer. The peer takes [`STEP`] of them between two checks.
     untaken: Cell<usize>,
     ending: ConnectionEnd,
     is_corked: bool,
-    /// Whether what was sent last waits for what follows it.
+    /// Whether the last bytes wait for the bytes after them.
     is_held_back: bool,
 }
 
@@ -124,7 +124,7 @@ impl AsyncRead for Sips {
     }
 }
 
-/// A reply for each list, with slices of these lengths, each from another place of the file.
+/// Makes a reply for each list, with slices of these lengths, each from a different place of the file.
 fn replies(file: &Arc<SentFile>, lens: &[&[u64]]) -> Replies {
     let mut replies = Replies::default();
     for lens in lens {
@@ -140,12 +140,12 @@ fn replies(file: &Arc<SentFile>, lens: &[&[u64]]) -> Replies {
     replies
 }
 
-/// What is sent in the end, or that the peer is given up.
+/// Returns the bytes that are sent in the end, or an error if the peer is given up.
 fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<u8>, Gone> {
     Ok(sent_before(Then::More, replies, sips)?.taken)
 }
 
-/// The peer to which replies were sent, with what comes behind them.
+/// Returns the peer after replies were sent to it with `then` after them.
 fn sent_before(then: Then, replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Sips, Gone> {
     let capacity = Capacity::new(&CapacityLimits::default(), 1);
     let deadlines = Rc::new(Deadlines::new(Rc::new(WorkerClock::new())));
@@ -236,7 +236,7 @@ fn a_peer_that_takes_only_what_the_system_holds_is_given_up_when_that_is_gone() 
         deadlines.sweep(Duration::ZERO);
     }
     drop(write);
-    // A deadline, and one more for each look at which it had taken a step.
+    // One deadline, and one more for each check at which the peer had taken a step.
     assert!(clock.coarse() - begun >= TICK * 5);
     assert_eq!((stream.untaken.get(), stream.ending), (0, ConnectionEnd::Reset));
 }

@@ -1,4 +1,4 @@
-//! All requests of a connection in their order, and what they hold together.
+//! All requests of a connection in their order, and the memory that they hold together.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,17 +12,17 @@ use crate::handler::{GatedReply, Handled, Turn, Visit};
 use crate::overload::{QueuePlace, QueuedMemory};
 use crate::recorder::Recorder;
 
-/// A request whose handler returned, and whose reply does not leave yet.
+/// A request whose handler has returned, and whose reply is not sent yet.
 pub(in crate::conn) struct AnsweredRequest {
     pub(in crate::conn) answer: GatedReply<'static>,
-    /// Of a request that had a handler.
+    /// `Some` for a request that had a handler.
     pub(in crate::conn) handled: Option<Handled>,
     pub(in crate::conn) form: ReplyForm,
     bytes: usize,
 }
 
 impl AnsweredRequest {
-    /// Ends the time of a content that nobody takes yet, because replies before it leave slowly.
+    /// Ends the time of streamed content that waits because earlier replies leave slowly.
     #[inline]
     pub(super) fn watch(&mut self, context: &mut Context<'_>) {
         if let Some(streamed) = &mut self.answer.streamed {
@@ -31,24 +31,24 @@ impl AnsweredRequest {
     }
 }
 
-/// The requests of a connection that wait for their handlers, or for their replies to leave.
+/// The requests of a connection that wait for their handlers, or for their replies to be sent.
 #[derive(Default)]
 pub(in crate::conn) struct Queue {
-    /// Behind all that are answered. At most the last of them has a method that is not safe.
+    /// Requests after all answered ones. Only the last of them may have an unsafe method.
     pub(super) running: VecDeque<RunningRequest>,
     pub(super) answered: VecDeque<AnsweredRequest>,
     /// The index of the request that runs next.
     pub(super) next_index: usize,
-    /// What the running requests hold.
+    /// Memory of the running requests.
     pub(super) bytes: HeldBytes,
     pub(super) answered_bytes: usize,
-    /// Bytes of the replies before these, which are being sent to the client.
+    /// Bytes of earlier replies that are being sent to the client.
     pub(super) leaving_bytes: usize,
-    /// Until a handler that has begun asks again whether there is room for its reply.
+    /// Pause after which a handler that has begun checks again whether there is room for its reply.
     pub(super) room_pause: Option<Pin<Box<Sleep>>>,
-    /// Its place among the worker's scripts that go on after a slice, while it has such.
+    /// The place of the connection in the script queue, while a script needs one.
     pub(super) place: Option<QueuePlace>,
-    /// Others are to have their turn: a slice has run, or one can.
+    /// Whether other connections have their turn next, because a slice has run or can run.
     pub(super) is_turn_over: bool,
 }
 
@@ -61,13 +61,13 @@ impl Queue {
         self.running.len() + self.answered.len()
     }
 
-    /// Returns what is held for the requests, and for their replies.
+    /// Returns the bytes that the requests and their replies hold.
     pub(in crate::conn) fn bytes(&self) -> usize {
         self.bytes.all + self.answered_bytes
     }
 
-    /// Returns what is held, by what gives it back. A first handler that holds much waits for no room, so
-    /// what it holds counts with the answers.
+    /// Returns the held bytes, split by the event that frees them. A first handler that holds much does not
+    /// wait for room, so its bytes count with the answers.
     pub(in crate::conn) fn queued(&self) -> QueuedMemory {
         let first = self.running.front().filter(|first| first.holds_much());
         let first_bytes = first.map_or(0, RunningRequest::held_bytes);
@@ -77,18 +77,17 @@ impl Queue {
         }
     }
 
-    /// Notes how many bytes of replies leave at the moment, because nothing is added to what the client has
-    /// not taken.
+    /// Notes the size of the replies that are being sent, because it limits how much may be added.
     pub(in crate::conn) fn let_leave(&mut self, bytes: usize) {
         self.leaving_bytes = bytes;
     }
 
-    /// Whether another request may join. None joins behind a method that is not safe.
+    /// Returns whether another request may join. None joins after an unsafe method.
     pub(in crate::conn) fn takes_more(&self) -> bool {
         self.running.back().is_none_or(RunningRequest::is_safe)
     }
 
-    /// Adds the last request.
+    /// Adds a request at the end.
     pub(in crate::conn) fn push(&mut self, source: ReplySource, form: ReplyForm) {
         let mut request = RunningRequest::new(source, form);
         request.count(&mut self.bytes);
@@ -104,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first, if it is answered.
+    /// Takes the first request, if it is answered.
     pub(in crate::conn) fn pop(&mut self) -> Option<AnsweredRequest> {
         let answered = self.answered.pop_front()?;
         self.answered_bytes -= answered.bytes;
@@ -130,7 +129,7 @@ impl Queue {
         true
     }
 
-    /// Ends all requests in their order, because the client is gone.
+    /// Cancels all requests in their order, because the client is gone.
     pub(in crate::conn) fn cancel(&mut self, recorder: &Recorder) {
         for request in self.running.drain(..) {
             request.cancel(recorder);

@@ -1,4 +1,5 @@
-//! Whether there is room for the reply of a handler: on its connection, and in the memory of all connections.
+//! Decides whether there is room for the reply of a handler, on its connection and in the memory of all
+//! connections.
 
 use std::task::Context;
 use std::time::Duration;
@@ -9,23 +10,23 @@ use super::requests::Queue;
 use crate::task_turn::give_turn;
 use crate::worker::Worker;
 
-/// Replies that wait are sent when they are this large, even if more requests are there.
+/// Pending replies are sent at this size, even if more requests are in the buffer.
 pub(in crate::conn) const REPLIES_BYTES_MAX: usize = 256 << 10;
 
-/// How soon a handler that has begun asks again for room.
+/// Pause before a handler that has begun asks for room again.
 const ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 impl Queue {
-    /// Whether there is room for what a handler may return. The first one does not wait for what those behind
-    /// it returned.
+    /// Returns whether there is room for the reply of a handler. For the first handler, the results of later
+    /// handlers do not count.
     #[inline]
     pub(super) fn may_go_on(&self, index: usize, worker: &Worker) -> bool {
         let returned_bytes = if index == 0 { 0 } else { self.bytes.reply };
         let has_room = if self.running[index].is_safe() {
             self.leaving_bytes + self.answered_bytes + returned_bytes < REPLIES_BYTES_MAX
         } else {
-            // It changes something, and nothing runs behind it: as long as peers may hold more it does not
-            // wait for its own.
+            // An unsafe handler changes something, and nothing runs after it. It therefore does not wait for
+            // its own room while peers may hold more.
             let is_behind_much = self.leaving_bytes >= REPLIES_BYTES_MAX;
             self.answered_bytes < REPLIES_BYTES_MAX
                 && !(is_behind_much && worker.capacity.is_full_for_peers())
@@ -33,11 +34,13 @@ impl Queue {
         has_room && !self.has_to_await_room(index, worker)
     }
 
-    /// Whether a handler waits for room. The first one waits only for room that is made without it: by the
-    /// log, the peers, and first handlers that hold much, which do not wait. So no two connections wait for
-    /// each other. A handler behind the first also waits for what handlers hold, because its reply cannot
-    /// leave before the first one's. While all memory is held, a handler that has not begun does not wait,
-    /// because it is refused.
+    /// Returns whether a handler waits for memory of all connections.
+    ///
+    /// The first handler waits only for memory that others free: the log, the peers, and first handlers that
+    /// hold much. The last do not wait, so no two connections wait for each other.
+    ///
+    /// A later handler also waits for the memory of handlers, because its reply follows the first one. While
+    /// memory is full, a handler that has not begun does not wait, because it is refused.
     #[inline]
     fn has_to_await_room(&self, index: usize, worker: &Worker) -> bool {
         let request = &self.running[index];
@@ -50,8 +53,8 @@ impl Queue {
         }
     }
 
-    /// Asks again after a pause, if a handler waits for room. Another connection makes that room, and wakes
-    /// nobody.
+    /// Asks again after a pause, if a handler waits for room. Another connection frees the memory, and it
+    /// wakes no task here.
     #[inline]
     pub(super) fn await_room(&mut self, worker: &Worker, context: &mut Context<'_>) {
         let awaits_room = |index: usize| {

@@ -14,12 +14,12 @@ use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::worker::Worker;
 
-/// What a request takes beside the bytes of its head and body: where its parts are.
+/// Estimated size of a request, in addition to the bytes of its head and body.
 const REQUEST_BYTES: usize = size_of::<Request>() + 256;
-/// A first handler that has made so much does not wait for room: most likely it holds its reply.
+/// A first handler that has made this much does not wait for room, because it most likely holds its reply.
 const MUCH_BYTES: usize = 64 << 10;
 
-/// What the form of a reply depends on.
+/// The properties of a request that decide the form of its reply.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::conn) struct ReplyForm {
     pub(in crate::conn) is_head: bool,
@@ -35,24 +35,24 @@ impl ReplyForm {
     }
 }
 
-/// What answers a request.
+/// The source of the reply to a request.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all are handlers, and a box for each is an allocation for each"
 )]
 pub(in crate::conn) enum ReplySource {
     Handler(Visit),
-    /// The server by itself.
+    /// A reply of the server, without a handler.
     Reply(Reply),
 }
 
-/// The memory of a request in the queue.
+/// The memory of a request in the queue, in bytes.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct HeldBytes {
     pub(super) all: usize,
-    /// The part of it that its handler made.
+    /// The part that its handler made.
     pub(super) made: usize,
-    /// The part of it that is a reply.
+    /// The part that is a reply.
     pub(super) reply: usize,
 }
 
@@ -60,11 +60,11 @@ pub(super) struct HeldBytes {
 pub(super) struct RunningRequest {
     source: ReplySource,
     pub(super) form: ReplyForm,
-    /// What it holds, as it was counted.
+    /// The memory of the request at the last count.
     bytes: HeldBytes,
-    /// How long its script ran since it began, or waited.
+    /// How long its script ran since it began or last waited.
     ran: Duration,
-    /// While its script waits for its turn in the script queue.
+    /// Set while its script waits for a turn in the script queue.
     pub(super) waiting_script: Option<WaitingScript>,
 }
 
@@ -100,25 +100,26 @@ impl RunningRequest {
         matches!(&self.source, ReplySource::Handler(visit) if visit.is_reading())
     }
 
-    /// Whether its handler has made so much that it is better to end it than to let it wait for room.
+    /// Returns whether its handler has made at least [`MUCH_BYTES`]. Such a handler should end, and not wait
+    /// for room.
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.bytes.made >= MUCH_BYTES
     }
 
-    /// What it holds, in bytes, as it was counted.
+    /// Returns the memory of the request at the last count, in bytes.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.all
     }
 
-    /// Whether it is answered as soon as it is the first.
+    /// Returns whether the request is answered as soon as it is the first.
     #[inline]
     pub(super) fn is_at_once(&self) -> bool {
         matches!(&self.source, ReplySource::Handler(visit) if visit.is_at_once())
     }
 
-    /// Whether a backend sends its reply.
+    /// Returns whether the request waits for the reply of a backend.
     #[inline]
     pub(super) fn awaits_reply(&self) -> bool {
         matches!(&self.source, ReplySource::Handler(visit) if visit.awaits_reply())
@@ -131,7 +132,7 @@ impl RunningRequest {
         }
     }
 
-    /// Lets its script wait in the script queue before it has run, if its route asks for that. Returns
+    /// Puts its script into the script queue before the first slice, if the route asks for that. Returns
     /// whether it waits there now.
     #[inline]
     pub(super) fn queues_up_first(&mut self) -> bool {
@@ -144,19 +145,19 @@ impl RunningRequest {
         false
     }
 
-    /// Whether nothing of its script ran.
+    /// Returns whether no part of its script has run.
     #[inline]
     pub(super) fn has_to_begin(&self) -> bool {
         matches!(&self.source, ReplySource::Handler(visit) if visit.has_to_begin())
     }
 
-    /// Whether it can still be refused.
+    /// Returns whether the request can still be refused.
     #[inline]
     pub(super) fn is_untouched(&self) -> bool {
         matches!(&self.source, ReplySource::Handler(visit) if visit.is_untouched())
     }
 
-    /// Answers in place of its handler, of which nothing ran: too much is in flight.
+    /// Replaces a handler that has not run by a refusal, because too much memory is held.
     pub(super) fn refuse(&mut self, worker: &Worker) -> Turn {
         if let ReplySource::Handler(visit) = &self.source {
             self.source = ReplySource::Reply(worker.refuse_late(visit));
@@ -165,8 +166,10 @@ impl RunningRequest {
         Turn::Over
     }
 
-    /// Runs its handler for a turn. A wait that is over at once is a slice too, so that a script which waits
-    /// for nothing, again and again, lets others have their turn.
+    /// Runs the handler for a turn.
+    ///
+    /// A wait that ends at once counts as a slice. A script that repeats such waits therefore lets others
+    /// have their turn.
     #[inline]
     pub(super) fn run(&mut self, context: &mut Context<'_>) -> Turn {
         let ReplySource::Handler(visit) = &mut self.source else { return Turn::Over };
@@ -179,12 +182,12 @@ impl RunningRequest {
         turn
     }
 
-    /// Adds up what a script runs up to a wait or its end. Then the cost of its route learns the sum.
+    /// Adds up how long a script runs until it waits or ends, and then adds the sum to the cost of its route.
     #[inline]
     pub(super) fn note(&mut self, ran: Duration) {
         let before = self.waiting_script.take();
         self.waiting_script = match &self.source {
-            // Of the route that has the request now: one before it may have passed.
+            // The route may have changed, because a handler can pass.
             ReplySource::Handler(visit) => visit.sliced_at().map(RouteCost::begin_waiting),
             ReplySource::Reply(_) => None,
         };
@@ -197,7 +200,8 @@ impl RunningRequest {
         }
     }
 
-    /// Whether it has to wait for its turn in the script queue, and not only for those before it.
+    /// Returns whether the script has to wait for its turn in the script queue, and not only for the requests
+    /// before it.
     #[inline]
     pub(super) fn waits_in_script_queue(&self) -> bool {
         self.waiting_script
@@ -221,14 +225,14 @@ impl RunningRequest {
         }
     }
 
-    /// Ends it without a reply, because the client is gone.
+    /// Ends the request without a reply, because the client is gone.
     pub(super) fn cancel(self, recorder: &Recorder) {
         if let ReplySource::Handler(visit) = self.source {
             visit.cancel(recorder);
         }
     }
 
-    /// Counts what it holds now, and changes the sum over all requests by that.
+    /// Counts the memory that the request holds now, and updates the sum over all requests.
     #[inline]
     pub(super) fn count(&mut self, sum: &mut HeldBytes) {
         let bytes = match &self.source {
@@ -246,7 +250,7 @@ impl RunningRequest {
         self.replace(bytes, sum);
     }
 
-    /// Takes what it holds off the sum over all requests.
+    /// Removes the memory of this request from the sum over all requests.
     #[inline]
     pub(super) fn forget(&mut self, sum: &mut HeldBytes) {
         self.replace(HeldBytes::default(), sum);

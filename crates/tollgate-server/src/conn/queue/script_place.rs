@@ -7,13 +7,13 @@ use crate::overload::QueuePlace;
 use crate::worker::Worker;
 
 impl Queue {
-    /// Whether the script queue lets a script of this connection run.
+    /// Returns whether the script queue lets a script of this connection run.
     #[inline]
     pub(super) fn is_its_turn(&mut self) -> bool {
         self.place.as_mut().is_some_and(QueuePlace::may_run)
     }
 
-    /// Spends the turn of the place. The others in the script queue waited for any script that ran a slice.
+    /// Uses up the turn of the place after a slice, because others in the script queue have waited for it.
     #[inline]
     pub(super) fn spend_place(&mut self) {
         if let Some(place) = self.place.as_mut().filter(|place| place.is_first()) {
@@ -21,7 +21,7 @@ impl Queue {
         }
     }
 
-    /// Keeps a place in the script queue as long as a script needs one, and asks to be polled when it is the
+    /// Keeps a place in the script queue while a script needs one. The task is woken when the place is the
     /// first.
     #[inline]
     pub(super) fn queue_up(&mut self, worker: &Worker, context: &Context<'_>) {

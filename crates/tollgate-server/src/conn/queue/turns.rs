@@ -1,4 +1,5 @@
-//! The turns of the handlers: which of them runs next, and when other connections have their turn.
+//! The turns of the handlers: the handler that runs next, and the time when other connections have their
+//! turn.
 
 use std::future::poll_fn;
 use std::mem::take;
@@ -13,7 +14,7 @@ use crate::task_turn::give_turn;
 use crate::worker::Worker;
 
 impl Queue {
-    /// Waits for `future`, and runs the handlers meanwhile. The future stays where it is pinned, because it
+    /// Waits for `future`, and runs the handlers meanwhile. The future stays pinned where it is, because it
     /// may be large.
     pub(in crate::conn) fn beside<F: Future + Unpin>(
         &mut self,
@@ -30,10 +31,10 @@ impl Queue {
         })
     }
 
-    /// Waits for `future` or the answer to the first request. Returns `None` if the answer is there before.
+    /// Waits for `future`, or for the answer to the first request. Returns `None` if the answer comes first.
     ///
     /// # Cancel safety
-    /// That of `future`: once the answer is there it is not polled again.
+    /// As cancel-safe as `future`, which is not polled after the answer came.
     pub(in crate::conn) fn race<F: Future + Unpin>(
         &mut self,
         worker: &Worker,
@@ -52,7 +53,7 @@ impl Queue {
         })
     }
 
-    /// Runs handlers until one has run its slice, or none can go on: those that wait are asked once.
+    /// Runs handlers until one has used its slice or none can continue. Handlers that wait are polled once.
     fn run(&mut self, worker: &Worker, held: &HeldMemory, context: &mut Context<'_>) {
         if self.is_empty() {
             return;
@@ -88,7 +89,7 @@ impl Queue {
     fn run_one(&mut self, index: usize, worker: &Worker, context: &mut Context<'_>) {
         let request = &mut self.running[index];
         let was_in_script_queue = request.is_in_script_queue();
-        // It was admitted before others made what is in flight now.
+        // The request was admitted before other requests took the memory.
         let turn = if request.is_untouched() && worker.capacity.is_full() {
             request.refuse(worker)
         } else {
@@ -98,14 +99,15 @@ impl Queue {
         request.count(&mut self.bytes);
         self.is_turn_over = turn == Turn::Sliced;
         if was_in_script_queue && !is_in_script_queue {
-            // Behind one that left the script queue the next one takes a place of its own.
+            // After a script left the script queue, the next script takes a new place.
             self.place = None;
         } else if self.is_turn_over {
             self.spend_place();
         }
     }
 
-    /// Polls what handlers wait for. A backend is not asked for more of a reply than there is room for.
+    /// Polls the operations that handlers wait for. A reply of a backend is read only as far as there is room
+    /// for it.
     fn poll_waits(&mut self, worker: &Worker, context: &mut Context<'_>) {
         for index in 0..self.running.len() {
             let request = &self.running[index];
@@ -118,8 +120,8 @@ impl Queue {
         }
     }
 
-    /// Asks a thread to look at files for the next handler that needs it, if the client has taken all
-    /// replies.
+    /// Asks a thread to read files for the next handler that needs it. It does so only after the client has
+    /// taken all replies.
     fn start_read(&mut self, context: &mut Context<'_>) {
         if !self.answered.is_empty() || self.running.iter().any(RunningRequest::is_reading) {
             return;
@@ -127,18 +129,18 @@ impl Queue {
         if let Some(request) = self.running.iter_mut().find(|request| request.has_pending_read()) {
             request.poll_wait(context);
             request.count(&mut self.bytes);
-            // A wait that is over at once is a turn, too.
+            // A wait that ends at once counts as a turn, too.
             self.is_turn_over |= !request.is_reading();
         }
     }
 
-    /// Returns the index of the handler that runs next. They run in turns, so that none waits for another
-    /// that does not end. One with a method that is not safe has to be the first.
+    /// Returns the index of the handler that runs next. Handlers run in turns, so that none waits for another
+    /// that never ends. A handler with an unsafe method has to be the first.
     fn next_to_run(&mut self, worker: &Worker) -> Option<usize> {
         let count = self.running.len();
         let from = self.next_index.min(count);
         let is_its_turn = self.is_its_turn();
-        // One that waits to begin adds nothing to what the client has not taken yet.
+        // A script that has not begun waits until the client has taken the replies of this queue.
         let may_begin = self.answered.is_empty();
         let is_in_turn = |request: &RunningRequest| {
             !request.waits_in_script_queue() || (is_its_turn && (may_begin || !request.has_to_begin()))
@@ -155,8 +157,8 @@ impl Queue {
         Some(index)
     }
 
-    /// Answers the requests at the front whose handlers have returned, and those that need no handler as far
-    /// as there is room.
+    /// Answers the first requests whose handlers have returned. Requests without a handler are answered as
+    /// far as there is room.
     fn settle(&mut self, worker: &Worker) {
         while let Some(first) = self.running.front() {
             if first.is_at_once() {

@@ -1,4 +1,4 @@
-//! When a client that was refused is left alone.
+//! Tests when a refused client has to pause.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,11 @@ use tokio::time::timeout;
 use crate::conn::bench::{Bench, FOR_EVER, PATIENCE, head, in_turns};
 use crate::options::{RateKey, RateSpec, RouteLimits};
 
-/// Somewhat less than the longest rest.
+/// A bit less than the longest pause.
 const REST: Duration = Duration::from_millis(900);
 
-/// Whoever is refused by `/once` rests for a second nearly; a request at a time is taken by `/single`.
+/// Makes a worker with two limited routes. A client that `/once` refuses pauses for nearly a second.
+/// `/single` takes one request at a time.
 fn crowded() -> Bench {
     let bench = Bench::with(&[("/once", "return 204"), ("/single", "return 204")], |routes, _| {
         let once = RateSpec {
@@ -32,7 +33,7 @@ fn crowded() -> Bench {
     bench
 }
 
-/// Uses `/once` up; a connection that was not refused yet.
+/// Uses up the rate of `/once`. Returns a connection that was not refused yet.
 async fn used_up(bench: &Bench) -> DuplexStream {
     let mut peer = bench.send(&["/once"]).await;
     heard(&mut peer, "HTTP/1.1 204").await;

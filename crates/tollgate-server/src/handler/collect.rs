@@ -1,4 +1,4 @@
-//! Collect: JSON items straight into the columns of a stream, one record each.
+//! The `collect` handler: puts JSON items straight into the columns of a stream, one record for each item.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::row::{ColumnWriter, Facts, Given, StreamPlan, Target, TransactionEnd, fit, key};
 
-/// Records the items of a body, together.
+/// Records all items of a body in one transaction.
 pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Recorder) -> GatedReply<'static> {
     let request = &exchange.request;
     let body = match request.body.read_within(BODY_BYTES_MAX as usize) {
@@ -68,7 +68,7 @@ fn unreadable(error: &BodyError) -> Reply {
     }
 }
 
-/// Appends an item as a row, or as a reject with the reason that it returns.
+/// Appends an item as a row, or as a reject. Returns the reason of a reject.
 fn append_item(
     log: &mut Transaction<'_>,
     stream: &StreamPlan,
@@ -83,7 +83,7 @@ fn append_item(
     Some(reason)
 }
 
-/// The fields of an item, by their place in the plan of the stream.
+/// The fields of an item, in the order of the stream's plan.
 pub(super) struct CollectedItem<'a> {
     whole: &'a RawValue,
     fields: Vec<Option<&'a RawValue>>,
@@ -150,7 +150,7 @@ impl Given for CollectedItem<'_> {
     }
 }
 
-/// Reads an object's fields to their places, without a copy.
+/// Reads the fields of an object into their places, without a copy.
 struct FieldReader<'p, 'f, 'de> {
     plan: &'p StreamPlan,
     fields: &'f mut [Option<&'de RawValue>],
@@ -189,12 +189,12 @@ impl<'de> Visitor<'de> for FieldReader<'_, '_, 'de> {
     }
 }
 
-/// Unknown fields that a reason names.
+/// Most unknown fields that a reason names.
 const UNKNOWN_MAX: usize = 8;
 
 enum Key {
     Field(usize),
-    /// Quoted.
+    /// The name in quotes.
     Unknown(String),
     Ignored,
 }

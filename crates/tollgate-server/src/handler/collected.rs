@@ -1,23 +1,23 @@
-//! Which contents `collect` takes.
+//! Decides which contents the `collect` handler accepts.
 
 use tollgate_http::{RequestHead, StatusCode};
 
 use crate::reply::Reply;
 
-/// Bytes of a collected body at most, decoded. It is parsed at one stroke, so a worker has one of them in
-/// memory at a time; more text than that seldom has room in a transaction.
+/// Largest collected body after decoding. A worker parses the body at once, so it holds one such body in
+/// memory at a time. More text would rarely fit into a transaction.
 pub const BODY_BYTES_MAX: u64 = 16 << 20;
 
-/// What `Accept` says is taken.
+/// Value of `Accept` in a refusal.
 const ACCEPTED: &str = "application/json, application/x-ndjson, text/plain";
 
-/// Why content of that type is not taken, if it is not.
+/// Returns the refusal of a content type that is not accepted.
 ///
-/// Beacons say `text/plain`, or nothing. Tools that were not told a type say that it is a form; what it is is
-/// seen when it is read.
+/// Beacons send `text/plain` or no type. Tools without a configured type send the type of a form. Both are
+/// accepted, because the content itself decides.
 pub(super) fn refusal(head: &RequestHead) -> Option<Reply> {
     let mut types = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    // Of several each reader picks another: all have to do.
+    // If there are several fields, readers pick different ones, so all of them have to be accepted.
     if types.all(|(_, value)| is_taken(value)) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The content of a streamed reply, which goes on after the head left: of a call, or of a backend.
+//! The source of a streamed content, which continues after the head was sent: a script call or a backend.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -20,20 +20,21 @@ pub(crate) enum ContentSource {
     Backend(Box<BackendContent>),
 }
 
-/// The content of a reply that a call of a script writes.
+/// Content that a script call writes.
 pub(crate) struct ScriptContent {
     call: Call,
     pipe: Rc<Pipe>,
     endpoint: Rc<Endpoint>,
     request: Rc<Request>,
-    /// Its place among the worker's scripts that go on after a slice.
+    /// Its place in the script queue, while it waits there after a slice.
     place: Option<(WaitingScript, QueuePlace)>,
-    /// The request counts as long as its content is written.
+    /// Counts the request until its content is written.
     _permit: Option<RequestPermit>,
 }
 
 impl ContentSource {
-    /// How long the content may pause before the client is told to go on waiting; none if it may for ever.
+    /// Returns how long the content may pause before the client gets a heartbeat. `None` means that there is
+    /// no limit.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         match self {
             Self::Script(script) => script.call.heartbeat(),
@@ -41,7 +42,7 @@ impl ContentSource {
         }
     }
 
-    /// What was written so far.
+    /// Takes the bytes that were written so far.
     pub(crate) fn take(&mut self) -> Bytes {
         match self {
             Self::Script(script) => script.pipe.take().into(),
@@ -49,7 +50,7 @@ impl ContentSource {
         }
     }
 
-    /// Lines of trailer fields behind what was written.
+    /// Returns the lines of trailer fields after the content.
     pub(crate) fn trailers(&self) -> Vec<u8> {
         match self {
             Self::Script(_) => Vec::new(),
@@ -64,7 +65,7 @@ impl ContentSource {
         }
     }
 
-    /// Returns the content of a backend, if its bytes can be passed on as they come.
+    /// Returns the content of a backend, if its bytes can be passed on unchanged.
     pub(crate) fn plain(&mut self) -> Option<&mut BackendContent> {
         match self {
             Self::Backend(backend) if backend.is_plain() => Some(backend),
@@ -72,7 +73,8 @@ impl ContentSource {
         }
     }
 
-    /// It does not run while what it wrote waits for the client, and lets others go first.
+    /// Gives up its place in the script queue, because a script does not run while its bytes wait for the
+    /// client.
     pub(crate) fn pause(&mut self) {
         match self {
             Self::Script(script) => script.place = None,
@@ -80,7 +82,8 @@ impl ContentSource {
         }
     }
 
-    /// Ready, once, when its time is over while nobody takes what it wrote; from then on it is broken.
+    /// Returns ready once if the time limit passes while the client takes no bytes. The content is broken
+    /// then.
     pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Script(_) => Poll::Pending,
@@ -88,7 +91,7 @@ impl ContentSource {
         }
     }
 
-    /// Lets it go on until it has written something, or its slice is over.
+    /// Runs the source until it has written bytes, or its slice ends.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ContentStep> {
         match self {
             Self::Script(script) => script.poll(context),
@@ -96,8 +99,8 @@ impl ContentSource {
         }
     }
 
-    /// Tells it that nobody takes any more: a script runs up to its next wait, a request to a backend is
-    /// cancelled.
+    /// Stops the source, because the content is no longer sent. A script runs up to its next wait, and a
+    /// backend request is cancelled.
     pub(crate) async fn abandon(self) {
         match self {
             Self::Script(script) => script.abandon().await,
@@ -107,7 +110,7 @@ impl ContentSource {
 }
 
 impl ScriptContent {
-    /// None: the call streams nothing.
+    /// Returns `None` if the call streams nothing.
     pub(super) fn new(
         call: Call,
         endpoint: &Rc<Endpoint>,
@@ -135,7 +138,8 @@ impl ScriptContent {
         }
     }
 
-    /// Whether it runs now: it does unless it ran a slice, and others are before it, or have their turn.
+    /// Returns whether the script runs now. A script that has used its slice waits for its place in the
+    /// script queue.
     fn may_run(&mut self, context: &mut Context<'_>) -> bool {
         if !self.call.is_sliced() {
             return true;
@@ -170,7 +174,7 @@ impl ScriptContent {
         }
     }
 
-    /// Runs it for a slice when it is its turn. False: it is over, or would wait.
+    /// Runs the script for a slice when it has its turn. Returns false if the script ended or would wait.
     fn poll_run_on(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         if self.call.poll_wait(context).is_pending() {
             return Poll::Ready(false);
@@ -188,7 +192,7 @@ impl ScriptContent {
         })
     }
 
-    /// Runs it for a slice, which it spends of its place in the script queue.
+    /// Runs the script for a slice, and uses up the turn of its place in the script queue.
     fn step(&mut self) -> Step {
         let route_cost = self.endpoint.route_cost();
         let begun = route_cost.begin();

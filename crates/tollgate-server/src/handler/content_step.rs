@@ -3,12 +3,12 @@
 /// The result of one step of a streamed content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContentStep {
-    /// Bytes were written or read. The next ones have to be waited for.
+    /// Bytes were written or read. The next bytes are not available yet.
     Written,
     /// The script ran its slice. Others have their turn first.
     Sliced,
-    /// The content is whole.
+    /// The content is complete.
     Ended,
-    /// The script or the backend failed. The content will never be whole.
+    /// The script or the backend failed, so the content will never be complete.
     Broken,
 }

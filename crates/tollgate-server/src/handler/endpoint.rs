@@ -1,4 +1,4 @@
-//! What a route leads to, in one worker.
+//! The handler of a route in one worker, with its policies.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -24,30 +24,30 @@ use crate::recorder::Recorder;
 use crate::reply::{PlainReply, Reply};
 use crate::row::StreamPlan;
 
-/// What a route leads to, in one worker.
+/// The handler of a route in one worker, with its policies.
 pub(crate) struct Endpoint {
-    /// The pattern, for log lines.
+    /// The pattern of the route, for log lines.
     pub(crate) path: String,
     pub(crate) methods: Methods,
     pub(crate) body_bytes_max: u64,
     pub(crate) body_pace: Option<BodyPace>,
     pub(crate) cors: Option<Cors>,
     pub(crate) cells: Rc<OwnCells>,
-    /// How many requests it takes, if that is bounded.
+    /// Limits for rate and concurrency, if the route has any.
     pub(crate) throttle: Option<Arc<Throttle>>,
     pub(super) throttle_lines: ThrottleLines,
-    /// Of its scripts: those that the log tells.
+    /// Limits how many script failures are logged.
     pub(super) failures: FewPerPeriod,
-    /// The version of the configuration that it is of.
+    /// Version of the configuration that made this endpoint.
     pub(crate) version: u64,
-    /// In development: the folder of the script, for what shows why it failed.
+    /// In development mode: the folder of the script, for the page that shows why a script failed.
     pub(super) dev_root: Option<PathBuf>,
     pub(super) stream: Option<Rc<StreamPlan>>,
-    /// Those that its script may emit records to.
+    /// Streams that the scripts of the route may emit records to.
     pub(crate) streams: Rc<[Rc<StreamPlan>]>,
-    /// What its scripts may send.
+    /// Files that its scripts may send.
     pub(super) sent_files: Option<Box<Files>>,
-    /// Where its scripts run, if it has any.
+    /// The host of its scripts, if it has any.
     pub(super) host: Option<Host>,
     pub(super) route_cost: Rc<RouteCost>,
     pub(super) before: Vec<tollgate_script::LoadedScript>,
@@ -55,7 +55,7 @@ pub(crate) struct Endpoint {
     pub(super) handler: Handler,
 }
 
-/// Where the scripts of a route run, and queue up.
+/// The host and the script queue of the scripts of a route.
 pub(crate) struct Scripts {
     pub(crate) host: Host,
     pub(crate) route_cost: Rc<RouteCost>,
@@ -70,10 +70,10 @@ pub(super) enum Handler {
 }
 
 impl Endpoint {
-    /// Makes the endpoint of a route; loads its script.
+    /// Makes the endpoint of a route, and loads its scripts.
     ///
     /// # Errors
-    /// The script was not taken.
+    /// A script was not accepted.
     pub(crate) fn new(
         spec: &RouteSpec,
         streams: &Rc<[Rc<StreamPlan>]>,
@@ -159,7 +159,8 @@ impl Endpoint {
         })
     }
 
-    /// The reply to every request, if it leaves no record, and nothing else of the route has a part in it.
+    /// Returns the encoded reply to every request. It exists only if a fixed reply leaves no record and no
+    /// other part of the route changes it.
     #[inline]
     pub(crate) fn plain_reply(&self) -> Option<&PlainReply> {
         match &self.handler {
@@ -168,13 +169,13 @@ impl Endpoint {
         }
     }
 
-    /// Whether all that a request takes is to copy the reply.
+    /// Returns whether the request only needs a copy of the encoded reply.
     #[inline]
     pub(crate) fn replies_plainly_to(&self, head: &RequestHead) -> bool {
         self.plain_reply().is_some() && !head.framing().has_content()
     }
 
-    /// Why a content of that kind is not taken, if it is not.
+    /// Returns a refusal if the handler does not accept this content type.
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
         match &self.handler {
             Handler::Collect(_) => collected::refusal(head),
@@ -182,7 +183,7 @@ impl Endpoint {
         }
     }
 
-    /// The field lines of every reply, also where no method of its path is the one that is asked for.
+    /// Returns field lines for every reply of the route, even if the method is not allowed.
     pub(crate) fn lines(&self) -> Option<Bytes> {
         match &self.handler {
             Handler::Files(files) => Some(files.lines()),
@@ -190,14 +191,14 @@ impl Endpoint {
         }
     }
 
-    /// Whether a content coding is undone before the handler gets the content: a backend gets what the client
-    /// sent.
+    /// Returns whether content is decoded before the handler gets it. A backend gets the content as the
+    /// client sent it.
     pub(crate) fn decodes_content(&self) -> bool {
         !matches!(self.handler, Handler::Proxy(_))
     }
 
-    /// Leave to begin with a content that is still coming: a backend gives it, where nobody else needs the
-    /// whole.
+    /// Returns a place to begin while the content still arrives. Only a proxy route offers it, and only if no
+    /// other part needs the complete content.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         let needs_whole = self.stream.is_some() || !self.before.is_empty() || !self.after.is_empty();
         match &self.handler {
@@ -206,8 +207,8 @@ impl Endpoint {
         }
     }
 
-    /// Why a request of this moment is not taken on, if it is not: its records would wait for a database that
-    /// is away, or the log would refuse them, or its scripts keep too much memory, or are too many.
+    /// Returns why a request cannot be admitted now. A database may be away, the log may refuse, or scripts
+    /// may hold too much memory or queue too long.
     #[inline]
     pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
         if let Some(stream) = &self.stream {
@@ -227,12 +228,12 @@ impl Endpoint {
         }
     }
 
-    /// What is told in place of a reply to a request that is not taken on.
+    /// Makes the reply to a request that is not admitted.
     pub(crate) fn unavailable(&self, text: &'static str, head: &RequestHead) -> Reply {
         self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text), head)
     }
 
-    /// Takes a request on, as far as the route's own bounds go, or answers it.
+    /// Admits a request within the limits of the route, or refuses it.
     #[inline]
     pub(crate) fn admit(
         &self,
@@ -250,12 +251,12 @@ impl Endpoint {
         })
     }
 
-    /// Where its scripts queue up that are not done within a slice.
+    /// Returns the script queue of the route.
     pub(crate) fn route_cost(&self) -> &Rc<RouteCost> {
         &self.route_cost
     }
 
-    /// A reply that pages of other origins may read, where they may use the route.
+    /// Adds CORS fields, so that pages of other origins may read the reply if the policy allows it.
     pub(crate) fn granted(&self, mut reply: Reply, head: &RequestHead) -> Reply {
         if let Some(cors) = &self.cors {
             cors.grant(head).add_to(&mut reply);
@@ -273,7 +274,8 @@ fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
     }
 }
 
-/// The methods of a script: a function takes every one, but OPTIONS only if its route names that.
+/// Returns the methods of a script. A plain function accepts all methods except OPTIONS, which the route has
+/// to name.
 fn script_methods(handler: &tollgate_script::LoadedScript) -> Methods {
     let but_options = || Method::ALL.into_iter().filter(|method| *method != Method::Options).collect();
     RouteSpec::with_head(handler.methods().unwrap_or_else(but_options))

@@ -1,4 +1,4 @@
-//! A request on its way through the handlers of its route.
+//! A complete request in the handlers of its route.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -13,34 +13,34 @@ use crate::overload::RequestPermit;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
-/// All routes of a configuration; what answers is none where an app has nothing.
+/// All routes of a configuration. `None` stands for a path where an app has no file.
 pub(crate) type Routes = RouteTable<Option<Rc<Endpoint>>>;
 
-/// A complete request on its way through a handler.
+/// A complete request in a handler.
 pub(crate) struct Exchange {
     pub(crate) endpoint: Rc<Endpoint>,
     pub(crate) request: Rc<Request>,
-    /// Where it can go on to.
+    /// Routes that the request can pass on to.
     pub(crate) routes: Rc<Routes>,
     /// When the head was complete.
     pub(crate) begun: Instant,
-    /// Who sent it.
+    /// Address of the peer.
     pub(crate) peer: Option<IpAddr>,
     /// The header in which the peer names its client, if the peer is a trusted proxy.
     pub(crate) trusted_header: Option<ClientHeader>,
-    /// Its place among those of its route, where they are counted.
+    /// Counts the request for its route, if the route limits concurrency.
     pub(crate) permit: Option<RequestPermit>,
-    /// Its content, while that is still coming.
+    /// The content, while it still arrives.
     pub(crate) upload: Option<Rc<Upload>>,
 }
 
 impl Exchange {
-    /// Whether a trusted proxy sent it.
+    /// Returns whether a trusted proxy sent it.
     pub(super) fn is_from_proxy(&self) -> bool {
         self.trusted_header.is_some()
     }
 
-    /// Returns the request as the file handler takes it.
+    /// Returns the request in the form for the file handler.
     pub(super) fn file_request(&self) -> FileRequest<'_> {
         let Request { head, place, id, time_us, .. } = &*self.request;
         FileRequest { head, place, id, begun: self.begun, time_us: *time_us }

@@ -1,4 +1,4 @@
-//! The reply that a configuration fixes for a route.
+//! The fixed reply that a configuration sets for a route.
 
 use bytes::Bytes;
 use tollgate_http::StatusCode;
@@ -6,11 +6,11 @@ use tollgate_http::StatusCode;
 use crate::options::{RequestIds, RouteSpec, ServerOptions};
 use crate::reply::{PlainReply, Reply};
 
-/// A fixed reply, by what else has a part in it.
+/// A fixed reply, by whether other parts of the route take part in it.
 pub(super) enum FixedReply {
-    /// Nothing: it leaves no record, and is written out.
+    /// No other part takes part, so the reply leaves no record and is encoded in advance.
     Alone(PlainReply),
-    /// Something of the route.
+    /// Another part of the route takes part.
     Joined(Reply),
 }
 
@@ -39,7 +39,7 @@ impl FixedReply {
     }
 }
 
-/// Whether nothing but its handler has a part in the replies of a route.
+/// Returns whether only the handler takes part in the replies of a route.
 fn is_alone(spec: &RouteSpec) -> bool {
     spec.before.is_empty() && spec.after.is_empty() && spec.cors.is_none() && spec.stream.is_none()
 }

@@ -12,9 +12,9 @@ use crate::reply::Reply;
 pub(crate) struct GatedReply<'a> {
     pub(crate) reply: Cow<'a, Reply>,
     pub(crate) gate: Option<Gate>,
-    /// The level of its records when it leaves, if the reply tells it.
+    /// The level of its records when it is sent, if the reply names the level.
     pub(crate) level: Option<Level>,
-    /// Writes the content of a streamed reply.
+    /// Source of the content of a streamed reply.
     pub(crate) streamed: Option<Box<ContentSource>>,
 }
 

@@ -1,15 +1,15 @@
-//! The items of a collected body: a JSON object, an array of items, or one item per line (NDJSON).
+//! The items of a collected body: one JSON object, an array of items, or one item per line (NDJSON).
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Items of one body. The records of as many have never room in one transaction.
+/// Most items of one body. More records never fit into one transaction.
 const ITEMS_MAX: usize = 1 << 19;
 
-/// Why a body has no items.
+/// Why a body cannot be split into items.
 #[derive(Debug)]
 pub(super) enum SplitError {
-    /// Told to the client.
+    /// The text goes to the client.
     Malformed(String),
     TooMany,
 }
@@ -18,7 +18,7 @@ pub(super) enum SplitError {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Item<'a> {
     Json(&'a RawValue),
-    /// Read when it is recorded, as there may be more of them than that comes to.
+    /// Parsed only when the item is recorded, because a parsed array of all lines could be large.
     Line(&'a [u8]),
 }
 
@@ -30,7 +30,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Its JSON; or what is wrong with it.
+    /// Returns the JSON of the item, or why it is invalid.
     pub(super) fn value(self) -> Result<&'a RawValue, String> {
         match self {
             Self::Json(value) => Ok(value),
@@ -39,11 +39,13 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Splits a body. What is one JSON value is an object or an array; else its lines are items, if the first is
-/// JSON.
+/// Splits a body into items.
+///
+/// A body that is one JSON value has to be an object or an array. Otherwise its lines are the items, if the
+/// first line is JSON.
 ///
 /// # Errors
-/// The body is neither, or has more than [`ITEMS_MAX`].
+/// The body has neither form, or has more than [`ITEMS_MAX`] items.
 pub(super) fn split(body: &[u8]) -> Result<Vec<Item<'_>>, SplitError> {
     let error = match json_of(body) {
         Ok(value) => return of_value(value),
@@ -82,7 +84,7 @@ fn of_value(value: &RawValue) -> Result<Vec<Item<'_>>, SplitError> {
     }
 }
 
-/// Reads an array, if it has no more than [`ITEMS_MAX`].
+/// Reads an array of at most [`ITEMS_MAX`] items.
 struct ArrayReader;
 
 impl<'de> Visitor<'de> for ArrayReader {

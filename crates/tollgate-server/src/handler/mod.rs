@@ -1,4 +1,4 @@
-//! Step 4: what answers on a route, and what it leaves in the log.
+//! Step 4: the handlers of routes, and the records that they leave in the log.
 
 mod collect;
 mod collected;

@@ -1,6 +1,6 @@
-//! A handler that passes: the request goes on to the next route that takes it, in the order in which routes
-//! answer, as if the others were not there. The route that answers counts, with its stream, its bounds and
-//! its policy.
+//! Lets a handler pass its request on. The request goes to the next matching route, in the order of the
+//! routes, as if the earlier routes did not exist. The stream, bounds and policy of the route that answers
+//! apply.
 
 use std::rc::Rc;
 
@@ -16,14 +16,14 @@ use crate::reply::Reply;
 impl Visit {
     pub(super) fn pass(&mut self) {
         self.forget();
-        // What ran holds the request.
+        // The old stage holds the request, so it has to go first.
         self.stage = Stage::AtOnce;
         match self.exchange.go_on() {
             Ok(()) => {
                 self.phase = VisitPhase::Before(0);
                 self.enter();
             }
-            // The server answers by itself: nothing is recorded.
+            // The server answers without a handler, so nothing is recorded.
             Err(reply) => {
                 let (records, took_us, tail) = (Records::default(), None, None);
                 let reply = *reply;
@@ -34,10 +34,10 @@ impl Visit {
 }
 
 impl Exchange {
-    /// Goes on to the next route.
+    /// Moves the request to the next route.
     ///
     /// # Errors
-    /// There is none, or it does not take what came.
+    /// No other route matches, or the next route does not accept the content.
     fn go_on(&mut self) -> Result<(), Box<Reply>> {
         let head = &self.request.head;
         let path = self.request.path().to_owned();
@@ -54,7 +54,7 @@ impl Exchange {
             return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large").into());
         }
         if !endpoint.decodes_content() && head.field_bytes("content-encoding").is_some() {
-            // It was undone for this route.
+            // The first route decoded the content already.
             return Err(
                 Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no content coding is taken here").into()
             );

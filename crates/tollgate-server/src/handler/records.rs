@@ -1,4 +1,4 @@
-//! What a transaction leaves in the log, and what the reply says of it.
+//! Appends the records of a transaction to the log, and adds their level to the reply.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -19,8 +19,8 @@ use crate::reply::Reply;
 use crate::row::{Facts, StreamPlan, TransactionEnd};
 
 impl Endpoint {
-    /// Appends the records of a transaction that is complete: that of its route, if this has a stream, and
-    /// what was emitted.
+    /// Appends the records of a complete transaction. These are the record for the stream of the route, if it
+    /// has one, and the emitted records.
     pub(super) fn record<'a>(
         &self,
         reply: Cow<'a, Reply>,
@@ -62,7 +62,7 @@ impl Endpoint {
         }
     }
 
-    /// What the records of a transaction wait for together.
+    /// Returns the ack level that all records of a transaction wait for together.
     fn ack(&self, emitted: &[Emitted]) -> Ack {
         let own = self.stream.as_ref().map(|stream| stream.ack);
         if let Some(ack) = own.filter(|_| emitted.is_empty()) {
@@ -73,7 +73,7 @@ impl Endpoint {
         all.reduce(Ack::strictest).unwrap_or(Ack::Log(Level::Received))
     }
 
-    /// Appends the one record of a transaction that nobody waits for any more, if its route has a stream.
+    /// Appends the record of a cancelled transaction, if its route has a stream.
     pub(super) fn record_cancelled(&self, exchange: &Exchange, recorder: &Recorder) {
         let Some(stream) = &self.stream else { return };
         let request = &*exchange.request;
@@ -92,7 +92,7 @@ struct Emitting<'a> {
 }
 
 impl Emitting<'_> {
-    /// Appends them together.
+    /// Appends all records in one transaction.
     fn append(&self, own: RecordValues, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
         let Self { endpoint, facts, recorder } = self;
         let own = endpoint.stream.as_ref().map(|stream| ScriptRecord { record: own, plan: stream });
@@ -108,7 +108,7 @@ impl Emitting<'_> {
     }
 }
 
-/// Appends a row, or a reject that says why there is none.
+/// Appends a row, or a reject with the reason.
 fn append(
     stream: &StreamPlan,
     record: RecordValues,
@@ -127,7 +127,7 @@ fn append(
     appended.map(|(gate, ())| gate)
 }
 
-/// Returns the level that a reply names: a success whose records are not synced names theirs.
+/// Returns the level that the reply names. A success names it if its records are not synced.
 pub(super) fn reported_level(reply: &Reply, ack: Ack) -> Option<Level> {
     match ack {
         Ack::Log(level) if level < Level::Synced && reply.status.as_u16() < 400 => Some(level),
@@ -140,7 +140,7 @@ pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) 
     if matches!(error, AppendError::TooLarge { .. }) {
         return Reply::text(StatusCode::CONTENT_TOO_LARGE, refusal_text::of_log(error));
     }
-    // The log crate writes when this begins and ends.
+    // The log crate logs when this state begins and ends.
     tracing::debug!(%error, %id, "request refused");
     Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::of_log(error))
 }

@@ -1,5 +1,5 @@
-//! Handlers without a server: what a test is told in place of a reply that leaves, and of records that go to
-//! the log.
+//! Runs handlers without a server. A test gets the reply and the records as values. Nothing is sent or
+//! logged.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -19,19 +19,19 @@ use crate::item_summary::item_summary;
 use crate::reply::Reply;
 use crate::row::{Facts, StreamPlan, TransactionEnd};
 
-/// Bytes of a streamed content that are kept: what writes it is told then that nobody reads on.
+/// Largest streamed content that is kept. After this the script finds its pipe closed.
 const STREAMED_BYTES_MAX: usize = 16 << 20;
 
-/// What a request came to.
+/// The result of a request.
 pub(crate) struct Rehearsed {
     pub(crate) reply: Reply,
-    /// As JSON.
+    /// Rows of the route's stream, as JSON.
     pub(crate) records: Vec<String>,
-    /// The same of what was emitted, with the names of the streams.
+    /// Emitted rows as JSON, each with the name of its stream.
     pub(crate) emitted: Vec<(String, String)>,
-    /// Why records are no rows.
+    /// Reasons of records that are not rows.
     pub(crate) rejects: Vec<String>,
-    /// Why the script failed.
+    /// Error of a script that failed.
     pub(crate) error: Option<String>,
 }
 
@@ -51,11 +51,11 @@ impl Rehearsed {
 }
 
 impl Exchange {
-    /// Answers the request; nothing is recorded. Returns what it came to, and the stream of the route that
+    /// Answers the request without recording it. Returns the result, and the stream of the route that
     /// answered.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// A file or content cannot be read, or the route has a proxy.
     pub(crate) async fn rehearse(self) -> Result<(Rehearsed, Option<String>), String> {
         let (endpoint, request) = (&self.endpoint, &self.request);
         if request.body.bytes_len() > endpoint.body_bytes_max {
@@ -126,7 +126,8 @@ impl Endpoint {
     }
 }
 
-/// What a handler returned. Of events only what is sent before the first pause after one is wanted.
+/// Returns the result of a handler. Of an event stream, it keeps only the bytes before the first pause after
+/// an event.
 async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
     let Returned { reply, records, took_us, tail } = returned;
     let stream = exchange.endpoint.stream.as_deref().filter(|_| took_us.is_some());
@@ -137,7 +138,7 @@ async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
     rehearsed
 }
 
-/// Lets a call write its content; returns that, and why it is not whole.
+/// Runs a call that writes content. Returns the content, and the error if it is not complete.
 async fn content_source(mut call: Call) -> (Bytes, Option<String>) {
     let is_events = call.heartbeat().is_some();
     let mut content = Vec::new();

@@ -1,4 +1,4 @@
-//! Items that were no rows when they came, read again: what columns their stream of today has for them.
+//! Reads rejected items again, with the columns that their stream has now.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use super::items::Item;
 use crate::options::stream::{ColumnSpec, KEY_COLUMN, Overlong, StreamSpec};
 use crate::row::{ColumnWriter, Given, StreamPlan, Target, is_marker};
 
-/// Reads the items of rejects by the streams of a configuration, as collect would, but for two bounds: `max`,
-/// where it refuses, and levels of JSON. What they are too much for is the table's to say.
+/// Reads the items of rejects with the streams of a configuration, as `collect` does. Two bounds do not
+/// apply: a `max` that rejects, and the depth of JSON. The table decides whether such values fit.
 ///
-/// Of a transaction its item is all that is left: columns of other sources have no value, and a key of the
-/// request is none.
+/// Only the item is left of the transaction. Columns of other sources therefore have no value, and a key that
+/// a request sends is missing.
 #[derive(Debug)]
 pub struct ItemReader {
     streams: BTreeMap<String, Stream>,
@@ -32,7 +32,7 @@ struct Stream {
 pub type ItemKey = ([u8; 32], Duration);
 
 impl ItemReader {
-    /// For the items of these.
+    /// Makes a reader for the items of `streams`.
     pub fn new(streams: &[StreamSpec]) -> Self {
         let stream = |spec: &StreamSpec| {
             let key_window = spec.key.as_ref().map(|key| key.window);
@@ -41,10 +41,10 @@ impl ItemReader {
         Self { streams: streams.iter().map(stream).collect() }
     }
 
-    /// Hands out the value of each column that the item has one for, and returns its key.
+    /// Passes the value of each column that the item has to `take`, and returns the key of the item.
     ///
     /// # Errors
-    /// Why it is no row of that stream.
+    /// The reason why the item is not a row of that stream.
     pub fn read(
         &self,
         stream: &str,
@@ -68,7 +68,7 @@ fn unbounded(spec: &StreamSpec) -> StreamSpec {
     spec
 }
 
-/// An item as a reject kept it: some of its values may be gone.
+/// An item that a reject kept. Some of its values may be missing.
 struct RetriedItem<'a>(CollectedItem<'a>);
 
 impl Given for RetriedItem<'_> {

@@ -1,4 +1,4 @@
-//! Scripts: what a call came to as a reply, and as a record.
+//! Turns the result of a script call into a reply and records.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,15 +18,15 @@ use crate::options::stream::UnknownFields;
 use crate::reply::Reply;
 use crate::row::{ColumnWriter, Facts, Given, NOT_KEPT, StreamPlan, Target, fit, key};
 
-/// What a client hears of a script that failed.
+/// Text that a client gets if a script fails.
 pub(super) const FAILED: &str = "the script failed";
 
-/// What a call leaves in the log.
+/// The records of a call.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// For the stream of its route.
+    /// Record for the stream of the route.
     pub(super) own: RecordValues,
-    /// For others.
+    /// Records for other streams.
     pub(super) emitted: Vec<Emitted>,
 }
 
@@ -41,7 +41,7 @@ impl Records {
     }
 }
 
-/// What a call came to. A failure is a reply too: 500, with the reason in our log.
+/// Returns the reply and the records of a call. A failed call gives 500, and the log gets the reason.
 pub(super) fn reply(result: Result<(Reply, Records), CallError>, exchange: &Exchange) -> (Reply, Records) {
     match result {
         Ok(told) => told,
@@ -65,7 +65,7 @@ pub(super) fn reply(result: Result<(Reply, Records), CallError>, exchange: &Exch
 }
 
 impl Endpoint {
-    /// Counts a call that failed, and tells it, unless many do.
+    /// Counts a failed call and logs it. If many calls fail, only some are logged.
     pub(super) fn note_failure(&self, error: &CallError, request: &Request, what: &str) {
         self.cells.count_failure(ScriptFailure::from(error));
         let Some(left_out) = self.failures.note(Instant::now()) else { return };
@@ -76,14 +76,14 @@ impl Endpoint {
     }
 }
 
-/// What a script returned as `record`, for a stream.
+/// The `record` that a script returned, for one stream.
 pub(super) struct ScriptRecord<'a> {
     pub(super) record: RecordValues,
     pub(super) plan: &'a StreamPlan,
 }
 
 impl ScriptRecord<'_> {
-    /// Appends the row, or a reject that says why there is none.
+    /// Appends a row, or a reject with the reason.
     pub(super) fn append(&self, log: &mut Transaction<'_>, facts: &Facts<'_>) {
         let row =
             self.check_unknown().and_then(|()| log.row(self.plan.id, |row| self.plan.fill(row, facts, self)));
@@ -92,7 +92,7 @@ impl ScriptRecord<'_> {
         }
     }
 
-    /// Says whether it becomes a row; returns what it holds, without nulls, as JSON.
+    /// Checks whether the record becomes a row. Returns its content without nulls, as JSON.
     pub(super) fn check(&self, facts: &Facts<'_>) -> Result<String, String> {
         let fits = self.check_unknown().and_then(|()| self.plan.check(facts, self));
         fits.map_err(|error| error.to_string())?;
@@ -104,7 +104,7 @@ impl ScriptRecord<'_> {
         Ok(object(fields.map(|(name, value)| (name.as_str(), in_json(value))).collect()))
     }
 
-    /// The record as JSON, for a reject.
+    /// Returns the record as JSON, for a reject.
     fn item(&self) -> Cow<'_, str> {
         let names = &self.plan.fields.names;
         let has_bytes = (0..names.len()).any(|field| self.plan.is_bytes(field));
@@ -159,13 +159,13 @@ impl Given for ScriptRecord<'_> {
     }
 }
 
-/// A JSON object.
+/// Formats a JSON object.
 fn object(fields: BTreeMap<&str, String>) -> String {
     let fields = fields.into_iter().map(|(name, json)| format!("{}:{json}", serde_json::Value::from(name)));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
-/// A value as JSON has it; what has no form there is not kept.
+/// Formats a value as JSON. A value without a JSON form becomes a marker that says why.
 fn in_json(value: &FieldValue) -> String {
     match value {
         FieldValue::Nil => "null".to_owned(),

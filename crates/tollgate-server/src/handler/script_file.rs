@@ -1,4 +1,4 @@
-//! Files that scripts send. [`Files`](tollgate_files::Files) finds and opens them. The script adds its
+//! Files that scripts send. [`Files`](tollgate_files::Files) finds and opens them, and the script adds its
 //! fields.
 
 use std::borrow::Cow;
@@ -12,21 +12,22 @@ use tollgate_script::{CallError, HeaderLine, Outcome, ReplyFile};
 use super::exchange::Exchange;
 use crate::reply::Reply;
 
-/// A file that a script sends, on its way into a reply.
+/// State of a reply with a file that a script sends.
 #[derive(Default)]
 pub(super) struct ScriptFileReply(Option<Box<PendingRead>>);
 
 impl ScriptFileReply {
-    /// Returns the read that it waits for, if it waits.
+    /// Returns the read that the reply waits for, if any.
     pub(super) fn pending_read(&self) -> Option<&PendingRead> {
         self.0.as_deref()
     }
 
-    /// Makes the reply of an outcome with a file. It is pending while a thread looks for what is missing.
-    /// Without a context no thread is asked.
+    /// Makes the reply of an outcome with a file. Returns pending while a thread reads missing data. Without
+    /// a context no thread is asked.
     ///
     /// # Errors
-    /// The script is at fault: the route names no folder, or the slice begins behind the end of the file.
+    /// The script is at fault: the route has no folder of files, or the slice begins after the end of the
+    /// file.
     pub(super) fn poll(
         &mut self,
         outcome: &Outcome,
@@ -63,8 +64,8 @@ impl ScriptFileReply {
     }
 }
 
-/// What the script says beside the file, as far as the reply has the content that it is about (RFC 9110
-/// section 15.4.5).
+/// Returns the fields that the script adds. Fields about the content are left out if the reply does not have
+/// that content (RFC 9110 section 15.4.5).
 fn fields(sent: &ReplyFile, outcome: &Outcome, status: StatusCode) -> Vec<HeaderLine> {
     let is_refusal = status.as_u16() != outcome.status && status != StatusCode::PARTIAL_CONTENT;
     let is_about_content = |name: &str| name.len() > 8 && name[..8].eq_ignore_ascii_case("content-");
@@ -76,7 +77,8 @@ fn fields(sent: &ReplyFile, outcome: &Outcome, status: StatusCode) -> Vec<Header
     fields
 }
 
-/// RFC 6266: the name as far as it is ASCII, and, if it is not, the whole of it by RFC 8187.
+/// Formats the field of RFC 6266: the name in ASCII and, if that differs, the full name in the form of RFC
+/// 8187.
 fn disposition(name: &str) -> Bytes {
     let plain: String = name
         .chars()

@@ -1,8 +1,8 @@
-//! A request in its handler: the turns that the handler takes, then its reply and its records.
+//! A request in its handler: the turns that the handler has, then its reply and its records.
 //!
-//! What runs are the `before` scripts of the route, its handler, and the `after` scripts, one behind the
-//! other; a handler that passes has the next route begin anew (`pass`). Turns may be taken while requests
-//! before it run still; reply and records are asked for in the order of the requests.
+//! The stages are the `before` scripts of the route, its handler, and the `after` scripts, in this order. A
+//! handler that passes starts the stages of the next route (`pass`). Turns may run before earlier requests
+//! return. Replies and records are requested in the order of the requests.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -26,10 +26,10 @@ use crate::overload::RouteCost;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
 
-/// A request that had a handler.
+/// Facts about a request that had a handler.
 pub(crate) struct Handled {
     pub(crate) id: RequestId,
-    /// Where it is counted.
+    /// Metrics of its route.
     pub(crate) route: Rc<OwnCells>,
 }
 
@@ -38,13 +38,13 @@ pub(crate) struct Visit {
     pub(super) exchange: Exchange,
     pub(super) stage: Stage,
     pub(super) phase: VisitPhase,
-    /// What scripts of other phases left; none where there are none.
+    /// Results of scripts in other phases. `None` if there are none.
     aside: Option<Box<Aside>>,
-    /// Why a script of it failed.
+    /// Error of a script that failed.
     pub(super) failure: Option<Box<CallError>>,
 }
 
-/// Which script runs: by its place among those of its kind.
+/// The script that runs, with its index among the scripts of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VisitPhase {
     Before(usize),
@@ -55,36 +55,36 @@ pub(super) enum VisitPhase {
 #[derive(Default)]
 struct Aside {
     emitted: Vec<Emitted>,
-    /// The reply while `after` scripts are told it.
+    /// The reply while `after` scripts read it.
     returned: Option<Returned>,
 }
 
 pub(super) enum Stage {
-    /// What it does takes no time of its own, and is done when it is asked for its answer.
+    /// The handler runs only when its answer is requested, because it needs no time of its own.
     AtOnce,
-    /// It runs, or will.
+    /// A script runs, or is about to run.
     Script(Call),
-    /// It returned, and its reply waits for a thread that opens the file which it sends.
+    /// The script returned. Its reply waits for a thread that opens the file to send.
     Sends(Box<Outcome>, ScriptFileReply),
-    /// It waits for a thread that reads files, or was not begun.
+    /// A file handler that waits for a thread, or has not begun.
     Files(Option<Box<PendingRead>>),
-    /// It waits for a backend, or was not begun.
+    /// A proxy handler that waits for its backend, or has not begun.
     Proxy(Option<Asked>),
-    /// It is done. None: it was asked for its answer.
+    /// The handler returned. `None` after its answer was taken.
     Returned(Option<Returned>),
 }
 
-/// What a handler left.
+/// The result of a handler.
 pub(super) struct Returned {
     pub(super) reply: Reply,
     pub(super) records: Records,
-    /// None where nobody keeps it.
+    /// `None` if no record keeps it.
     pub(super) took_us: Option<i64>,
-    /// What goes on to write the content of a streamed reply.
+    /// Source of the content of a streamed reply.
     pub(super) tail: Option<Tail>,
 }
 
-/// What writes the content of a reply after its head.
+/// Source of the content that follows a head.
 pub(super) enum Tail {
     Call(Box<Call>),
     Backend(Box<BackendContent>),
@@ -101,14 +101,14 @@ impl Returned {
     }
 }
 
-/// What became of a handler by one turn.
+/// How one turn of a handler ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It ran its slice: others have their turn first.
+    /// The handler used its slice. Others have their turn first.
     Sliced,
-    /// It waits for something that has to be polled.
+    /// The handler waits for an operation that has to be polled.
     Waiting,
-    /// It has nothing more to do.
+    /// The handler has nothing more to do.
     Over,
 }
 
@@ -120,7 +120,7 @@ impl Visit {
         visit
     }
 
-    /// Sets the stage for the script of the phase, or what comes behind it.
+    /// Enters the stage for the script of the phase, or for the next phase.
     pub(super) fn enter(&mut self) {
         let Exchange { endpoint, request, .. } = &self.exchange;
         let method = request.head.method();
@@ -145,7 +145,7 @@ impl Visit {
         self.return_fixed();
     }
 
-    /// Begins the next `after` script with the reply. Behind the last one, the reply is ready.
+    /// Starts the next `after` script with the reply. After the last script, the reply is ready.
     fn enter_after(&mut self, from: usize) {
         let Exchange { endpoint, request, .. } = &self.exchange;
         let method = request.head.method();
@@ -168,23 +168,23 @@ impl Visit {
         }
     }
 
-    /// What is known of the request when there is an answer.
+    /// Returns the facts about the request that its reply needs.
     pub(crate) fn handled(&self) -> Handled {
         Handled { id: self.exchange.request.id.clone(), route: self.exchange.endpoint.cells.clone() }
     }
 
-    /// Returns the head of a request that was answered; none while a script or a streamed content still reads
-    /// the request.
+    /// Returns the head of an answered request. Returns `None` while a script or a streamed content still
+    /// reads the request.
     pub(crate) fn unread_head(&mut self) -> Option<&mut RequestHead> {
         Rc::get_mut(&mut self.exchange.request).map(|request| &mut request.head)
     }
 
-    /// Whether it may run beside others (RFC 9112 section 9.3.2).
+    /// Returns whether the request may run concurrently with others (RFC 9112 section 9.3.2).
     pub(crate) fn is_safe(&self) -> bool {
         self.exchange.request.head.method().is_safe()
     }
 
-    /// Whether it can go on: it has not returned, and what it waited for is there.
+    /// Returns whether the handler can continue: it has not returned, and its operation is ready.
     pub(crate) fn can_run(&self) -> bool {
         match &self.stage {
             Stage::Script(call) => !call.is_waiting(),
@@ -194,13 +194,14 @@ impl Visit {
         }
     }
 
-    /// Whether it is a script that nothing has run of.
+    /// Returns whether the stage is a script of which no part has run.
     #[inline]
     pub(crate) fn has_to_begin(&self) -> bool {
         matches!(&self.stage, Stage::Script(call) if !call.has_begun())
     }
 
-    /// Whether nothing of its route ran: it can be refused still, and leaves no record.
+    /// Returns whether no part of its route has run. Such a request can still be refused, and leaves no
+    /// record.
     pub(crate) fn is_untouched(&self) -> bool {
         let has_to_begin = match &self.stage {
             Stage::Script(call) => !call.has_begun(),
@@ -212,41 +213,41 @@ impl Visit {
         has_to_begin && self.is_first()
     }
 
-    /// Whether it does nothing before it is asked for its answer.
+    /// Returns whether the handler does nothing before its answer is requested.
     pub(crate) fn is_at_once(&self) -> bool {
         matches!(self.stage, Stage::AtOnce)
     }
 
-    /// Whether it waits for the reply of a backend, and that alone: not while it sends on what comes of its
-    /// own content.
+    /// Returns whether the request waits only for the reply of a backend. False while it still sends its own
+    /// content there.
     pub(crate) fn awaits_reply(&self) -> bool {
         matches!(self.stage, Stage::Proxy(Some(_))) && self.exchange.upload.is_none()
     }
 
-    /// Where it queues up before it runs, if it has to.
+    /// Returns the script queue in which it has to wait before it runs, if any.
     #[inline]
     pub(crate) fn held_back_at(&self) -> Option<&Rc<RouteCost>> {
         let route_cost = self.exchange.endpoint.route_cost();
         (self.has_to_begin() && route_cost.holds_back()).then_some(route_cost)
     }
 
-    /// What is told in place of a reply if it is not taken on after all.
+    /// Makes the reply for a request that is refused after it was admitted.
     pub(crate) fn unavailable(&self, text: &'static str) -> Reply {
         self.exchange.endpoint.unavailable(text, &self.exchange.request.head)
     }
 
-    /// Where it queues up, if it is a script whose slice was over.
+    /// Returns the script queue in which a script waits after its slice ended.
     pub(crate) fn sliced_at(&self) -> Option<&Rc<RouteCost>> {
         let is_sliced = matches!(&self.stage, Stage::Script(call) if call.is_sliced());
         is_sliced.then(|| self.exchange.endpoint.route_cost())
     }
 
-    /// Whether a thread is to look at files for it, and was not asked to.
+    /// Returns whether a thread has to read files for it, and was not asked yet.
     pub(crate) fn has_pending_read(&self) -> bool {
         self.pending_read().is_some_and(PendingRead::is_due)
     }
 
-    /// Whether a thread looks at files for it, or will when it gets to it.
+    /// Returns whether a thread reads files for it, or has the job in its queue.
     pub(crate) fn is_reading(&self) -> bool {
         self.pending_read().is_some_and(PendingRead::is_under_way)
     }
@@ -259,11 +260,11 @@ impl Visit {
         }
     }
 
-    /// Polls what the handler waits for. Files and backends return by that, scripts then can run.
+    /// Polls the operation that the handler waits for. Files and backends then return, and scripts can run.
     pub(crate) fn poll_wait(&mut self, context: &mut Context<'_>) {
         match &mut self.stage {
             Stage::Script(call) => {
-                // Whether it is there is seen by `can_run`.
+                // `can_run` shows whether the operation is ready.
                 let _ = call.poll_wait(context);
             }
             Stage::Files(Some(_)) => {
@@ -281,7 +282,7 @@ impl Visit {
         }
     }
 
-    /// Lets the handler run for a slice, and tells how long scripts ran in it.
+    /// Runs the handler for a slice. Returns how long scripts ran in it.
     pub(crate) fn run(&mut self) -> (Turn, Duration) {
         let before = self.exchange.endpoint.route_cost().ran();
         loop {
@@ -291,7 +292,7 @@ impl Visit {
         }
     }
 
-    /// Goes on by one stage. None: the next one is there.
+    /// Advances by one stage. Returns `None` if the next stage can run at once.
     pub(super) fn advance(&mut self) -> Option<Turn> {
         let turn = match &mut self.stage {
             Stage::Script(call) => {
@@ -301,7 +302,7 @@ impl Visit {
                 route_cost.end(begun, matches!(step, Step::Sliced));
                 self.take_step(step)
             }
-            // Who waits is polled by the queue, which knows whom to wake.
+            // The queue polls a stage that waits, because it has the context to wake.
             Stage::Files(_) => self.poll_files(None),
             Stage::Sends(..) => self.poll_sent(None),
             Stage::Proxy(asked) => {
@@ -317,7 +318,7 @@ impl Visit {
         (turn != Turn::Over).then_some(turn)
     }
 
-    /// `Over`: the stage is another.
+    /// Applies the result of a script step. Returns `Over` if the stage changed.
     fn take_step(&mut self, step: Step) -> Turn {
         match step {
             Step::Sliced => return Turn::Sliced,
@@ -349,7 +350,7 @@ impl Visit {
         self.enter();
     }
 
-    /// Forgets what the scripts of this route emitted.
+    /// Drops the records that the scripts of this route emitted.
     pub(super) fn forget(&mut self) {
         self.aside = None;
     }
@@ -361,7 +362,7 @@ impl Visit {
         self.passed(outcome.emitted);
     }
 
-    /// Gives a fixed reply to the `after` scripts. Without any it is answered at once.
+    /// Passes a fixed reply to the `after` scripts. Without such scripts it is answered at once.
     fn return_fixed(&mut self) {
         if let Handler::Reply(reply) = &self.exchange.endpoint.handler
             && !self.exchange.endpoint.after.is_empty()
@@ -400,7 +401,7 @@ impl Visit {
         Turn::Over
     }
 
-    /// Returns the reply and the records that a script decided on. They move once, because each move copies
+    /// Returns the reply and the records of a script. They are moved only once, because each move copies
     /// them.
     #[inline]
     fn return_outcome(&mut self, mut outcome: Outcome) {
@@ -418,7 +419,7 @@ impl Visit {
         }
     }
 
-    /// The reply is there. A script that failed has the last word.
+    /// Sets the result of a script. The reply to a failure is final.
     fn return_with(&mut self, result: Result<(Reply, Records), CallError>) {
         self.failure = result.as_ref().err().map(|error| Box::new(error.clone()));
         let (reply, records) = script::reply(result, &self.exchange);
@@ -443,8 +444,8 @@ impl Visit {
         self.stage = Stage::Returned(Some(Returned { reply, records, took_us, tail }));
     }
 
-    /// Makes the answer and appends the records, those of a transaction together; once. None: the handler has
-    /// not returned.
+    /// Makes the answer, and appends all records of the transaction together, once. Returns `None` if the
+    /// handler has not returned.
     pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<GatedReply<'_>> {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
@@ -487,20 +488,20 @@ impl Visit {
         Some(answer)
     }
 
-    /// None where nobody keeps it.
+    /// Returns the duration so far, or `None` if no record keeps it.
     fn took_us(&self, records: &Records) -> Option<i64> {
         let is_kept = self.exchange.endpoint.stream.is_some() || !records.emitted.is_empty();
         is_kept.then(|| self.exchange.took_us())
     }
 
-    /// Ends it: nobody waits for the answer any more. A handler that was entered leaves its record: one that
-    /// returned what it returned, another that it was cancelled.
+    /// Cancels the request, because no client waits for it. A handler that was entered leaves its record. If
+    /// it returned, the record has its result, otherwise it says that the request was cancelled.
     pub(crate) fn cancel(mut self, recorder: &Recorder) {
         if self.is_untouched() {
             return;
         }
         if let Some(returned) = self.aside.as_mut().and_then(|aside| aside.returned.take()) {
-            // An `after` script has its reply.
+            // An `after` script ran, so its reply already exists.
             let took_us = self.took_us(&returned.records);
             self.stage = Stage::Returned(Some(Returned { took_us, ..returned }));
         }
@@ -515,7 +516,7 @@ impl Visit {
         }
     }
 
-    /// Whether nothing of the route ran before this.
+    /// Returns whether no other part of the route ran before this stage.
     fn is_first(&self) -> bool {
         match self.phase {
             VisitPhase::Before(at) => at == 0,
@@ -527,7 +528,7 @@ impl Visit {
         }
     }
 
-    /// What is held for the reply, once it is there, in bytes: also while `after` scripts run.
+    /// Returns the bytes of a finished reply, also while `after` scripts run.
     pub(crate) fn reply_bytes(&self) -> usize {
         match &self.stage {
             Stage::Returned(Some(returned)) => returned.memory_bytes(),
@@ -535,13 +536,13 @@ impl Visit {
         }
     }
 
-    /// What is held for the reply that `after` scripts are told.
+    /// Returns the bytes of the reply that `after` scripts read.
     fn reply_before_after_bytes(&self) -> usize {
         let returned = self.aside.as_ref().and_then(|aside| aside.returned.as_ref());
         returned.map_or(0, Returned::memory_bytes)
     }
 
-    /// What is held for the request, for a handler that is set aside, and for the reply, in bytes.
+    /// Returns the bytes of the request, of a suspended handler, and of the reply.
     pub(crate) fn memory_bytes(&self) -> usize {
         let request = &self.exchange.request;
         let body_bytes = match &request.body {
@@ -551,7 +552,7 @@ impl Visit {
         request.head.bytes_len() + body_bytes + self.made_bytes()
     }
 
-    /// What the handler itself has made and holds, its reply too, in bytes.
+    /// Returns the bytes that the handler has made and holds, including its reply.
     pub(crate) fn made_bytes(&self) -> usize {
         let stage_bytes = match &self.stage {
             Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),

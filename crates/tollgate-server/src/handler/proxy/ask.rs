@@ -1,4 +1,4 @@
-//! A request on its way to a backend, and the reply that comes back.
+//! Sends a request to a backend, and makes the reply from the result.
 
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
@@ -16,22 +16,22 @@ use super::{hops, reply, rounds};
 use crate::handler::exchange::Exchange;
 use crate::reply::{Extent, Reply, allowed_methods};
 
-/// A reply of a known length up to here is gathered before its head leaves.
+/// A reply of a known length up to this one is read completely before its head is sent.
 const WHOLE_BYTES_MAX: u64 = 16 << 10;
 
-/// What a request that waits for its reply takes beside its head and content.
+/// Estimated memory of a request that waits for its reply, in addition to its head and content.
 const WAITING_BYTES: usize = 2 << 10;
 
-/// A request on its way to a backend and back.
+/// A request to a backend, from its start until its reply is complete enough to be sent.
 pub(crate) struct Asked {
     future: Pin<Box<dyn Future<Output = Proxied>>>,
     bytes: usize,
 }
 
-/// What came back.
+/// The result of a request to a backend.
 pub(crate) struct Proxied {
     pub(crate) reply: Reply,
-    /// The rest of a content that is not whole.
+    /// The rest of a content that is not complete.
     pub(crate) streamed: Option<Box<BackendContent>>,
 }
 
@@ -42,7 +42,7 @@ impl From<Reply> for Proxied {
 }
 
 impl From<Reply> for Asked {
-    /// Nobody is asked.
+    /// Makes a finished request from a reply, without asking a backend.
     fn from(reply: Reply) -> Self {
         Self { future: Box::pin(ready(reply.into())), bytes: 0 }
     }
@@ -59,7 +59,7 @@ impl Asked {
 }
 
 impl Proxy {
-    /// Begins a request; nothing is sent before it is polled.
+    /// Prepares a request, which is sent at its first poll.
     pub(crate) fn ask(self: &Rc<Self>, exchange: &Exchange) -> Asked {
         if hops::are_used_up(&exchange.request.head) {
             let reply = Reply::empty(StatusCode::NO_CONTENT).with("Allow", allowed_methods(self.methods));
@@ -89,13 +89,13 @@ impl Proxy {
         Asked { future: Box::pin(future), bytes }
     }
 
-    /// Makes the reply of what came, as far as it is worth waiting for.
+    /// Makes the reply from a head and the available content. Short content is awaited.
     async fn take(self: &Rc<Self>, incoming: Incoming, request: &Rc<Request>) -> Result<Proxied, Failure> {
         let mut reply = self.reply(&incoming);
         let Incoming { head, mut content, .. } = incoming;
         let is_head = request.head.method() == Method::Head;
         if content.is_over() {
-            // RFC 9110 section 9.3.2: what GET would bring.
+            // RFC 9110 section 9.3.2: a reply to HEAD announces the content that GET would get.
             reply.extent = match head.length() {
                 Some(bytes) if is_head => Extent::Sized(bytes),
                 None if is_head && reply.status.may_have_content() => Extent::Streamed,
@@ -104,7 +104,7 @@ impl Proxy {
             return Ok(reply.into());
         }
         if !reply.status.may_have_content() {
-            // RFC 9110 section 15.3.6: a 205 has none, whatever comes behind it. That connection ends.
+            // RFC 9110 section 15.3.6: a 205 has no content. If the backend sends some, its connection ends.
             return Ok(reply.into());
         }
         let mut came = BytesMut::new();
@@ -121,14 +121,14 @@ impl Proxy {
             Poll::Pending => Poll::Ready(None),
         });
         at_once.await.transpose()?;
-        // What has trailers has to be in chunks (RFC 9112 section 7.1.2).
+        // Content with trailers has to be chunked (RFC 9112 section 7.1.2).
         if content.is_over() && content.trailers().is_empty() {
             reply.content = came.freeze();
             reply.extent = Extent::Whole;
             return Ok(reply.into());
         }
         if matches!(reply.extent, Extent::Sized(_)) {
-            // What is there leaves with the head.
+            // The available bytes leave together with the head.
             reply.content = came.split().freeze();
         }
         let streamed = BackendContent::new(&head, content, came, self.clone(), request.clone());

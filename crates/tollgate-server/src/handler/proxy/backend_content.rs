@@ -1,5 +1,5 @@
-//! The content of a long reply, from the backend to the client: it is read when the client took what came
-//! before.
+//! The content of a long reply, from the backend to the client. More is read after the client has taken the
+//! bytes before.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -16,32 +16,32 @@ use crate::overload::RequestPermit;
 /// The result of relaying one piece of a content.
 pub(crate) struct RelayedPiece {
     pub(crate) step: ContentStep,
-    /// Bytes of it that left.
+    /// Bytes of the piece that were sent.
     pub(crate) sent_bytes: usize,
-    /// The next one is likely to be there.
+    /// Whether more bytes are likely to be available.
     pub(crate) is_more_there: bool,
 }
 
 /// The content of a reply that a backend sends.
 pub(crate) struct BackendContent {
     content: Content,
-    /// What came and was not sent.
+    /// Bytes that were received and not sent.
     came: BytesMut,
     proxy: Rc<Proxy>,
     request: Rc<Request>,
-    /// The request counts as long as its content comes.
+    /// Counts the request until its content ends.
     permit: Option<RequestPermit>,
     ending: Ending,
-    /// What its head says is for the connection alone (RFC 9110 section 7.6.1).
+    /// Names of fields that concern only the connection to the backend (RFC 9110 section 7.6.1).
     connection_options: Vec<Vec<u8>>,
 }
 
 /// How the content ends.
 #[derive(PartialEq, Eq)]
 enum Ending {
-    /// As the backend ends it.
+    /// The backend decides where the content ends.
     Whole,
-    /// It was given up: what comes of it is worth nothing.
+    /// The content was given up, so later bytes are useless.
     Cut,
 }
 
@@ -57,7 +57,7 @@ impl BackendContent {
         Self { content, came, proxy, request, permit: None, ending: Ending::Whole, connection_options }
     }
 
-    /// Keeps the place of the request to its end.
+    /// Keeps the request counted until its content ends.
     pub(crate) fn hold(&mut self, permit: Option<RequestPermit>) {
         self.permit = permit;
     }
@@ -66,7 +66,7 @@ impl BackendContent {
         self.came.split().freeze()
     }
 
-    /// The trailer fields of a content that ended, as lines.
+    /// Returns the trailer fields after the content, as lines.
     pub(crate) fn trailers(&self) -> Vec<u8> {
         let ends_here = |line: &&[u8]| {
             let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
@@ -81,7 +81,7 @@ impl BackendContent {
         self.came.len()
     }
 
-    /// Reads what there is.
+    /// Reads the available bytes.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ContentStep> {
         if self.ending == Ending::Cut {
             return Poll::Ready(ContentStep::Broken);
@@ -100,12 +100,12 @@ impl BackendContent {
         }
     }
 
-    /// Whether it can be [relayed](Self::poll_relay).
+    /// Returns whether the content can be [relayed](Self::poll_relay).
     pub(crate) fn is_plain(&self) -> bool {
         self.content.is_plain() && self.came.is_empty()
     }
 
-    /// Has `send` send what there is, without keeping it; what it does not take has to be
+    /// Sends available bytes with `send`, without keeping them. Bytes that `send` does not take have to be
     /// [taken](Self::take).
     pub(crate) fn poll_relay(
         &mut self,
@@ -126,7 +126,7 @@ impl BackendContent {
         }
     }
 
-    /// Ready, once, when the time of the request is over while the client takes nothing.
+    /// Returns ready once if the time limit of the request passes while the client takes nothing.
     pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.content.poll_overdue(context).map(|failure| {
             self.broken(&failure);

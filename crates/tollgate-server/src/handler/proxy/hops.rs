@@ -1,5 +1,5 @@
-//! How often a request may still be forwarded (RFC 9110 section 7.6.2): counted for OPTIONS, the one method
-//! of ours that it is meant for. TRACE is not spoken.
+//! Counts how often a request may still be forwarded (RFC 9110 section 7.6.2). The limit applies to OPTIONS.
+//! It would also apply to TRACE, which the server does not support.
 
 use tollgate_backend::Outgoing;
 use tollgate_http::{Method, RequestHead};
@@ -10,23 +10,23 @@ pub(super) fn are_counted(method: Method) -> bool {
     method == Method::Options
 }
 
-/// Whether a request may go no further, so that whoever has it answers it.
+/// Returns whether a request may not be forwarded any more, so that this server has to answer it.
 pub(super) fn are_used_up(head: &RequestHead) -> bool {
     are_counted(head.method()) && least(head) == Some(0)
 }
 
-/// The least of what is said; what is no number says nothing.
+/// Returns the smallest limit in the fields. Values that are not numbers are ignored.
 pub(super) fn least(head: &RequestHead) -> Option<u64> {
     let lines = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(MAX_FORWARDS.as_bytes()));
     lines.filter_map(|(_, value)| read(value)).min()
 }
 
-/// Writes the field for the next one on the way.
+/// Writes the field for the next hop.
 pub(super) fn write_next(out: &mut Outgoing, hops: u64) {
     out.push_sound(MAX_FORWARDS, hops.saturating_sub(1).to_string().as_bytes());
 }
 
-/// More than can be counted is as many as can.
+/// Parses a number. A number that is too large becomes the largest one.
 fn read(value: &[u8]) -> Option<u64> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok()).map(|hops| hops.unwrap_or(u64::MAX))

@@ -1,11 +1,14 @@
-//! Proxied routes: a request goes on to a backend, and what comes back to the client.
+//! Proxied routes: forwards a request to a backend, and its reply to the client.
 //!
-//! Both are written anew from what was read ([`request`], [`reply`]), never passed on as bytes (rule 20). A
-//! request with a short body has come whole before it goes on, so a slow client holds no place at a backend,
-//! and what is idempotent can be sent again; a long body goes on while it comes, if others leave it one of
-//! the places for such, else through the spool. A short reply is gathered first, so that a backend that
-//! breaks off shows as 502; a longer one leaves as it comes ([`backend_content`]), and one side waits for the
-//! other.
+//! Both are written anew from their parsed form ([`request`], [`reply`]), and never forwarded as bytes (rule
+//! 20).
+//!
+//! A request with a short body is complete before it is forwarded. A slow client therefore occupies no
+//! connection to a backend, and an idempotent request can be sent again. A long body is forwarded while it
+//! arrives, if one of the few places for that is free. Otherwise it goes through the spool.
+//!
+//! A short reply is read completely first, so that a backend that fails in between results in 502. A longer
+//! reply is sent as it arrives ([`backend_content`]), and each side waits for the other.
 
 mod ask;
 mod backend_content;

@@ -1,16 +1,16 @@
-//! What the server says itself in replies of a proxied route.
+//! Fields that the server writes itself in replies of a proxied route.
 
 use crate::reply::{REQUEST_ID, is_policy_field};
 
-/// What the server says itself in replies of a route, and no backend for it.
+/// Which fields the server writes itself. The same fields of the backend are removed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnWord {
-    /// What became of the record, in fields `Tollgate-*`: not where the route leaves none, and the backend
-    /// may be the one to record.
+    /// Fields `Tollgate-*` with the outcome of the record. False if the route leaves no record, because the
+    /// backend may be the server that records.
     pub(crate) of_records: bool,
-    /// The id of the request.
+    /// The field with the id of the request.
     pub(crate) of_ids: bool,
-    /// What pages of other origins may do, in fields `Access-Control-*`.
+    /// Fields `Access-Control-*` for pages of other origins.
     pub(crate) of_policy: bool,
 }
 

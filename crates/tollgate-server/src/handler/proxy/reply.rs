@@ -1,5 +1,5 @@
-//! A reply as the client gets it: fields of the backend's connection end here, framing and Date are ours
-//! (rules 20, 22).
+//! The reply of a backend in the form for the client. Fields of the backend's connection are removed, and the
+//! server writes framing and `Date` (rules 20, 22).
 
 use bytes::Bytes;
 use tollgate_backend::{Failure, Incoming};
@@ -19,7 +19,7 @@ impl Proxy {
         for (name, value) in passed.chain(set.map(|(name, value)| (name.as_bytes(), value.as_bytes()))) {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if is("x-request-id") || is("allow") {
-                // Those that the server writes where a reply has none.
+                // The server writes these fields if a reply lacks them, so they are kept apart.
                 let name = String::from_utf8_lossy(name).into_owned();
                 reply.fields.push((name.into(), Bytes::copy_from_slice(value)));
             } else {
@@ -31,7 +31,7 @@ impl Proxy {
         reply
     }
 
-    /// Interim replies as they leave (RFC 9110 section 15.2).
+    /// Returns the interim replies as they are sent (RFC 9110 section 15.2).
     fn interim(&self, heads: &[ReplyHead]) -> Bytes {
         let mut out = Vec::new();
         for head in heads {
@@ -45,8 +45,8 @@ impl Proxy {
         out.into()
     }
 
-    /// Whether a field of the backend is not the client's to see, in whichever head or trailer section: the
-    /// server says it itself, or the route does.
+    /// Returns whether a field of the backend is removed from heads and trailer sections, because the server
+    /// or the route writes it.
     pub(super) fn ends_here(&self, name: &[u8]) -> bool {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         is("date")
@@ -56,7 +56,7 @@ impl Proxy {
     }
 }
 
-/// It passed the checks of a head, or of the configuration.
+/// Appends a line. It was checked as part of a head or of the configuration.
 fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -64,8 +64,8 @@ fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What the client is told when there is no reply. Where nobody was asked, it is as if the request had not
-/// come.
+/// Returns the reply to a request that got none from the backend. If no backend was asked, the reply is a
+/// refusal.
 pub(super) fn of_failure(failure: &Failure) -> Reply {
     let reply = Reply::text(failure.status(), failure.client_text());
     match failure.retry_after() {

@@ -1,5 +1,5 @@
-//! A request as a backend gets it: its target, its fields without those of the connection, and who asked
-//! (rules 4, 19, 20).
+//! A request in the form for a backend: its target, its fields without those of the connection, and its
+//! client (rules 4, 19, 20).
 
 use std::borrow::Cow;
 use std::io;
@@ -22,7 +22,7 @@ use crate::trust::ClientHeader;
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
 
 impl Proxy {
-    /// Writes a request anew.
+    /// Makes the request for the backend.
     pub(super) fn outgoing(&self, exchange: &Exchange) -> Outgoing {
         let request = &exchange.request;
         let head = &request.head;
@@ -58,10 +58,11 @@ impl Proxy {
         })
     }
 
-    /// The path as it was sent, but for dot segments, what the route leaves out, and what it adds.
+    /// Writes the path as it was sent, without dot segments and stripped segments, and with the prefix of the
+    /// route.
     fn write_target(&self, out: &mut Vec<u8>, head: &RequestHead) {
         out.extend_from_slice(self.spec.prefix.as_bytes());
-        // One that leads nowhere met no route.
+        // A path that leads above the root matches no route.
         let path = resolve_dot_segments(head.path()).unwrap_or(Cow::Borrowed("/"));
         write_target(out, below(&path, self.stripped));
         if let Some(query) = head.query() {
@@ -70,17 +71,18 @@ impl Proxy {
         }
     }
 
-    /// Fields that end here are those of the connection, those that it names, ours, and what the route takes
-    /// out.
+    /// Copies fields. Left out are fields of the connection, fields that `Connection` names, fields of the
+    /// server itself, and fields that the route removes.
     fn push_fields(&self, out: &mut Outgoing, request: &Request, is_from_proxy: bool) {
         let head = &request.head;
-        // A trace goes on with our span; what is none ends here. Without traces these are fields like others.
+        // The request carries a new trace field with our span, so the old ones are left out. With traces off,
+        // these fields are copied like any other.
         let ends_traces = request.trace_rule != TraceRule::Off;
         let counts_hops = hops::are_counted(head.method());
         let mut hops = if counts_hops { hops::least(head) } else { None };
         for (name, value) in head.raw_fields() {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-            // What nobody vouches for, no backend should believe.
+            // A backend must not trust fields that no trusted proxy wrote.
             let is_forged = !is_from_proxy && begins_with(name, b"x-forwarded-");
             if is_own_field(name)
                 || is_hop_by_hop_field(name)
@@ -93,7 +95,7 @@ impl Proxy {
                 continue;
             }
             if counts_hops && is(MAX_FORWARDS) {
-                // Once, however many lines there were.
+                // The field is written once, even if there were several lines.
                 if let Some(hops) = hops.take() {
                     hops::write_next(out, hops);
                 }
@@ -103,8 +105,8 @@ impl Proxy {
         }
     }
 
-    /// Who asked, and for what: `Forwarded` (RFC 7239) and the older fields. What a trusted proxy said is
-    /// kept and added to; what anybody else said is replaced.
+    /// Adds the client and the requested host: `Forwarded` (RFC 7239) and the older fields. Values of a
+    /// trusted proxy are kept and extended. Values of other peers are replaced.
     fn push_origin(&self, out: &mut Outgoing, exchange: &Exchange) {
         let head = &exchange.request.head;
         let peer = exchange.peer.map(|peer| peer.to_canonical());
@@ -139,13 +141,14 @@ impl Proxy {
         self.spec.set_headers.iter().any(|(set, _)| set.eq_ignore_ascii_case(name))
     }
 
-    /// Whether the route decides about a field, by setting or removing it.
+    /// Returns whether the route sets or removes a field.
     fn is_set(&self, name: &str) -> bool {
         self.sets(name) || self.spec.remove_headers.iter().any(|removed| removed.eq_ignore_ascii_case(name))
     }
 }
 
-/// Whether it is written anew, or concerns this connection alone: Expect was answered.
+/// Returns whether the server writes this field itself, or the field concerns only this connection. `Expect`
+/// was answered already.
 fn is_own_field(name: &[u8]) -> bool {
     let as_long: &[&str] = match name.len() {
         4 => &["host"],
@@ -165,15 +168,16 @@ fn begins_with(name: &[u8], front: &[u8]) -> bool {
     name.get(..front.len()).is_some_and(|found| found.eq_ignore_ascii_case(front))
 }
 
-/// RFC 9110 section 7.6.1.
+/// Returns whether `Connection` names this field (RFC 9110 section 7.6.1).
 fn is_named_by_connection(head: &RequestHead, name: &[u8]) -> bool {
     let lines = head.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(b"connection"));
     lines.flat_map(|(_, value)| connection_options(value)).any(|option| option.eq_ignore_ascii_case(name))
 }
 
-/// Returns the elements of a list of addresses before our own. These are what a trusted proxy wrote, if it
-/// writes this list. It passes the other list on as a client sent it. So that list begins anew, with the
-/// client that the list of the proxy names.
+/// Returns the elements of an address list before our own element.
+///
+/// They are the elements that a trusted proxy wrote, if it writes this list. The proxy passes the other list
+/// on as its client sent it. That list therefore starts with the client that the proxy names.
 fn trusted_elements(exchange: &Exchange, list: ClientHeader) -> Vec<Cow<'_, [u8]>> {
     let request = &exchange.request;
     match exchange.trusted_header {
@@ -199,7 +203,8 @@ fn element(list: ClientHeader, client: IpAddr) -> Vec<u8> {
     element
 }
 
-/// Appends the members of a list, with a comma behind them if it goes on.
+/// Appends the members of a list, with commas between them. If `is_followed`, a comma follows the last
+/// member, too.
 fn write_list(out: &mut Vec<u8>, members: &[Cow<'_, [u8]>], is_followed: bool) {
     for (place, member) in members.iter().enumerate() {
         out.extend_from_slice(member);
@@ -209,7 +214,7 @@ fn write_list(out: &mut Vec<u8>, members: &[Cow<'_, [u8]>], is_followed: bool) {
     }
 }
 
-/// Appends one element of RFC 7239 section 4: the host is quoted, as it may have a port.
+/// Appends one element of RFC 7239 section 4. The host is quoted, because it may have a port.
 fn write_forwarded(out: &mut Vec<u8>, peer: Option<IpAddr>, host: Option<&str>) {
     write_for(out, peer);
     if let Some(host) = host {
@@ -235,7 +240,7 @@ fn write_for(out: &mut Vec<u8>, client: Option<IpAddr>) {
     }
 }
 
-/// Appends an address as text. That of IPv4 without the formatter, which takes ten times as long.
+/// Appends an address as text. IPv4 avoids the formatter, which needs ten times as long.
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
@@ -260,7 +265,7 @@ fn write_octet(out: &mut Vec<u8>, octet: u8) {
     out.push(b'0' + octet % 10);
 }
 
-/// A path without its first segments.
+/// Returns a path without its first segments.
 fn below(path: &str, segments: usize) -> &str {
     let mut slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at);
     match slashes.nth(segments) {
@@ -269,7 +274,8 @@ fn below(path: &str, segments: usize) -> &str {
     }
 }
 
-/// A content, also an empty one that was announced or that the method means (RFC 9110 section 8.6).
+/// Returns the content. Empty content is sent if it was announced, or if the method suggests content (RFC
+/// 9110 section 8.6).
 fn content(head: &RequestHead, body: &Body) -> Option<OutgoingContent> {
     let means_content = matches!(head.method(), Method::Post | Method::Put | Method::Patch);
     if head.framing() == BodyFraming::None && !means_content {

@@ -1,31 +1,32 @@
-//! How often a request went through here before: Via says it, so a loop is seen (RFC 9110 section 7.6.3). A
-//! backend that is our own listener, or leads back to it, would have a request go round until all descriptors
-//! are taken.
+//! Detects loops by the `Via` field, which shows how often a request passed this server (RFC 9110 section
+//! 7.6.3).
+//!
+//! If a backend is our own listener or leads back to it, a request would loop until all descriptors are used.
 
 use tollgate_http::{RequestHead, StatusCode};
 
 use crate::reply::Reply;
 
-/// What Tollgate calls itself in Via.
+/// Name of Tollgate in `Via`.
 const PSEUDONYM: &[u8] = b"tollgate";
-/// Servers of one name that may be on one way: each adds itself once, and nobody has so many behind each
-/// other.
+/// Most servers of this name that a request may pass. Each adds itself once, and no setup has that many in a
+/// row.
 const ROUNDS_MAX: usize = 8;
 
-/// Whether a request is in a loop.
+/// Returns whether a request is in a loop.
 pub(super) fn are_too_many(head: &RequestHead) -> bool {
     let lines = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"via"));
     lines.flat_map(|(_, value)| value.split(|&byte| byte == b',')).filter(|member| is_own(member)).count()
         >= ROUNDS_MAX
 }
 
-/// The reply to one that is (RFC 5842 section 7.2).
+/// Returns the reply to a request in a loop (RFC 5842 section 7.2).
 pub(super) fn reply() -> Reply {
     Reply::text(StatusCode::LOOP_DETECTED, "the request goes round in a loop")
 }
 
-/// `received-protocol RWS received-by [ RWS comment ]`. A comma within a comment cuts it: what is behind is
-/// no member of ours but by intent, and that harms nobody else.
+/// Parses `received-protocol RWS received-by [ RWS comment ]`. A comma in a comment splits the member. The
+/// rest could match our name only if a client intends it, and then only its own request is refused.
 fn is_own(member: &[u8]) -> bool {
     let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     words.nth(1).is_some_and(|received_by| received_by.eq_ignore_ascii_case(PSEUDONYM))

@@ -1,4 +1,4 @@
-//! A route to a backend, in one worker.
+//! The proxy handler of a route in one worker.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -14,22 +14,22 @@ use crate::options::ProxySpec;
 /// Refusals of one route are logged once in this time.
 const REFUSALS_LOGGED_EACH: Duration = Duration::from_secs(1);
 
-/// A route to a backend, in one worker.
+/// The proxy handler of a route in one worker.
 pub(crate) struct Proxy {
     pub(super) upstream: Rc<Upstream>,
     pub(super) spec: ProxySpec,
     pub(super) says: OwnWord,
-    /// Segments of the path that are left out.
+    /// Number of path segments that are stripped.
     pub(super) stripped: usize,
     pub(super) route: String,
-    /// What it says of them where a request may go no further.
+    /// Methods for the `Allow` field, if a request may not be forwarded any more.
     pub(super) methods: Methods,
     pub(super) refusals: OncePerPause,
     pub(super) failures: FewPerPeriod,
 }
 
 impl Proxy {
-    /// Makes it for a route of that path.
+    /// Makes the handler for a route with the path `route`.
     pub(crate) fn new(
         spec: &ProxySpec,
         route: &str,
@@ -50,13 +50,13 @@ impl Proxy {
         })
     }
 
-    /// Leave to begin a request whose content is still coming.
+    /// Returns a place to begin a request while its content still arrives.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         self.upstream.try_upload()
     }
 
-    /// Logs why a request got no reply, unless many get none. A request that no backend was asked for is
-    /// logged once a second, because the breaker has logged the reason.
+    /// Logs why a request got no reply. If many get none, only some are logged. A request that was refused
+    /// before a backend was asked is logged once a second, because the breaker has logged the reason.
     pub(super) fn log_failure(&self, failure: &Failure, request: &Request) {
         let (route, id) = (&self.route, &request.id);
         let Failure { backend, address, phase, .. } = failure;
@@ -76,7 +76,7 @@ impl Proxy {
         }
     }
 
-    /// Counts a refusal. Returns how many were left out before it, if it is time to log it.
+    /// Counts a refusal. If it is time to log, returns how many refusals before it were not logged.
     pub(super) fn unlogged_refusals(&self) -> Option<u64> {
         self.refusals.note();
         self.refusals.due(Instant::now()).map(|count| count - 1)

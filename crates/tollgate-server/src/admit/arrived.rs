@@ -1,4 +1,4 @@
-//! A request whose head has come, and where it leads.
+//! A request whose head is complete, and its destination.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -16,34 +16,35 @@ use crate::reply::Reply;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
-/// Bytes of a body that is read only to be thrown away, so that the connection can go on.
+/// Largest body that is read only to be discarded, so that the connection can be used again.
 const DISCARDED_BODY_BYTES_MAX: u64 = 64 << 10;
 
-/// A request whose head has come.
+/// A request whose head is complete.
 pub(crate) struct Arrived {
     pub(crate) head: RequestHead,
     pub(crate) destination: Destination,
-    /// Who asks, where that is known.
+    /// Address of the client, if it is known.
     pub(crate) client: Option<IpAddr>,
-    /// When the head was complete: for durations, and for records in microseconds since 1970.
+    /// When the head was complete. `begun` is for durations, `time_us` for records, in microseconds since
+    /// 1970.
     pub(crate) begun: Instant,
     pub(crate) time_us: i64,
-    /// Its place among those of its route, where they are counted.
+    /// Counts the request for its route, if the route limits concurrency.
     pub(crate) permit: Option<RequestPermit>,
-    /// Its content, where the handler begins before that is whole.
+    /// The content, if the handler begins before it is complete.
     pub(crate) upload: Option<Rc<Upload>>,
 }
 
-/// Where a request leads.
+/// Where a request goes.
 pub(crate) enum Destination {
-    /// A route takes it.
+    /// A route handles it.
     Endpoint { endpoint: Rc<Endpoint>, place: MatchedPath, routes: Rc<Routes> },
-    /// The server answers by itself. In a box, so that requests on their way elsewhere stay small.
+    /// The server answers without a handler. In a box, so that requests to routes stay small.
     Reply(Box<Reply>),
 }
 
 impl Arrived {
-    /// Bytes of content that may come.
+    /// Returns the largest content that is accepted, in bytes.
     pub(crate) fn body_bytes_max(&self) -> u64 {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.body_bytes_max,
@@ -51,7 +52,7 @@ impl Arrived {
         }
     }
 
-    /// How fast the content has to come.
+    /// Returns how fast the content has to arrive.
     pub(crate) fn body_pace(&self, limits: &ConnectionLimits) -> BodyPace {
         let own = match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.body_pace,
@@ -60,7 +61,7 @@ impl Arrived {
         own.unwrap_or(limits.body_pace)
     }
 
-    /// Leave to have the handler begin with a content that is still coming.
+    /// Returns a place to start the handler while the content still arrives.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.upload_place(),
@@ -68,7 +69,7 @@ impl Arrived {
         }
     }
 
-    /// What a reply to it says to pages of other origins.
+    /// Returns the CORS permission for the reply.
     pub(crate) fn grant(&self) -> Option<Grant> {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => {
@@ -78,7 +79,7 @@ impl Arrived {
         }
     }
 
-    /// Whether the answer is known before the body came.
+    /// Returns whether the reply is known before the body has arrived.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(self.destination, Destination::Reply(_))
     }
@@ -87,9 +88,9 @@ impl Arrived {
 /// Where a request comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestOrigin {
-    /// Who asks, as far as those are trusted who say so.
+    /// Address of the client, as far as its sources are trusted.
     pub(crate) client: Option<IpAddr>,
-    /// Who sent it.
+    /// Address of the peer of the connection.
     pub(crate) peer: Option<IpAddr>,
     /// The header in which the peer names its client, if the peer is a trusted proxy.
     pub(crate) trusted_header: Option<ClientHeader>,

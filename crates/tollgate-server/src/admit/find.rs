@@ -1,4 +1,4 @@
-//! Which route a request leads to, or what the server answers by itself where there is none.
+//! Finds the route of a request, or the reply of the server if there is no route.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -13,17 +13,17 @@ use crate::handler::{Endpoint, Routes};
 use crate::reply::{Reply, allowed_methods, redirect_below};
 use crate::service::Service;
 
-/// A route that a request leads to.
+/// A route that matches a request.
 pub(crate) struct FoundRoute<'s> {
     pub(crate) endpoint: &'s Rc<Endpoint>,
     found: Match<'s, Option<Rc<Endpoint>>>,
-    /// The path, if it did not come as routes see it.
+    /// The normalised path, if it differs from the path as sent.
     decoded: Option<String>,
     routes: &'s Rc<Routes>,
 }
 
 impl Service {
-    /// Finds the route that a request leads to; or the reply, where there is none.
+    /// Finds the route of a request. Returns the reply if there is none.
     #[inline]
     pub(crate) fn find(&self, head: &RequestHead) -> Result<FoundRoute<'_>, Box<Reply>> {
         if let Some(reply) = self.dev.as_ref().and_then(|dev| dev.refusal(head)) {
@@ -43,7 +43,7 @@ impl Service {
         }
     }
 
-    /// Says that no route answers, or that it is another.
+    /// Makes the reply to a request that no route matches as it was sent.
     #[cold]
     fn no_route(
         &self,
@@ -79,7 +79,7 @@ impl Service {
                 }
                 reply
             }
-            // RFC 9110 section 9.3.7: the server as a whole.
+            // RFC 9110 section 9.3.7: `*` means the server as a whole.
             Routed::NotFound if head.path_bytes() == b"*" => {
                 allowed(StatusCode::NO_CONTENT, Method::ALL.into_iter().collect())
             }
@@ -87,8 +87,8 @@ impl Service {
         }
     }
 
-    /// Answers a preflight to a route with a policy: the one that takes the method which is asked for, or, if
-    /// none does, the first of that path.
+    /// Answers a preflight to a route with a CORS policy. The policy is that of the route for the requested
+    /// method. If none matches, the first route of the path decides.
     #[inline]
     fn preflight(&self, head: &RequestHead, path: &[u8]) -> Option<Reply> {
         if !cors::is_preflight(head) {
@@ -98,7 +98,7 @@ impl Service {
         self.policy_at(head, path, method).map(|cors| cors.preflight(head))
     }
 
-    /// The policy of the route that a request with that method is led to, by a redirect too.
+    /// Returns the policy of the route for a request with `method`, also after a redirect.
     fn policy_at(&self, head: &RequestHead, path: &[u8], method: Method) -> Option<&Cors> {
         match self.routes.find(|| head.host(), path, method) {
             Routed::MissingSlash => self.policy_at(head, &[path, b"/"].concat(), method),
@@ -108,7 +108,7 @@ impl Service {
 }
 
 impl FoundRoute<'_> {
-    /// The same for a request with that head to keep.
+    /// Returns the route as a destination that does not borrow the head.
     pub(crate) fn destination(self, head: &RequestHead) -> Destination {
         let path = self.decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);
         let mut place = self.found.place(path);
@@ -117,7 +117,7 @@ impl FoundRoute<'_> {
     }
 }
 
-/// The path as routes see it, if it did not come so; or why it has none.
+/// Returns the normalised path if it differs from the path as sent, or a reply if the path is invalid.
 #[inline]
 fn decoded_path(head: &RequestHead) -> Result<Option<String>, Box<Reply>> {
     if head.has_plain_path() {
@@ -133,7 +133,7 @@ fn decoded_path(head: &RequestHead) -> Result<Option<String>, Box<Reply>> {
     }
 }
 
-/// The policy of where a request is led.
+/// Returns the CORS policy of the matched route or path.
 fn policy<'t>(routed: &Routed<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
     match routed {
         Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.cors.as_ref()),
@@ -144,7 +144,7 @@ fn policy<'t>(routed: &Routed<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
     }
 }
 
-/// The field lines of every reply of where a request is led.
+/// Returns the field lines that every reply of the matched route or path has.
 fn lines(routed: &Routed<'_, Option<Rc<Endpoint>>>) -> Option<Bytes> {
     match routed {
         Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.lines()),

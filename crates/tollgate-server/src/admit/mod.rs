@@ -1,7 +1,7 @@
-//! Step 3: a request whose head has come is admitted, refused or answered, and led to its route.
+//! Step 3: a request with a complete head is admitted, refused or answered, and gets its route.
 //!
-//! [`find`] looks the route up, [`arrived`] is the request while its content comes. What is refused, and by
-//! which gate, is decided by [`Worker::receive`], before anything is done for the request.
+//! [`find`] looks up the route, and [`arrived`] is the request while its content arrives. [`Worker::receive`]
+//! asks the gates before any other work is done for the request.
 
 mod arrived;
 mod find;
@@ -23,18 +23,18 @@ use crate::worker::Worker;
 pub(crate) use arrived::{Arrived, Destination, RequestOrigin};
 use find::FoundRoute;
 
-/// What of a request is believed about where it comes from.
+/// Which fields about the origin of a request the server accepts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
-    /// Its id.
+    /// Whether its id is accepted.
     pub(crate) id: bool,
-    /// Its trace.
+    /// Whether its trace is accepted.
     pub(crate) trace: TraceRule,
 }
 
 impl Worker {
-    /// Finds the route of a request whose head is complete now, and takes the request on; or the reply, where
-    /// it does not come to that.
+    /// Finds the route of a request with a complete head, and admits the request. Returns the reply if there
+    /// is no route or a gate refuses.
     #[inline]
     pub(crate) fn receive<'s>(
         &self,
@@ -64,7 +64,7 @@ impl Worker {
         found.endpoint.admit(head, client, now, &self.recorder)
     }
 
-    /// Whoever is refused and comes again at once is left alone for a while, if others wait for the worker.
+    /// Makes the connection pause before its next request, if other requests wait for the worker.
     #[cold]
     fn book_pause(&self, now: Instant) {
         if self.admission.is_queue_long(now) {
@@ -72,7 +72,7 @@ impl Worker {
         }
     }
 
-    /// Refuses a request because its client has too many connections, in the words of `reply`.
+    /// Refuses a request with `reply`, because its client has too many connections.
     #[cold]
     pub(crate) fn refuse_client(
         &self,
@@ -88,15 +88,17 @@ impl Worker {
         found.endpoint.granted(reply, head).into()
     }
 
-    /// Refuses a request that was taken on and has not begun, because too much is in flight by now.
+    /// Refuses a request that was admitted and has not begun, because too much memory is held now.
     pub(crate) fn refuse_late(&self, visit: &Visit) -> Reply {
         self.cells.count_refusal(Refusal::Memory);
         visit.handled().route.count_refusal(Refusal::Memory);
         visit.unavailable(refusal_text::MEMORY)
     }
 
-    /// Why a request of this moment is not taken on, if it is not. A fixed reply to one without content costs
-    /// no more than to refuse it, so it is not asked to wait for better times.
+    /// Returns why a request cannot be admitted now.
+    ///
+    /// A fixed reply without request content costs no more than a refusal. The age of the run queue does not
+    /// matter for it.
     #[inline]
     fn refusal(
         &self,
@@ -120,8 +122,8 @@ impl Worker {
         came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
     }
 
-    /// Makes what a handler gets of a complete request; or the reply, where no handler is asked. An id that
-    /// came with the request counts as far as it is taken.
+    /// Makes the exchange for a handler from a complete request. Returns the reply if no handler runs. The id
+    /// of the client is used only if `taken` accepts it.
     #[inline]
     pub(crate) fn exchange(
         &self,

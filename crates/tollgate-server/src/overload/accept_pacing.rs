@@ -1,11 +1,15 @@
-//! What is accepted before others have their turn.
+//! Decides how many connections a worker accepts before other tasks have their turn.
 //!
-//! One connection is, then all that is ready comes first: who comes in a crowd waits in the kernel, in
-//! nobody's way. Of those that are served as they are accepted it is as many as take no longer than others
-//! may wait: they are over by then. After a long turn it is some, as many as cost next to nothing beside it,
-//! for in the kernel nobody tells them anything, and where its queue is full they are reset in the end. Where
-//! turns take so long that those who wait will not be served in time all the same, some of them are accepted
-//! to be refused: as many as are too many, and again at most as many as cost next to nothing.
+//! The worker usually accepts one connection, and then runs all ready tasks. Other new connections wait in
+//! the kernel and do not delay those tasks. Connections that are served while they are accepted need no task,
+//! so the worker serves them for up to [`AT_ONCE`].
+//!
+//! After a long turn the worker accepts more connections, up to a number that costs little compared with the
+//! turn. Clients in the kernel queue get no answer, and the system resets connections when that queue is
+//! full.
+//!
+//! If turns are very long, waiting connections would be served too late. The worker then accepts some of them
+//! and refuses them. Their number is the excess, up to a number that costs little compared with the turn.
 
 use std::os::fd::OwnedFd;
 use std::task::Poll;
@@ -13,26 +17,26 @@ use std::time::{Duration, Instant};
 
 use crate::sys::{self, AcceptQueue};
 
-/// In a turn of so long one connection is refused, which takes a tenth of that.
+/// One connection is refused for each such part of a turn. A refusal costs a tenth of this time.
 const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
-/// For so long a turn one connection is accepted after it, which takes a tenth of that; after a shorter one
-/// as well.
+/// One connection is accepted after each such part of a turn, and at least one after a turn. An acceptance
+/// costs a tenth of this time.
 const ARRIVAL_PAUSE: Duration = Duration::from_micros(250);
-/// For so long connections are served as they are accepted while others wait: further ones have tasks.
+/// How long connections are served while they are accepted and others wait. Later connections get tasks.
 const AT_ONCE: Duration = Duration::from_micros(100);
-/// How many turns are looked at: a single long one tells nothing of the next.
+/// How many turns are remembered. A single long turn does not predict the next one.
 const TURNS: usize = 4;
 
 pub(crate) struct AcceptPacing {
-    /// How many can wait to be accepted.
+    /// Capacity of the kernel's accept queue.
     queue_len_max: u32,
-    /// When the first connection of this turn was accepted, and how many are served that were.
+    /// When the first connection of this turn was accepted, and how many accepted connections are served.
     begun: Option<Instant>,
     served: u32,
-    /// The last ones, the best of which the next are believed to be like.
+    /// The last turns. The next turns are expected to be like the best of them.
     last: [Turn; TURNS],
     next: usize,
-    /// What is left of those that are refused before the next turn, and then of those that are served.
+    /// How many connections are still refused before the next turn, and how many are served after that.
     refusals: u32,
     arrivals: u32,
 }
@@ -40,11 +44,11 @@ pub(crate) struct AcceptPacing {
 #[derive(Clone, Copy)]
 struct Turn {
     took: Duration,
-    /// How many connections can be served that are accepted in it.
+    /// How many connections can be accepted and served in such a turn.
     serves: u32,
 }
 
-/// What becomes of a connection.
+/// Whether a connection is served.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Served,
@@ -61,7 +65,7 @@ impl AcceptPacing {
         Self { queue_len_max, begun: None, served: 0, last, next: 0, refusals: 0, arrivals: 0 }
     }
 
-    /// Decides about the connection that was accepted.
+    /// Decides about the connection that was just accepted.
     pub(crate) fn fate(&mut self) -> Fate {
         self.begun.get_or_insert_with(Instant::now);
         if self.refusals == 0 {
@@ -73,18 +77,18 @@ impl AcceptPacing {
         Fate::Refused
     }
 
-    /// Nobody waits any more.
+    /// Resets the state, because no connection waits any more.
     pub(crate) fn forgive(&mut self) {
         (self.refusals, self.arrivals, self.begun, self.served) = (0, 0, None, 0);
     }
 
-    /// Whether others can wait until a connection is served at once.
+    /// Returns whether other tasks can wait while a connection is served at once.
     pub(crate) fn has_time(&self) -> bool {
         self.begun.is_none_or(|begun| begun.elapsed() < AT_ONCE)
     }
 
-    /// Gives others their turn, if one is due after a connection that was `served` or not. Who waits on
-    /// `listener` may do so for `patience`.
+    /// Lets other tasks run if their turn is due. `served` says if the last connection was served at once.
+    /// Connections that wait on `listener` may wait for `patience`.
     pub(crate) async fn pass(&mut self, served: Poll<()>, listener: &OwnedFd, patience: Duration) {
         if !self.is_others_turn(served) {
             return;
@@ -101,7 +105,8 @@ impl AcceptPacing {
         self.refusals == 0 && self.arrivals == 0 && (served.is_pending() || !self.has_time())
     }
 
-    /// How many are refused, after a turn that took so long with what was served at once and with others.
+    /// Notes how long a turn was, in two parts: connections served at once, and other tasks. Returns how many
+    /// connections to refuse.
     fn note(
         &mut self,
         at_once: Duration,
@@ -129,7 +134,7 @@ impl Turn {
     }
 }
 
-/// How many are accepted after a turn.
+/// Returns how many connections are accepted after a turn.
 fn arrivals(took: Duration) -> u32 {
     count(took, ARRIVAL_PAUSE).max(1)
 }
@@ -145,10 +150,10 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     const PATIENCE: Duration = Duration::from_secs(1);
-    /// Refusing or accepting one takes less.
+    /// Upper bound for the cost of one refusal or acceptance.
     const COST: Duration = Duration::from_micros(100);
 
-    /// Pacing after some turns of others, and how many are refused after the last, of so many that wait.
+    /// Returns the pacing after some turns, and the refusals after the last turn with `waiting` connections.
     fn after(turns: &[Duration], waiting: u32) -> (AcceptPacing, u32) {
         let mut noted = AcceptPacing::among(4096);
         let queue = || AcceptQueue { len: waiting, len_max: 4096 };
@@ -181,7 +186,7 @@ mod tests {
         for (turn, served) in turns.iter().zip(served) {
             assert!(served == 1 || COST * served < *turn, "{served} after {turn:?}");
         }
-        // The last turn counts, whatever those before it took.
+        // The last turn decides, however long the earlier ones were.
         let one_short = [900 * MS, 900 * MS, 900 * MS, 3 * MS];
         assert_eq!(after(&one_short, 0).0.arrivals, after(&[3 * MS; TURNS], 0).0.arrivals);
     }
@@ -189,7 +194,7 @@ mod tests {
     #[test]
     fn connections_served_at_once_follow_each_other_for_as_long_as_others_may_wait() {
         assert!(AcceptPacing::among(4096).has_time());
-        // An hour: no test is held up for so long.
+        // One hour, because no test is delayed that long.
         let hour = Duration::from_secs(3600);
         let early = AcceptPacing { begun: Some(Instant::now() + hour), ..AcceptPacing::among(4096) };
         assert!(early.has_time() && !early.is_others_turn(Poll::Ready(())));
@@ -231,7 +236,7 @@ mod tests {
         };
         let all: Vec<_> = (0..20).map(|served| refused_after(&[served; TURNS])).collect();
         assert!(all.is_sorted_by(|one, next| one >= next) && all[0] > 0 && all[19] == 0, "{all:?}");
-        // The best of the last turns counts.
+        // The best of the last turns decides.
         assert_eq!(refused_after(&[19, 0, 0, 0]), 0);
         assert!(refused_after(&[19, 0, 0, 0, 0]) > 0);
     }

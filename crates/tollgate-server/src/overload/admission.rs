@@ -1,9 +1,11 @@
-//! Which requests are taken on while the worker is behind: by how long what is ready waits for its turn.
+//! Admits requests by the age of the run queue, which is the time that ready tasks wait for their turn.
 //!
-//! A probe goes through the worker's run queue, which is first in, first out: the time it takes is the age of
-//! the queue. Up to half of the age that may be, every request is taken; from there on a growing share is
-//! refused, and all at that age. A refusal is cheap against work that is worth queueing for, so the age
-//! settles in between while the worker stays as busy as it can be.
+//! A probe passes the run queue of the worker, which is first in, first out. The time that it needs is the
+//! age of the queue.
+//!
+//! Up to half of `queue_age_max`, every request is admitted. Above it a growing share is refused, and at
+//! `queue_age_max` all are. A refusal is cheap compared with the work of a request. The age therefore settles
+//! in between, while the worker stays fully busy.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -11,33 +13,33 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tollgate_meter::{Episode, EpisodeNews};
 
-/// How often a probe is sent, at most.
+/// Shortest time between two probes.
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
-/// Half of a slice of scripts, or a hundred short requests.
+/// Age above which the queue counts as long: half of a slice of scripts, or a hundred short requests.
 const LONG_AGE: Duration = Duration::from_millis(1);
-/// A queue that was that old is held to be long for so long: where those who come again rest, it is short now
-/// and then.
+/// How long the queue counts as long after such an age. While refused clients pause, the queue is sometimes
+/// short.
 const LONG_FOR: Duration = Duration::from_millis(100);
-/// How often the log hears of it.
+/// Shortest time between two log lines.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
-/// The share of requests that is refused when all are.
+/// The refused share that means all requests.
 const ALL: u32 = 1 << 10;
 
 pub(crate) struct Admission {
     age_max: Cell<Duration>,
-    /// The moment of the last request: those that came together have one.
+    /// Time of the last request. Requests that arrived together share it.
     seen: Cell<Instant>,
     /// When the last probe was sent.
     sent: Cell<Instant>,
-    /// It is in the queue.
+    /// Whether a probe is in the queue.
     is_out: Cell<bool>,
     probe: Notify,
     /// How many of [`ALL`] requests are refused.
     refused: Cell<u32>,
     owed: Cell<u32>,
-    /// As it was learnt last.
+    /// The last measured age.
     age: Cell<Duration>,
-    /// Until when the queue is held to be long.
+    /// Time until which the queue counts as long.
     long_until: Cell<Instant>,
     refusals: Episode,
 }
@@ -59,22 +61,22 @@ impl Admission {
         }
     }
 
-    /// From now on requests may wait as long as this.
+    /// Sets how long requests may wait.
     pub(crate) fn set_age_max(&self, age_max: Duration) {
         self.age_max.set(age_max);
     }
 
-    /// How long requests may wait.
+    /// Returns how long requests may wait.
     pub(crate) fn age_max(&self) -> Duration {
         self.age_max.get()
     }
 
-    /// How many of 1024 requests are refused.
+    /// Returns how many of 1024 requests are refused.
     pub(crate) fn refused_share(&self) -> u32 {
         self.refused.get()
     }
 
-    /// Whether a request of this moment is taken on.
+    /// Returns whether a request is admitted at `now`.
     #[inline]
     pub(crate) fn admits(&self, now: Instant) -> bool {
         self.look_once(now);
@@ -86,13 +88,13 @@ impl Admission {
         owed < ALL
     }
 
-    /// Whether what is ready waits so long for its turn that others feel it.
+    /// Returns whether ready tasks wait long enough to delay other requests.
     pub(crate) fn is_queue_long(&self, now: Instant) -> bool {
         self.look_once(now);
         now < self.long_until.get()
     }
 
-    /// A connection was refused with what it asked, before it was accepted.
+    /// Counts a connection that was refused together with its request when it was accepted.
     pub(crate) fn note_turned_away(&self) {
         self.refusals.note();
     }
@@ -103,12 +105,12 @@ impl Admission {
         }
     }
 
-    /// Sends a probe, or looks how long one is out.
+    /// Sends a probe, or checks how long the last probe has been in the queue.
     fn look(&self, now: Instant) {
         let since = now.saturating_duration_since(self.sent.get());
         if !self.is_out.get() && since >= PROBE_PAUSE {
             if since >= self.age_max.get() {
-                // Nobody came for so long: what was learnt then is over.
+                // No request came for that long, so the last age is outdated.
                 self.refuse(0, Duration::ZERO);
             }
             self.is_out.set(true);
@@ -119,7 +121,7 @@ impl Admission {
         }
     }
 
-    /// Measures the queue, for ever.
+    /// Measures the age of the queue, without end.
     pub(crate) async fn watch(&self) {
         loop {
             self.probe.notified().await;
@@ -128,7 +130,7 @@ impl Admission {
         }
     }
 
-    /// The queue was as old when it was looked at.
+    /// Applies a measured age.
     pub(crate) fn learn(&self, age: Duration) {
         if age >= LONG_AGE {
             self.long_until.set(self.sent.get() + age + LONG_FOR);
@@ -136,7 +138,7 @@ impl Admission {
         let half = self.age_max.get() / 2;
         let over = age.saturating_sub(half).as_nanos() * u128::from(ALL);
         let share = over.checked_div(half.as_nanos()).map_or(0, |share| share.min(u128::from(ALL)));
-        // Down in steps: taking all again at once would fill the queue anew.
+        // The share falls in steps, because admitting all requests at once would fill the queue again.
         let share = share.max(u128::from(self.refused.get()) * 7 / 8);
         self.refuse(share as u32, age);
     }
@@ -146,7 +148,7 @@ impl Admission {
         self.age.set(age);
     }
 
-    /// Writes to the log whether requests are refused: now and then, however many they are.
+    /// Logs whether requests are refused, at most once in [`LINE_PAUSE`].
     pub(crate) fn log_refusals(&self, now: Instant, worker: usize) {
         let age_ms = self.age.get().as_millis() as u64;
         match self.refusals.news(now) {

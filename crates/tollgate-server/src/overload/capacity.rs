@@ -1,8 +1,7 @@
-//! All connections of a server: how many each worker has, how many come from one client, what they hold in
-//! memory.
+//! Counts the connections of a server by worker and by client, and the memory that they hold.
 //!
-//! Counted where a connection comes, goes, or waits with something large in hand; a small request touches
-//! none of it.
+//! A connection is counted when it opens, closes, or waits with much memory. A small request changes no
+//! counter.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -13,26 +12,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::options::{CapacityLimits, share_of_peers};
 use crate::trust::client_key;
 
-/// A worker that holds so many connections more than the emptiest hands a new one to it.
+/// A worker hands a new connection to the emptiest worker if it has this many connections more.
 const IMBALANCE_MAX: usize = 8;
-/// Memory of a connection up to here is not counted, beyond it in steps of as much.
+/// Memory of a connection up to this size is not counted. Above it, memory is counted in steps of this size.
 const GRAIN_BYTES: u64 = 4 << 10;
 
-/// What the workers of a server share about its connections.
+/// State about connections that all workers share.
 pub(crate) struct Capacity {
     limits: Limits,
     connections: AtomicUsize,
     workers: Box<[WorkerConnections]>,
     clients: Mutex<HashMap<IpAddr, u32>>,
     held_bytes: AtomicU64,
-    /// The part of `held_bytes` that handlers hold which may wait for room.
+    /// The part of `held_bytes` that belongs to handlers that may wait for room.
     handlers_bytes: AtomicU64,
 }
 
-/// The bounds of this moment.
+/// The current limits.
 struct Limits {
     connections_max: AtomicUsize,
-    /// [`u32::MAX`] for none.
+    /// [`u32::MAX`] if there is no limit.
     connections_per_client_max: AtomicU32,
     in_flight_bytes_max: AtomicU64,
 }
@@ -59,7 +58,7 @@ impl Limits {
     }
 }
 
-/// How many connections a worker has, on a cache line of its own.
+/// Number of connections of a worker, on a cache line of its own.
 #[repr(align(128))]
 struct WorkerConnections {
     connections: AtomicUsize,
@@ -77,8 +76,8 @@ impl Capacity {
         })
     }
 
-    /// Sets other bounds. What is there already stays, and counts; connections that came while clients were
-    /// not counted are nobody's.
+    /// Sets new limits. Existing connections and memory stay counted. Connections that opened while clients
+    /// were not counted belong to no client.
     pub(crate) fn limit(&self, limits: &CapacityLimits) {
         let Limits { connections_max, connections_per_client_max, in_flight_bytes_max } = &self.limits;
         connections_max.store(limits.connections_max, Ordering::Relaxed);
@@ -87,7 +86,7 @@ impl Capacity {
         in_flight_bytes_max.store(limits.in_flight_bytes_max, Ordering::Relaxed);
     }
 
-    /// Counts a new connection for a worker. None: there are as many as may be.
+    /// Counts a new connection for a worker. Returns `None` if the maximum is reached.
     pub(crate) fn enter(self: &Arc<Self>, worker: usize) -> Option<ConnectionPermit> {
         if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max() {
             self.connections.fetch_sub(1, Ordering::Relaxed);
@@ -97,49 +96,49 @@ impl Capacity {
         Some(ConnectionPermit { capacity: self.clone(), worker })
     }
 
-    /// The worker that should have a new connection of this one, if it is another.
+    /// Returns the worker that should get a new connection instead of this one, if any.
     pub(crate) fn emptier_than(&self, worker: usize) -> Option<usize> {
         let count = |one: &WorkerConnections| one.connections.load(Ordering::Relaxed);
         let (index, emptiest) = self.workers.iter().enumerate().min_by_key(|(_, one)| count(one))?;
         (count(&self.workers[worker]) >= count(emptiest) + IMBALANCE_MAX).then_some(index)
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// How many there may be.
+    /// Returns the maximum number of connections.
     pub(crate) fn connections_max(&self) -> usize {
         self.limits.connections_max()
     }
 
-    /// How many a worker has.
+    /// Returns the number of connections of a worker.
     pub(crate) fn connections_of(&self, worker: usize) -> usize {
         self.workers[worker].connections.load(Ordering::Relaxed)
     }
 
-    /// What all of them hold, in bytes.
+    /// Returns the memory that all connections hold, in bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// What they may hold, in bytes.
+    /// Returns the maximum of held memory, in bytes.
     pub(crate) fn in_flight_bytes_max(&self) -> u64 {
         self.limits.in_flight_bytes_max()
     }
 
-    /// Whether more than four in five of the connections are there that may be.
+    /// Returns whether more than four fifths of the allowed connections are open.
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.connections.load(Ordering::Relaxed) > self.limits.connections_max() / 5 * 4
     }
 
-    /// Whether connections are counted by client.
+    /// Returns whether connections are counted by client.
     pub(crate) fn counts_clients(&self) -> bool {
         self.limits.connections_per_client_max() != u32::MAX
     }
 
-    /// Counts a connection of a client. None: the client has as many as it may have.
+    /// Counts a connection of a client. Returns `None` if the client has reached its maximum.
     pub(crate) fn admit_client(self: &Arc<Self>, client: IpAddr) -> Option<ClientPermit> {
         let max = self.limits.connections_per_client_max();
         let client = client_key(client);
@@ -152,28 +151,32 @@ impl Capacity {
         Some(ClientPermit { capacity: self.clone(), client })
     }
 
-    /// Whether the connections hold more than `in_flight_bytes_max`: no new request is taken on. Peers alone
-    /// do not get it so far, because what they make the server hold ends at three quarters. Replies that wait
-    /// for the log do.
+    /// Returns whether the connections hold more than `in_flight_bytes_max`, so that no new request is
+    /// admitted. Peers alone cannot cause this, because their share ends at three quarters. Replies that wait
+    /// for the log can.
     pub(crate) fn is_full(&self) -> bool {
         self.held_bytes() > self.limits.in_flight_bytes_max()
     }
 
-    /// Whether the connections hold more than peers may make them hold.
+    /// Returns whether the connections hold more than the share of peers.
     pub(crate) fn is_full_for_peers(&self) -> bool {
         !self.is_share_of_peers(self.held_bytes())
     }
 
-    /// Whether the connections hold more than three quarters of `in_flight_bytes_max` without what handlers
-    /// hold that may wait for room. A handler that has begun then waits: the others make room without it. It
-    /// must not wait for room that waiting handlers hold.
+    /// Returns whether the connections hold more than three quarters of `in_flight_bytes_max`, without
+    /// handlers that may wait for room.
+    ///
+    /// A handler that has begun then waits, because the other holders free memory without it. It must not
+    /// wait for memory that waiting handlers hold.
     pub(crate) fn is_full_without_handlers(&self) -> bool {
         !self.is_share_of_peers(self.held_bytes().saturating_sub(self.handlers_bytes()))
     }
 
-    /// Whether handlers that may wait for room hold more than a quarter of `in_flight_bytes_max`. Handlers
-    /// behind the first of their connection then wait: their replies are held until the first has returned.
-    /// So both parts together are at most `in_flight_bytes_max`, and two replies for each worker.
+    /// Returns whether handlers that may wait for room hold more than a quarter of `in_flight_bytes_max`.
+    ///
+    /// Handlers after the first of their connection then wait, because their replies are held until the first
+    /// returns. Both parts together are therefore at most `in_flight_bytes_max`, plus two replies for each
+    /// worker.
     pub(crate) fn is_full_for_handlers_behind(&self) -> bool {
         self.handlers_bytes() > self.limits.in_flight_bytes_max() / 4
     }
@@ -187,14 +190,14 @@ impl Capacity {
     }
 }
 
-/// One connection among those of its worker, until dropped.
+/// Counts one connection for its worker, until it is dropped.
 pub(crate) struct ConnectionPermit {
     capacity: Arc<Capacity>,
     worker: usize,
 }
 
 impl ConnectionPermit {
-    /// Counts the connection for another worker, and returns the worker that it was counted for.
+    /// Counts the connection for another worker. Returns the worker that had it before.
     pub(crate) fn move_to(&mut self, worker: usize) -> usize {
         self.worker().connections.fetch_sub(1, Ordering::Relaxed);
         let from = std::mem::replace(&mut self.worker, worker);
@@ -214,14 +217,14 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// One connection among those of its client, until dropped.
+/// Counts one connection for its client, until it is dropped.
 pub(crate) struct ClientPermit {
     capacity: Arc<Capacity>,
     client: IpAddr,
 }
 
 impl ClientPermit {
-    /// Whether the permit is that client's already.
+    /// Returns whether the permit belongs to `client`.
     pub(crate) fn is_of(&self, client: Option<IpAddr>) -> bool {
         client.map(client_key) == Some(self.client)
     }
@@ -239,10 +242,10 @@ impl Drop for ClientPermit {
     }
 }
 
-/// The memory that one connection holds, counted in the memory of all connections.
+/// The memory that one connection holds, as a part of the memory of all connections.
 ///
-/// The connection counts what it holds itself, its queue what it holds for requests: both by a shared
-/// reference, because the queue runs handlers while the connection lends its parts to what is being sent.
+/// The connection counts its own memory, and its queue counts the memory of the requests. Both use a shared
+/// reference, because the queue runs handlers while other parts of the connection are borrowed for sending.
 pub(crate) struct HeldMemory {
     capacity: Arc<Capacity>,
     own: Cell<usize>,
@@ -250,17 +253,17 @@ pub(crate) struct HeldMemory {
     counted: Cell<Counted>,
 }
 
-/// The memory that is held for the requests of a connection which are not replied to yet.
+/// Memory of the requests of a connection that have no reply yet.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuedMemory {
-    /// Answers, and a first handler that holds much: they wait for the log or the peer, not for room.
+    /// Answers, and a first handler that holds much. They wait for the log or the peer, and not for room.
     pub(crate) waiting_bytes: usize,
-    /// Handlers that may wait for room, and requests that wait to begin.
+    /// Handlers that may wait for room, and requests that have not begun.
     pub(crate) handlers_bytes: usize,
 }
 
 impl QueuedMemory {
-    /// What one handler holds.
+    /// Returns the memory of one handler.
     pub(crate) fn of_handler(bytes: usize) -> Self {
         Self { waiting_bytes: 0, handlers_bytes: bytes }
     }
@@ -282,27 +285,27 @@ impl HeldMemory {
         }
     }
 
-    /// Whether something is held here, and everywhere more than peers may have held.
+    /// Returns whether this connection holds memory while all connections hold more than the share of peers.
     pub(crate) fn is_too_much(&self) -> bool {
         self.counted.get().bytes > 0 && self.capacity.is_full_for_peers()
     }
 
-    /// Counts what the connection holds now, itself and for its requests. False: it became more, and that,
-    /// with all that others hold, is more than peers may have held.
+    /// Counts the memory that the connection holds now, itself and for its requests.
+    ///
+    /// Returns false if the amount grew and all connections hold more than the share of peers.
     pub(crate) fn set_all(&self, own_bytes: usize, queued: QueuedMemory) -> bool {
         self.own.set(own_bytes);
         self.queued.set(queued);
         self.count()
     }
 
-    /// Counts what the connection itself holds now. Returns what [`set_all`](Self::set_all) returns.
+    /// Counts the own memory of the connection. Returns the same as [`set_all`](Self::set_all).
     #[cfg(test)]
     pub(crate) fn set(&self, bytes: usize) -> bool {
         self.set_all(bytes, self.queued.get())
     }
 
-    /// Counts what is held for requests of the connection now. Returns what [`set_all`](Self::set_all)
-    /// returns.
+    /// Counts the memory of the requests. Returns the same as [`set_all`](Self::set_all).
     pub(crate) fn set_queued(&self, queued: QueuedMemory) -> bool {
         self.queued.replace(queued) == queued || self.count()
     }
@@ -319,7 +322,7 @@ impl HeldMemory {
     }
 }
 
-/// Adds to a sum what a part of it became more, or takes off what it became less, and returns the sum.
+/// Adds the change of a part to a sum, and returns the sum.
 fn change(sum: &AtomicU64, before: u64, after: u64) -> u64 {
     match after.cmp(&before) {
         std::cmp::Ordering::Equal => sum.load(Ordering::Relaxed),

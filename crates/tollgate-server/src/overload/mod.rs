@@ -1,27 +1,26 @@
-//! What the server does when more comes than it can do: each gate takes a connection or a request on, or
-//! refuses it.
+//! Admits or refuses connections and requests when more arrive than the server can handle.
 //!
-//! The gates, in the order in which a connection and its request meet them. A request that a gate refuses is
-//! not recorded, and its reply says so: `Tollgate-Outcome: refused`.
+//! The table lists the gates in the order in which a connection and its requests reach them. A request that a
+//! gate refuses is not recorded, and its reply says so: `Tollgate-Outcome: refused`.
 //!
 //! | gate | refuses | status | key |
 //! | --- | --- | --- | --- |
 //! | [`accept_pacing`] | a connection that has sent a request, and would be served too late | 503, closed | `queue_age_max`, `backlog` |
-//! | [`capacity`], connections | a connection beyond all that may be there | 503, closed | `connections_max` |
-//! | [`capacity`], clients | a connection beyond those that its client may have | 429 | `connections_per_client_max` |
-//! | [`refusal_pause`] | nothing: the next request of a refused client waits, while others wait for the worker | none | none |
+//! | [`capacity`], connections | a connection above the maximum of the server | 503, closed | `connections_max` |
+//! | [`capacity`], clients | a connection above the maximum of its client | 429 | `connections_per_client_max` |
+//! | [`refusal_pause`] | nothing: the next request of a refused client is delayed, while others wait for the worker | none | none |
 //! | [`capacity`], memory | a request, while connections hold too much memory | 503 | `in_flight_bytes_max` |
 //! | [`admission`] | a share of requests, while the run queue of the worker is too old | 503 | `queue_age_max` |
-//! | the log, in `Endpoint::refusal_now` | a request whose records the log or the sink would not take | 503 | `[log]`, `ack` of the stream |
+//! | the log, in `Endpoint::refusal_now` | a request whose records the log or the sink would refuse | 503 | `[log]`, `ack` of the stream |
 //! | memory of scripts, in `Endpoint::refusal_now` | a request for a script whose VM is too large | 503 | `vm_bytes_max` |
-//! | [`script_queue`] | a request for a slow script, while too many of these wait | 503 | `queue_age_max` |
-//! | [`throttle`], rates | a request beyond the rate of its route | 429 | `rate_limit` |
-//! | [`throttle`], concurrency | a request beyond those of its route that run | 503 | `concurrency_max` |
+//! | [`script_queue`] | a request for a slow script, while too many such scripts wait | 503 | `queue_age_max` |
+//! | [`throttle`], rates | a request above the rate of its route | 429 | `rate_limit` |
+//! | [`throttle`], concurrency | a request above the number of running requests of its route | 503 | `concurrency_max` |
 //! | [`capacity`], memory, once more | a request whose handler has not begun | 503 | `in_flight_bytes_max` |
 //!
-//! The acceptor asks the first two gates, `admit` asks the others when the head of a request is complete,
-//! the queue of a connection asks the last one. [`refusal_text`] has the texts for clients, `Refusal` in
-//! `observe` the reasons that are counted, [`unserved`] the log lines about connections.
+//! The acceptor asks the first two gates. `admit` asks the others when the head of a request is complete. The
+//! queue of a connection asks the last one. [`refusal_text`] has the texts for clients. `Refusal` in
+//! `observe` has the counted reasons. [`unserved`] writes the log lines about connections.
 
 mod accept_pacing;
 mod admission;

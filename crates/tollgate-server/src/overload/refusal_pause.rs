@@ -1,28 +1,30 @@
-//! How soon a client that was refused while others wait is looked at again. Most wait by themselves, as
-//! `Retry-After` asks; a crowd that comes again at once would have the worker refuse and do little else.
+//! Decides how soon the next request of a refused client is read, while other requests wait.
+//!
+//! Most clients wait as `Retry-After` asks. Many clients that retry at once would keep the worker busy with
+//! refusals.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// A refusal takes the worker and its system about 8 us: with as many as that a second they have a tenth of
-/// its time.
+/// Time between two refused clients. A refusal costs the worker and the system about 8 us. At this rate,
+/// refusals use a tenth of the worker's time.
 const SPACING: Duration = Duration::from_micros(80);
-/// As many at once cost nobody anything: they take a tenth of a slice.
+/// Clients that may retry at once. Their refusals cost a tenth of a slice.
 const BURST: u32 = 25;
-/// What `Retry-After` asks for anyhow.
+/// Longest pause, the same as `Retry-After` asks for.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Places in time for those who come again: a virtual queue (the generic cell rate algorithm, ITU-T I.371).
+/// Assigns times to refused clients by a virtual queue (the generic cell rate algorithm, ITU-T I.371).
 #[derive(Default)]
 pub(crate) struct RefusalPauses {
-    /// When all who were refused so far may have come again.
+    /// The time when all refused clients may have retried.
     booked_until: Cell<Option<Instant>>,
-    /// Of the connection that is answered now.
+    /// Pause of the connection that is answered now.
     due: Cell<Option<Instant>>,
 }
 
 impl RefusalPauses {
-    /// One more is refused.
+    /// Books a time for one more refused client.
     pub(crate) fn book(&self, now: Instant) {
         let until = self.booked_until.get().map_or(now, |until| until.max(now)) + SPACING;
         let until = until.min(now + PAUSE_MAX);
@@ -30,7 +32,7 @@ impl RefusalPauses {
         self.due.set(until.checked_sub(SPACING * BURST).filter(|due| *due > now));
     }
 
-    /// Until when whoever was refused last is left alone.
+    /// Returns the end of the pause that was booked last.
     pub(crate) fn take(&self) -> Option<Instant> {
         self.due.take()
     }

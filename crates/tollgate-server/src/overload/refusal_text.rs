@@ -1,4 +1,4 @@
-//! What a client is told in place of the reply to a request or a connection that is not taken on.
+//! Texts for clients whose request or connection is refused.
 
 use tollgate_log::AppendError;
 
@@ -10,7 +10,7 @@ pub(crate) const DATABASE: &str = "the database is away: nothing was recorded";
 pub(crate) const SCRIPT_MEMORY: &str = "the scripts keep too much memory: nothing was recorded";
 pub(crate) const SCRIPT_QUEUE: &str = "too many scripts wait: nothing was recorded";
 
-/// Returns what a client is told whose records the log does not take.
+/// Returns the text for a request whose records the log refuses.
 pub(crate) fn of_log(error: &AppendError) -> &'static str {
     match error {
         AppendError::Busy { .. } | AppendError::Slow { .. } => "the disk is behind: nothing was recorded",

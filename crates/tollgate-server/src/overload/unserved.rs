@@ -1,4 +1,4 @@
-//! Why connections of a worker are not served, as the log hears of it: clients do not decide how often.
+//! Logs why connections of a worker are not served. Clients cannot control how often this is logged.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use tollgate_meter::{Episode, EpisodeNews};
 
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
-/// What connections met that were not served.
+/// Reasons why connections were not served.
 pub(crate) struct UnservedConnections {
-    /// There were as many as may be.
+    /// The maximum number of connections was reached.
     pub(crate) connections: Episode,
-    /// The process or the system had no descriptor left: connections wait in the kernel.
+    /// The process or the system has no free descriptor, so connections wait in the kernel.
     pub(crate) descriptors: Episode,
-    /// The system had another reason.
+    /// Any other error of the system.
     pub(crate) failures: Episode,
 }
 
@@ -22,7 +22,7 @@ impl UnservedConnections {
         Self { connections: episode(), descriptors: episode(), failures: episode() }
     }
 
-    /// Writes what is new to the log.
+    /// Logs the reasons that are new or over.
     pub(crate) fn log_news(&self, now: Instant, worker: usize) {
         let episodes = [&self.connections, &self.descriptors, &self.failures];
         let news = episodes.map(|episode| episode.news(now));

@@ -1,22 +1,21 @@
-//! The script queue of a worker: scripts that were not done within their first slice wait here for the next
-//! ones, first in, first out, so that one is done when those before it are. In turns all would take as long
-//! as all of them together.
+//! The script queue of a worker. A script that needs more than one slice waits here for further slices, first
+//! in, first out. In turns, all scripts would take as long as all of them together.
 //!
-//! Where the scripts of a route are known to be long, they wait here for their first slice too, if others are
-//! before them or a slice of scripts ran in this turn: a crowd of them would have a turn of as many slices,
-//! and all that is short waits for turns.
+//! If the scripts of a route are known to be long, they wait here before their first slice, too. They do so
+//! if other scripts wait, or if scripts already used a slice in this turn. Otherwise many of them would make
+//! one turn as long as many slices, and every short request waits for turns.
 //!
-//! Only who is first runs, and scripts run a slice in a turn: then others have theirs. After [`ROUND_SLICES`]
-//! it goes to the back, so that a script with a large budget does not stop those behind it. Who waits for
-//! anything else leaves.
+//! Only the first script runs, and scripts run one slice in a turn. After [`ROUND_SLICES`] slices a script
+//! moves to the back, so that a long script does not stop the others. A script that waits for anything else
+//! leaves the queue.
 //!
-//! A script queue that is long is no harm as long as it gets shorter again, and then nobody is refused. Once
-//! those at its end would wait for a quarter of `queue_age_max` it does not: more comes than is done, and
-//! whatever may wait waits for nothing. From then on it is kept short, until for as long nobody had to be
-//! refused, or for a minute (256 times as long). As many are done a second as before.
+//! A long queue refuses no request while it gets shorter again. It does not get shorter if its last script
+//! would wait for a quarter of `queue_age_max`. The queue is then kept short. This ends when no request was
+//! refused for a quarter of `queue_age_max`, or after 256 times as long, which is a minute by default. The
+//! number of scripts per second stays the same.
 //!
-//! Refused are requests for routes whose scripts are long and that have one in the script queue: others do
-//! not wait here.
+//! Only requests for routes with long scripts are refused, and only if such a route has a script in the
+//! queue. Other scripts do not wait here.
 
 mod route_cost;
 
@@ -30,39 +29,39 @@ use tollgate_meter::{Episode, EpisodeNews};
 
 pub(crate) use self::route_cost::{RouteCost, WaitingScript};
 
-/// How many slices the first runs before the others are.
+/// Slices that the first script runs before it moves to the back.
 const ROUND_SLICES: u32 = 8;
-/// So many in a script queue are never too many: with fewer a worker would have nothing to do between two of
+/// A queue of this length is never too long. With fewer scripts, the worker would be idle between two of
 /// them.
 const SHORT_LEN: usize = 2;
-/// As little is a wait of so many slices, however many have them together.
+/// A wait of this many slices is never too long.
 const SHORT_SLICES: u32 = 2;
-/// After so many patiences (a quarter of `queue_age_max` each) a short script queue is tried anew, a minute
-/// by default: clients that come again as soon as they are refused could keep it short for ever, though it
-/// had room for all of them. Fewer than one in a hundred wait long for that.
+/// How long a queue is kept short, in patiences (a quarter of `queue_age_max` each), which is a minute by
+/// default. Clients that retry at once could otherwise keep it short forever, even if it had room for them.
+/// Fewer than one in a hundred waits long for that.
 const SHORT_PATIENCES: u32 = 256;
-/// How often the log hears of it.
+/// Shortest time between two log lines.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
-/// Scripts that take this part of a slice are long.
+/// A script that runs for a slice divided by this is long.
 const LONG_DIVISOR: u32 = 16;
-/// So many are woken together at most.
+/// Most scripts that are woken together.
 const BATCH_MAX: u32 = 64;
-/// The share of the last one in what is known of all.
+/// The weight of the last script in the moving average is one divided by this.
 const LAST_DIVISOR: u32 = 8;
 
 pub(crate) struct ScriptQueue {
-    /// About what a slice takes.
+    /// Length of a slice.
     slice: Duration,
-    /// How long scripts of the worker ran, altogether.
+    /// Total run time of the scripts of the worker.
     ran: Cell<Duration>,
-    /// What that was when the turn began.
+    /// The value of `ran` when the turn began.
     ran_before: Cell<Duration>,
     age_max: Cell<Duration>,
-    /// By number.
+    /// Places, sorted by number.
     places: RefCell<VecDeque<Waiter>>,
     next_number: Cell<u64>,
-    /// What the last scripts took: a moving average. It begins with nothing, for a guess would refuse a crowd
-    /// that comes to a new server.
+    /// Moving average of the run time of scripts. It begins at zero, because a guess would refuse many
+    /// requests of a new server.
     script: Cell<Duration>,
     state: Cell<State>,
     refusals: Episode,
@@ -70,26 +69,26 @@ pub(crate) struct ScriptQueue {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// What comes is taken.
+    /// All requests are admitted.
     Open,
-    /// It is kept short.
+    /// The queue is kept short.
     Short { since: Instant, refused_at: Instant },
 }
 
 struct Waiter {
     number: u64,
     since: Instant,
-    /// Of whoever waits to be first.
+    /// Waker of a script that waits to be the first.
     waker: Option<Waker>,
 }
 
-/// A place in the script queue. Dropping it leaves the script queue.
+/// A place in the script queue, which is given up when it is dropped.
 pub(crate) struct QueuePlace {
     script_queue: Rc<ScriptQueue>,
     number: u64,
-    /// Slices that it may run before others are first.
+    /// Slices left before the place moves to the back.
     left: u32,
-    /// Others that are ready have their turn before it is asked again.
+    /// Whether other ready tasks have their turn before this place runs again.
     gave_turn: bool,
 }
 
@@ -108,7 +107,7 @@ impl ScriptQueue {
         }
     }
 
-    /// From now on requests may wait as long as this.
+    /// Sets how long requests may wait.
     pub(crate) fn set_age_max(&self, age_max: Duration) {
         self.age_max.set(age_max);
     }
@@ -117,12 +116,12 @@ impl ScriptQueue {
         self.places.borrow().len()
     }
 
-    /// Whether a script that took so long is one that others should not wait for.
+    /// Returns whether a script with this run time is too long for others to wait for.
     fn is_long(&self, script: Duration) -> bool {
         script >= self.slice / LONG_DIVISOR
     }
 
-    /// Whether scripts had a slice of this turn, whoever of them.
+    /// Returns whether scripts have used up the slice of this turn.
     fn is_turn_used_up(&self) -> bool {
         self.ran.get() - self.ran_before.get() >= self.slice
     }
@@ -131,7 +130,7 @@ impl ScriptQueue {
         self.ran_before.set(self.ran.get());
     }
 
-    /// How long the first has been in it.
+    /// Returns how long the first script has been in the queue.
     pub(crate) fn age(&self, now: Instant) -> Duration {
         self.places
             .borrow()
@@ -139,12 +138,12 @@ impl ScriptQueue {
             .map_or(Duration::ZERO, |first| now.saturating_duration_since(first.since))
     }
 
-    /// Whether those who come are refused where it is no longer short.
+    /// Returns whether requests are refused if the queue is not short.
     pub(crate) fn is_kept_short(&self) -> bool {
         matches!(self.state.get(), State::Short { .. })
     }
 
-    /// Looks whether those who come may wait again.
+    /// Ends the short state of the queue if it is time.
     pub(crate) fn relax(&self, now: Instant) {
         let State::Short { since, refused_at } = self.state.get() else { return };
         let is_calm = now.saturating_duration_since(refused_at) >= self.patience();
@@ -153,7 +152,7 @@ impl ScriptQueue {
         }
     }
 
-    /// Writes to the log whether requests are refused: now and then, however many they are.
+    /// Logs whether requests are refused, at most once in [`LINE_PAUSE`].
     pub(crate) fn log_refusals(&self, now: Instant, worker: usize) {
         let (waiting, wait_ms) = (self.len(), self.wait(now).as_millis() as u64);
         match self.refusals.news(now) {
@@ -174,12 +173,12 @@ impl ScriptQueue {
         }
     }
 
-    /// How long one may wait before it is certain that those who come are too many.
+    /// Returns the wait above which more scripts arrive than the worker can run.
     fn patience(&self) -> Duration {
         self.age_max.get() / 4
     }
 
-    /// How long one that comes now will wait, as far as is known.
+    /// Returns the expected wait of a script that arrives now.
     fn wait(&self, now: Instant) -> Duration {
         let places = u32::try_from(self.len()).unwrap_or(u32::MAX);
         self.script.get().saturating_mul(places).max(self.age(now))
@@ -204,12 +203,12 @@ impl ScriptQueue {
         true
     }
 
-    /// Takes the last place.
+    /// Takes a place at the back.
     pub(crate) fn enter(self: &Rc<Self>) -> QueuePlace {
         QueuePlace { script_queue: self.clone(), number: self.add(), left: ROUND_SLICES, gave_turn: false }
     }
 
-    /// Adds a place at the back.
+    /// Adds a place at the back, and returns its number.
     fn add(&self) -> u64 {
         let number = self.next_number.get();
         self.next_number.set(number + 1);
@@ -229,7 +228,7 @@ impl ScriptQueue {
             return;
         };
         let replaced = place.waker.replace(waker.clone());
-        // What a waker drops may leave the script queue.
+        // A dropped waker may leave the script queue, so the borrow has to end first.
         drop(places);
         drop(replaced);
     }
@@ -239,8 +238,8 @@ impl ScriptQueue {
         self.script.set(known - known / LAST_DIVISOR + last / LAST_DIVISOR);
     }
 
-    /// Removes a place. Who is first by that is woken, with as many behind as one slice may be enough for:
-    /// each that had to wake the next would let all who are ready go before.
+    /// Removes a place. If it was the first, this wakes the next scripts, up to the number that one slice may
+    /// suffice for. If each script woke the next one, all ready tasks would run in between.
     fn leave(&self, number: u64) {
         let mut places = self.places.borrow_mut();
         let Some(at) = find(&places, number) else { return };
@@ -253,7 +252,7 @@ impl ScriptQueue {
         }
     }
 
-    /// About how many scripts are done within a slice.
+    /// Returns about how many scripts finish within a slice.
     fn scripts_of_slice(&self) -> usize {
         let script = self.script.get().max(self.slice / BATCH_MAX);
         (self.slice.as_nanos() / script.as_nanos().max(1)).max(1) as usize
@@ -262,7 +261,7 @@ impl ScriptQueue {
     fn wake_first(&self, count: usize) {
         for at in 0..count.min(self.len()) {
             let waker = self.places.borrow_mut().get_mut(at).and_then(|place| place.waker.take());
-            // What a waker drops may leave the script queue.
+            // A dropped waker may leave the script queue.
             if let Some(waker) = waker {
                 waker.wake();
             }
@@ -283,8 +282,7 @@ impl QueuePlace {
         self.script_queue.is_first(self.number)
     }
 
-    /// Whether it runs now: those before it are done, and scripts did not have all that they may of this
-    /// turn.
+    /// Returns whether the script runs now: it is the first, and scripts have not used up this turn.
     pub(crate) fn may_run(&mut self) -> bool {
         if !self.is_first() || (self.script_queue.is_turn_used_up() && !self.gave_turn) {
             return false;
@@ -295,17 +293,18 @@ impl QueuePlace {
         true
     }
 
-    /// Whoever has it is polled when all others that are ready had their turn.
+    /// Lets all other ready tasks run before this place is polled again.
     pub(crate) fn give_turn(&mut self) {
         self.gave_turn = true;
     }
 
-    /// Has whoever waits woken when it is first.
+    /// Registers the task to be woken when this place is the first.
     pub(crate) fn watch(&self, waker: &Waker) {
         self.script_queue.watch(self.number, waker);
     }
 
-    /// It ran a slice, and gives others their turn. After several it is the last again.
+    /// Counts a slice, and gives others their turn. After [`ROUND_SLICES`] slices the place moves to the
+    /// back.
     pub(crate) fn spend(&mut self) {
         self.give_turn();
         self.left -= 1;

@@ -1,4 +1,4 @@
-//! Where the scripts of a route enter the script queue, and what is known of them.
+//! Measures how long the scripts of a route run, and lets them enter the script queue.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,35 +8,35 @@ use tollgate_script::thread_time;
 
 use super::{QueuePlace, ScriptQueue};
 
-/// Of scripts that are not long each seventeenth is timed: to read this clock twice takes a microsecond, as
-/// each is a system call. No other short cycle has that length.
+/// Scripts that are not timed between two timed ones. Two readings of this clock cost a microsecond, because
+/// each is a system call. A cycle of 17 coincides with no other short cycle.
 const UNTIMED: u32 = 16;
-/// So many that were timed are what is known of a route. With fewer one that was held up would have all be
-/// long.
+/// The average covers at most this many timed scripts. With fewer, a single delayed script would make all
+/// scripts of the route count as long.
 const KNOWN_MAX: u32 = 64;
 
 pub(crate) struct RouteCost {
     script_queue: Rc<ScriptQueue>,
-    /// How many there are.
+    /// Scripts of the route that wait in the script queue.
     waiting: Cell<usize>,
-    /// The processor time of a script up to its end, a wait, or the end of its slice: the mean of the first
-    /// ones, then a moving average. By the clock of the wall a short one would be long where the system had
-    /// others run meanwhile.
+    /// Processor time of a script up to its end, a wait, or the end of its slice. It is the mean of the first
+    /// scripts, and a moving average later. Wall time would make a short script look long if the system ran
+    /// other threads meanwhile.
     stretch: Cell<Duration>,
-    /// Of how many that is the mean.
+    /// Number of scripts in the mean.
     known: Cell<u32>,
-    /// How many are not timed before the next one is.
+    /// Scripts left before the next one is timed.
     untimed: Cell<u32>,
 }
 
-/// A script that waits for its turn in the script queue, counted for the route that it is of now, whether it
-/// has a place of its own or shares that of its connection. Dropping it ends that.
+/// A script that waits in the script queue, counted for its current route until it is dropped. It has a place
+/// of its own, or shares the place of its connection.
 pub(crate) struct WaitingScript {
     pub(super) route_cost: Rc<RouteCost>,
 }
 
 impl ScriptQueue {
-    /// An entrance for one more route.
+    /// Makes the cost of one more route.
     pub(crate) fn route_cost(self: &Rc<Self>) -> Rc<RouteCost> {
         Rc::new(RouteCost::new(self))
     }
@@ -53,26 +53,27 @@ impl RouteCost {
         }
     }
 
-    /// Whether a request of this moment is refused.
+    /// Returns whether a request is refused at `now`.
     #[inline]
     pub(crate) fn refuses(&self, now: Instant) -> bool {
         self.waiting.get() > 0 && self.is_long() && self.script_queue.refuses(now)
     }
 
-    /// Whether a script waits in the script queue before it begins: those of the route are long, and others
-    /// are before it, or had the turn.
+    /// Returns whether a script has to wait in the script queue before it begins. It has to if the route's
+    /// scripts are long, and others wait or have used up the turn.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         self.is_long() && (self.script_queue.len() > 0 || self.script_queue.is_turn_used_up())
     }
 
-    /// One more script of the route waits for its turn.
+    /// Counts one more waiting script of the route.
     pub(crate) fn begin_waiting(self: &Rc<Self>) -> WaitingScript {
         self.waiting.set(self.waiting.get() + 1);
         WaitingScript { route_cost: self.clone() }
     }
 
-    /// A script of the route begins to run, or to run on. Some: the processor time of the thread.
+    /// Notes that a script begins or continues. Returns the processor time of the thread if the script is
+    /// timed.
     #[inline]
     pub(crate) fn begin(&self) -> Option<Duration> {
         let untimed = self.untimed.get();
@@ -84,13 +85,13 @@ impl RouteCost {
         Some(thread_time())
     }
 
-    /// It has stopped, or was stopped at the end of its slice.
+    /// Notes that a script stopped, or was stopped at the end of its slice.
     #[inline]
     pub(crate) fn end(&self, begun: Option<Duration>, was_sliced: bool) {
         match begun {
             Some(begun) => self.learn(thread_time().saturating_sub(begun)),
-            // Its slice is over by the clock of the wall: another thread may have had that time, so it tells
-            // nothing but to look at the next one.
+            // The slice ended by wall time, which other threads may have used. This says nothing about the
+            // script, so the next one is timed.
             None if was_sliced => {
                 self.untimed.set(0);
                 self.count(self.script_queue.slice);
@@ -99,7 +100,7 @@ impl RouteCost {
         }
     }
 
-    /// One ran for as long. Behind a long one the next is timed too.
+    /// Adds a measured run time. After a long script the next one is timed, too.
     pub(super) fn learn(&self, ran: Duration) {
         self.count(ran);
         let was_long = self.is_long();
@@ -119,7 +120,7 @@ impl RouteCost {
         self.script_queue.ran.set(self.script_queue.ran.get() + ran);
     }
 
-    /// How long scripts of the worker ran, altogether.
+    /// Returns the total run time of the scripts of the worker.
     #[inline]
     pub(crate) fn ran(&self) -> Duration {
         self.script_queue.ran.get()
@@ -131,17 +132,19 @@ impl RouteCost {
 }
 
 impl WaitingScript {
-    /// Takes the last place in the script queue.
+    /// Takes a place at the back of the script queue.
     pub(crate) fn enter(&self) -> QueuePlace {
         self.route_cost.script_queue.enter()
     }
 
-    /// Whether those who have not begun need not wait any more: scripts of the route are not long after all.
+    /// Returns whether scripts that have not begun need no further wait, because scripts of the route are not
+    /// long any more.
     pub(crate) fn may_begin(&self) -> bool {
         !self.route_cost.is_long()
     }
 
-    /// The script is done, after so long: nobody waits for more of it than it runs in a round.
+    /// Adds the run time of a finished script to the average of the queue. It counts at most one round,
+    /// because no script waits longer for it.
     pub(crate) fn learn(&self, ran: Duration) {
         self.route_cost.script_queue.learn(ran);
     }

@@ -1,4 +1,4 @@
-//! Who is first, who waits, and who is refused.
+//! Tests which place is the first, which places wait, and which requests are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use super::*;
 
 const SLICE: Duration = Duration::from_millis(2);
 
-/// Counts how often it is woken.
+/// Counts how often a task is woken.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 
@@ -24,7 +24,7 @@ impl Bell {
     }
 }
 
-/// A script queue, and a script of a route whose scripts are long.
+/// Makes a script queue, and a waiting script of a route with long scripts.
 fn script_queue(age_max_ms: u64) -> (Rc<ScriptQueue>, WaitingScript) {
     let script_queue = Rc::new(ScriptQueue::new(SLICE, Duration::from_millis(age_max_ms)));
     let route_cost = script_queue.route_cost();
@@ -33,7 +33,7 @@ fn script_queue(age_max_ms: u64) -> (Rc<ScriptQueue>, WaitingScript) {
     (script_queue, route_cost.begin_waiting())
 }
 
-/// A script queue of scripts that took two slices so far.
+/// Makes a script queue whose scripts took two slices so far.
 fn known_script_queue(age_max_ms: u64) -> (Rc<ScriptQueue>, WaitingScript) {
     let (script_queue, waiting_script) = script_queue(age_max_ms);
     (0..100).for_each(|_| waiting_script.learn(2 * SLICE));
@@ -76,7 +76,7 @@ fn scripts_for_which_a_slice_may_be_enough_are_woken_together() {
             "the next ones, once: {rings:?}"
         );
         let woken = rings.iter().sum::<usize>();
-        // While the next one is on its way, no further one is woken.
+        // While the next script is already woken, no other one is.
         let mut waiting = waiting.into_iter();
         drop(waiting.next());
         let rest: Vec<_> = waiting.collect();
@@ -123,7 +123,7 @@ fn one_that_is_alone_stays_first() {
     assert!(place.is_first());
 }
 
-/// Scripts run for as long.
+/// Adds `time` to the run time of scripts.
 fn run(script_queue: &ScriptQueue, time: Duration) {
     script_queue.ran.set(script_queue.ran.get() + time);
 }
@@ -158,7 +158,7 @@ fn a_queue_of_many_short_scripts_is_short() {
         places.push(waiting_script.enter());
         refused.push(waiting_script.route_cost.refuses(now));
     }
-    // Whoever is refused would wait for longer than a slice, and once they are, all are.
+    // A refused request would wait for longer than a slice, and after the first refusal all are refused.
     assert!(refused.is_sorted() && refused.last() == Some(&true));
     assert!(refused[..=20].iter().all(|refused| !refused));
 }
@@ -221,7 +221,7 @@ fn a_crowd_of_which_nothing_is_known_yet_is_refused_by_its_age_alone() {
     let now = Instant::now();
     let mut places: Vec<_> = (0..200).map(|_| waiting_script.enter()).collect();
     assert!(!waiting_script.route_cost.refuses(now));
-    // The first has all to load that the others find.
+    // The first script loads data that the others then find.
     waiting_script.learn(SLICE / 4);
     places.remove(0);
     assert!(!waiting_script.route_cost.refuses(now));
@@ -260,7 +260,7 @@ fn a_short_queue_is_tried_anew_though_clients_are_refused_all_the_time() {
         assert!(waiting_script.route_cost.refuses(at));
     }
     script_queue.relax(now + end);
-    // The seven have to be new ones, or their age counts.
+    // The seven places have to be new, because the age of old ones would count.
     places = (0..7).map(|_| waiting_script.enter()).collect();
     assert!(!waiting_script.route_cost.refuses(Instant::now()));
     drop(places);

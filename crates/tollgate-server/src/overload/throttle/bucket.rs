@@ -1,31 +1,30 @@
-//! A token bucket in one number: when it will be full again.
+//! A token bucket as one number, which is the time when it will be full again.
 //!
-//! Source: the generic cell rate algorithm, ITU-T I.371. A bucket that is full already needs no memory at
-//! all.
+//! Source: the generic cell rate algorithm, ITU-T I.371. A full bucket needs no memory.
 
 use std::time::Duration;
 
-/// How fast a bucket fills, and how much it holds.
+/// The fill rate and the size of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bucket {
-    /// From one token to the next.
+    /// Time from one token to the next.
     interval_ns: u64,
-    /// From empty to full.
+    /// Time from empty to full.
     room_ns: u64,
 }
 
 impl Bucket {
-    /// `count` tokens in each `period`, at most `burst` at once.
+    /// Makes a bucket with `count` tokens in each `period`, and at most `burst` at once.
     pub(super) fn new(count: u32, period: Duration, burst: u32) -> Self {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let interval_ns = (period_ns / u64::from(count.max(1))).max(1);
         Self { interval_ns, room_ns: interval_ns.saturating_mul(burst.max(1).into()) }
     }
 
-    /// Takes a token of a bucket that is full again at `full_ns`, and tells when it is now.
+    /// Takes a token from a bucket that is full at `full_ns`. Returns when it is full now.
     ///
     /// # Errors
-    /// It is empty; how long until it is not.
+    /// The bucket is empty. The error is the time until the next token.
     pub(super) fn take(self, full_ns: u64, now_ns: u64) -> Result<u64, Duration> {
         let next_ns = full_ns.max(now_ns).saturating_add(self.interval_ns);
         let over_ns = (next_ns - now_ns).saturating_sub(self.room_ns);
@@ -39,7 +38,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Asks at these milliseconds; gives what was taken, or the milliseconds until there is a token.
+    /// Asks at these milliseconds. Returns if a token was taken, or the milliseconds until the next token.
     fn ask(bucket: Bucket, times_ms: &[u64]) -> Vec<Result<(), u128>> {
         let mut full = 0;
         let mut take = |at: &u64| match bucket.take(full, at * MS) {

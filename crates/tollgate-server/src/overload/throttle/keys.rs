@@ -1,9 +1,11 @@
 //! The buckets of many keys in a table of fixed size.
 //!
-//! A key is a hash of 64 bits that nobody outside can compute. It has its place in one set of eight: a new
-//! one takes the place of the one whose bucket is full again soonest. One that is full already loses nothing
-//! by that; if none is, the table is too small for its clients, and the one that asked least gets a full
-//! bucket again. Who asks most stays.
+//! A key is a hash of 64 bits with a secret seed, so clients cannot compute it. It belongs to one set of
+//! eight places. A new key replaces the key whose bucket is full soonest.
+//!
+//! A replaced key with a full bucket loses nothing. If no bucket is full, the table is too small for its
+//! clients. The key with the fewest requests then gets a full bucket again, and those with many requests
+//! stay.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -13,13 +15,13 @@ use std::time::Duration;
 use super::bucket::Bucket;
 use crate::trust::client_key;
 
-/// Places that are looked through for a key.
+/// Places in the set of a key.
 const WAYS: usize = 8;
-/// Each shard has a lock of its own, which is held for one look-up.
+/// Most shards. Each shard has its own lock, which is held for one lookup.
 const SHARDS_MAX: usize = 64;
 
-/// A hash, and when its bucket is full again, in nanoseconds since the rule began. Zeros from the system, so
-/// that memory which nobody used yet is not taken.
+/// A hash, and when its bucket is full, in nanoseconds since the rule began. Zeros come from the system, so
+/// that unused memory is not allocated.
 type Slot = [u64; 2];
 
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub(super) struct Keys {
 struct Shard(Mutex<Vec<Slot>>);
 
 impl Keys {
-    /// Room for so many keys, at least; 16 bytes each.
+    /// Makes a table for at least `keys_max` keys of 16 bytes each.
     pub(super) fn new(keys_max: usize) -> Self {
         let slots = keys_max.max(WAYS).next_power_of_two();
         let shards = (slots / WAYS).min(SHARDS_MAX);
@@ -41,13 +43,13 @@ impl Keys {
         Self { hasher: RandomState::new(), shards: (0..shards).map(shard).collect() }
     }
 
-    /// Takes a token of the one bucket that all share.
+    /// Takes a token from the single bucket that all requests share.
     pub(super) fn take_of_all(&self, bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
         self.take(1, bucket, now_ns)
     }
 
-    /// Takes a token of a client: an IPv4 address or an IPv6 network of 64 bits. Who has no address shares
-    /// with all that have none.
+    /// Takes a token of a client, which is an IPv4 address or an IPv6 network of 64 bits. All clients without
+    /// an address share one bucket.
     pub(super) fn take_of_client(
         &self,
         client: Option<IpAddr>,
@@ -63,10 +65,10 @@ impl Keys {
     }
 
     fn take(&self, hash: u64, bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
-        // A place that nobody has is 0.
+        // Zero marks an empty place.
         let hash = hash.max(1);
         let shard = &self.shards[hash as usize % self.shards.len()];
-        // A table that a panic left half written would be as good as any.
+        // A table that a panic interrupted is still usable.
         let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sets = slots.len() / WAYS;
         let set = (hash >> 32) as usize % sets * WAYS;
@@ -76,7 +78,7 @@ impl Keys {
     }
 }
 
-/// The place of a key, which it gets now if it has none.
+/// Returns the place of a key. A new key gets a place here.
 fn slot_of(set: &mut [Slot], hash: u64) -> &mut Slot {
     let place = set.iter().position(|[known, _]| *known == hash).unwrap_or_else(|| {
         let soonest = (0..set.len()).min_by_key(|place| set[*place][1]).unwrap_or_default();

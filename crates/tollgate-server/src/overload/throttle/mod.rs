@@ -1,8 +1,8 @@
-//! What one route may take, over all workers: how many of its requests run at once, and how many come in a
-//! time, of each client, of each key, or all together.
+//! Limits one route over all workers: the number of requests that run at once, and the rate of requests. A
+//! rate is for each client, for each key, or for all together.
 //!
-//! Looked at when the head of a request is there, before anything is done for it. A reload keeps what was
-//! counted as long as route and rule are the same.
+//! The limits are checked when the head of a request is complete, before any other work. A reload keeps the
+//! counts while the route and the rule are unchanged.
 
 mod bucket;
 mod keys;
@@ -23,7 +23,7 @@ use bucket::Bucket;
 use keys::Keys;
 use tollgate_meter::OncePerPause;
 
-/// What bounds one route.
+/// The limits of one route.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     name: RouteName,
@@ -32,7 +32,7 @@ pub(crate) struct Throttle {
     rates: Vec<Arc<Rate>>,
 }
 
-/// One rule, and what was counted by it.
+/// One rate rule, and its counts.
 #[derive(Debug)]
 struct Rate {
     spec: RateSpec,
@@ -41,7 +41,7 @@ struct Rate {
     begun: Instant,
 }
 
-/// One request among those of its route that run, until dropped.
+/// Counts one running request of a route, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit(Arc<AtomicU32>);
 
@@ -51,19 +51,19 @@ impl Drop for RequestPermit {
     }
 }
 
-/// Why a request is more than its route takes.
+/// Why a request exceeds the limits of its route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Excess {
-    /// As many run as may.
+    /// The maximum number of requests already runs.
     Concurrency,
-    /// Too many came; the next may come in so many seconds.
+    /// The rate is exceeded. The next request may come after `wait_s` seconds.
     Rate { wait_s: u64 },
 }
 
-/// How often the log hears of one route that takes no more.
+/// Shortest time between two log lines for one route.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
-/// Tells the log which route takes no more, now and then.
+/// Logs that a route refuses requests, at most once in [`LINE_PAUSE`].
 pub(crate) struct ThrottleLines(OncePerPause);
 
 impl ThrottleLines {
@@ -106,13 +106,14 @@ impl Excess {
     }
 }
 
-/// As [`Reply::refused`] has them, written out: a refusal is to cost little.
+/// The lines of [`Reply::refused`], already encoded, because a refusal has to be cheap.
 const REFUSED_LINES: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\nTollgate-Outcome: refused\r\n";
 const TOO_MANY_AT_ONCE: &[u8] = b"too many requests of this kind are under way: nothing was recorded\n";
 const TOO_MANY: &[u8] = b"too many requests: nothing was recorded\n";
 
 impl Throttle {
-    /// The bounds of a route, which goes on from what it counted `before`. None: it has none.
+    /// Makes the limits of a route, with the counts of the same route in `before`. Returns `None` if it has
+    /// no limits.
     pub(crate) fn new(spec: &RouteSpec, before: &[Option<Arc<Self>>]) -> Option<Arc<Self>> {
         let RouteLimits { concurrency_max, rates } = &spec.limits;
         if concurrency_max.is_none() && rates.is_empty() {
@@ -130,7 +131,7 @@ impl Throttle {
         }))
     }
 
-    /// What the route takes at most, for people.
+    /// Returns the exceeded limit as text for log lines.
     fn limit(&self, excess: Excess) -> String {
         match excess {
             Excess::Concurrency => format!("{} at once", self.concurrency_max),
@@ -142,7 +143,7 @@ impl Throttle {
         }
     }
 
-    /// Takes a request on, or tells why not. A rule counts what a later one refuses.
+    /// Admits a request, or returns why not. A rule also counts requests that a later rule refuses.
     pub(crate) fn admit(
         &self,
         head: &RequestHead,
@@ -170,7 +171,7 @@ impl Rate {
         }
     }
 
-    /// Takes a token, or tells in how many seconds there is one.
+    /// Takes a token, or returns the seconds until there is one.
     fn take(&self, head: &RequestHead, client: impl Fn() -> Option<IpAddr>, now: Instant) -> Result<(), u64> {
         let now_ns = now.saturating_duration_since(self.begun).as_nanos() as u64;
         let taken = match &self.spec.by {

@@ -1,4 +1,4 @@
-//! Limits of routes at times that the tests tell them.
+//! Tests of route limits, with times that the tests choose.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn throttle(spec: &RouteSpec) -> Arc<Throttle> {
     Throttle::new(spec, &[]).unwrap()
 }
 
-/// How many of ten requests are taken on, none of which ends.
+/// Returns how many of ten requests are admitted while none ends.
 fn taken(throttle: &Throttle, fields: &str, client: &str) -> usize {
     let (head, client, now) = (head(fields), client.parse().ok(), Instant::now());
     let permits = (0..10).map(|_| throttle.admit(&head, || client, now));

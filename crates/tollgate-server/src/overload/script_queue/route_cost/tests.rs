@@ -1,4 +1,4 @@
-//! Which scripts are long, and who is held back.
+//! Tests which scripts are long, and which of them have to wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,12 +13,12 @@ fn script_queue() -> Rc<ScriptQueue> {
     Rc::new(ScriptQueue::new(SLICE, Duration::from_secs(3600)))
 }
 
-/// A script of the route ran its slice.
+/// Notes a script of the route that ran for its slice.
 fn slice(route_cost: &RouteCost) {
     route_cost.learn(SLICE);
 }
 
-/// One was done at once, as far as a clock sees.
+/// Notes a script that ended at once.
 fn moment(route_cost: &RouteCost) {
     let begun = route_cost.begin();
     route_cost.end(begun, false);
@@ -81,7 +81,7 @@ fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
         route_cost.end(begun, false);
     }
     assert!((1..=100).contains(&timed), "{timed} of 1000: few are enough, and cheap");
-    // Of the few that are known each counts as one of them.
+    // While few scripts are known, each has the weight of one.
     for _ in 0..=UNTIMED {
         match route_cost.begin() {
             Some(_) => route_cost.learn(SLICE),
@@ -135,7 +135,7 @@ fn scripts_of_which_a_part_is_long_are_long_by_their_mean() {
     assert!(!mean_is_long(2 * part, SLICE * 9 / 10));
 }
 
-/// Counts how often it is woken.
+/// Counts how often a task is woken.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 

@@ -5,9 +5,9 @@ use crate::observe::Unconfirmed;
 /// How the wait of a reply for its records ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AckOutcome {
-    /// The records have the level that the stream asks for.
+    /// The records have the level that their stream asks for.
     Kept,
-    /// The log failed before. It is unknown whether the records survive.
+    /// The log failed before the records had this level. It is unknown whether the records survive.
     Lost,
     /// The log has the records. The database did not have them in time.
     Late,

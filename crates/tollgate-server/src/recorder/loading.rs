@@ -1,8 +1,7 @@
 //! Replies that wait until a sink has their records.
 //!
-//! They are in one queue for each sink, in the order of their batches, as the log tells how far the sink is.
-//! A reply that has waited long enough leaves without that: its place in the queue is over when those before
-//! it are.
+//! Each sink has one queue in the order of the batches, because the log reports how far the sink is. A reply
+//! that times out leaves earlier. Its entry stays in the queue until the entries before it are done.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,16 +16,16 @@ use tollgate_script::RequestId;
 use super::ack_outcome::AckOutcome;
 use crate::item_summary::item_summary;
 
-/// What a client is told of a reject whose reason is not its business.
+/// Text for a client about a reject whose reason is internal.
 const REJECTED: &str = "refused, and kept as a reject";
 
-/// One transaction that is waited for.
+/// One transaction with a reply that waits.
 #[derive(Debug)]
 pub(crate) struct Loading {
     ticket: AppendedRecords,
     deadline: Instant,
     id: RequestId,
-    /// What is known of rejects that a client may know, by their place among the records.
+    /// Reasons of rejects for the client, by the index of the record.
     rejected: RefCell<BTreeMap<usize, String>>,
     state: RefCell<State>,
 }
@@ -43,7 +42,7 @@ impl Loading {
         Rc::new(Self { ticket, deadline, id, rejected, state })
     }
 
-    /// Notes why records became rejects: the client may know that.
+    /// Notes why records became rejects. The client may read these reasons.
     pub(super) fn note_rejected(&self, reasons: &[(usize, String)]) {
         self.rejected.borrow_mut().extend(reasons.iter().cloned());
     }
@@ -58,7 +57,7 @@ impl Loading {
         }
     }
 
-    /// None: it is waited for.
+    /// Returns `None` while the reply waits.
     pub(super) fn outcome(&self) -> Option<AckOutcome> {
         match &*self.state.borrow() {
             State::Over(outcome) => Some(*outcome),
@@ -66,7 +65,7 @@ impl Loading {
         }
     }
 
-    /// What a client is told whose records are not all rows.
+    /// Returns the content of a reply about records that are not all rows.
     pub(crate) fn summary(&self) -> Bytes {
         let rejected = self.rejected.borrow();
         item_summary(self.ticket.count(), rejected.iter().map(|(place, reason)| (*place, reason.as_str())))
@@ -89,7 +88,7 @@ impl Loading {
         self.end(outcome);
     }
 
-    /// The first outcome stands.
+    /// Sets the outcome, unless there is one already.
     fn end(&self, outcome: AckOutcome) {
         let mut state = self.state.borrow_mut();
         if let State::Waiting(waker) = &mut *state {
@@ -101,12 +100,12 @@ impl Loading {
     }
 }
 
-/// All that wait, by the place of their sink.
+/// All replies that wait, by sink.
 #[derive(Default)]
 pub(super) struct Loadings(BTreeMap<SinkPlace, VecDeque<Rc<Loading>>>);
 
 impl Loadings {
-    /// Adds the last one.
+    /// Adds the newest reply.
     pub(super) fn push(&mut self, sink: SinkPlace, loading: Rc<Loading>) {
         self.0.entry(sink).or_default().push_back(loading);
     }
@@ -115,7 +114,7 @@ impl Loadings {
         self.0.values().all(VecDeque::is_empty)
     }
 
-    /// Releases those whose records a sink has.
+    /// Releases the replies whose records the sink has.
     pub(super) fn settle(&mut self, settled: &Settled) {
         let Some(queue) = self.0.get_mut(&settled.sink()) else { return };
         while queue.front().is_some_and(|loading| settled.covers(loading.ticket))
@@ -125,7 +124,7 @@ impl Loadings {
         }
     }
 
-    /// Ends those that waited long enough; returns the oldest that still waits.
+    /// Ends the replies that timed out. Returns the oldest records that are still awaited.
     pub(super) fn expire(&mut self, now: Instant) -> Option<AppendedRecords> {
         for queue in self.0.values_mut() {
             queue
@@ -139,7 +138,7 @@ impl Loadings {
         self.0.values().filter_map(|queue| queue.front()).map(|loading| loading.ticket).min()
     }
 
-    /// Ends all.
+    /// Ends all waits with `outcome`.
     pub(super) fn end(&mut self, outcome: AckOutcome) {
         for queue in self.0.values_mut() {
             queue.drain(..).for_each(|loading| loading.end(outcome));

@@ -1,11 +1,11 @@
-//! Step 5 as a worker sees it: records go to the log in one batch per pass, replies wait until the log got
-//! on.
+//! Step 5, for one worker: records go to the log in one batch per pass, and replies wait for the log.
 //!
 //! The first append of a pass wakes [`Recorder::hand_over`]. The run queue is first in, first out, so this
-//! task runs after every connection that is ready now, and their records leave in one batch. While the disk
-//! is quick the batch is written there and then, and the connections whose records only have to be written go
-//! on at once. For all others the log wakes [`Recorder::release`], which wakes the connections whose records
-//! are there. [`loading`] holds the replies that wait for a database.
+//! task runs after every connection that is ready now. Their records leave in one batch.
+//!
+//! While the disk is fast, the worker writes the batch itself. Connections that wait only for the write then
+//! continue at once. For all others the log wakes [`Recorder::release`], which wakes the connections whose
+//! records reached their level. [`loading`] holds the replies that wait for a database.
 
 mod ack_outcome;
 mod loading;
@@ -28,17 +28,17 @@ pub(crate) use ack_outcome::AckOutcome;
 pub(crate) use loading::Loading;
 use loading::Loadings;
 
-/// How often requests that came meanwhile may join a batch.
+/// How often new requests may join a batch.
 const GATHER_ROUNDS_MAX: usize = 4;
-/// How long to wait for a place in the queue of the log's writer.
+/// How long to wait for a place in the write queue of the log.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(1);
 /// How often a worker that ends tries to hand over its last batch.
 const LAST_TRIES_MAX: usize = 1000;
 
-/// What a reply waits for: its records, where their stream wants them.
+/// The condition that a reply waits for: the ack level that the stream of its records asks for.
 #[derive(Debug, Clone)]
 pub(crate) enum Gate {
-    /// Their batch at a level of the log.
+    /// The batch at a level of the log.
     Log {
         ticket: AppendedRecords,
         level: Level,
@@ -47,8 +47,8 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    /// Notes why records became rejects, by their place among those of the transaction: the client may know
-    /// that.
+    /// Notes why records became rejects, by their index in the transaction. The client may read these
+    /// reasons.
     pub(crate) fn note_rejected(&self, reasons: &[(usize, String)]) {
         if let Self::Loaded(loading) = self {
             loading.note_rejected(reasons);
@@ -56,7 +56,7 @@ impl Gate {
     }
 }
 
-/// One worker's end of the log, made outside of its thread.
+/// The log connection of one worker, made outside of its thread.
 pub(crate) struct LogEnd {
     appender: Appender,
     progress: Arc<Notify>,
@@ -73,9 +73,9 @@ impl LogEnd {
 pub(crate) struct Recorder {
     cells: Arc<WorkerCells>,
     appender: RefCell<Appender>,
-    /// The log got on.
+    /// Notified when the log has advanced.
     progress: Arc<Notify>,
-    /// There is something to hand over.
+    /// Notified when there are records to hand over.
     pending: Notify,
     waiters: [RefCell<Waiters>; Level::ALL.len()],
     loadings: RefCell<Loadings>,
@@ -93,13 +93,12 @@ impl Recorder {
         }
     }
 
-    /// What is counted by the worker.
+    /// Returns the counters of the worker.
     pub(crate) fn cells(&self) -> &WorkerCells {
         &self.cells
     }
 
-    /// Appends the records of a request's transaction and returns what its reply has to wait for, if
-    /// anything.
+    /// Appends the records of a transaction. Returns the gate that its reply has to wait for, if any.
     ///
     /// # Errors
     /// Nothing was recorded.
@@ -132,7 +131,7 @@ impl Recorder {
         }
     }
 
-    /// Whether records are to be refused that would wait for a sink.
+    /// Returns whether records that wait for a sink are refused, because the breaker of the sink is open.
     pub(crate) fn is_refusing(&self, ack: Ack) -> bool {
         match ack {
             Ack::Log(_) => false,
@@ -140,7 +139,7 @@ impl Recorder {
         }
     }
 
-    /// Whether the log takes records at this moment: what it would refuse need not be made.
+    /// Checks whether the log takes records now, so that a request can be refused before any work.
     ///
     /// # Errors
     /// Nothing can be recorded now.
@@ -153,7 +152,7 @@ impl Recorder {
         self.appender.borrow().check(level, now)
     }
 
-    /// Has it told when records are taken again that were refused because the disk was behind.
+    /// Lets the log report when it takes records again after the disk was slow.
     pub(crate) fn look(&self, now: Instant) {
         self.appender.borrow().look(now);
     }
@@ -162,10 +161,10 @@ impl Recorder {
         self.appender.borrow().breaker(sink)
     }
 
-    /// Waits until it is known what became of records.
+    /// Waits until the outcome of the records is known.
     ///
     /// # Cancel safety
-    /// Dropping it leaves a waiter that wakes a task for nothing.
+    /// A dropped wait leaves a waiter that wakes a task once without need.
     pub(crate) async fn wait(&self, gate: &Gate) -> AckOutcome {
         let mut waiting = None;
         poll_fn(|context| match gate {
@@ -192,7 +191,7 @@ impl Recorder {
         Poll::Pending
     }
 
-    /// What became of records by now: lost, if it is not known.
+    /// Returns the outcome of the records so far. An unknown outcome counts as lost.
     pub(crate) fn outcome(&self, gate: &Gate) -> AckOutcome {
         match gate {
             Gate::Log { ticket, level } => match self.appender.borrow().reached(*ticket, *level) {
@@ -203,7 +202,7 @@ impl Recorder {
         }
     }
 
-    /// How many replies wait for the log.
+    /// Returns the number of replies that wait for the log.
     fn waiting(&self) -> usize {
         self.waiters.iter().map(|waiters| waiters.borrow().queue.len()).sum()
     }
@@ -212,7 +211,7 @@ impl Recorder {
         &self.waiters[level as usize]
     }
 
-    /// Hands batches to the log, for ever. `connections` counts those of the worker.
+    /// Hands batches to the log, without end. `connections` returns the number of connections of the worker.
     pub(crate) async fn hand_over(&self, connections: impl Fn() -> usize) {
         loop {
             self.pending.notified().await;
@@ -221,8 +220,8 @@ impl Recorder {
         }
     }
 
-    /// Lets requests that came meanwhile join the batch, while there are any. A round costs one look at the
-    /// sockets, so there is none when all connections wait for the log already.
+    /// Lets new requests join the batch while there are any. A round costs one poll of the sockets, so there
+    /// is none if all connections already wait for the log.
     async fn gather(&self, connections: impl Fn() -> usize) {
         let pending = || self.appender.borrow().pending();
         for _ in 0..GATHER_ROUNDS_MAX {
@@ -237,8 +236,8 @@ impl Recorder {
         }
     }
 
-    /// Hands over what is pending; afterwards nothing is, unless the log stopped. Wakes connections whose
-    /// records this wrote.
+    /// Hands over all pending records. Afterwards none is pending, unless the log stopped. Connections whose
+    /// records were written are woken.
     pub(crate) async fn hand_over_all(&self) {
         while !self.try_hand_over() {
             tokio::time::sleep(QUEUE_FULL_PAUSE).await;
@@ -246,8 +245,8 @@ impl Recorder {
         self.release_reached();
     }
 
-    /// Hands over what was appended when no task runs any more; not beyond [`LAST_TRIES_MAX`], if the log is
-    /// that far behind.
+    /// Hands over pending records after all tasks ended. Gives up after [`LAST_TRIES_MAX`] tries if the log
+    /// is too slow.
     pub(crate) fn hand_over_last(&self) {
         for _ in 0..LAST_TRIES_MAX {
             if self.try_hand_over() {
@@ -261,7 +260,7 @@ impl Recorder {
         self.appender.borrow_mut().hand_over()
     }
 
-    /// Wakes the connections whose records got where they should be, for ever.
+    /// Wakes the connections whose records reached their level, without end.
     pub(crate) async fn release(&self) {
         loop {
             self.progress.notified().await;
@@ -290,7 +289,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the waiting for a sink where it lasted long enough.
+    /// Ends the waits for a sink that timed out.
     pub(crate) fn expire(&self, now: Instant) {
         let mut loadings = self.loadings.borrow_mut();
         if !loadings.is_empty() {
@@ -299,7 +298,7 @@ impl Recorder {
         }
     }
 
-    /// Ends all waiting for sinks: the server has no more time.
+    /// Ends all waits for sinks, because the server has no more time.
     pub(crate) fn give_up(&self) {
         self.loadings.borrow_mut().end(AckOutcome::Late);
     }
@@ -312,7 +311,7 @@ impl Recorder {
     }
 }
 
-/// Who waits for which batch, in the order of the batches.
+/// Tasks that wait for batches, in the order of the batches.
 #[derive(Default)]
 struct Waiters {
     queue: VecDeque<(AppendedRecords, Waker)>,

@@ -1,4 +1,4 @@
-//! A reply as a value, and how its head is written.
+//! A reply as a value, and the encoding of its head.
 
 mod plain;
 
@@ -17,38 +17,38 @@ use crate::recorder::{AckOutcome, Gate};
 pub(crate) use plain::PlainReply;
 use tollgate_files::{FilePart, FileReply};
 
-/// The longest content that is read whole.
+/// Longest content that is read from files into memory.
 const READ_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const REQUEST_ID: &str = "X-Request-Id";
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
-    /// Field lines as they leave, that many replies share.
+    /// Encoded field lines, which many replies share.
     pub(crate) lines: Bytes,
     pub(crate) fields: Vec<HeaderLine>,
     pub(crate) content: Bytes,
-    /// What follows the content.
+    /// File parts after the content.
     pub(crate) parts: Vec<FilePart>,
     pub(crate) extent: Extent,
-    /// Interim replies that go before it, as they leave (RFC 9110 section 15.2).
+    /// Encoded interim replies that precede it (RFC 9110 section 15.2).
     pub(crate) interim: Bytes,
 }
 
-/// When the content of a reply is known.
+/// How much of the content is known when the head is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// With its head.
+    /// All of the content.
     Whole,
-    /// As it is written, behind the head.
+    /// Nothing. The content follows the head as it is written.
     Streamed,
-    /// As it is written, so many bytes.
+    /// Its length in bytes. The content follows as it is written.
     Sized(u64),
 }
 
 impl Reply {
-    /// A reply of our own: a line of text.
+    /// Makes a reply of the server with one line of text.
     pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Self {
         let mut content: String = text.into();
         content.push('\n');
@@ -72,7 +72,7 @@ impl Reply {
         }
     }
 
-    /// Writes its fields out, so that copies of it do not have to.
+    /// Encodes the fields, so that copies of the reply share the lines.
     pub(crate) fn prepared(mut self) -> Self {
         let mut lines = Vec::from(self.lines);
         for (name, value) in self.fields.drain(..) {
@@ -81,7 +81,7 @@ impl Reply {
         Self { lines: lines.into(), ..self }
     }
 
-    /// Bytes of all of the content.
+    /// Returns the length of the whole content in bytes.
     pub(crate) fn content_bytes(&self) -> u64 {
         if let Extent::Sized(bytes) = self.extent {
             return bytes;
@@ -90,7 +90,7 @@ impl Reply {
         self.content.len() as u64 + parts.sum::<u64>()
     }
 
-    /// Bytes that it holds in memory.
+    /// Returns the memory of the reply in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let fields = self.fields.iter().map(|(name, value)| name.len() + value.len());
         self.lines.len() + fields.sum::<usize>() + self.interim.len() + self.content.len()
@@ -109,24 +109,25 @@ impl Reply {
         self.fields.push((Cow::Borrowed(name), value.into()));
     }
 
-    /// RFC 9110 section 15.5.6: a 405 says what is allowed, also one of a script.
+    /// Returns whether `Allow` is missing. RFC 9110 section 15.5.6: a 405 needs it, also if a script made the
+    /// reply.
     pub(crate) fn lacks_allow(&self) -> bool {
         self.status == StatusCode::METHOD_NOT_ALLOWED && !self.has("Allow")
     }
 
-    /// Adds `Allow` where it has to be and is not.
+    /// Adds `Allow` if it is required and missing.
     pub(crate) fn say_what_is_allowed(&mut self, methods: Methods) {
         if self.lacks_allow() {
             self.push("Allow", allowed_methods(methods));
         }
     }
 
-    /// Returns the part of it that `after` scripts get.
+    /// Returns the parts of the reply that `after` scripts get.
     pub(crate) fn for_after_scripts(&self) -> Replied {
         Replied { status: self.status.as_u16(), fields: self.all_fields() }
     }
 
-    /// All fields, those of its lines too.
+    /// Returns all fields, with those in encoded lines.
     pub(crate) fn all_fields(&self) -> Vec<(String, Bytes)> {
         let written = self.lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let written = written.filter_map(|line| std::str::from_utf8(line).ok()?.split_once(": "));
@@ -136,13 +137,13 @@ impl Reply {
         written.chain(own).collect()
     }
 
-    /// Adds fields; what was there of these names goes.
+    /// Sets fields. Existing fields of the same names are removed.
     pub(crate) fn overwrite(&mut self, fields: &[HeaderLine]) {
         self.remove(|known| fields.iter().any(|(name, _)| name.as_bytes().eq_ignore_ascii_case(known)));
         self.fields.extend_from_slice(fields);
     }
 
-    /// Removes the fields whose names are so, those of its lines too.
+    /// Removes the fields whose names match `goes`, also from encoded lines.
     pub(crate) fn remove(&mut self, goes: impl Fn(&[u8]) -> bool) {
         let lines = self.lines.split_inclusive(|&byte| byte == b'\n');
         let name_of = |line: &[u8]| line.iter().position(|&byte| byte == b':').unwrap_or_default();
@@ -153,8 +154,7 @@ impl Reply {
         self.fields.retain(|(name, _)| !goes(name.as_bytes()));
     }
 
-    /// Reads what is in files into the content, and waits for the disk: for who has no connection to send
-    /// them by.
+    /// Reads file parts into the content, and blocks on the disk. For callers without a connection.
     pub(crate) fn read_parts(&mut self) -> io::Result<()> {
         if self.parts.is_empty() {
             return Ok(());
@@ -171,12 +171,12 @@ impl Reply {
         Ok(())
     }
 
-    /// Nothing was recorded: a retry is safe.
+    /// Makes a refusal. Nothing was recorded, so a retry is safe.
     pub(crate) fn refused(status: StatusCode, text: &'static str) -> Self {
         Self::text(status, text).with("Tollgate-Outcome", "refused").with("Retry-After", "1")
     }
 
-    /// Adds what a written reply, from its final head on, said about its request.
+    /// Adds the fields about the request from an encoded final reply.
     pub(crate) fn with_kept_fields(mut self, written: &[u8]) -> Self {
         let head = written.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).skip(1);
         for line in head.take_while(|line| !line.is_empty()) {
@@ -189,12 +189,13 @@ impl Reply {
         self
     }
 
-    /// The reply waited for its record, and what becomes of that is open.
+    /// Makes the reply to a request whose record has an unknown outcome.
     fn unknown(text: &'static str) -> Self {
         Self::text(StatusCode::SERVICE_UNAVAILABLE, text).with("Tollgate-Outcome", "unknown")
     }
 
-    /// What is told in place of a reply whose records did not get where they should be. None: they did.
+    /// Returns the reply that replaces one whose records did not reach their level. Returns `None` if they
+    /// did.
     pub(crate) fn in_place(outcome: AckOutcome, gate: &Gate) -> Option<Self> {
         match (outcome, gate) {
             (AckOutcome::Kept, _) => None,
@@ -214,7 +215,7 @@ impl Reply {
     }
 }
 
-/// Fields that a reply keeps when another takes its place: they are about the request.
+/// Returns whether a replacement reply keeps this field, because it is about the request.
 fn is_kept(name: &str) -> bool {
     is_policy_field(name.as_bytes())
         || name.eq_ignore_ascii_case(REQUEST_ID)
@@ -244,10 +245,10 @@ impl From<Outcome> for Reply {
     }
 }
 
-/// How the end of a content is told.
+/// How a reply marks the end of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// By its length.
+    /// By the length in the head.
     Length,
     /// By the last chunk.
     Chunked,
@@ -255,22 +256,22 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// How a reply is written on its connection.
+/// How a reply is encoded for its connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing {
     /// The value of `Date`.
     pub(crate) date: [u8; 29],
-    /// The content is left out: the request was HEAD.
+    /// Whether the content is left out, because the request used HEAD.
     pub(crate) is_head: bool,
     pub(crate) framing: Framing,
-    /// What it says about the connection.
+    /// The connection option that the reply names.
     pub(crate) connection: Option<Connection>,
-    /// Where it says that its records are.
+    /// The level of its records that the reply names.
     pub(crate) level: Option<Level>,
 }
 
 impl Writing {
-    /// Of a whole reply to any method but HEAD, which says nothing about the connection.
+    /// Returns the form of a reply with content and without a connection option.
     pub(crate) const fn whole(date: [u8; 29]) -> Self {
         Self { date, is_head: false, framing: Framing::Length, connection: None, level: None }
     }
@@ -301,7 +302,7 @@ pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId
     end_reply_head(out);
 }
 
-/// Writes a reply that is written already as one behind which the connection ends.
+/// Writes an encoded reply again, as the last one of its connection.
 pub(crate) fn write_closing(out: &mut Vec<u8>, written: &[u8]) {
     let mut rest = written;
     while let Some(line) = rest.split_inclusive(|&byte| byte == b'\n').next().filter(|line| *line != b"\r\n")
@@ -315,10 +316,10 @@ pub(crate) fn write_closing(out: &mut Vec<u8>, written: &[u8]) {
     out.extend_from_slice(rest);
 }
 
-/// As it is told to clients of HTTP/1.0.
+/// The connection option for clients of HTTP/1.0.
 const KEEP_ALIVE: &[u8] = b"Connection: keep-alive\r\n";
 
-/// An id needs no look at its bytes: it was made of letters and digits, or looked at when it was taken.
+/// Writes an id unchecked. It consists of letters and digits, or was checked when it was accepted.
 fn write_id(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(REQUEST_ID.as_bytes());
     out.extend_from_slice(b": ");
@@ -326,17 +327,17 @@ fn write_id(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What the names of all fields of the protocol begin with.
+/// Prefix of all field names of CORS.
 const POLICY_FIELDS_PREFIX: &[u8] = b"Access-Control-";
 
-/// Whether a field of a reply speaks to pages of other origins.
+/// Returns whether a field grants access to pages of other origins.
 pub(crate) fn is_policy_field(name: &[u8]) -> bool {
     name.get(..POLICY_FIELDS_PREFIX.len())
         .is_some_and(|front| front.eq_ignore_ascii_case(POLICY_FIELDS_PREFIX))
 }
 
-/// What `Allow` says (RFC 9110 section 10.2.1). OPTIONS is always among it: if no route takes it, the server
-/// answers.
+/// Returns the value of `Allow` (RFC 9110 section 10.2.1). It always has OPTIONS, because the server answers
+/// it if no route does.
 pub(crate) fn allowed_methods(mut methods: Methods) -> String {
     methods.insert(Method::Options);
     methods.to_string()

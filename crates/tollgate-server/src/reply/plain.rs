@@ -1,5 +1,4 @@
-//! Replies that are the same for every request, but for `Date` and the request's id: written out once, with
-//! their route.
+//! Replies that differ only in `Date` and the request id. They are encoded once, together with their route.
 
 use bytes::Bytes;
 use tollgate_script::RequestId;
@@ -7,14 +6,14 @@ use uuid::Uuid;
 
 use super::{REQUEST_ID, Reply, Writing, write_head};
 
-/// A reply as it leaves on an HTTP/1.1 connection that goes on, with room for what differs.
+/// An encoded reply for an open HTTP/1.1 connection, with places for the parts that differ.
 pub(crate) struct PlainReply {
-    /// As a value, for connections where it leaves otherwise. Its content is that of the bytes.
+    /// The reply as a value, for connections that need another form. It shares its content with the bytes.
     pub(crate) reply: Reply,
     bytes: Bytes,
-    /// Where the value of `Date` stands.
+    /// Position of the value of `Date`.
     date_at: usize,
-    /// Where the id stands, if it is told.
+    /// Position of the request id, if the reply has one.
     id_at: Option<usize>,
 }
 
@@ -39,7 +38,7 @@ impl PlainReply {
         Self { reply, bytes, date_at: date_at + DATE.len(), id_at }
     }
 
-    /// Appends it. The id is asked for only where it is told.
+    /// Appends the reply. `id` is called only if the reply has an id.
     #[inline]
     pub(crate) fn write(&self, out: &mut Vec<u8>, date: &[u8; DATE_BYTES], id: impl FnOnce() -> RequestId) {
         let start = out.len();
@@ -55,10 +54,10 @@ impl PlainReply {
     }
 }
 
-/// The status line ends, and the field begins.
+/// The end of the status line, and the name of the field.
 const DATE: &[u8] = b"\r\nDate: ";
 const DATE_BYTES: usize = 29;
-/// Of a UUID, as made ids are.
+/// Length of a UUID, the form of ids that the server makes.
 const ID_BYTES: usize = 36;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
@@ -70,7 +69,7 @@ mod tests {
 
     const DATE: &[u8; DATE_BYTES] = b"Sun, 06 Nov 1994 08:49:37 GMT";
 
-    /// What is written is what any other reply would be.
+    /// Checks that the encoded bytes equal the bytes of a usual reply.
     fn check(reply: &Reply, id: &RequestId, tells_id: bool) {
         let writing = Writing::whole(*DATE);
         let mut expect = b"before".to_vec();

@@ -1,10 +1,10 @@
-//! A row that nobody keeps: whether values fit is all that is asked.
+//! Checks whether values fit into a row, without keeping the row.
 
 use tollgate_log::{Value, ValueError};
 
 use super::{ColumnWriter, Facts, Given, StreamPlan};
 
-/// Takes the values of a row, one column after the other.
+/// Takes the values of a row in the order of the columns, and drops them.
 struct Unkept<'a> {
     names: std::vec::IntoIter<&'a str>,
 }
@@ -15,10 +15,10 @@ impl ColumnWriter for Unkept<'_> {
     }
 }
 
-/// Texts hold no U+0000, in no database.
+/// Checks that a text has no U+0000, which no database accepts.
 ///
 /// # Errors
-/// This one does.
+/// The text has one.
 pub(super) fn free_of_nul(column: &str, value: &Value<'_>) -> Result<(), ValueError> {
     if let Value::Text(text) | Value::Json(text) = value
         && let Some(at) = text.bytes().position(|byte| byte == 0)
@@ -29,7 +29,7 @@ pub(super) fn free_of_nul(column: &str, value: &Value<'_>) -> Result<(), ValueEr
 }
 
 impl StreamPlan {
-    /// Says whether a record becomes a row.
+    /// Checks whether a record becomes a row.
     ///
     /// # Errors
     /// The first value that does not fit its column.

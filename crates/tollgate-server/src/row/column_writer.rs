@@ -1,4 +1,4 @@
-//! The place where a value is put: the row itself, or what its column asks for in front of it.
+//! Takes the value of a column: the row itself, or the rules of the column before it.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,10 +11,10 @@ use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction}
 
 /// Takes the value of one column.
 pub(crate) trait ColumnWriter {
-    /// Takes it.
+    /// Takes the value.
     ///
     /// # Errors
-    /// The column does not take it.
+    /// The column does not accept it.
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError>;
 }
 
@@ -29,11 +29,11 @@ impl ColumnWriter for RowEncoder<'_> {
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: ColumnType,
-    /// Whether no error may repeat its values.
+    /// Whether errors must not repeat its values.
     pub(crate) is_hidden: bool,
 }
 
-/// The rules of a column, ready to be used.
+/// The rules of a column, prepared for use.
 #[derive(Debug)]
 pub(crate) struct PreparedRules {
     absent: Absent,
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Hiding {
 }
 
 impl PreparedRules {
-    /// None: there is nothing to do.
+    /// Returns `None` if the column has no rules.
     pub(crate) fn new(rules: &ColumnRules) -> Option<Self> {
         (!rules.is_empty()).then(|| Self {
             absent: rules.absent.clone(),
@@ -75,12 +75,13 @@ impl PreparedRules {
     }
 }
 
-/// HMAC takes keys of any length; were it ever to refuse one, the value is dropped rather than kept.
+/// Prepares an HMAC, which accepts keys of any length. If it ever refused one, the value would be dropped and
+/// not kept.
 fn keyed(secret: &[u8]) -> Hiding {
     Hmac::new_from_slice(secret).map_or(Hiding::Drop, |mac| Hiding::Hash(Box::new(mac)))
 }
 
-/// A column with rules.
+/// Applies the rules of a column to its value.
 pub(crate) struct Ruled<'a, C> {
     pub(crate) target: &'a Target,
     pub(crate) rules: &'a PreparedRules,
@@ -129,13 +130,14 @@ impl<C: ColumnWriter> Ruled<'_, C> {
         mac.update(text.as_bytes());
         let mut digits = String::with_capacity(64);
         for byte in mac.finalize().into_bytes() {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(digits, "{byte:02x}");
         }
         self.row.push(Value::Text(&digits))
     }
 
-    /// A text that is no address is null: it may be anything.
+    /// Puts the network of an address. Text that is not an address becomes null, because it may contain
+    /// anything.
     fn push_network(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         match value {
             Value::Inet(address) => self.row.push(Value::Inet(network(address))),
@@ -148,8 +150,8 @@ impl<C: ColumnWriter> Ruled<'_, C> {
     }
 }
 
-/// The first 24 bits of an IPv4 address, also one that is mapped into IPv6, or the first 48 of an IPv6
-/// address.
+/// Returns the first 24 bits of an IPv4 address, or the first 48 bits of an IPv6 address. An address that is
+/// mapped into IPv6 counts as IPv4.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),

@@ -1,4 +1,4 @@
-//! Reads the default value of a column, as `collect` would read it.
+//! Reads the default value of a column, with the rules of `collect`.
 
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value, ValueError};
@@ -7,10 +7,10 @@ use super::{ColumnWriter, Target, fit};
 use crate::options::stream::{DefaultValue, Owned};
 
 impl DefaultValue {
-    /// Reads the JSON of a value for a column of that type, as `collect` would.
+    /// Reads JSON as the default value for a column of type `kind`, with the rules of `collect`.
     ///
     /// # Errors
-    /// What was found and what is allowed.
+    /// The value that was found, and the type that is allowed.
     pub fn new(kind: ColumnType, json: &str) -> Result<Self, String> {
         let target = Target { name: "default".to_owned(), kind, is_hidden: false };
         let parsed: &RawValue = serde_json::from_str(json).map_err(|error| format!("no JSON: {error}"))?;
@@ -22,7 +22,7 @@ impl DefaultValue {
     }
 }
 
-/// Takes a value instead of a row.
+/// Takes a value in place of a row.
 struct Capture(Option<Owned>);
 
 impl ColumnWriter for Capture {

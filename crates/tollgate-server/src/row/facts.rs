@@ -1,4 +1,4 @@
-//! What the server knows of a transaction by itself.
+//! Facts about a transaction that the server knows itself.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use super::{ColumnWriter, Target, fit};
 use crate::options::stream::{Source, named};
 use crate::reply::{Extent, Reply};
 
-/// Bytes of a body that a column takes: no transaction has more.
+/// Largest body that a column takes. No transaction can be larger.
 const BODY_BYTES_MAX: usize = 8 << 20;
 
-/// What is known of a transaction when its reply is ready.
+/// Facts about a transaction when its reply is ready.
 pub(crate) struct Facts<'a> {
     pub(crate) request: &'a Request,
     pub(crate) took_us: i64,
@@ -25,18 +25,18 @@ pub(crate) struct Facts<'a> {
 pub(crate) enum TransactionEnd {
     Complete {
         status: u16,
-        /// None where records are made before the reply is, and where HEAD asks for what is streamed.
+        /// `None` if records are made before the reply, or if HEAD asks for streamed content.
         reply_bytes: Option<usize>,
     },
-    /// The head of a reply is ready; its content comes later.
+    /// The head of the reply is ready, and its content follows later.
     Streamed { status: u16 },
-    /// Nobody was left to reply to, and the handler had not returned.
+    /// The client left before the handler returned.
     Cancelled,
 }
 
 impl TransactionEnd {
-    /// That of a reply to a method. Behind the head of one to HEAD nothing is written; what is told of it is
-    /// what GET would bring.
+    /// Returns the end of a transaction with this reply. A reply to HEAD has no content, so its length is the
+    /// length for GET.
     pub(crate) fn of(reply: &Reply, method: Method) -> Self {
         let status = reply.status.as_u16();
         match (reply.extent, method) {
@@ -50,7 +50,7 @@ impl TransactionEnd {
 }
 
 impl Facts<'_> {
-    /// Appends the value of a source that is neither the record nor a field of it.
+    /// Puts the value of a source other than the record and its fields.
     pub(crate) fn push(
         &self,
         source: &Source,
@@ -101,14 +101,14 @@ impl Facts<'_> {
                     _ => push_text(Some(&body), row),
                 }
             }
-            // The log fills its own columns; the plan fills from the record.
+            // The log fills its own columns, and the plan fills columns from the record.
             Source::LogId | Source::LogSequence | Source::Record | Source::RecordField(_) => {
                 row.push(Value::Null)
             }
         }
     }
 
-    /// What the request says under a name of the user's, or its id.
+    /// Returns the bytes that the request has under a configured name, or its id.
     pub(super) fn bytes(&self, source: &Source) -> Option<Cow<'_, [u8]>> {
         match source {
             Source::RequestParam(name) => {
@@ -122,7 +122,7 @@ impl Facts<'_> {
 }
 
 impl TransactionEnd {
-    /// Whether the client that hears of it may leave it at that.
+    /// Returns whether the reply reports success, so that the client need not retry.
     pub(super) fn is_success(self) -> bool {
         self.status().is_some_and(|status| status < 400)
     }
@@ -150,12 +150,13 @@ impl TransactionEnd {
     }
 }
 
-/// A body that no row can hold, or that is lost: the record is kept as a reject.
+/// Makes the error for a body that is too large or lost. The record is kept as a reject.
 fn unfit(error: &BodyError) -> ValueError {
     ValueError::Unfit { column: "body".to_owned(), found: error.to_string(), allowed: "a body of 8 MiB" }
 }
 
-/// Bytes of the request itself are never a reason to lose its record: what is no text becomes U+FFFD.
+/// Puts bytes of the request as text. Invalid UTF-8 becomes U+FFFD, so that the record is never lost because
+/// of it.
 fn push_text(bytes: Option<&[u8]>, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match bytes {
         Some(bytes) => row.push(Value::Text(&storable(bytes))),

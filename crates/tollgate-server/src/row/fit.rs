@@ -1,6 +1,7 @@
-//! Values from scripts and clients into the types of columns. What does not fit is an error that says both.
+//! Converts values from scripts and clients to the types of columns. The error for an unfit value names the
+//! value and the type.
 //!
-//! A number of JSON never passes through a double unless its column is one.
+//! A JSON number passes through a double only if its column is one.
 
 use std::net::IpAddr;
 
@@ -14,15 +15,15 @@ use uuid::Uuid;
 
 use super::{ColumnWriter, Target};
 
-/// Characters of an unfit value that an error repeats.
+/// Most characters of an unfit value in an error.
 const SHOWN_CHARS_MAX: usize = 48;
-/// From here on doubles leave out integers.
+/// Above this number, doubles cannot represent every integer.
 const EXACT_MAX: i64 = 1 << 53;
-/// Arrays and objects inside each other, in a column of type json: as many as scripts read and write.
-/// SQLite's functions of JSON take 1,000, PostgreSQL's `jsonb` as many as its stack holds.
+/// Most nested arrays and objects in a column of type json, the same as scripts can read and write. SQLite's
+/// JSON functions accept 1,000. PostgreSQL's `jsonb` is limited only by its stack.
 const JSON_DEPTH_MAX: usize = 128;
 
-/// Appends JSON text or null, for a column of type json.
+/// Puts JSON text or null into a column of type json.
 pub(crate) fn push_json(
     json: Option<&str>,
     column: &Target,
@@ -37,7 +38,7 @@ pub(crate) fn push_json(
     }
 }
 
-/// Whether JSON has more than [`JSON_DEPTH_MAX`] levels. What is short has no room for them.
+/// Returns whether JSON has more than [`JSON_DEPTH_MAX`] levels. Short text cannot have that many.
 fn is_too_deep(json: &[u8]) -> bool {
     json.len() > 2 * JSON_DEPTH_MAX && levels(json) > JSON_DEPTH_MAX
 }
@@ -59,7 +60,7 @@ fn levels(json: &[u8]) -> usize {
     deepest
 }
 
-/// Goes behind the quote that ends a string.
+/// Moves to the byte after the closing quote of a string.
 fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
@@ -70,7 +71,7 @@ fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
     }
 }
 
-/// Appends a value that a script gave.
+/// Puts a value from a script.
 pub(crate) fn push_script_value(
     value: &FieldValue,
     column: &Target,
@@ -117,7 +118,7 @@ fn script_text<'a>(bytes: &'a [u8], column: &Target) -> Result<&'a str, ValueErr
         .map_err(|_| unfit(column, &format!("bytes that are no UTF-8: {}", bytes.escape_ascii())))
 }
 
-/// Appends a value of a JSON text.
+/// Puts a value from JSON text.
 pub(crate) fn push_json_value(
     value: &RawValue,
     column: &Target,
@@ -149,7 +150,7 @@ fn push_number(json: &str, column: &Target, row: &mut impl ColumnWriter) -> Resu
     }
 }
 
-/// JSON has no bytes: they come in base64 (RFC 4648 section 4).
+/// Puts a JSON string. JSON has no bytes, so they are encoded in base64 (RFC 4648 section 4).
 fn push_json_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     if column.kind != ColumnType::Bytes {
         return push_text(text, column, row);
@@ -167,7 +168,7 @@ fn push_bool(value: bool, column: &Target, row: &mut impl ColumnWriter) -> Resul
     }
 }
 
-/// A timestamp as a number counts microseconds since 1970, as `req.time` does.
+/// Puts an integer. A timestamp as a number is in microseconds since 1970, like `req.time`.
 fn push_int(value: i64, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Int => row.push(Value::Int(value)),
@@ -188,7 +189,7 @@ fn push_float(value: f64, column: &Target, row: &mut impl ColumnWriter) -> Resul
     }
 }
 
-/// Appends a text of the request as what its column is: numbers and truths are read from it.
+/// Puts text of the request in the type of its column. Numbers and booleans are parsed.
 pub(super) fn push_read(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     let unfit = || unfit(column, &json_string(text));
     match column.kind {

@@ -1,4 +1,4 @@
-//! A record as a script or a client gave it.
+//! A record from a script or a client.
 
 use std::borrow::Cow;
 
@@ -6,9 +6,9 @@ use tollgate_log::ValueError;
 
 use super::{ColumnWriter, Target};
 
-/// A record as a script or a client gave it.
+/// A record from a script or a client.
 pub(crate) trait Given {
-    /// Fills a column from one field, by its place in [`StreamPlan::fields`](super::StreamPlan::fields). An
+    /// Fills a column from one field, by its index in [`StreamPlan::fields`](super::StreamPlan::fields). An
     /// absent field is null.
     ///
     /// # Errors
@@ -23,15 +23,15 @@ pub(crate) trait Given {
     /// Fills a column from the whole record, as JSON.
     ///
     /// # Errors
-    /// It does not fit.
+    /// The record does not fit.
     fn push_whole(&self, target: &Target, cell: &mut impl ColumnWriter) -> Result<(), ValueError>;
 
-    /// A field that is the key: a text, or an integer in decimal digits.
+    /// Returns the field that is the key: a text, or an integer in decimal digits.
     ///
     /// # Errors
-    /// It is neither.
+    /// The field is neither.
     fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError>;
 
-    /// Its place among the records of its transaction, from 0.
+    /// Returns the index of the record in its transaction, from 0.
     fn place(&self) -> usize;
 }

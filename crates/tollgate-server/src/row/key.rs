@@ -1,8 +1,7 @@
-//! The key of a record: a digest of what the client sent to tell a retry from another request.
+//! The key of a record, which is a digest of the value that a client sends to mark retries.
 //!
-//! It is a digest so that every key has 32 bytes, whatever a client sends. A record has one if its handler
-//! succeeded: the first record of a key is the row, and one of a failure would take the place of the success
-//! that a retry brings.
+//! A digest has 32 bytes for every key. A record has a key only if its handler succeeded. The first record of
+//! a key becomes the row, and a failure must not take the place of a later success.
 
 use std::borrow::Cow;
 
@@ -13,11 +12,11 @@ use super::given::Given;
 use super::{ColumnWriter, Facts};
 use crate::options::stream::{KeySpec, Source};
 
-/// Where the key of a record comes from.
+/// The source of the key.
 #[derive(Debug)]
 pub(super) enum KeyPlan {
     Fact(Source),
-    /// By its place in the fields of the plan.
+    /// The index of a field in the plan.
     Field(usize),
 }
 
@@ -29,13 +28,13 @@ impl KeyPlan {
         }
     }
 
-    /// Puts the key of a record, or null if it has none. An empty one is none, and a failure has none.
+    /// Puts the key of a record, or null if it has none. An empty key counts as none, and a failure has none.
     ///
-    /// A request may bring many records: each but the first has its place in what is digested, so that a
-    /// retry has the same keys again.
+    /// A request may have many records. For each record but the first, its index is part of the digest. A
+    /// retry therefore has the same keys.
     ///
     /// # Errors
-    /// A field that is neither a text nor an integer.
+    /// The field is neither a text nor an integer.
     pub(super) fn push(
         &self,
         facts: &Facts<'_>,
@@ -53,10 +52,10 @@ impl KeyPlan {
         }
     }
 
-    /// The key that an item holds itself.
+    /// Returns the key that the item itself has.
     ///
     /// # Errors
-    /// A field that is neither a text nor an integer.
+    /// The field is neither a text nor an integer.
     pub(super) fn of_item(&self, given: &impl Given) -> Result<Option<[u8; 32]>, ValueError> {
         let Self::Field(field) = self else { return Ok(None) };
         let bytes = given.key(*field)?.filter(|bytes| !bytes.is_empty());
@@ -74,7 +73,7 @@ fn digest(bytes: &[u8], place: usize) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// A key that is no text and no integer.
+/// Makes the error for a key that is neither a text nor an integer.
 pub(crate) fn unfit() -> ValueError {
     ValueError::Unfit {
         column: crate::options::stream::KEY_COLUMN.to_owned(),
@@ -83,7 +82,7 @@ pub(crate) fn unfit() -> ValueError {
     }
 }
 
-/// The key that an integer is.
+/// Returns the key of an integer.
 pub(crate) fn of_int(value: i64) -> Cow<'static, [u8]> {
     value.to_string().into_bytes().into()
 }

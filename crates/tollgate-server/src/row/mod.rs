@@ -1,8 +1,8 @@
-//! From a finished transaction to its record: what the columns of a stream are filled with.
+//! Makes records from finished transactions: fills the columns of a stream.
 //!
-//! [`StreamPlan`] is a stream as a worker keeps it, [`Facts`] what is known of a transaction, [`fit`] turns
-//! what scripts and clients give into the types of columns, [`column_writer`] does to values what their
-//! columns ask for, [`key`] makes the key of a record, [`reject`] hides in rejects what columns hide.
+//! [`StreamPlan`] is a stream in a worker, and [`Facts`] are known facts of a transaction. [`fit`] converts
+//! values to the types of columns, and [`column_writer`] applies the rules of columns. [`key`] makes the key
+//! of a record. [`reject`] hides values in rejects that columns hide.
 
 mod check;
 mod column_writer;

@@ -1,4 +1,4 @@
-//! What an item alone has for the columns of its stream, where nothing else of its transaction is left.
+//! Fills columns from an item alone, without the other facts of its transaction.
 
 use tollgate_log::{Value, ValueError};
 
@@ -7,7 +7,7 @@ use super::column_writer::Ruled;
 use super::plan::{ColumnPlan, Filling};
 use super::{ColumnWriter, Given, StreamPlan};
 
-/// Hands out the value of one column, unless it is null: then the table has its say.
+/// Passes on the value of one column. Null is not passed on, so that the default of the table applies.
 struct Named<'a> {
     column: &'a str,
     take: &'a mut dyn FnMut(&str, &Value<'_>),
@@ -24,8 +24,8 @@ impl ColumnWriter for Named<'_> {
 }
 
 impl StreamPlan {
-    /// Hands out the values of the columns that are filled from the item, by their names, and returns its
-    /// key.
+    /// Passes the values that come from the item to `take`, with their column names. Returns the key of the
+    /// item.
     ///
     /// # Errors
     /// The first value that does not fit its column.

@@ -1,4 +1,4 @@
-//! A stream as a worker keeps it.
+//! A stream in a worker.
 
 use tollgate_log::{ColumnType, SchemaId, Transaction, ValueError};
 use tollgate_script::{EmitStream, RecordFields};
@@ -10,15 +10,15 @@ use super::reject::ItemPlan;
 use super::{ColumnWriter, Facts, Target};
 use crate::options::stream::{Ack, ColumnSpec, Source, StreamSpec, UnknownFields};
 
-/// What is recorded of transactions, and where each value comes from.
+/// The columns of a stream, with the source of each value.
 #[derive(Debug)]
 pub(crate) struct StreamPlan {
     pub(crate) name: String,
     pub(crate) id: SchemaId,
     pub(crate) ack: Ack,
     pub(crate) unknown: UnknownFields,
-    /// The fields of a record that are kept: the names of [`Source::RecordField`] once each, and whether the
-    /// whole is.
+    /// The fields of a record that are kept. Each name of a [`Source::RecordField`] occurs once. It also says
+    /// if the whole record is kept.
     pub(crate) fields: RecordFields,
     pub(super) columns: Vec<ColumnPlan>,
     pub(super) key: Option<KeyPlan>,
@@ -29,11 +29,11 @@ pub(crate) struct StreamPlan {
 pub(super) struct ColumnPlan {
     pub(super) target: Target,
     pub(super) filling: Filling,
-    /// None: what comes is put into the row as it is.
+    /// `None` if values go into the row unchanged.
     pub(super) rules: Option<PreparedRules>,
 }
 
-/// Where the value of a column comes from.
+/// The source of the value of a column.
 #[derive(Debug)]
 pub(super) enum Filling {
     Fact(Source),
@@ -43,7 +43,7 @@ pub(super) enum Filling {
 /// The part of a record that a column takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ColumnInput {
-    /// By its place in [`StreamPlan::fields`].
+    /// The index of a field in [`StreamPlan::fields`].
     Field(usize),
     Whole,
 }
@@ -58,7 +58,7 @@ impl StreamPlan {
         Self { name, id, ack: spec.ack, unknown: spec.unknown, fields, columns, key, rejected }
     }
 
-    /// What scripts have to know to emit records to it.
+    /// Returns the facts that scripts need to emit records to the stream.
     pub(crate) fn for_scripts(&self) -> EmitStream {
         EmitStream {
             name: self.name.clone(),
@@ -94,7 +94,7 @@ impl StreamPlan {
         self.columns.iter().map(|column| column.target.name.as_str())
     }
 
-    /// Whether a column of type bytes takes this field.
+    /// Returns whether a column of type bytes takes this field.
     pub(crate) fn is_bytes(&self, field: usize) -> bool {
         self.columns.iter().any(|column| {
             let of_field = matches!(column.filling, Filling::Given(ColumnInput::Field(of)) if of == field);
@@ -102,7 +102,7 @@ impl StreamPlan {
         })
     }
 
-    /// Appends an item that does not fit, without what columns hide.
+    /// Appends an item as a reject, without the values that columns hide.
     pub(crate) fn reject(&self, log: &mut Transaction<'_>, reason: &str, item: &[u8]) {
         log.reject(self.id, reason, &self.rejected.keep(item));
     }
@@ -159,7 +159,7 @@ impl ColumnInput {
     }
 }
 
-/// The place of a field among those that are kept.
+/// Returns the index of a field in the kept fields. A new field is added.
 fn place_of(name: &str, fields: &mut RecordFields) -> usize {
     let known = fields.names.iter().position(|known| known == name);
     known.unwrap_or_else(|| {

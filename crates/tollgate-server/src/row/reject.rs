@@ -1,4 +1,4 @@
-//! The item of a reject, without what the columns of its stream hide.
+//! The item of a reject, without the values that columns hide.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,24 +7,24 @@ use serde_json::value::RawValue;
 
 use crate::options::stream::{ColumnSpec, Source};
 
-/// Stands for a value, or an item, that is hidden.
+/// Replaces a hidden value, or a hidden item.
 const HIDDEN: &str = "\"(redacted)\"";
 
-/// How the text begins that stands for a value which JSON has no form for; why follows.
+/// Prefix of the text that replaces a value without a JSON form. The reason follows.
 pub(crate) const NOT_KEPT: &str = "(not kept: ";
 
-/// Whether a field of an item stands for a value that is not kept. A client that sends such a text cannot be
-/// told apart.
+/// Returns whether a field of an item is a marker for a missing value. A client that sends the same text
+/// cannot be distinguished.
 pub(crate) fn is_marker(value: &RawValue) -> bool {
     let json = value.get();
     json == HIDDEN || json.strip_prefix('"').is_some_and(|text| text.starts_with(NOT_KEPT))
 }
 
-/// What a reject keeps of its item.
+/// The part of an item that a reject keeps.
 #[derive(Debug)]
 pub(super) enum ItemPlan {
     Whole,
-    /// The values of these fields alone: a column hides another, or all.
+    /// The values of these fields only, because a column hides another field or the whole item.
     Fields(Vec<String>),
 }
 
@@ -48,7 +48,8 @@ impl ItemPlan {
         )
     }
 
-    /// What is kept of an item. What is no object is hidden as a whole: nobody can tell what it holds.
+    /// Returns the part of an item that is kept. An item that is not an object is hidden completely, because
+    /// its content is unknown.
     pub(super) fn keep<'a>(&self, item: &'a [u8]) -> Cow<'a, [u8]> {
         let Self::Fields(shown) = self else { return item.into() };
         let Ok(fields) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(item) else {

@@ -1,4 +1,4 @@
-//! A connection on its way to a worker, and how it is served there.
+//! An accepted connection on its way to a worker, and its start there.
 
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::worker::Worker;
 /// Where a connection is served first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// In the acceptor, which polls it once. A task goes on with a connection that has to wait.
+    /// In the acceptor, which polls it once. If the connection has to wait, a task continues it.
     AtOnce,
     /// In a task of its own.
     InTask,
@@ -32,11 +32,11 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// Serves it: to its end, or a task goes on with it. Ready: it is over.
+    /// Serves the connection. Returns ready if it is over, and pending if a task continues it.
     pub(super) fn serve(self, worker: &Rc<Worker>, start: Start) -> Poll<()> {
         let Self { permit, socket, family, acceptance, origin } = self;
         let worker = worker.clone();
-        // On the heap already: the runtime moves a task about as it begins and ends it.
+        // The future is already on the heap, because the runtime moves a task when it begins and ends.
         match family {
             SocketFamily::Tcp => {
                 let socket = match acceptance {
@@ -54,7 +54,7 @@ impl Accepted {
 }
 
 fn run(mut serving: Pin<Box<impl Future<Output = ()> + 'static>>, start: Start) -> Poll<()> {
-    // Nothing wakes it yet: a task looks at all anew as it begins.
+    // A waker that does nothing suffices, because a new task polls the future again.
     let mut unwoken = Context::from_waker(Waker::noop());
     if start == Start::AtOnce && serving.as_mut().poll(&mut unwoken).is_ready() {
         return Poll::Ready(());

@@ -1,4 +1,4 @@
-//! Connections on their way from the worker that accepted them to another.
+//! Passes connections from the worker that accepted them to another worker.
 
 use std::sync::Arc;
 
@@ -6,20 +6,21 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::accepted::Accepted;
 
-/// Connections that were handed over and not taken yet, by worker.
+/// Most connections in the inbox of a worker.
 const INBOX_MAX: usize = 1024;
 
-/// Where each worker takes connections that others accepted.
+/// The inboxes of all workers, for connections that other workers accepted.
 pub(crate) struct Inboxes(Box<[mpsc::Sender<Accepted>]>);
 
 impl Inboxes {
-    /// Makes one for each worker.
+    /// Makes an inbox for each worker.
     pub(crate) fn new(workers: usize) -> (Arc<Self>, Vec<mpsc::Receiver<Accepted>>) {
         let (inboxes, receivers) = (0..workers).map(|_| mpsc::channel(INBOX_MAX)).unzip::<_, _, Vec<_>, _>();
         (Arc::new(Self(inboxes.into())), receivers)
     }
 
-    /// Hands a connection to another worker; one that drains, or has too many waiting, gives it back.
+    /// Hands a connection to another worker. Returns the connection if that worker drains or its inbox is
+    /// full.
     pub(super) fn hand_over(&self, mut accepted: Accepted, worker: usize) -> Result<(), Accepted> {
         let from = accepted.permit.move_to(worker);
         self.0[worker].try_send(accepted).map_err(|error| {

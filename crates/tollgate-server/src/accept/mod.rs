@@ -1,7 +1,7 @@
-//! Step 1: connections as they come: accepted, counted, and handed to the worker that has the fewest.
+//! Step 1: accepts and counts connections, and hands each to the worker with the fewest.
 //!
-//! The budget of descriptors leaves one for each connection that may be there. If the system has none
-//! nevertheless, accepting pauses, and connections wait in the kernel.
+//! The descriptor budget has one descriptor for each allowed connection. If the system has none nevertheless,
+//! accepting pauses and connections wait in the kernel.
 
 mod accepted;
 mod inboxes;
@@ -36,10 +36,11 @@ pub(crate) use inboxes::Inboxes;
 use refuse::{refuse, turn_away};
 use tollgate_meter::Episode;
 
-/// How long accepting pauses after an error, which is one of the system's: no descriptors, no memory.
+/// How long accepting pauses after an error of the system, such as no descriptors or no memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the queue of a listener has at most: some errors leave it as it is.
+/// Most connections that are taken from the queue of a listener, because some errors leave the queue
+/// unchanged.
 const QUEUED_MAX: usize = 1 << 16;
 
 /// One listening socket of a worker.
@@ -54,7 +55,7 @@ pub(crate) struct Acceptor {
 
 impl Acceptor {
     /// # Errors
-    /// The runtime does not take the socket.
+    /// The runtime cannot register the socket.
     pub(crate) fn new(listener: Listener, inboxes: &Arc<Inboxes>) -> io::Result<Self> {
         Ok(Self {
             socket: sys::readable(listener.socket)?,
@@ -66,7 +67,7 @@ impl Acceptor {
         })
     }
 
-    /// Accepts connections until the worker drains, and then those that are queued already.
+    /// Accepts connections until the worker drains, and then the connections that are already queued.
     pub(crate) async fn run(self, worker: Rc<Worker>, mut orders: watch::Receiver<Order>) {
         let mut pacing = AcceptPacing::new(self.socket.get_ref());
         let mut draining = pin!(orders.wait_for(|order| *order == Order::Drain));
@@ -95,7 +96,7 @@ impl Acceptor {
             };
             pacing.pass(served, self.socket.get_ref(), worker.admission.age_max()).await;
         }
-        // What is left in the queue of a socket that stays open is for whoever serves it next.
+        // If another process keeps the socket open, it serves the rest of the queue.
         if !self.outlives_us
             && let Err(error) = self.accept_queued(&worker)
         {
@@ -103,8 +104,8 @@ impl Acceptor {
         }
     }
 
-    /// Asks the runtime when nobody waits, and not before: it lets a task have so many answers, and then ends
-    /// its turn.
+    /// Asks the runtime only if no connection waits. The runtime gives a task a limited number of answers,
+    /// and then ends its turn.
     fn poll_accept(
         &self,
         context: &mut Context<'_>,
@@ -120,7 +121,7 @@ impl Acceptor {
         }
     }
 
-    /// Takes the queue itself: the runtime may not have heard of the last connections.
+    /// Accepts the queued connections directly, because the runtime may not know about the last ones.
     fn accept_queued(&self, worker: &Rc<Worker>) -> io::Result<()> {
         for queued in queued(|| accept(self.socket.get_ref())) {
             let (socket, peer) = queued?;
@@ -130,7 +131,7 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Hands a connection to the worker that has the fewest. Ready: it was served, to its end.
+    /// Hands a connection to the worker with the fewest. Returns ready if it was served to its end.
     fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, start: Start) -> Poll<()> {
         let (family, capacity) = (self.family, &worker.capacity);
         let Some(permit) = capacity.enter(worker.index) else {
@@ -175,13 +176,13 @@ impl Acceptor {
     }
 }
 
-/// Has the log hear of one that is not served, at once if it is the first.
+/// Notes a connection that is not served. The first one is logged at once.
 fn unserved(worker: &Worker, reason: &Episode) {
     reason.note();
     worker.unserved.log_news(worker.clock.coarse(), worker.index);
 }
 
-/// Serves the connections that other workers hand over, until the worker drains and there are none left.
+/// Serves the connections that other workers hand over, until the worker drains and its inbox is empty.
 pub(crate) async fn take_over(
     worker: Rc<Worker>,
     mut inbox: mpsc::Receiver<Accepted>,
@@ -194,14 +195,14 @@ pub(crate) async fn take_over(
             _ = orders.wait_for(|order| *order == Order::Drain) => break,
         }
     }
-    // From now on they are given back to whoever accepted them.
+    // From now on, the acceptors get their connections back.
     inbox.close();
     while let Some(accepted) = inbox.recv().await {
         let _ = accepted.serve(&worker, Start::InTask);
     }
 }
 
-/// What is in the queue of a listener, but for what is wrong with one connection alone.
+/// Returns the connections in the queue of a listener. Errors of a single connection are skipped.
 fn queued<T>(accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = io::Result<T>> {
     let is_there =
         |came: &io::Result<T>| !matches!(came, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
@@ -209,7 +210,7 @@ fn queued<T>(accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = io::
     std::iter::repeat_with(accept).take(QUEUED_MAX).take_while(is_there).filter(is_ours)
 }
 
-/// accept(2): errors of the connection that was to be accepted. A peer that left is no trouble.
+/// Returns whether an error of accept(2) concerns only the connection. A peer that left needs no log line.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -232,7 +233,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags).map_err(|error| match error {
-        // The system looks for a descriptor first, and for a connection after that.
+        // The system first looks for a descriptor, and then for a connection.
         Errno::MFILE | Errno::NFILE if !is_readable(listener) => Errno::AGAIN,
         error => error,
     })?;
@@ -240,10 +241,10 @@ fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     Ok((socket, peer.map(|peer| peer.ip().to_canonical())))
 }
 
-/// Whether a connection waits to be accepted.
+/// Returns whether a connection waits to be accepted.
 fn is_readable(listener: &OwnedFd) -> bool {
     let mut asked = [PollFd::new(listener, PollFlags::IN)];
-    // A listener that cannot be asked has what accepting it tells.
+    // If poll fails, the error of accept is reported.
     poll(&mut asked, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
 }
 

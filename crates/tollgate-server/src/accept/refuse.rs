@@ -1,4 +1,4 @@
-//! Connections that are not served, and are told so.
+//! Replies to connections that are not served.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -17,14 +17,14 @@ use crate::overload::refusal_text;
 use crate::reply::{Reply, Writing};
 use crate::worker::Worker;
 
-/// Connections that are told so in their own time, by worker; more are told at once, and closed before they
-/// ask.
+/// Most connections of a worker that are refused by tasks. Further ones get the reply at once, before they
+/// send a request.
 const REFUSALS_AT_ONCE_MAX: usize = 64;
-/// What is read at once of the requests of one that is turned away, and how often.
+/// How many bytes of the requests are read at once before a refusal, and how often.
 const TURNED_AWAY_BYTES: usize = 16 << 10;
 const TURNED_AWAY_READS_MAX: usize = 16;
 
-/// Tells a connection that there are too many, in its own time if not too many are being told so.
+/// Refuses a connection because there are too many. A task does so, unless too many such tasks run.
 pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily) {
     worker.cells.count_refusal(Refusal::Connections);
     let text = refusal_text::CONNECTIONS;
@@ -38,9 +38,10 @@ pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily)
     });
 }
 
-/// Tells a connection that it would wait too long. What it asked is in the socket already, and is read first:
-/// bytes that nobody read would take the reply with them (RFC 9112 section 9.6). Given back is one that has
-/// not asked yet, and so waits for nothing.
+/// Refuses a connection that would wait too long.
+///
+/// Its request is already in the socket and is read first. A close with unread bytes would destroy the reply
+/// (RFC 9112 section 9.6). Returns the connection if it has sent nothing, because it does not wait then.
 pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
     let mut asked = [0; TURNED_AWAY_BYTES];
     match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
@@ -55,12 +56,12 @@ pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
             None
         }
         Err(Errno::AGAIN) => Some(socket),
-        // It is gone.
+        // The peer is gone.
         Err(_) => None,
     }
 }
 
-/// Reads what else came.
+/// Reads the rest of the received bytes.
 fn pass_over(socket: &OwnedFd, buffer: &mut [u8]) {
     for _ in 0..TURNED_AWAY_READS_MAX {
         match recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
@@ -81,6 +82,6 @@ fn send_refusal(worker: &Worker, socket: &OwnedFd, text: &'static str, is_head: 
     let tally = RouteTally { status: reply.status, begun: Instant::now(), route: None };
     replies.push(&reply, None, None, writing, tally);
     replies.count_leaving(&worker.cells);
-    // An empty socket takes some hundred bytes; a peer that is gone needs none.
+    // The empty send buffer takes these few hundred bytes. If the peer is gone, the error does not matter.
     let _ = send(socket, replies.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }

@@ -1,25 +1,25 @@
-//! When a connection can be accepted from a listening socket.
+//! When the system lets a connection of a listening socket be accepted.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::sys;
 
-/// How long the system holds a silent connection back.
+/// How long the system holds back a connection without bytes.
 const SILENCE_SECONDS: libc::c_int = 1;
 
-/// When the system gives out a TCP connection.
+/// When the system lets a TCP connection be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acceptance {
-    /// As it comes.
+    /// As soon as it is established.
     Empty,
-    /// When bytes have come on it, as a rule.
+    /// Usually after its first bytes have arrived.
     WithBytes,
 }
 
 impl Acceptance {
     /// Prepares a listening socket, and returns when its connections can be accepted. Without `deferred` the
-    /// socket stays as it is: systemd may have configured it.
+    /// socket is not changed, because systemd may have configured it.
     ///
     /// # Errors
     /// `deferred` is set, and the socket is not a TCP socket.

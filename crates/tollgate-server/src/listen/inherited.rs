@@ -1,4 +1,4 @@
-//! Sockets that systemd hands in: descriptors from 3 on, told by LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
+//! Sockets from systemd: descriptors from 3 on, described by LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
 //!
 //! Source: sd_listen_fds(3).
 
@@ -13,19 +13,19 @@ use crate::error::StartError;
 use crate::sys;
 
 const FIRST: RawFd = 3;
-/// The name of a socket that has no other.
+/// The name of a socket that systemd did not name.
 const UNNAMED: &str = "unknown";
 
-/// What was handed in and not taken yet.
+/// Sockets from systemd that no address has taken yet.
 pub(super) struct Inherited {
     sockets: Vec<(RawFd, String)>,
 }
 
 impl Inherited {
-    /// Finds what was handed in to this process; what was handed to its parent is not.
+    /// Finds the sockets for this process, but not those for its parent.
     ///
     /// # Errors
-    /// The variables make no sense.
+    /// The variables are invalid.
     pub(super) fn from_environment() -> Result<Self, StartError> {
         let variable = |name| std::env::var(name).ok();
         let (count, names) = (variable("LISTEN_FDS"), variable("LISTEN_FDNAMES"));
@@ -47,10 +47,10 @@ impl Inherited {
         Ok(Self { sockets: sockets.collect() })
     }
 
-    /// Takes the sockets of a name, or all that are left.
+    /// Takes the sockets with `name`, or all remaining ones.
     ///
     /// # Errors
-    /// There is none, or one that is no listening stream socket.
+    /// There is none, or a socket is not a listening stream socket.
     pub(super) fn take(&mut self, name: Option<&str>) -> Result<Vec<Socket>, StartError> {
         let is_wanted = |found: &str| name.is_none_or(|name| name == found);
         let (taken, left): (Vec<_>, Vec<_>) =
@@ -70,7 +70,7 @@ impl Inherited {
             .collect()
     }
 
-    /// A socket that nobody serves keeps its clients waiting for ever.
+    /// Logs the sockets that no address takes, because their clients would wait forever.
     pub(super) fn warn_of_the_rest(self) {
         for (number, name) in self.sockets {
             tracing::warn!(number, name, "systemd handed in a socket that no address of `listen` takes");

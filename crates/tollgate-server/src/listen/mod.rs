@@ -1,8 +1,8 @@
 //! Step 1: the listening sockets.
 //!
-//! A TCP address has one socket per worker, which share it by SO_REUSEPORT: the kernel spreads connections. A
-//! Unix socket, and one that systemd hands in, is one socket that all workers accept from. [`proxy_header`]
-//! reads what a proxy says of a connection before the client's first byte.
+//! A TCP address has one socket for each worker. They share the address by SO_REUSEPORT, and the kernel
+//! distributes connections. A Unix socket or a socket from systemd is one socket from which all workers
+//! accept. [`proxy_header`] reads the header that a proxy sends before the client's first byte.
 
 mod acceptance;
 mod inherited;
@@ -25,24 +25,24 @@ pub(crate) use unix::SocketFile;
 use crate::error::StartError;
 use crate::options::{BoundAddress, ListenAddress, ListenSpec, ServerOptions};
 
-/// Sockets that listen, for each worker one per address.
+/// Listening sockets: for each worker, one for each address.
 pub struct Listeners {
     pub(crate) by_worker: Vec<Vec<Listener>>,
     pub(crate) files: Vec<SocketFile>,
     addresses: Vec<BoundAddress>,
 }
 
-/// One socket of one worker.
+/// One listening socket of one worker.
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) family: SocketFamily,
     pub(crate) proxy_protocol: bool,
     pub(crate) acceptance: Acceptance,
-    /// It stays open when the server ends: connections in its queue are not lost then.
+    /// Whether the socket stays open after the server ends, so that connections in its queue are not lost.
     pub(crate) outlives_us: bool,
 }
 
-/// What a connection is carried by.
+/// The kind of a stream socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SocketFamily {
     Tcp,
@@ -50,13 +50,13 @@ pub(crate) enum SocketFamily {
 }
 
 impl Listeners {
-    /// Binds the addresses for all workers. Connections queue up from now on.
+    /// Binds the addresses for all workers. From now on connections queue up.
     ///
-    /// Each address is first bound alone, so that a second server fails instead of taking every other
-    /// connection.
+    /// Each address is first bound without sharing. A second server therefore fails, and does not take a part
+    /// of the connections.
     ///
     /// # Errors
-    /// `Listen` names the address, `Inherited` what systemd did not hand in.
+    /// `Listen` names the address. `Inherited` names the socket that systemd did not pass.
     pub fn bind(options: &ServerOptions) -> Result<Self, StartError> {
         let by_worker = (0..options.workers).map(|_| Vec::new()).collect();
         let mut listeners = Self { by_worker, files: Vec::new(), addresses: Vec::new() };
@@ -83,7 +83,7 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// The addresses, in the order of the options, with the ports that were found for port 0.
+    /// Returns the addresses in the order of the options. Port 0 is replaced by the actual port.
     pub fn addresses(&self) -> &[BoundAddress] {
         &self.addresses
     }
@@ -146,13 +146,14 @@ enum Sharing {
 
 fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // Lets a restart bind while connections of the run before are in TIME-WAIT; never beside a listener.
+    // A restart can bind while connections of the previous run are in TIME-WAIT. Two listeners still exclude
+    // each other.
     socket.set_reuse_address(true)?;
     if sharing == Sharing::AmongWorkers {
         socket.set_reuse_port(true)?;
     }
     if address.is_ipv6() {
-        // Each family is listened on where it is written, so that 0.0.0.0 and [::] stand side by side.
+        // An IPv6 address does not include IPv4, so that 0.0.0.0 and [::] can both be configured.
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
     use crate::options::tests::options;
 
-    /// Checks that an accepted connection has what its listener was to leave to it.
+    /// Checks that an accepted connection inherited the options of its listener.
     pub(super) fn expect_tuned(accepted: OwnedFd) {
         let accepted = Socket::from(accepted);
         assert!(accepted.tcp_nodelay().unwrap());

@@ -1,8 +1,8 @@
-//! The header of the PROXY protocol, version 2: what a proxy says of a connection before the client's first
-//! byte.
+//! The header of the PROXY protocol, version 2, which a proxy sends before the client's first byte.
 //!
-//! Strict: the binary form only; the commands LOCAL and PROXY; TCP over IPv4 and IPv6, and Unix stream
-//! sockets. Extensions (TLVs) have to fill the rest exactly; of them only the checksum is looked at.
+//! The parser is strict. It accepts the binary form, the commands LOCAL and PROXY, TCP over IPv4 and IPv6,
+//! and Unix stream sockets. Extensions (TLVs) have to fill the rest exactly. Of them, only the checksum is
+//! read.
 //!
 //! | offset | bytes | meaning |
 //! | --- | --- | --- |
@@ -18,8 +18,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const FIXED_BYTES: usize = 16;
-/// What a header may have behind its fixed part. Real ones have some hundred bytes, with a certificate a few
-/// thousand.
+/// Most bytes after the fixed part of a header. Real headers have some hundred bytes, and a few thousand with
+/// a certificate.
 const REST_BYTES_MAX: usize = 16 << 10;
 
 const LOCAL: u8 = 0x20;
@@ -30,24 +30,25 @@ const UNIX_STREAM: u8 = 0x31;
 
 const CRC32C: u8 = 0x03;
 
-/// A whole header.
+/// A complete header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProxyHeader {
     pub(crate) bytes_len: usize,
     pub(crate) source: ProxySource,
 }
 
-/// Where a connection comes from, as its header tells.
+/// The origin of a connection according to its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProxySource {
-    /// From the proxy itself, as in a health check.
+    /// The proxy itself, as in a health check.
     Proxy,
     Client(IpAddr),
-    /// From a Unix socket, which has no address.
+    /// A Unix socket, which has no address.
     UnixClient,
 }
 
-/// Why a connection does not begin with such a header. The proxy's fault, or that of whoever comes past it.
+/// Why a connection does not begin with a valid header. Either the proxy is at fault, or a client bypasses
+/// the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProxyHeaderError {
     #[error("connection does not begin with a PROXY protocol header of version 2")]
@@ -66,10 +67,10 @@ pub(crate) enum ProxyHeaderError {
     Checksum,
 }
 
-/// Reads a header off the beginning of what came. None: more bytes are needed.
+/// Parses a header from the first bytes of a connection. Returns `None` if more bytes are needed.
 ///
 /// # Errors
-/// As soon as the bytes that came cannot begin a header.
+/// The bytes cannot be the beginning of a header. This is reported as early as possible.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let begun = bytes.len().min(SIGNATURE.len());
     if bytes[..begun] != SIGNATURE[..begun] {
@@ -86,7 +87,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderErro
     }
     let Some(rest) = rest.get(..rest_len) else { return Ok(None) };
     let source = match command {
-        // Whatever addresses it has are to be ignored.
+        // LOCAL means that its addresses are ignored.
         LOCAL => ProxySource::Proxy,
         _ => proxied(fixed, family, rest)?,
     };
@@ -110,10 +111,10 @@ fn proxied(fixed: &[u8], family: u8, rest: &[u8]) -> Result<ProxySource, ProxyHe
     Ok(source.map_or(ProxySource::UnixClient, ProxySource::Client))
 }
 
-/// What stands before a checksum, the checksum, and what stands behind it.
+/// The bytes before a checksum, the checksum, and the bytes after it.
 type Checked<'a> = (&'a [u8], u32, &'a [u8]);
 
-/// Walks through all extensions.
+/// Checks the form of all extensions, and finds the checksum.
 fn find_checksum(extensions: &[u8]) -> Result<Option<Checked<'_>>, ProxyHeaderError> {
     let mut found = None;
     let mut left = extensions;

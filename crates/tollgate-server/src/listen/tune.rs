@@ -1,18 +1,19 @@
-//! What connections inherit from the socket that they came on.
+//! Options that accepted connections inherit from their listening socket.
 
 use std::io;
 
 use socket2::Socket;
 
-/// What the system takes of a reply ahead of what it may send: enough to keep a fast peer busy until we are
-/// asked for more. What a peer does not take stays with us, where it is counted and bounded, and not in the
-/// system. Half of the longest packet: with more, a second one may lie behind the first, and where the
-/// congestion control paces (bbr) each that does costs a timer (`docs/performance.md`).
+/// Bytes of a reply that the system buffers before it can send them. They keep a fast peer busy until the
+/// system asks for more. The rest stays in this process, where it is counted and bounded.
+///
+/// The value is half of the longest packet. A larger value may queue a second packet after the first. With
+/// congestion control that paces (bbr), each such packet costs a timer (`docs/performance.md`).
 pub(crate) const UNSENT_BYTES: u32 = 32 << 10;
 
-/// Sets what connections inherit (Linux).
+/// Sets the options that connections inherit on Linux.
 pub(super) fn tune_tcp(socket: &Socket) -> io::Result<()> {
-    // A reply is one write: waiting for more to send would only delay it.
+    // A reply is one write, so a delay for more bytes would be useless.
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_notsent_lowat(UNSENT_BYTES)
 }

@@ -1,4 +1,4 @@
-//! Unix sockets: the file of a dead server is replaced, that of a living one is not.
+//! Unix sockets. The file of a dead server is replaced, and the file of a running server is kept.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -9,36 +9,37 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// From when a server has its file to when it listens: that are some microseconds, but for a busy machine.
+/// Wait before a socket file counts as dead. A starting server listens some microseconds after it created its
+/// file, or later on a busy machine.
 const START_WAIT: Duration = Duration::from_millis(100);
 
-/// The file of a socket, which goes when this is dropped.
+/// The file of a socket, which is deleted when this value is dropped.
 pub(crate) struct SocketFile {
     path: PathBuf,
     identity: Identity,
 }
 
-/// Inode numbers are used again at once, so the time of the last change belongs to it.
+/// The identity of a file. Inode numbers are reused at once, so it includes the time of the last change.
 type Identity = (u64, u64, i64, i64);
 
-/// Binds a socket to a file of these permissions and listens.
+/// Binds a socket to a file with permissions `mode`, and listens.
 ///
 /// # Errors
-/// `AddrInUse` if somebody listens there, `AlreadyExists` if a file is there that is no socket.
+/// `AddrInUse` if another server listens there. `AlreadyExists` if the file is not a socket.
 pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Socket, SocketFile)> {
     let address = SockAddr::unix(path)?;
     remove_dead(path, &address, || thread::sleep(START_WAIT))?;
     let socket = stream()?;
     socket.bind(&address)?;
-    // Nobody can connect before it listens, so nobody gets past permissions that are not set yet.
+    // No client can connect before the socket listens, so the permissions apply to all clients.
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     let file = SocketFile { path: path.to_owned(), identity: identity(path)? };
     socket.listen(backlog)?;
     Ok((socket, file))
 }
 
-/// Removes the file of a server that is gone: nobody answers behind it, nor after a wait. One that is
-/// starting has its file before it listens.
+/// Removes the socket file of a dead server. Two connection attempts with a wait between them have to fail,
+/// because a starting server has its file before it listens.
 fn remove_dead(path: &Path, address: &SockAddr, wait: impl FnOnce()) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),
@@ -63,7 +64,7 @@ fn remove_dead(path: &Path, address: &SockAddr, wait: impl FnOnce()) -> io::Resu
 fn expect_nobody(address: &SockAddr) -> io::Result<()> {
     match stream()?.connect(address) {
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
-        // A full queue is a living server, too.
+        // A full queue also means that a server is running.
         Ok(()) => Err(ErrorKind::AddrInUse.into()),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::AddrInUse.into()),
         Err(error) => Err(error),
@@ -83,7 +84,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Another server may have put its own there.
+        // Another server may have replaced the file.
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
@@ -134,7 +135,7 @@ mod tests {
         drop(stream().unwrap().bind(&address));
         let replaced = stream().unwrap();
         let refused = remove_dead(&path, &address, || {
-            // The clock of a file system ticks.
+            // The clock of the file system has to advance.
             thread::sleep(Duration::from_millis(20));
             fs::remove_file(&path).unwrap();
             replaced.bind(&address).unwrap();

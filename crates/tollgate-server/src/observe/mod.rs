@@ -1,9 +1,10 @@
-//! What workers count, and how it is seen from outside of them.
+//! The counters of workers, and how other threads read them.
 //!
-//! Each worker writes cells of its own; [`ServerWatch`](crate::ServerWatch) reads those of all, at any time,
-//! also while a worker does not turn. A request is counted when its reply may leave: then its status is
-//! known, and how long it took is what its client sees, but for the network. One look at the clock is that of
-//! all replies which leave together.
+//! Each worker writes its own cells. [`ServerWatch`](crate::ServerWatch) reads the cells of all workers at
+//! any time, even if a worker hangs.
+//!
+//! A request is counted when its reply may be sent. Its status is known then. Its duration is the duration
+//! that the client sees, without the network. One clock reading serves all replies that are sent together.
 
 mod refusal;
 mod route;

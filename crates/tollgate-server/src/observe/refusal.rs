@@ -1,39 +1,39 @@
-//! Why requests, or whole connections, are not taken on; and which records were not confirmed.
+//! Reasons of refused requests and connections, and of records that were not confirmed.
 
 use tollgate_log::AppendError;
 
-/// Why a request or a connection is not taken on. Nothing of it was recorded.
+/// Why a request or a connection was refused. Nothing of it was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The worker is behind.
+    /// The run queue of the worker is too old.
     Behind,
-    /// Too much is in flight.
+    /// Connections hold too much memory.
     Memory,
-    /// There are as many connections as may be.
+    /// The maximum number of connections is reached.
     Connections,
-    /// No descriptor is left: accepting pauses, and connections wait.
+    /// No descriptor is free. Accepting pauses, and connections wait.
     Descriptors,
-    /// One client has as many as it may have.
+    /// One client has its maximum number of connections.
     ClientConnections,
-    /// Too much, or too old a record, waits for the disk.
+    /// Too many records wait for the disk, or they wait too long.
     LogQueue,
     /// The disk of the log is nearly full.
     Disk,
     /// The log failed.
     LogStopped,
-    /// The records are larger than a transaction may be.
+    /// The records exceed the size of a transaction.
     TooLarge,
-    /// The database is away that the reply would wait for.
+    /// The reply would wait for a database that is away.
     Database,
-    /// The scripts keep too much memory, and are not replaced yet.
+    /// The scripts hold too much memory, and their VM is not replaced yet.
     ScriptMemory,
-    /// More scripts come than the worker can run.
+    /// More scripts arrive than the worker can run.
     ScriptQueue,
     /// A body cannot be spooled.
     Spool,
-    /// As many requests of the route run as may.
+    /// The maximum number of requests of the route already runs.
     Concurrency,
-    /// Too many requests of a client, of a key or of the route came.
+    /// The rate of a client, a key or the route is exceeded.
     Rate,
 }
 
@@ -88,16 +88,16 @@ impl From<&AppendError> for Refusal {
     }
 }
 
-/// Why a reply took the place of another: its records are not where they should be.
+/// Why a reply was replaced, because its records did not reach their level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unconfirmed {
-    /// The log failed before they were written.
+    /// The log failed before the records were written.
     Lost,
-    /// They are in the log, and the database did not have them in time.
+    /// The log has the records, but the database did not have them in time.
     Late,
-    /// They were damaged in the log before the database had them.
+    /// The records were damaged in the log before the database had them.
     Missing,
-    /// The database has them, but not all as rows.
+    /// The database has the records, but not all of them as rows.
     Rejected,
 }
 

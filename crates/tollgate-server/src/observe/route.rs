@@ -1,4 +1,4 @@
-//! What is counted of one route, by one worker.
+//! The counters of one route in one worker.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -12,14 +12,14 @@ use tollgate_script::CallError;
 use super::refusal::Refusal;
 use crate::options::RouteSpec;
 
-/// Which route: as it is configured, so that there are as many names as routes.
+/// The name of a route, as configured. The number of names is therefore bounded by the number of routes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RouteName {
     /// The pattern of its path.
     pub path: String,
     /// Its host, if it names one.
     pub host: Option<String>,
-    /// Its methods, if it names them, with commas between them.
+    /// Its methods, separated by commas, if it names them.
     pub methods: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl RouteName {
 /// Classes of statuses: 1xx to 5xx.
 pub(crate) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Why a call of a script failed.
+/// Why a script call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScriptFailure {
     Error,
@@ -58,7 +58,7 @@ impl ScriptFailure {
 impl From<&CallError> for ScriptFailure {
     fn from(error: &CallError) -> Self {
         match error {
-            // A refusal counts only where the head of the reply has left.
+            // A refusal counts as a failure only if the head of the reply was already sent.
             CallError::Script { .. } | CallError::Refused { .. } => Self::Error,
             CallError::CpuBudget { .. } => Self::CpuBudget,
             CallError::WallBudget { .. } => Self::WallBudget,
@@ -69,7 +69,7 @@ impl From<&CallError> for ScriptFailure {
     }
 }
 
-/// What one worker counts of a route.
+/// The counters of one route in one worker.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct RouteCells {
@@ -95,18 +95,17 @@ impl RouteCells {
         self.script_failures[failure as usize].add(1);
     }
 
-    /// A request that leads here was not taken on.
+    /// Counts a refused request of this route.
     pub(crate) fn count_refusal(&self, refusal: Refusal) {
         self.refusals[refusal as usize].add(1);
     }
 }
 
-/// Replies without a route, by class.
+/// Counts replies without a route, by class.
 #[derive(Debug, Default)]
 pub(crate) struct Unrouted(pub(crate) [Counter; CLASSES.len()]);
 
-/// The cells of a route as its worker holds them: requests share these without a count that threads would
-/// share.
+/// The cells of a route in its worker. Requests share them by `Rc`, so that threads share no reference count.
 #[derive(Debug)]
 pub(crate) struct OwnCells(Arc<RouteCells>);
 
@@ -124,18 +123,18 @@ impl Deref for OwnCells {
     }
 }
 
-/// What is known of a reply when it may leave.
+/// Facts about a reply when it may be sent.
 #[derive(Debug)]
 pub(crate) struct RouteTally {
     pub(crate) status: StatusCode,
     /// When the head of its request was complete.
     pub(crate) begun: Instant,
-    /// None: the server answered by itself.
+    /// `None` if the server answered without a route.
     pub(crate) route: Option<Rc<OwnCells>>,
 }
 
 impl RouteTally {
-    /// Whether it differs from another in nothing that is counted.
+    /// Returns whether a reply with these facts is counted the same as this one.
     #[inline]
     pub(crate) fn is_as(&self, status: StatusCode, begun: Instant, route: &Rc<OwnCells>) -> bool {
         let is_same_route = self.route.as_ref().is_some_and(|own| Rc::ptr_eq(own, route));
@@ -143,11 +142,12 @@ impl RouteTally {
     }
 }
 
-/// Counts replies that leave together.
+/// Counts replies that are sent together.
 pub(crate) struct Leaving<'a> {
     unrouted: &'a Unrouted,
     now: Instant,
-    /// The begin of the last one, which others share as a rule, with its bucket and its nanoseconds.
+    /// The start time of the last reply, which other replies usually share, with its bucket and its
+    /// nanoseconds.
     last: (Instant, usize, u64),
 }
 
@@ -175,19 +175,18 @@ fn class_of(status: StatusCode) -> usize {
     usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1
 }
 
-/// What all workers counted of a route.
+/// The counters of a route, over all workers.
 #[derive(Debug, Clone)]
 pub struct RouteStatus {
-    /// Which one.
+    /// The route.
     pub name: RouteName,
     /// Replies by the class of their status: 1xx to 5xx.
     pub replies: [u64; CLASSES.len()],
-    /// From the complete head of the request to the moment when the reply may leave.
+    /// Time from the complete head of the request until its reply may be sent.
     pub took: Observed,
-    /// Calls of its script that failed, by reason.
+    /// Failed calls of its script, by reason.
     pub script_failures: Vec<(&'static str, u64)>,
-    /// Requests that lead here and were not taken on as their head was there, by reason. The server replied
-    /// to them by itself.
+    /// Requests that were refused when their head was complete, by reason. The server replied to them itself.
     pub refusals: Vec<(&'static str, u64)>,
 }
 

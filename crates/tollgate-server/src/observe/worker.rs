@@ -1,4 +1,4 @@
-//! What one worker counts.
+//! The counters of one worker.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use tollgate_meter::{Counter, Gauge, Histogram};
 use super::refusal::{Refusal, Unconfirmed};
 use super::route::{Leaving, RouteCells, RouteName, Unrouted};
 
-/// Statuses of requests that are none, or that came too slowly, and the last place for all others.
+/// Statuses of invalid or slow requests. The last entry stands for all others.
 pub(crate) const MALFORMED: [u16; 9] = [400, 408, 413, 414, 417, 431, 501, 505, 0];
 
 /// The cells of one worker.
 #[repr(align(128))]
 pub(crate) struct WorkerCells {
     begun: Instant,
-    /// Nanoseconds from `begun` to its last beat.
+    /// Nanoseconds from `begun` to the last beat of the worker.
     beat_ns: Gauge,
     pub(crate) turn: Histogram,
     pub(crate) accepted: Counter,
@@ -24,22 +24,22 @@ pub(crate) struct WorkerCells {
     pub(crate) sent_bytes: Counter,
     pub(crate) in_flight: Gauge,
     pub(crate) refusals: [Counter; Refusal::ALL.len()],
-    /// Nanoseconds from `begun` to the last of each; 0: there was none.
+    /// Nanoseconds from `begun` to the last refusal of each kind, or 0 if there was none.
     refused_ns: [Gauge; Refusal::ALL.len()],
     pub(crate) malformed: [Counter; MALFORMED.len()],
     pub(crate) unconfirmed: [Counter; Unconfirmed::ALL.len()],
     pub(crate) script_bytes: Gauge,
     pub(crate) script_vms_replaced: Counter,
-    /// How many of 1024 requests are refused because the worker is behind.
+    /// How many of 1024 requests are refused because of the age of the run queue.
     pub(crate) refused_share: Gauge,
     /// Scripts that wait for their next slice.
     pub(crate) script_queue_len: Gauge,
-    /// How long the first of them has.
+    /// How long the first of these scripts has waited.
     pub(crate) script_queue_age_us: Gauge,
-    /// 1 while requests are refused because they are too many.
+    /// 1 while requests are refused because too many scripts wait.
     pub(crate) script_queue_refuses: Gauge,
     pub(crate) unrouted: Unrouted,
-    /// Those of the configuration that serves. Locked by a reload and by whoever looks.
+    /// Routes of the current configuration. A reload and readers of the status lock them.
     routes: Mutex<Vec<Arc<RouteCells>>>,
 }
 
@@ -68,22 +68,22 @@ impl WorkerCells {
         }
     }
 
-    /// The worker turns.
+    /// Notes that the worker is running.
     pub(crate) fn beat(&self) {
         self.beat_ns.set(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The worker has ended, and turns no more.
+    /// Notes that the worker has ended.
     pub(crate) fn end(&self) {
         self.beat_ns.set(u64::MAX);
     }
 
-    /// How long it has not told that it turns.
+    /// Returns the time since the last beat.
     pub(crate) fn silence(&self) -> Duration {
         self.begun.elapsed().saturating_sub(Duration::from_nanos(self.beat_ns.get()))
     }
 
-    /// What was ready waited so long for its turn.
+    /// Notes how long ready tasks waited for their turn.
     pub(crate) fn note_turn(&self, took: Duration) {
         self.turn.observe(took);
     }
@@ -124,7 +124,7 @@ impl WorkerCells {
         self.refused_ns[refusal as usize].set(now_ns);
     }
 
-    /// How long ago the last one was, if any.
+    /// Returns the time since the last refusal of this kind, if any.
     pub(crate) fn refused_ago(&self, refusal: Refusal) -> Option<Duration> {
         let refused_ns =
             Some(self.refused_ns[refusal as usize].get()).filter(|refused_ns| *refused_ns > 0)?;
@@ -140,30 +140,31 @@ impl WorkerCells {
         self.unconfirmed[unconfirmed as usize].add(1);
     }
 
-    /// Replies leave together, now.
+    /// Begins to count replies that are sent together now.
     #[inline]
     pub(crate) fn leaving(&self) -> Leaving<'_> {
         Leaving::new(&self.unrouted)
     }
 
-    /// The cells of a route: those that it has by that name, so that a reload counts on.
+    /// Returns the cells of a route. A route with the same name keeps its cells, so that a reload does not
+    /// reset them.
     pub(crate) fn route(&self, name: RouteName) -> Arc<RouteCells> {
         let known = self.routes().iter().find(|cells| cells.name == name).cloned();
         known.unwrap_or_else(|| Arc::new(RouteCells::new(name)))
     }
 
-    /// These are the routes from now on.
+    /// Sets the current routes.
     pub(crate) fn serve(&self, routes: Vec<Arc<RouteCells>>) {
         *self.routes() = routes;
     }
 
-    /// The list is whole after every statement.
+    /// A panic cannot leave the list incomplete, so poisoning is ignored.
     pub(crate) fn routes(&self) -> MutexGuard<'_, Vec<Arc<RouteCells>>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The requests of one connection that are complete and not answered, among those of its worker.
+/// Counts the complete and unanswered requests of one connection for its worker.
 pub(crate) struct Flight {
     cells: Arc<WorkerCells>,
     count: u64,

@@ -1,31 +1,30 @@
-//! What a server in development knows: that it is one, and why it does not serve what is written now.
+//! State of a server in development mode, with the faults that keep it from serving the current files.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Something that is wrong with a file.
+/// A fault in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFault {
-    /// What is wrong, with the file and the line.
+    /// The text of the fault, with the file and the line.
     pub text: String,
-    /// The file; none where none is known.
+    /// The file, if it is known.
     pub file: Option<PathBuf>,
-    /// The line, from 1; 0 where none is known.
+    /// The line, from 1, or 0 if it is not known.
     pub line: usize,
 }
 
-/// That a server is in development, and why it does not serve what is written now. Clones are one and the
-/// same.
+/// Development mode, with the faults of the current files. Clones share the faults.
 #[derive(Debug, Clone, Default)]
 pub struct Dev(Arc<Mutex<Arc<[SourceFault]>>>);
 
 impl Dev {
-    /// Answers every request with these faults from now on. Without any, requests are served again.
+    /// Answers every request with these faults from now on. If there are none, requests are served again.
     pub fn set_faults(&self, faults: Vec<SourceFault>) {
         *self.locked() = faults.into();
     }
 
-    /// What is behind the lock is whole after every statement.
+    /// A panic cannot leave the list incomplete, so poisoning is ignored.
     pub(crate) fn locked(&self) -> MutexGuard<'_, Arc<[SourceFault]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,18 +1,18 @@
-//! Where connections come in: as configured, and as bound.
+//! The addresses of the server: as configured, and as bound.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// One entry of what is listened on.
+/// One address of the server, with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenSpec {
-    /// Where.
+    /// The address.
     pub address: ListenAddress,
-    /// Every connection begins with a PROXY protocol header of version 2.
+    /// Whether every connection begins with a PROXY protocol header of version 2.
     pub proxy_protocol: bool,
-    /// The system holds a TCP connection back until its first bytes arrive, or for a second of silence
-    /// (tcp(7), `TCP_DEFER_ACCEPT`). If false, a socket of systemd stays as its unit configures it.
+    /// Whether the system holds back a TCP connection until its first bytes arrive, or for a second without
+    /// bytes (tcp(7), `TCP_DEFER_ACCEPT`). If false, a systemd socket keeps the setting of its unit.
     pub deferred: bool,
 }
 
@@ -22,19 +22,19 @@ impl From<SocketAddr> for ListenSpec {
     }
 }
 
-/// Where connections come in.
+/// An address as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// An address and port; port 0 takes a free one.
+    /// An address and port. Port 0 selects a free port.
     Tcp(SocketAddr),
     /// A Unix socket.
     Unix {
-        /// Its file.
+        /// The socket file.
         path: PathBuf,
         /// The permissions of the file.
         mode: u32,
     },
-    /// The sockets that systemd hands in: all, or those of one name.
+    /// The sockets from systemd: all, or those with one name.
     Systemd(Option<String>),
 }
 
@@ -49,17 +49,17 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Where a socket listens.
+/// An address as bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
-    /// An address and the port that was found.
+    /// An address and the actual port.
     Tcp(SocketAddr),
-    /// The file of a Unix socket; empty if it has none.
+    /// The file of a Unix socket, or an empty path if it has none.
     Unix(PathBuf),
 }
 
 impl BoundAddress {
-    /// The address and port, unless it is a Unix socket.
+    /// Returns the address and port, unless it is a Unix socket.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),

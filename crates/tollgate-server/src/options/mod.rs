@@ -1,4 +1,4 @@
-//! What the server is told to do: the resolved configuration, checked by whoever makes it.
+//! The options of the server: the resolved configuration, which the caller has already checked.
 
 mod app;
 mod dev;
@@ -23,12 +23,12 @@ pub use listen::{BoundAddress, ListenAddress, ListenSpec};
 pub use proxy::{HostSent, ProxySpec};
 use stream::{Source, StreamSpec};
 
-/// Everything that a server serves, and within which bounds.
+/// The complete options of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Where connections come in.
+    /// The addresses that the server listens on.
     pub listen: Vec<ListenSpec>,
-    /// Who may name the client of a request.
+    /// Peers that may name the client of a request.
     pub trusted_proxies: TrustedProxies,
     /// Connections that the kernel may hold before they are accepted.
     pub backlog: u32,
@@ -38,46 +38,46 @@ pub struct ServerOptions {
     pub connection: ConnectionLimits,
     /// Bounds on all connections together.
     pub capacity: CapacityLimits,
-    /// Where bodies go that are not held in memory.
+    /// Where bodies go that exceed `body_memory_max`.
     pub spool: SpoolOptions,
     /// Bounds on scripts.
     pub script: HostOptions,
-    /// The streams; a route names one by its place here.
+    /// The streams. A route names one by its index.
     pub streams: Vec<StreamSpec>,
-    /// The backends; a route names one by its place here, scripts by its name.
+    /// The backends. A route names one by its index, and a script by its name.
     pub backends: Vec<BackendOptions>,
     /// The routes.
     pub routes: Vec<RouteSpec>,
-    /// The apps; a route names its own by its place here.
+    /// The apps. A route names its own by its index.
     pub apps: Vec<AppSpec>,
-    /// What it is called in log lines.
+    /// Version of the configuration, for log lines.
     pub version: u64,
-    /// Shows what goes wrong to whoever asks; none of a server that others may reach.
+    /// Development mode, which shows errors to every client. `None` for a server in production.
     pub dev: Option<Dev>,
-    /// Where the ids of requests come from.
+    /// Where request ids come from.
     pub request_ids: RequestIds,
-    /// Where the traces of requests come from.
+    /// Where traces come from.
     pub traces: Traces,
-    /// How long requests in flight may take after a stop was asked for.
+    /// How long running requests may take after a stop was requested.
     pub drain_timeout: Duration,
 }
 
-/// Where the ids of requests come from, and whether clients hear them.
+/// Where request ids come from, and whether replies have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RequestIds {
-    /// From the sane `X-Request-Id` of a trusted proxy, else made. Replies of handlers tell them.
+    /// The valid `X-Request-Id` of a trusted proxy, or a new id. Replies of handlers have it.
     #[default]
     Trusted,
-    /// From the sane `X-Request-Id` of anybody, else made. Replies of handlers tell them.
+    /// The valid `X-Request-Id` of any peer, or a new id. Replies of handlers have it.
     Take,
-    /// Made, whatever the client says. Replies of handlers tell them.
+    /// Always a new id. Replies of handlers have it.
     Make,
-    /// Made, and not told.
+    /// Always a new id. Replies do not have it.
     Silent,
 }
 
 impl RequestIds {
-    /// Whether an id is taken that came from a trusted proxy, or from somebody else.
+    /// Returns whether the id of a peer is accepted, depending on whether the peer is a trusted proxy.
     pub(crate) fn takes(self, is_from_proxy: bool) -> bool {
         match self {
             Self::Trusted => is_from_proxy,
@@ -90,21 +90,21 @@ impl RequestIds {
 /// Where the traces of requests come from (W3C Trace Context).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Traces {
-    /// From the sound `traceparent` of a trusted proxy, else made.
+    /// The valid `traceparent` of a trusted proxy, or a new trace.
     Trusted,
-    /// From the sound `traceparent` of anybody, else made.
+    /// The valid `traceparent` of any peer, or a new trace.
     #[default]
     Take,
-    /// From the sound `traceparent` of anybody, or there is none.
+    /// The valid `traceparent` of any peer, or no trace.
     Pass,
-    /// Made, whatever the client says.
+    /// Always a new trace.
     Make,
-    /// There are none.
+    /// No traces.
     Off,
 }
 
 impl Traces {
-    /// The rule for a request of a trusted proxy, or of somebody else.
+    /// Returns the rule for a request, depending on whether it comes from a trusted proxy.
     pub(crate) fn rule(self, is_from_proxy: bool) -> TraceRule {
         match self {
             Self::Trusted if is_from_proxy => TraceRule::TakeOrMake,
@@ -121,23 +121,24 @@ impl Traces {
 pub struct ConnectionLimits {
     /// Bounds on request heads.
     pub head: Limits,
-    /// From the first byte of a head to its last.
+    /// Time from the first byte of a head to its last.
     pub head_timeout: Duration,
-    /// How fast bodies have to come.
+    /// How fast request bodies have to arrive.
     pub body_pace: BodyPace,
-    /// Between the end of a reply and the first byte of the next request.
+    /// Time between the end of a reply and the first byte of the next request.
     pub idle_timeout: Duration,
-    /// The same when connections are near their limit.
+    /// The idle timeout while the number of connections is near its limit.
     pub idle_timeout_crowded: Duration,
-    /// While the peer takes nothing of a reply.
+    /// How long the peer may take no bytes of a reply.
     pub write_timeout: Duration,
-    /// Bytes a second that a reply has to be taken at; `write_timeout` is its grace. 0 for none.
+    /// Bytes per second that the peer has to take of a reply, after `write_timeout` as a grace period. 0
+    /// means no minimum.
     pub write_rate_min: u64,
-    /// Requests of one connection.
+    /// Most requests of one connection.
     pub requests_max: Option<u64>,
-    /// Requests of one connection that are answered by one write.
+    /// Most requests of one connection that are answered with one write.
     pub pipeline_depth_max: usize,
-    /// Bytes of a body that are held in memory while it comes; one that is longer is spooled.
+    /// Bytes of a body that stay in memory while it arrives. A longer body is spooled.
     pub body_memory_max: usize,
 }
 
@@ -158,14 +159,14 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// How fast a request body has to come.
+/// How fast a request body has to arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyPace {
-    /// From the head to its last byte.
+    /// Time from the head to the last byte of the body.
     pub timeout: Duration,
-    /// Bytes a second on average; 0 for none.
+    /// Average bytes per second. 0 means no minimum.
     pub rate_min: u64,
-    /// How far it may be behind that.
+    /// How far a body may fall short of this rate, as a time.
     pub rate_grace: Duration,
 }
 
@@ -176,7 +177,7 @@ impl Default for BodyPace {
 }
 
 impl BodyPace {
-    /// How long nothing of a body may come before it is too slow.
+    /// Returns how long no byte may arrive before a body is too slow.
     pub(crate) fn patience(&self) -> Duration {
         if self.rate_min == 0 { self.timeout } else { self.rate_grace.min(self.timeout) }
     }
@@ -185,11 +186,11 @@ impl BodyPace {
 /// Bounds on all connections together.
 #[derive(Debug, Clone)]
 pub struct CapacityLimits {
-    /// Connections at once.
+    /// Most connections at once.
     pub connections_max: usize,
-    /// Connections at once of one client: an IPv4 address, or an IPv6 network of 64 bits.
+    /// Most connections at once of one client, which is an IPv4 address or an IPv6 network of 64 bits.
     pub connections_per_client_max: Option<u32>,
-    /// Bytes of requests that are not complete and of replies that are not taken, beyond 4 KiB for each
+    /// Most bytes of incomplete requests and of replies that are not taken, in addition to 4 KiB for each
     /// connection.
     pub in_flight_bytes_max: u64,
     /// How long a request may wait for its turn.
@@ -211,10 +212,11 @@ impl Default for CapacityLimits {
 }
 
 impl CapacityLimits {
-    /// Files that a worker keeps open at most, whatever the limit of descriptors is.
+    /// Most files that a worker keeps open, independent of the descriptor limit.
     pub const FILES_OPEN_MAX: usize = 128;
 
-    /// How much of `in_flight_bytes_max` slow peers may take: the rest is for replies that wait for the log.
+    /// Returns the part of `in_flight_bytes_max` that slow peers may use. The rest is for replies that wait
+    /// for the log.
     pub const fn peer_bytes_max(&self) -> u64 {
         share_of_peers(self.in_flight_bytes_max)
     }
@@ -224,21 +226,21 @@ pub(crate) const fn share_of_peers(in_flight_bytes_max: u64) -> u64 {
     in_flight_bytes_max / 4 * 3
 }
 
-/// Where bodies go that are not held in memory, and how much of that there may be.
+/// Where bodies go that are not held in memory, and their bounds.
 #[derive(Debug, Clone)]
 pub struct SpoolOptions {
-    /// The folder, made when it is first needed. Its files have no names.
+    /// The folder, which is created when it is needed first. Its files have no names.
     pub dir: PathBuf,
-    /// Bytes of all spooled bodies together.
+    /// Most bytes of all spooled bodies together.
     pub bytes_max: u64,
-    /// Bytes of the disk that stay free.
+    /// Bytes of the disk that have to stay free.
     pub reserve_bytes: u64,
-    /// Whether the files are encrypted, by keys that only the process has.
+    /// Whether the files are encrypted with keys that only the process knows.
     pub encrypt: bool,
 }
 
 impl SpoolOptions {
-    /// The defaults, in a folder.
+    /// Makes default options for a folder.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, bytes_max: 1 << 30, reserve_bytes: 0, encrypt: false }
     }
@@ -249,34 +251,35 @@ impl SpoolOptions {
 pub struct RouteSpec {
     /// The path pattern: literal segments, `{name}`, and `*` at the end.
     pub path: String,
-    /// The host that it answers for; any if none.
+    /// The host that it answers for. `None` means any host.
     pub host: Option<String>,
-    /// The methods that it takes; those of its handler if none.
+    /// The methods that it accepts. `None` means those of its handler.
     pub methods: Option<Methods>,
-    /// What answers.
+    /// The handler of the route.
     pub handler: HandlerSpec,
-    /// The stream that its transactions are recorded in, by its place in [`ServerOptions::streams`].
+    /// The stream that records its transactions, as an index in [`ServerOptions::streams`].
     pub stream: Option<usize>,
-    /// Bytes of a request body.
+    /// Largest request body in bytes.
     pub body_bytes_max: u64,
-    /// How fast a body has to come; as [`ConnectionLimits`] say if none.
+    /// How fast a body has to arrive. `None` means the pace in [`ConnectionLimits`].
     pub body_pace: Option<BodyPace>,
-    /// Which pages of other origins may use it; none if none.
+    /// Which pages of other origins may use it. `None` means no page.
     pub cors: Option<CorsSpec>,
-    /// How many of its requests are taken on.
+    /// Limits on its requests.
     pub limits: RouteLimits,
-    /// The app that it belongs to, by its place in [`ServerOptions::apps`]; none of the server itself.
+    /// The app that it belongs to, as an index in [`ServerOptions::apps`]. `None` for a route of the server
+    /// itself.
     pub app: Option<usize>,
-    /// What its scripts may reach.
+    /// Resources that its scripts may use.
     pub access: ScriptAccess,
     /// Scripts that run before the handler, in this order, and may reply in its place.
     pub before: Vec<ScriptFile>,
-    /// Scripts that are told each reply, in this order, and may change header fields of it; none with
+    /// Scripts that get each reply, in this order, and may change its header fields. Empty with
     /// [`HandlerSpec::Collect`].
     pub after: Vec<ScriptFile>,
 }
 
-/// A script beside the handler of a route.
+/// A `before` or `after` script of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFile {
     /// The script.
@@ -285,10 +288,10 @@ pub struct ScriptFile {
     pub root: PathBuf,
 }
 
-/// What the script of a route may reach outside of its VM.
+/// Resources outside of the VM that the scripts of a route may use.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptAccess {
-    /// The folder that its replies may send files of.
+    /// The folder from which its replies may send files.
     pub files: Option<Box<FilesSpec>>,
     /// Where it saves parts of forms.
     pub uploads: Option<Uploads>,
@@ -296,55 +299,54 @@ pub struct ScriptAccess {
     pub databases: Vec<Arc<dyn Database>>,
 }
 
-/// How many requests of a route are taken on, by all workers together.
+/// Limits on the requests of a route, over all workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RouteLimits {
-    /// At once, from the head to the reply of the handler, or the end of what it streams.
+    /// Most running requests, from the head to the reply of the handler, or to the end of a streamed content.
     pub concurrency_max: Option<u32>,
-    /// In a time; the first rule that refuses a request answers it.
+    /// Rate rules. The first rule that a request exceeds refuses it.
     pub rates: Vec<RateSpec>,
 }
 
-/// So many requests in a time.
+/// A number of requests in a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateSpec {
-    /// How many in each period.
+    /// Requests in each period.
     pub count: u32,
     /// The period.
     pub period: Duration,
-    /// How many at once, after a time without any.
+    /// Requests at once, after a time without any.
     pub burst: u32,
-    /// Whose requests are counted together.
+    /// The requests that are counted together.
     pub by: RateKey,
-    /// Keys that are remembered, 16 bytes each.
+    /// Keys that are remembered, with 16 bytes each.
     pub keys_max: usize,
 }
 
 impl RateSpec {
-    /// Keys that are remembered by rules that say nothing else.
+    /// Default number of remembered keys.
     pub const KEYS_MAX: usize = 65_536;
 }
 
-/// Whose requests are counted together.
+/// The requests that a rate counts together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RateKey {
-    /// All of the route.
+    /// All requests of the route.
     Route,
-    /// Those of a client: an IPv4 address, or an IPv6 network of 64 bits.
+    /// The requests of one client, which is an IPv4 address or an IPv6 network of 64 bits.
     Client,
-    /// Those that say the same there: a header field, a cookie or an item of the query. Who says nothing
-    /// counts as client.
+    /// The requests with the same value of a header field, a cookie or a query item. A request without it
+    /// counts by its client.
     Named(Source),
 }
 
 impl RouteSpec {
     /// The path of the server as a whole: `OPTIONS *`.
     pub const ASTERISK: &'static str = "*";
-    /// Bytes of a request body, of routes that say nothing else.
+    /// Default limit for a request body, in bytes.
     pub const BODY_BYTES_MAX: u64 = 1 << 20;
 
-    /// A route of any host that does nothing beside its handler: no stream, no bounds of its own but that of
-    /// bodies.
+    /// Makes a route of any host with only a handler. It has no stream, and the default limit for bodies.
     pub fn new(path: &str, handler: HandlerSpec) -> Self {
         Self {
             path: path.to_owned(),
@@ -363,7 +365,7 @@ impl RouteSpec {
         }
     }
 
-    /// The scripts that have a part in it, each with the folder of its modules.
+    /// Returns the scripts of the route, each with the folder of its modules.
     pub fn scripts(&self) -> impl Iterator<Item = (&Path, &Path)> {
         let handler = match &self.handler {
             HandlerSpec::Script { file, root } => Some((file, root)),
@@ -376,7 +378,7 @@ impl RouteSpec {
         handler.into_iter().chain(beside).map(|(file, root)| (file.as_path(), root.as_path()))
     }
 
-    /// The methods that reach the handler, as far as they are known without its script. GET brings HEAD.
+    /// Returns the methods that reach the handler, if they are known without its script. GET includes HEAD.
     pub fn known_methods(&self) -> Option<Methods> {
         let methods = match (&self.handler, self.methods) {
             _ if self.path == Self::ASTERISK => Some(Methods::from_iter([Method::Options])),
@@ -391,7 +393,7 @@ impl RouteSpec {
         methods.map(Self::with_head)
     }
 
-    /// RFC 9110 section 9.3.2: HEAD is GET without the content.
+    /// Adds HEAD to GET. RFC 9110 section 9.3.2: HEAD is GET without the content.
     pub(crate) fn with_head(mut methods: Methods) -> Methods {
         if methods.contains(Method::Get) {
             methods.insert(Method::Head);
@@ -402,49 +404,49 @@ impl RouteSpec {
 
 /// Which pages of other origins may use a route, and how (Fetch standard, section 3.3).
 ///
-/// With credentials nothing is [`AnyOr::Any`]: browsers take `*` by its letter then.
+/// With credentials nothing may be [`AnyOr::Any`], because browsers then take `*` literally.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsSpec {
     /// The origins, as browsers write them.
     pub origins: AnyOr<String>,
-    /// The methods; those of the route if none.
+    /// The methods. `None` means those of the route.
     pub methods: Option<Methods>,
     /// The header fields that a page may send.
     pub headers: AnyOr<String>,
     /// The header fields of a reply that a page may read.
     pub expose: AnyOr<String>,
-    /// Whether cookies and the like may come along.
+    /// Whether cookies and other credentials may be sent.
     pub credentials: bool,
-    /// How long a browser remembers the answer to a preflight. In whole seconds.
+    /// How long a browser caches the answer to a preflight, in whole seconds.
     pub max_age: Duration,
 }
 
-/// Any, or what is listed.
+/// Any value, or a list of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnyOr<T> {
-    /// Any.
+    /// Any value.
     Any,
-    /// These.
+    /// These values.
     Listed(Vec<T>),
 }
 
-/// What answers on a route.
+/// The handler of a route.
 #[derive(Debug, Clone)]
 pub enum HandlerSpec {
-    /// A Luau script; `require` stays inside `root`.
+    /// A Luau script. `require` stays inside `root`.
     Script {
         /// The script.
         file: PathBuf,
         /// The folder that it may load modules from.
         root: PathBuf,
     },
-    /// JSON items straight into the stream's columns.
+    /// Puts JSON items straight into the columns of the stream.
     Collect,
-    /// The files of a folder.
+    /// Sends the files of a folder.
     Files(Box<FilesSpec>),
-    /// A backend.
+    /// Forwards requests to a backend.
     Proxy(Box<ProxySpec>),
-    /// Always the same.
+    /// A fixed reply.
     Reply {
         /// The status.
         status: u16,
@@ -461,7 +463,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// One worker on a free port, without routes.
+    /// Returns options for one worker on a free port, without routes.
     pub(crate) fn options() -> ServerOptions {
         ServerOptions {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],

@@ -1,28 +1,28 @@
 //! How requests of a route go to a backend.
 
-/// How requests of a route go to a backend, and what of them is told.
+/// How requests of a route go to a backend, and which fields are changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxySpec {
-    /// The backend, by its place in [`ServerOptions::backends`](crate::ServerOptions::backends).
+    /// The backend, as an index in [`ServerOptions::backends`](crate::ServerOptions::backends).
     pub backend: usize,
-    /// Leaves out what stands before `*` in the path of the route.
+    /// Whether the part before `*` in the route's path is removed.
     pub strip_prefix: bool,
-    /// What stands before the path; empty, or a path without a slash at its end.
+    /// Prefix of the path. It is empty, or a path without a slash at its end.
     pub prefix: String,
-    /// What Host says.
+    /// The value of `Host`.
     pub host: HostSent,
-    /// Fields that the backend gets in place of those of the client.
+    /// Fields that replace those of the client.
     pub set_headers: Vec<(String, String)>,
-    /// Fields that it does not get.
+    /// Fields that are removed from the request.
     pub remove_headers: Vec<String>,
-    /// Fields that the client gets in place of those of the backend.
+    /// Fields that replace those of the backend.
     pub set_reply_headers: Vec<(String, String)>,
-    /// Fields that it does not get.
+    /// Fields that are removed from the reply.
     pub remove_reply_headers: Vec<String>,
 }
 
 impl ProxySpec {
-    /// The defaults, for a backend.
+    /// Makes default options for a backend.
     pub fn new(backend: usize) -> Self {
         Self {
             backend,
@@ -37,18 +37,18 @@ impl ProxySpec {
     }
 }
 
-/// What Host says to a backend.
+/// The value of `Host` in requests to a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostSent {
-    /// What the client said.
+    /// The host that the client sent.
     #[default]
     Pass,
-    /// Where the backend is.
+    /// The host of the backend.
     Backend,
 }
 
 impl HostSent {
-    /// Both.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::Pass, Self::Backend];
 
     /// Returns the word for it in the configuration.

@@ -1,4 +1,4 @@
-//! All workers together: start, drain.
+//! Starts, reloads and drains all workers.
 
 mod status;
 
@@ -25,28 +25,28 @@ use crate::worker::Order;
 use crate::worker_thread::{self, Entrance};
 pub use status::{ServerStatus, ServerWatch, WorkerStatus};
 
-/// Running workers. Dropping it lets them drain without waiting for them.
+/// Running workers. When this value is dropped, they drain, and the drop does not wait for them.
 pub struct Server {
     orders: watch::Sender<Order>,
     workers: Vec<JoinHandle<()>>,
-    /// Where each worker takes another configuration.
+    /// Channels on which workers get a new configuration.
     offers: Vec<mpsc::Sender<Offer>>,
     capacity: Arc<Capacity>,
-    /// What is served.
+    /// The current configuration.
     plan: Arc<Mutex<Arc<Plan>>>,
     watch: ServerWatch,
-    /// Go when nobody serves them any more.
+    /// Socket files, which are deleted when no worker serves them.
     _files: Vec<SocketFile>,
 }
 
 impl Server {
-    /// Starts the workers; returns when all of them serve, with what they made the configuration of.
+    /// Starts the workers. Returns when all of them serve, with the sources that they loaded.
     ///
-    /// Workers that loaded different texts, because a script changed meanwhile, load again.
+    /// If a script changed meanwhile, workers may have loaded different texts. They then load again.
     ///
     /// # Errors
-    /// A script or a stream was not taken, a script changed at each load, or the system gave no thread.
-    /// Workers that started end again.
+    /// A script or a stream was not accepted, a script changed during each load, or the system created no
+    /// thread. Workers that started end again.
     pub fn start(
         options: ServerOptions,
         listeners: Listeners,
@@ -95,7 +95,7 @@ impl Server {
         Ok((server, sources))
     }
 
-    /// A handle for whoever wants to know how the server does.
+    /// Returns a handle that reads the state of the server.
     pub fn watch(&self) -> ServerWatch {
         self.watch.clone()
     }
@@ -104,13 +104,13 @@ impl Server {
         same_sources(starts.iter().take(self.workers.len()).collect::<Result<_, _>>()?)
     }
 
-    /// Has all workers serve by other options, or none; returns when they do, with what they made the
-    /// configuration of. Requests in flight end with what they began with.
+    /// Replaces the options of all workers, or of none. Returns when all of them use the new options, with
+    /// the sources that they loaded. Running requests keep the options that they began with.
     ///
-    /// What is listened on, the backlog and the number of workers stay as they are.
+    /// Addresses, backlog and the number of workers do not change.
     ///
     /// # Errors
-    /// A script or a stream was not taken, or a worker did not answer in time.
+    /// A script or a stream was not accepted, or a worker did not answer in time.
     pub fn reload(&self, options: ServerOptions, log: &Log) -> Result<Sources, StartError> {
         let serving = || self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let before = serving().clone();
@@ -123,16 +123,17 @@ impl Server {
         Ok(sources)
     }
 
-    /// How the backends do, in the order of the configuration.
+    /// Returns the state of the backends, in the order of the configuration.
     pub fn backends(&self) -> Vec<BackendSnapshot> {
         self.watch.backends()
     }
 
-    /// Ends the workers: no new connections, requests in flight to their end or the drain deadline.
+    /// Ends the workers. They accept no new connections, and running requests end by themselves or at the
+    /// drain deadline.
     pub fn drain(mut self) {
         self.orders.send_replace(Order::Drain);
         for worker in self.workers.drain(..) {
-            // A worker that panicked has ended the process.
+            // If a worker panicked, the process has already ended.
             let _ = worker.join();
         }
     }

@@ -1,4 +1,4 @@
-//! A server as others see it.
+//! The state of a server, as other threads read it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,77 +11,76 @@ use crate::observe::{CLASSES, MALFORMED, Refusal, RouteName, RouteStatus, Unconf
 use crate::overload::Capacity;
 use crate::service::Plan;
 
-/// Sees how a server does, also after its end, and while its workers do not turn: it waits for none of them.
+/// Reads the state of a server without waiting for its workers. It works while workers hang, and after the
+/// server has ended.
 #[derive(Clone)]
 pub struct ServerWatch {
     capacity: Arc<Capacity>,
     workers: Arc<[Arc<WorkerCells>]>,
-    /// Locked for a moment at a time.
+    /// Locked only briefly.
     plan: Arc<Mutex<Arc<Plan>>>,
 }
 
-/// How a server does, counted from its start.
+/// The state of a server. Counters begin at its start.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
-    /// Each worker, in order.
+    /// The workers, in order.
     pub workers: Vec<WorkerStatus>,
-    /// The routes of the configuration that serves, in the order of their names.
+    /// The routes of the current configuration, sorted by name.
     pub routes: Vec<RouteStatus>,
     /// The backends, in the order of the configuration.
     pub backends: Vec<BackendSnapshot>,
-    /// Replies without a route, by the class of their status: the server answered by itself.
+    /// Replies without a route by the class of their status. The server made them itself.
     pub unrouted: [u64; CLASSES.len()],
-    /// Connections now, and how many may be.
+    /// Number of connections.
     pub connections: usize,
-    /// See `connections`.
+    /// Most connections.
     pub connections_max: usize,
-    /// Bytes in flight beyond 4 KiB for each connection, and how many may be.
+    /// Held memory in bytes, in addition to 4 KiB for each connection.
     pub in_flight_bytes: u64,
-    /// See `in_flight_bytes`.
+    /// Most held memory in bytes.
     pub in_flight_bytes_max: u64,
-    /// Connections accepted.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Bytes of requests.
+    /// Received bytes.
     pub received_bytes: u64,
-    /// Bytes of replies.
+    /// Sent bytes.
     pub sent_bytes: u64,
-    /// Requests that are complete and not answered.
+    /// Complete requests without a reply.
     pub in_flight: u64,
-    /// Requests and connections that were not taken on, by reason.
+    /// Refused requests and connections, by reason.
     pub refusals: Vec<(&'static str, u64)>,
-    /// How long ago accepting paused for want of a descriptor. None if it never did.
+    /// Time since accepting last paused because no descriptor was free. `None` if it never did.
     pub accept_paused_ago: Option<Duration>,
-    /// How long ago something was refused because too much was in flight; none if nothing ever was.
+    /// Time since the last refusal because of held memory. `None` if there was none.
     pub starved_ago: Option<Duration>,
-    /// What came and was no request, or came too slowly, by the status that it was answered with; 0 for any
-    /// other.
+    /// Invalid or slow requests by the status of their reply. 0 stands for any other status.
     pub malformed: Vec<(u16, u64)>,
-    /// Replies whose records did not get where they should be, by what became of them.
+    /// Replies whose records did not reach their level, by outcome.
     pub unconfirmed: Vec<(&'static str, u64)>,
 }
 
-/// How one worker does.
+/// The state of one worker.
 #[derive(Debug, Clone)]
 pub struct WorkerStatus {
-    /// How long it has not told that it turns; up to a quarter of a second is as it should be. None, once it
+    /// Time since the last beat of the worker. Up to a quarter of a second is normal. Zero after the worker
     /// has ended.
     pub silence: Duration,
-    /// How long what is ready waits for its turn, four times a second.
+    /// How long ready tasks wait for their turn, measured four times a second.
     pub turn: Observed,
-    /// Its connections.
+    /// Number of its connections.
     pub connections: usize,
     /// Memory of its scripts, in bytes.
     pub script_bytes: u64,
-    /// How often a VM of its scripts was replaced because it kept too much.
+    /// How often a VM of its scripts was replaced because it held too much memory.
     pub script_vms_replaced: u64,
-    /// The share of requests that it refuses because it is behind, up to 1.
+    /// The share of requests that it refuses because of the age of the run queue, up to 1.
     pub refused_share: f64,
-    /// Scripts that were not done within a slice, or may not begin before others, and run or wait for their
-    /// next ones.
+    /// Scripts in the script queue: they need more than one slice, or may not begin before others.
     pub scripts_queued: u64,
-    /// How long the first of them has been among these.
+    /// How long the first of these scripts has been in the queue.
     pub script_queue_age: Duration,
-    /// Whether requests are refused because more of these come than it can run.
+    /// Whether requests are refused because more scripts arrive than the worker can run.
     pub refuses_scripts: bool,
 }
 
@@ -94,13 +93,13 @@ impl ServerWatch {
         Self { capacity: capacity.clone(), workers: workers.into(), plan }
     }
 
-    /// How the backends do, in the order of the configuration.
+    /// Returns the state of the backends, in the order of the configuration.
     pub fn backends(&self) -> Vec<BackendSnapshot> {
         let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
         plan.backends.iter().map(|backend| backend.snapshot()).collect()
     }
 
-    /// How it does.
+    /// Returns the state of the server.
     pub fn status(&self) -> ServerStatus {
         let (capacity, sum) = (&self.capacity, |count: fn(&WorkerCells) -> u64| -> u64 {
             self.workers.iter().map(|cells| count(cells)).sum()

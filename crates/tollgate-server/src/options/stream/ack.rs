@@ -1,30 +1,30 @@
-//! How far records have to be before replies leave.
+//! The ack level that records have to reach before replies are sent.
 
 use std::time::Duration;
 
 use tollgate_log::{Level, SinkPlace};
 
-/// How far the records of a transaction have to be before its reply leaves.
+/// The ack level that the records of a transaction have to reach before its reply is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ack {
-    /// So far in the log.
+    /// A level of the log.
     Log(Level),
     /// Committed in a database by a loader of this process.
     Loaded {
-        /// Which.
+        /// The sink.
         sink: SinkPlace,
-        /// How long a reply waits for that.
+        /// How long a reply waits for the sink.
         timeout: Duration,
     },
 }
 
 impl Ack {
-    /// The name of [`Self::Loaded`] in configuration.
+    /// The name of [`Self::Loaded`] in a configuration.
     pub const LOADED: &'static str = "loaded";
-    /// How long a reply waits for a database where nothing else is said.
+    /// Default time that a reply waits for a database.
     pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// The place of the database that is waited for, if one is.
+    /// Returns the index of the sink that a reply waits for, if any.
     pub(crate) fn sink(self) -> Option<usize> {
         match self {
             Self::Log(_) => None,
@@ -32,8 +32,8 @@ impl Ack {
         }
     }
 
-    /// What records of both wait for together. What a database has is on the disk; of two databases the first
-    /// counts.
+    /// Returns the level for records of both streams. Records that a database has are also on disk. Of two
+    /// databases the first counts.
     pub(crate) fn strictest(self, other: Self) -> Self {
         match (self, other) {
             (Self::Log(own), Self::Log(other)) => Self::Log(own.max(other)),
@@ -44,7 +44,7 @@ impl Ack {
         }
     }
 
-    /// The name in configuration.
+    /// Returns the name in a configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Log(level) => level.name(),

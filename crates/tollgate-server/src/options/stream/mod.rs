@@ -1,7 +1,6 @@
-//! What is kept of each transaction: streams, their columns, where values come from and what is done to them.
+//! The options of a stream: its columns, the sources of their values, and the rules for the values.
 //!
-//! [`Source`] is the catalogue of what a column can be filled from, [`ColumnRules`] of what happens on the
-//! way.
+//! [`Source`] lists all sources of values. [`ColumnRules`] lists the rules that change a value.
 
 mod ack;
 mod rules;
@@ -17,66 +16,66 @@ pub use rules::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, 
 pub use source::Source;
 pub(crate) use source::named;
 
-/// The name of the key among the columns of a schema. No column of a table has it.
+/// The name of the key column in a schema. No column of a table can have it.
 pub const KEY_COLUMN: &str = "(key)";
 
-/// What is kept of each transaction: a table.
+/// A stream, which is a table and the data that is recorded for it.
 #[derive(Debug, Clone)]
 pub struct StreamSpec {
     /// Its name, and that of its table.
     pub name: String,
-    /// How far a record has to be before its reply leaves.
+    /// The ack level of its records.
     pub ack: Ack,
     /// Its columns.
     pub columns: Vec<ColumnSpec>,
-    /// What becomes of fields that no column takes.
+    /// How fields without a column are treated.
     pub unknown: UnknownFields,
-    /// What tells a retry from another record; none if every record is one of its own.
+    /// The key that marks retries. `None` if every record is a new one.
     pub key: Option<KeySpec>,
 }
 
-/// What becomes of fields of a record that no column takes.
+/// How fields of a record without a column are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownFields {
     /// The record is kept as a reject that names them.
     #[default]
     Reject,
-    /// They are left out.
+    /// The fields are left out.
     Ignore,
 }
 
-/// What tells a retry from another record.
+/// The key that marks retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySpec {
-    /// Where it comes from: one that [`Source::is_key`].
+    /// The source of the key. [`Source::is_key`] has to hold for it.
     pub source: Source,
-    /// How long a sink remembers it. In whole milliseconds.
+    /// How long a sink remembers a key, in whole milliseconds.
     pub window: Duration,
 }
 
 impl KeySpec {
-    /// How long keys are remembered where nothing else is said.
+    /// Default time that keys are remembered.
     pub const WINDOW: Duration = Duration::from_hours(24);
 }
 
-/// One column and where its value comes from.
+/// One column and the source of its value.
 #[derive(Debug, Clone)]
 pub struct ColumnSpec {
     /// Its name.
     pub name: String,
     /// Its type.
     pub kind: ColumnType,
-    /// Where its value comes from.
+    /// The source of its value.
     pub source: Source,
-    /// What is done to the value.
+    /// The rules for its value.
     pub rules: ColumnRules,
 }
 
 impl StreamSpec {
-    /// The schema of the stream in the log.
+    /// Returns the schema of the stream in the log.
     ///
     /// # Errors
-    /// Names and counts that the log does not take.
+    /// The log does not accept the names or the number of columns.
     pub fn schema(&self) -> Result<Schema, SchemaError> {
         let columns = self.columns.iter().map(|column| Column {
             name: column.name.clone(),

@@ -1,69 +1,70 @@
-//! What is done to the value of a column between its source and the log.
+//! Rules that change the value of a column between its source and the log.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use tollgate_log::Value;
 
-/// What is done to the values of a column. By default nothing is, at no cost.
+/// The rules for the values of a column. By default there are none, at no cost.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ColumnRules {
-    /// What becomes of a value that is not there.
+    /// How a missing value is treated.
     pub absent: Absent,
-    /// How long a value may be; as long as its transaction if none.
+    /// Longest value. `None` means that only the size of a transaction bounds it.
     pub bytes_max: Option<BytesMax>,
-    /// What hides a value before it is in the log.
+    /// How a value is hidden before it reaches the log.
     pub redaction: Option<Redaction>,
 }
 
-/// What becomes of a value that is not there.
+/// How a missing value is treated.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Absent {
-    /// It is null.
+    /// The value is null.
     #[default]
     Null,
-    /// The record is a reject.
+    /// The record becomes a reject.
     Reject,
-    /// This one takes its place.
+    /// This default replaces the value.
     Default(DefaultValue),
 }
 
-/// How long a text, bytes or JSON may be.
+/// Longest text, bytes or JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BytesMax {
-    /// Bytes.
+    /// The limit in bytes.
     pub bytes: usize,
-    /// What becomes of longer ones.
+    /// How longer values are treated.
     pub overlong: Overlong,
 }
 
-/// What becomes of values that are too long.
+/// How values that are too long are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overlong {
-    /// The record is a reject: nothing is kept that was not sent.
+    /// The record becomes a reject, so that only values are stored that were sent.
     #[default]
     Reject,
-    /// The end is cut off, never within a character.
+    /// The end is cut off, but never inside a character.
     Truncate,
 }
 
-/// What hides a value before it is in the log.
+/// How a value is hidden before it reaches the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Redaction {
-    /// Null.
+    /// The value becomes null.
     Drop,
-    /// HMAC-SHA-256 (RFC 2104) of the text, in 64 hexadecimal digits.
+    /// The value becomes the HMAC-SHA-256 (RFC 2104) of the text, in 64 hexadecimal digits.
     Hash(HashKey),
-    /// Of an address its network: 24 bits of IPv4, 48 of IPv6.
+    /// An address becomes its network: 24 bits of IPv4, 48 bits of IPv6.
     Truncate,
 }
 
-/// The key of a hash, and the variable of the environment that holds it. Only the name is ever shown.
+/// The key of a hash, and the environment variable that holds it. Only the name of the variable is ever
+/// shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HashKey {
     /// The variable.
     pub variable: String,
-    /// What it holds.
+    /// The value of the variable.
     pub secret: Vec<u8>,
 }
 
@@ -74,13 +75,13 @@ impl fmt::Debug for HashKey {
 }
 
 impl ColumnRules {
-    /// Whether there is nothing to do.
+    /// Returns whether there are no rules.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A value that fits its column, as it is written in a configuration.
+/// A value that fits its column, as written in a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DefaultValue {
     pub(crate) json: String,
@@ -88,7 +89,7 @@ pub struct DefaultValue {
 }
 
 impl DefaultValue {
-    /// The value in JSON.
+    /// Returns the value as JSON.
     pub fn json(&self) -> &str {
         &self.json
     }
@@ -98,7 +99,7 @@ impl DefaultValue {
     }
 }
 
-/// A value that lives by itself.
+/// A value that owns its data.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Owned {
     Plain(Plain),
@@ -107,7 +108,7 @@ pub(crate) enum Owned {
     Bytes(Vec<u8>),
 }
 
-/// A value without bytes elsewhere.
+/// A value without heap data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Plain {
     Bool(bool),

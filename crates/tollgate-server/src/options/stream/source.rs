@@ -1,14 +1,14 @@
-//! Where the value of a column comes from.
+//! The source of the value of a column.
 
 use std::borrow::Cow;
 
 use tollgate_http::{RequestHead, cookie_pairs, is_field_name, query_pairs};
 use tollgate_log::{ColumnOrigin, ColumnType};
 
-/// Where the value of a column comes from.
+/// The source of the value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// When the request's head was complete.
+    /// The time when the head of the request was complete.
     RequestTime,
     /// The request's id.
     RequestId,
@@ -16,49 +16,49 @@ pub enum Source {
     RequestTraceId,
     /// The span of the request.
     RequestSpanId,
-    /// The span that called.
+    /// The span of the caller.
     RequestParentSpanId,
     /// The method.
     RequestMethod,
-    /// The path, decoded.
+    /// The decoded path.
     RequestPath,
-    /// The query as it came, without `?`.
+    /// The query as sent, without `?`.
     RequestQuery,
     /// The host, as the request names it.
     RequestHost,
     /// The address of the client.
     RequestRemoteAddr,
-    /// Bytes of the request's body, without a content coding.
+    /// Length of the request body in bytes, after decoding of its content coding.
     RequestBodyBytes,
-    /// The first value of a field.
+    /// The first value of a field with this name.
     RequestHeader(String),
-    /// The first value of that name in the query, decoded.
+    /// The first value with this name in the query, decoded.
     RequestQueryItem(String),
-    /// The first cookie of that name.
+    /// The first cookie with this name.
     RequestCookie(String),
-    /// What `{NAME}` of the route's path stands for.
+    /// The value of `{NAME}` in the route's path.
     RequestParam(String),
     /// The status of the reply.
     ReplyStatus,
-    /// From the complete head of the request to the head of the reply, microseconds.
+    /// Microseconds from the complete head of the request to the head of the reply.
     ReplyTimeUs,
-    /// Bytes of the reply's content.
+    /// Length of the reply content in bytes.
     ReplyBytes,
-    /// `complete` or `cancelled`.
+    /// `complete`, `streamed` or `cancelled`.
     ReplyOutcome,
     /// The body of the request.
     Body,
-    /// One field of the record, as a script or a collected item gives it.
+    /// One field of the record, from a script or a collected item.
     RecordField(String),
     /// The whole record as JSON.
     Record,
     /// The id of the log.
     LogId,
-    /// The number in the log.
+    /// The sequence number in the log.
     LogSequence,
 }
 
-/// What a text of the request is read as.
+/// Column types that text of a request can be parsed as.
 const TEXTUAL: [ColumnType; 7] = [
     ColumnType::Text,
     ColumnType::Int,
@@ -69,7 +69,7 @@ const TEXTUAL: [ColumnType; 7] = [
     ColumnType::Inet,
 ];
 
-/// The sources that have one name each.
+/// The sources with a fixed name.
 const PLAIN: [(&str, Source); 18] = [
     ("request.time", Source::RequestTime),
     ("request.id", Source::RequestId),
@@ -93,7 +93,7 @@ const PLAIN: [(&str, Source); 18] = [
 const LOG_SEQUENCE: &str = "log.sequence";
 
 impl Source {
-    /// The names that configuration may use; `NAME` stands for a name of the user's.
+    /// The names that a configuration may use. `NAME` stands for a name that the user chooses.
     pub const NAMES: [&'static str; 24] = [
         "request.time",
         "request.id",
@@ -121,7 +121,7 @@ impl Source {
         LOG_SEQUENCE,
     ];
 
-    /// The names of those that may be a key.
+    /// The names of sources that may be a key.
     pub const KEY_NAMES: [&'static str; 6] = [
         "request.header.NAME",
         "request.query.NAME",
@@ -131,7 +131,7 @@ impl Source {
         "record.NAME",
     ];
 
-    /// The source of that name.
+    /// Returns the source with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         if name == LOG_SEQUENCE {
             return Some(Self::LogSequence);
@@ -154,7 +154,7 @@ impl Source {
         Some(named(rest.to_owned()))
     }
 
-    /// The name, as [`Self::from_name`] takes it.
+    /// Returns the name that [`Self::from_name`] accepts.
     pub fn name(&self) -> String {
         match self {
             Self::RequestHeader(name) => format!("request.header.{name}"),
@@ -169,7 +169,7 @@ impl Source {
         }
     }
 
-    /// The types of column that the source fills.
+    /// Returns the column types that the source can fill.
     pub const fn column_types(&self) -> &'static [ColumnType] {
         match self {
             Self::RequestTime => &[ColumnType::Timestamp],
@@ -197,7 +197,7 @@ impl Source {
         }
     }
 
-    /// Whether it may tell a retry from another record.
+    /// Returns whether the source may be a key.
     pub const fn is_key(&self) -> bool {
         matches!(
             self,
@@ -210,12 +210,12 @@ impl Source {
         )
     }
 
-    /// Whether the log fills it in by itself.
+    /// Returns whether the log itself fills the column.
     pub const fn is_of_log(&self) -> bool {
         matches!(self, Self::LogId | Self::LogSequence)
     }
 
-    /// Whether what it gives shows what the other one gives.
+    /// Returns whether the value of this source includes the value of `other`.
     pub fn holds(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::RequestHeader(name), Self::RequestHeader(other)) => name.eq_ignore_ascii_case(other),
@@ -230,7 +230,7 @@ impl Source {
         }
     }
 
-    /// Why no request ever carries it; none if one may.
+    /// Returns why no request can have this source, if that is so.
     pub fn problem(&self) -> Option<String> {
         match self {
             Self::RequestHeader(name) if !is_field_name(name.as_bytes()) => Some(format!(
@@ -258,7 +258,7 @@ impl Source {
     }
 }
 
-/// What the head of a request says under a name of the user's: the first of that name.
+/// Returns the first value with a configured name in the head of a request.
 pub(crate) fn named<'a>(head: &'a RequestHead, source: &Source) -> Option<Cow<'a, [u8]>> {
     match source {
         Source::RequestHeader(name) => head.field(name).map(Cow::from),

@@ -1,8 +1,8 @@
 //! Apps: folders of routes and scripts that are mounted below a path.
 //!
-//! Each mount has a script host of its own in each worker, so its modules, its state and its bounds are its
-//! own, also where one folder is mounted twice. What is below its path belongs to it: where none of its
-//! routes is, there is nothing, whatever routes of others would take.
+//! Each mount has its own script host in each worker. Its modules, state and bounds are its own, even if one
+//! folder is mounted twice. All paths below its mount belong to it. If none of its routes matches, the reply
+//! is 404, even if a route outside of the app would match.
 
 use std::rc::Rc;
 
@@ -13,16 +13,16 @@ use crate::row::StreamPlan;
 
 /// The script hosts of a configuration in one worker.
 pub(crate) struct Hosts {
-    /// Of the routes that belong to no app.
+    /// Host for routes that belong to no app.
     own: Host,
     apps: Vec<Host>,
-    /// What scripts of each app may emit records to; others may to all.
+    /// Streams that the scripts of each app may emit records to. Other scripts may emit to all streams.
     app_streams: Vec<Rc<[Rc<StreamPlan>]>>,
 }
 
 impl Hosts {
-    /// Makes the hosts. Scripts of an app may emit records to its own streams, by its names for them. Other
-    /// scripts may emit to all `streams`.
+    /// Makes the hosts. Scripts of an app may emit records to its own streams, under the names that the app
+    /// gives them. Other scripts may emit to all `streams`.
     pub(crate) fn new(options: &ServerOptions, streams: &[Rc<StreamPlan>]) -> Result<Self, HostError> {
         let all = streams.iter().map(|stream| stream.for_scripts()).collect();
         let own = Host::with_streams(options.script.clone(), all)?;
@@ -38,7 +38,7 @@ impl Hosts {
         Ok(Self { own, apps, app_streams })
     }
 
-    /// What the scripts of a route may emit records to, of all `streams`.
+    /// Returns the streams that the scripts of a route may emit records to.
     pub(crate) fn streams_of(
         &self,
         route: &RouteSpec,
@@ -55,18 +55,18 @@ impl Hosts {
         [&self.own].into_iter().chain(&self.apps)
     }
 
-    /// Gives all scripts whom they ask for backends.
+    /// Sets the fetcher, by which all scripts send requests to backends.
     pub(crate) fn set_fetcher(&self, fetcher: impl Fetcher + 'static) {
         let fetcher: Rc<dyn Fetcher> = Rc::new(fetcher);
         self.all().for_each(|host| host.set_fetcher(Rc::clone(&fetcher)));
     }
 
-    /// Has the VMs looked after by `keeper`.
+    /// Lets `keeper` manage all VMs.
     pub(crate) fn set_keeper(&self, keeper: &Rc<Keeper>) {
         self.all().for_each(|host| host.set_keeper(keeper));
     }
 
-    /// Memory of all VMs, in bytes.
+    /// Returns the memory of all VMs, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.all().map(Host::memory_bytes).sum()
     }
@@ -76,11 +76,11 @@ impl Hosts {
     }
 }
 
-/// The scripts and modules of a configuration, as its workers read them.
+/// The scripts and modules of a configuration, as the workers read them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// Of the routes that belong to no app.
+    /// Files of the routes that belong to no app.
     pub own: Vec<SourceFile>,
-    /// Of each mount, in the order of the options.
+    /// Files of each mount, in the order of the options.
     pub apps: Vec<Vec<SourceFile>>,
 }

@@ -6,12 +6,12 @@ use tollgate_script::{Host, RecordFields};
 use crate::app::Hosts;
 use crate::options::{HandlerSpec, RouteSpec, ServerOptions, SourceFault};
 
-/// Loads the script of every route as a worker would, and returns what is wrong with each.
+/// Loads the scripts of every route as a worker would, and returns the faults as text.
 pub fn check_scripts(options: &ServerOptions) -> Vec<String> {
     script_faults(options).into_iter().map(|fault| fault.text).collect()
 }
 
-/// The same with the places of what is wrong.
+/// Loads the scripts of every route, and returns the faults with their places.
 pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
     let hosts = match Hosts::new(options, &[]) {
         Ok(hosts) => hosts,
@@ -23,8 +23,8 @@ pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
     faults
 }
 
-/// The methods that a route takes, its script asked where the route does not say. None: any, or the script
-/// cannot be asked.
+/// Returns the methods of a route. If the route does not name them, its script is loaded and asked. Returns
+/// `None` if any method is accepted, or the script cannot be loaded.
 pub fn methods_of(options: &ServerOptions, route: &RouteSpec) -> Option<Methods> {
     let HandlerSpec::Script { file, root } = &route.handler else { return route.known_methods() };
     route.known_methods().or_else(|| {

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_http::http_date;
 
-/// How often [`WorkerClock::tick`] is called, and so how coarse deadlines are.
+/// Time between two calls of [`WorkerClock::tick`], which is also the precision of deadlines.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 pub(crate) struct WorkerClock {
     date: Cell<[u8; 29]>,
-    /// When `Date` says something else, in microseconds since 1970.
+    /// When the value of `Date` changes, in microseconds since 1970.
     date_ends_us: Cell<i64>,
     coarse: Cell<Instant>,
     ticks: Cell<u32>,
@@ -20,7 +20,7 @@ pub(crate) struct WorkerClock {
     wall_us: Cell<i64>,
 }
 
-/// A moment by both clocks.
+/// A moment in monotonic and wall time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,
@@ -41,7 +41,7 @@ impl WorkerClock {
         clock
     }
 
-    /// Moves `Date`, wall time and the coarse instant on.
+    /// Updates `Date`, wall time and the coarse instant.
     pub(crate) fn tick(&self) {
         let wall_us = wall_clock_us();
         self.set_date(wall_us);
@@ -50,24 +50,26 @@ impl WorkerClock {
         self.ticks.set(self.ticks.get().wrapping_add(1));
     }
 
-    /// How often it was moved on.
+    /// Returns the number of ticks so far.
     pub(crate) fn ticks(&self) -> u32 {
         self.ticks.get()
     }
 
-    /// The value of `Date`: of the second of the last moment, or of a later one.
+    /// Returns the value of `Date`, for the second of the last moment or a later one.
     pub(crate) fn date(&self) -> [u8; 29] {
         self.date.get()
     }
 
-    /// The time of the last tick.
+    /// Returns the time of the last tick.
     pub(crate) fn coarse(&self) -> Instant {
         self.coarse.get()
     }
 
-    /// This moment. Wall time is counted on from the last tick: one clock is read less, and a clock that is
-    /// set is followed within a tick. `Date` moves on with it, so that no reply says of what it tells that it
-    /// is still to come.
+    /// Returns the current moment.
+    ///
+    /// Wall time is extrapolated from the last tick. This saves one clock reading, and a clock that is set
+    /// takes effect within a tick. `Date` is updated together with it, so that no reply names a time after
+    /// its own `Date`.
     pub(crate) fn now(&self) -> Moment {
         let at = Instant::now();
         let since = at.saturating_duration_since(self.coarse.get());
@@ -95,8 +97,8 @@ fn wall_clock_us() -> i64 {
     i64::try_from(since.as_micros()).map_or(LAST_US, |us| us.min(LAST_US))
 }
 
-/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones. A clock
-/// outside 1970 to 9999 is moved to the nearer end: neither `Date` nor RFC 3339 has room for it.
+/// The last microsecond of 9999-12-30 in jiff's range, which leaves hours for time zones. A clock outside of
+/// 1970 to 9999 counts as the nearer end, because `Date` and RFC 3339 cannot represent it.
 const LAST_US: i64 = 253_402_207_199_999_999;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! Which pages of other origins may use a route: the CORS protocol of the Fetch standard, section 3.3.
+//! Decides which pages of other origins may use a route, by the CORS protocol of the Fetch standard, section
+//! 3.3.
 //!
-//! A preflight is answered here and reaches no handler. What is granted is decided as a whole: a preflight
-//! that asks for too much gets no `Access-Control-` field at all, since browsers send GET, HEAD and POST to
-//! an allowed origin even when no field lists them.
+//! A preflight is answered here and reaches no handler. Permission is granted as a whole, so a preflight that
+//! asks for too much gets no `Access-Control-` field at all. Browsers would otherwise send GET, HEAD and POST
+//! to an allowed origin, even if no field lists them.
 
 use bytes::Bytes;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, is_field_name};
@@ -20,13 +21,13 @@ pub(crate) struct Cors {
     origins: AnyOr<String>,
     methods: Methods,
     headers: AnyOr<String>,
-    /// The value of the field; none if nothing is exposed.
+    /// The value of the field, or `None` if no header is exposed.
     expose: Option<Bytes>,
     credentials: bool,
     max_age: Bytes,
 }
 
-/// What a policy says to the origin of one request, while its reply is not known.
+/// The permission for the origin of one request, before its reply is known.
 #[derive(Debug)]
 pub(crate) struct Grant {
     origin: Granted,
@@ -42,7 +43,7 @@ enum Granted {
     Nobody,
 }
 
-/// What a preflight asked for in vain.
+/// The part of a preflight that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     Origin,
@@ -50,20 +51,20 @@ enum Refusal {
     Header,
 }
 
-/// Tells whether a request is a preflight (Fetch section 3.3.2): OPTIONS alone is not.
+/// Returns whether a request is a preflight (Fetch section 3.3.2). The method OPTIONS alone does not suffice.
 pub(crate) fn is_preflight(head: &RequestHead) -> bool {
     head.method() == Method::Options
         && head.field("origin").is_some()
         && head.field("access-control-request-method").is_some()
 }
 
-/// The method that a preflight asks for, if the server knows it.
+/// Returns the method that a preflight asks for, if the server knows it.
 pub(crate) fn requested_method(head: &RequestHead) -> Option<Method> {
     head.field("access-control-request-method").and_then(Method::from_bytes)
 }
 
 impl Cors {
-    /// `methods` are those of the route.
+    /// Makes the policy of a route, which has `methods`.
     pub(crate) fn new(spec: &CorsSpec, methods: Methods) -> Self {
         Self {
             origins: spec.origins.clone(),
@@ -78,7 +79,7 @@ impl Cors {
         }
     }
 
-    /// What the replies to a request say.
+    /// Returns the permission for the replies to a request.
     pub(crate) fn grant(&self, head: &RequestHead) -> Grant {
         let origin = match (&self.origins, head.field_bytes("origin")) {
             (AnyOr::Any, _) => Granted::Everybody,
@@ -97,7 +98,7 @@ impl Cors {
         reply.with("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers")
     }
 
-    /// The names of the header fields that are asked for, all of them allowed.
+    /// Returns the requested header fields if the policy allows the whole request.
     fn check(&self, head: &RequestHead) -> Result<String, Refusal> {
         if let AnyOr::Listed(origins) = &self.origins
             && !is_listed(origins, head.field("origin").unwrap_or_default())
@@ -124,7 +125,8 @@ impl Cors {
         Ok(asked)
     }
 
-    /// `headers` are repeated: unlike `*` that covers `Authorization` too.
+    /// Makes the reply to an allowed preflight. It repeats `headers` because, unlike `*`, this also covers
+    /// `Authorization`.
     fn granted(&self, head: &RequestHead, headers: &str) -> Reply {
         let mut reply = Reply::empty(StatusCode::NO_CONTENT);
         self.grant(head).push_origin(&mut reply);
@@ -137,13 +139,13 @@ impl Cors {
 }
 
 impl Grant {
-    /// Adds to a reply what the policy says, in place of what a script, a backend or the fields of a route
-    /// said about it: a browser goes by any line that it finds, and takes two for none.
+    /// Adds the fields of the policy to a reply, in place of such fields from a script, a backend or a route.
+    /// A browser uses any such line that it finds, and treats two lines as none.
     pub(crate) fn add_to(&self, reply: &mut Reply) {
         reply.remove(is_policy_field);
         self.push_origin(reply);
-        // With a list the reply differs by origin, also the one to a request that names none (Fetch section
-        // 3.3.5).
+        // With a list of origins the reply differs by origin. This also applies to a request that names none
+        // (Fetch section 3.3.5).
         if !matches!(self.origin, Granted::Everybody) {
             reply.push("Vary", "Origin");
         }
@@ -176,12 +178,13 @@ impl Refusal {
     }
 }
 
-/// Bytes are compared: a browser sends an origin in one spelling (RFC 6454 section 6.2).
+/// Compares bytes, because a browser sends an origin in only one spelling (RFC 6454 section 6.2).
 fn is_listed(origins: &[String], origin: &[u8]) -> bool {
     origins.iter().any(|listed| listed.as_bytes() == origin)
 }
 
-/// Fetch section 3.3.2: names with commas between them; an empty value names none.
+/// Returns the requested names. Fetch section 3.3.2: they are separated by commas, and an empty value has
+/// none.
 fn requested_headers(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
     let fields = head.fields();
     let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case("access-control-request-headers"));

@@ -1,6 +1,7 @@
-//! Deadlines of connections: a cell each, looked at by one sweep per tick instead of a timer per read.
+//! Deadlines of connections. Each connection has a cell, and one sweep per tick checks all cells in place of
+//! a timer for each read.
 //!
-//! A deadline is kept to within two ticks, never early.
+//! A deadline takes effect at most two ticks late, and never early.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,14 +12,14 @@ use tokio::sync::Notify;
 
 use crate::clock::{TICK, WorkerClock};
 
-/// How long a connection that is idle when a drain begins may still ask, one to two ticks: its client may be
-/// sending, or just have been answered. Who is answered meanwhile is told that it was the last.
+/// How long an idle connection may still send a request after a drain began, one to two ticks. The client may
+/// just be sending one, or may have just received a reply. A reply in this time says that it is the last.
 const IDLE_GRACE: Duration = Duration::from_millis(TICK.as_millis() as u64 * 3 / 2);
 
-/// How long a draining server waits for a peer that has its last reply already.
+/// How long a draining server waits for a peer that already has its last reply.
 pub(crate) const LINGER_TIME_DRAINING: Duration = Duration::from_secs(1);
 
-/// What a connection is about.
+/// The current activity of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Between two requests.
@@ -27,17 +28,17 @@ pub(crate) enum Phase {
     Silent,
     Head,
     Body,
-    /// The handler's time, which has its own bounds.
+    /// The handler runs, which has its own bounds.
     Handling,
-    /// A reply without an end of its own, which a drain ends.
+    /// Sends a reply without an end, which a drain ends.
     Events,
-    /// Between two requests, of which one was refused. A drain ends it.
+    /// Pauses after a refused request. A drain ends the pause.
     Paused,
     Writing,
     Lingering,
 }
 
-/// The connections of one worker.
+/// The deadlines of the connections of one worker.
 pub(crate) struct Deadlines {
     clock: Rc<WorkerClock>,
     cells: RefCell<Vec<Rc<Cells>>>,
@@ -45,7 +46,7 @@ pub(crate) struct Deadlines {
     emptied: Notify,
 }
 
-/// One connection's place, which it leaves when dropped.
+/// The deadline of one connection, which is removed when this is dropped.
 pub(crate) struct Slot {
     cells: Rc<Cells>,
     deadlines: Rc<Deadlines>,
@@ -77,7 +78,8 @@ impl Deadlines {
         Slot { cells, deadlines: deadlines.clone() }
     }
 
-    /// Wakes the connections whose time is over; that of idle ones is over by `hurry` earlier.
+    /// Wakes the connections whose deadlines have passed. Deadlines of idle connections count as `hurry`
+    /// earlier.
     pub(crate) fn sweep(&self, hurry: Duration) {
         let now = self.clock.coarse();
         let drained = self.draining_since().map(|since| now - since);
@@ -95,7 +97,7 @@ impl Deadlines {
         due.iter().for_each(|cells| cells.end());
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(crate) fn count(&self) -> usize {
         self.cells.borrow().len()
     }
@@ -108,8 +110,8 @@ impl Deadlines {
         self.draining_since.get()
     }
 
-    /// From now on connections are closed after their replies, idle ones after a grace, and events end. Those
-    /// that linger have their replies.
+    /// Begins a drain. Connections close after their replies, idle ones after a grace period, and event
+    /// streams end. Lingering connections already have their last reply.
     pub(crate) fn drain(&self) {
         let now = self.clock.coarse();
         self.draining_since.set(Some(now));
@@ -120,7 +122,7 @@ impl Deadlines {
         self.sweep(Duration::ZERO);
     }
 
-    /// Waits until no connection is left.
+    /// Waits until there are no connections.
     pub(crate) async fn emptied(&self) {
         while !self.cells.borrow().is_empty() {
             self.emptied.notified().await;
@@ -136,7 +138,7 @@ impl Slot {
         self.cells.is_over.set(false);
     }
 
-    /// Enters a phase with a deadline, or goes on in it with the one it has.
+    /// Enters a phase with a deadline. If the phase is the current one, it keeps its deadline.
     pub(crate) fn arm(&self, phase: Phase, timeout: Duration) {
         let is_new = self.cells.phase.get() != phase;
         if is_new {
@@ -148,13 +150,13 @@ impl Slot {
         }
     }
 
-    /// Goes on in another phase, with the time that is left.
+    /// Enters another phase with the same deadline.
     pub(crate) fn pass_to(&self, phase: Phase) {
         self.cells.phase.set(phase);
     }
 
-    /// Gives a phase more time for bytes that came or went at `rate` a second, up to an instant; without a
-    /// rate, all of it.
+    /// Extends the deadline for bytes at `rate` per second, but not beyond `most`. Without a rate, the
+    /// deadline becomes `most`.
     pub(crate) fn earn(&self, bytes: usize, rate: u64, most: Option<Instant>) {
         let nanoseconds = (bytes as u64).saturating_mul(1_000_000_000).checked_div(rate);
         let earned = self.cells.due.get().zip(nanoseconds);
@@ -162,44 +164,44 @@ impl Slot {
         self.cells.due.set(due.into_iter().chain(most).min());
     }
 
-    /// The instant that is `timeout` after another.
+    /// Returns the instant `timeout` after `begun`.
     pub(crate) fn after(&self, begun: Instant, timeout: Duration) -> Option<Instant> {
         begun.checked_add(timeout + TICK)
     }
 
-    /// The latest instant that is `timeout` from now at most.
+    /// Returns the latest instant that is `timeout` from now.
     pub(crate) fn within(&self, timeout: Duration) -> Option<Instant> {
         self.deadlines.clock.coarse().checked_add(timeout + TICK)
     }
 
-    /// Begins the time of a phase anew.
+    /// Restarts the deadline of a phase.
     fn extend(&self, timeout: Duration) {
-        // The coarse clock is up to a tick behind.
+        // The coarse clock is up to one tick late.
         self.cells.due.set(self.within(timeout));
     }
 
-    /// Goes on in a phase whose time was over.
+    /// Continues a phase whose deadline had passed.
     pub(crate) fn prolong(&self, time: Duration) {
         self.cells.is_over.set(false);
         self.extend(time);
     }
 
-    /// Lets the time of a phase stand still; how much is left of it.
+    /// Stops the deadline, and returns the remaining time.
     pub(crate) fn stop(&self) -> Option<Duration> {
         self.cells.due.take().map(|due| due.saturating_duration_since(self.deadlines.clock.coarse()))
     }
 
-    /// Lets it go on, with what was left.
+    /// Restarts the deadline with the remaining time.
     pub(crate) fn go_on(&self, left: Option<Duration>) {
         self.cells.due.set(left.and_then(|left| self.deadlines.clock.coarse().checked_add(left)));
     }
 
-    /// The same as [`Self::extend`], up to an instant.
+    /// Restarts the deadline as [`Self::extend`] does, but not beyond `most`.
     pub(crate) fn extend_until(&self, timeout: Duration, most: Instant) {
         self.cells.due.set(self.within(timeout).into_iter().chain([most]).min());
     }
 
-    /// The tick of the clock.
+    /// Returns the number of ticks of the clock.
     pub(crate) fn ticks(&self) -> u32 {
         self.deadlines.clock.ticks()
     }
@@ -208,7 +210,7 @@ impl Slot {
         self.cells.is_over.get()
     }
 
-    /// Has `waker` woken when the time is over.
+    /// Registers `waker` to be woken when the deadline passes.
     pub(crate) fn watch(&self, waker: &Waker) {
         let mut watched = self.cells.waker.borrow_mut();
         if !watched.as_ref().is_some_and(|watched| watched.will_wake(waker)) {

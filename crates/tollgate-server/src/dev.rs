@@ -1,8 +1,9 @@
-//! What a server in development shows in place of short replies: why a script failed, or why a changed
-//! configuration was not taken, with the source around the line. As a page for browsers, as JSON or text for
-//! other clients.
+//! The replies of a server in development mode. They show why a script failed, or why a changed configuration
+//! was not accepted, with the source around the line. Browsers get a page, and other clients get JSON or
+//! text.
 //!
-//! It shows code to whoever asks. That nobody but its author can ask is for the program to see to.
+//! These replies show source code to every client. The program has to ensure that only its author can send
+//! requests.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,16 +16,16 @@ use tollgate_script::{CallError, LoadError, Request};
 use crate::options::{Dev, SourceFault};
 use crate::reply::Reply;
 
-/// Lines that are shown before and behind the one that is meant.
+/// Lines that are shown before and after the line of a fault.
 const LINES_AROUND: usize = 5;
-/// Of a file that is larger nothing is shown, and of a line not more than this.
+/// Nothing is shown of a larger file, and no more than this of a line.
 const SOURCE_BYTES_MAX: u64 = 4 << 20;
 const LINE_BYTES_MAX: usize = 400;
-/// For who does not care, first.
+/// The first type is for clients without a preference.
 const MEDIA_TYPES: [&str; 3] = ["text/plain", "text/html", "application/json"];
 
 impl Dev {
-    /// What is told to a request, if it is not to be served.
+    /// Returns the reply with the faults, if there are any.
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
         let faults = self.locked().clone();
         let faults = faults.iter().map(|fault| Shown::new(fault, Vec::new()));
@@ -38,7 +39,7 @@ impl Dev {
 }
 
 impl SourceFault {
-    /// What is wrong with a script below a root.
+    /// Makes a fault of a script below `root`.
     pub(crate) fn of_script(error: &LoadError, root: &Path) -> Self {
         let text = error.to_string();
         let (file, line) = match error {
@@ -55,7 +56,7 @@ impl SourceFault {
     }
 }
 
-/// Shows why a script below `root` failed. `route` and `version` are those of the request's endpoint.
+/// Makes the reply for a failed script below `root`. `route` and `version` belong to the request's endpoint.
 pub(crate) fn script_failure(
     error: &CallError,
     root: &Path,
@@ -93,8 +94,8 @@ fn unzip(place: Option<(PathBuf, usize)>) -> (Option<PathBuf>, usize) {
     place.map_or((None, 0), |(file, line)| (Some(file), line))
 }
 
-/// The script that a text begins with, as `NAME.luau:LINE`, if it lies below `root`: a script says in its
-/// errors what it likes.
+/// Returns the script at the beginning of a text, in the form `NAME.luau:LINE`. The file has to be below
+/// `root`, because a script controls the text of its errors.
 fn within(root: &Path, text: &str) -> Option<(PathBuf, usize)> {
     const END: &str = ".luau:";
     let end = text.find(END)? + END.len();
@@ -111,12 +112,12 @@ struct Problem {
     about: Vec<(&'static str, String)>,
 }
 
-/// A fault with what is around it.
+/// A fault with its source lines.
 struct Shown {
     text: String,
     file: Option<PathBuf>,
     line: usize,
-    /// Lines of the file by their numbers.
+    /// Lines of the file with their numbers.
     excerpt: Vec<(usize, String)>,
     traceback: Vec<String>,
 }
@@ -152,7 +153,7 @@ impl Problem {
             "application/json" => ("application/json", self.json()),
             _ => ("text/plain; charset=utf-8", self.text()),
         };
-        // What stands in the page is text, whatever a script or a request put there.
+        // The fields make browsers treat all content as text, even if a script or a request controls it.
         Reply::new(StatusCode::INTERNAL_SERVER_ERROR, content_type, content.into())
             .with("Cache-Control", "no-store")
             .with("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")

@@ -1,44 +1,44 @@
-//! Why a server does not start, or does not reload. The operator's to mend.
+//! Why a server does not start or reload. The operator has to act.
 
 use std::io;
 
 use tollgate_log::{SchemaError, TooManySchemas};
 
-/// Why a server does not start, or does not serve by another configuration.
+/// Why a server does not start, or does not accept a new configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Somebody else listens there, or nobody may.
+    /// Another process listens there, or the process lacks permission.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// What systemd handed in is not what is listened on.
+    /// The sockets from systemd do not match the configured addresses.
     #[error("{0}")]
     Inherited(String),
     /// No thread or runtime could be started.
     #[error("cannot start a worker")]
     Worker(#[source] io::Error),
-    /// A script was not taken, or the script host could not be made.
+    /// A script was not accepted, or the script host could not be made.
     #[error("{0}")]
     Script(String),
-    /// The log does not take a stream.
+    /// The log does not accept a stream.
     #[error("stream {name:?} cannot be recorded")]
     Stream {
-        /// Its name.
+        /// The name of the stream.
         name: String,
-        /// Why.
+        /// The reason.
         source: SchemaError,
     },
-    /// The log has no number left for what a stream is now.
+    /// The log has no number left for the new form of a stream.
     #[error("this log cannot take further streams or changes of them: restart")]
     Schemas(#[source] TooManySchemas),
     /// Workers loaded different texts, also when they loaded again.
     #[error("a script changed each time that the workers loaded it: try again when no file changes")]
     Changed,
-    /// A worker drains, or takes longer than it may.
+    /// A worker drains, or does not answer in time.
     #[error("a worker does not answer")]
     Unanswered,
     /// The system has no randomness.

@@ -1,4 +1,4 @@
-//! Request ids: those that came with a request, if they are sane, and UUIDs version 7 (RFC 9562 section 5.7),
+//! Request ids: the id of the client if it is valid, or a UUID version 7 (RFC 9562 section 5.7), which is
 //! made without a system call.
 
 use std::cell::Cell;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tollgate_script::RequestId;
 use uuid::{Builder, Uuid};
 
-/// Makes the ids of one worker. Its random start makes them differ from those of any other.
+/// Makes the ids of one worker. A random start makes them differ from the ids of other workers.
 pub(crate) struct IdMaker {
     state: Cell<u64>,
     tail: u16,
@@ -21,7 +21,7 @@ impl IdMaker {
         Ok(Self { state: Cell::new(seed), tail: getrandom::u32()? as u16 })
     }
 
-    /// The next id, for a moment in microseconds since 1970.
+    /// Returns the next id, for a wall time in microseconds since 1970.
     #[inline]
     pub(crate) fn next(&self, wall_us: i64) -> Uuid {
         let state = self.state.get().wrapping_add(GOLDEN_GAMMA);
@@ -34,8 +34,8 @@ impl IdMaker {
     }
 }
 
-/// The id that a request came with, if it is one: up to 128 letters, digits and signs that need no quotes in
-/// a header field, a log line or a URL. Another one is as if none had come.
+/// Returns the id of a client if it is valid: up to 128 letters, digits and signs that need no quotes in a
+/// header field, a log line or a URL. An invalid id is ignored.
 pub(crate) fn taken(text: Bytes, made: Uuid) -> Option<RequestId> {
     let is_sane = (1..=TAKEN_BYTES_MAX).contains(&text.len())
         && text.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"-_.~:/+=@".contains(&byte));
@@ -44,8 +44,8 @@ pub(crate) fn taken(text: Bytes, made: Uuid) -> Option<RequestId> {
 
 const TAKEN_BYTES_MAX: usize = 128;
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a
-/// bijection of the counter, so that no value comes twice.
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). It is a
+/// bijection of the counter, so no value repeats.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn mix(state: u64) -> u64 {

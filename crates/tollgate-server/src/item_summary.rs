@@ -1,16 +1,16 @@
-//! What a client is told of the records of its request.
+//! The content of a reply about the records of a request.
 
 use std::fmt::Write;
 
 use bytes::Bytes;
 
-/// Rejects that are listed; the others are counted.
+/// Most rejects in the list. Further rejects are only counted.
 const LISTED_MAX: usize = 1000;
 
-/// How many of the records are kept as rows, and why which are not:
+/// Returns how many records are rows, and why the others are not:
 /// `{"recorded":1,"rejected_count":1,"rejected":[...]}`.
 ///
-/// Each reject is there by its place among the records.
+/// Each reject has its index in the records.
 pub(crate) fn item_summary<'a>(
     records: usize,
     rejected: impl ExactSizeIterator<Item = (usize, &'a str)>,
@@ -19,7 +19,7 @@ pub(crate) fn item_summary<'a>(
     let mut json = format!("{{\"recorded\":{}", records - count);
     if count > 0 {
         let listed: Vec<_> = rejected.take(LISTED_MAX).map(rejected_item).collect();
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(json, ",\"rejected_count\":{count},\"rejected\":[{}]", listed.join(","));
     }
     json.push_str("}\n");

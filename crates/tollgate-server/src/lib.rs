@@ -1,38 +1,37 @@
-//! The server: sockets, connections, routes, handlers, and the seam to the log. Steps 1 to 5 of the path of a
-//! transaction.
+//! The server: sockets, connections, routes, handlers, and the connection to the log. Steps 1 to 5 of the
+//! path of a transaction.
 //!
-//! A request passes these modules in this order. [`listen`] binds the sockets and [`accept`] takes
+//! A request passes these modules in this order. [`listen`] binds the sockets, and [`accept`] takes
 //! connections from them. [`conn`] reads requests. [`admit`] finds the endpoint of a request by
-//! [`tollgate_http::route`], and admits or refuses it; [`overload`] has the gates. [`handler`] answers it.
-//! [`row`] fills the row of its record. [`recorder`] hands the record to the log, and holds the reply back
-//! until the record is where its stream wants it. [`reply`] is the reply as a value.
+//! [`tollgate_http::route`], and admits or refuses the request. [`overload`] has the gates. [`handler`]
+//! answers it. [`row`] fills the row of its record. [`recorder`] hands the record to the log, and holds the
+//! reply until the record has the ack level of its stream. [`reply`] is the reply as a value.
 //!
 //! Each module imports only modules of the lines below its own (`tollgate-tidy` tests it):
 //!
 //! 1. [`server`] starts, reloads and stops the workers.
 //! 2. [`worker_thread`] runs one worker.
-//! 3. [`accept`] takes connections; [`stream_server`] serves byte streams of its caller.
-//! 4. [`conn`] is a connection; [`testing`] asks routes without one.
-//! 5. [`admit`] leads a request to its route; [`vm_keeper`] and [`reload`] are tasks of a worker.
-//! 6. [`worker`] is what the connections of a worker share.
-//! 7. [`service`] is what a configuration makes: routes, scripts, rules; [`check`] loads scripts without
+//! 3. [`accept`] takes connections. [`stream_server`] serves byte streams of its caller.
+//! 4. [`conn`] is a connection. [`testing`] sends requests to routes without one.
+//! 5. [`admit`] finds the route of a request. [`vm_keeper`] and [`reload`] are tasks of a worker.
+//! 6. [`worker`] is the state that the connections of a worker share.
+//! 7. [`service`] is the result of a configuration: routes, scripts, rules. [`check`] loads scripts without
 //!    serving them.
 //! 8. [`handler`] and [`app`] answer requests.
 //! 9. [`cors`], [`dev`], [`overload`], [`spool`] and [`row`] do the work of handlers.
 //! 10. [`reply`], then [`recorder`], then [`observe`] and [`listen`].
-//! 11. [`options`] is what the server is told to do. The rest uses nothing of this crate but a clock or a
-//!     helper.
+//! 11. [`options`] is the configuration. The other modules use nothing of this crate but a clock or a helper.
 //!
-//! What a request means as bytes is decided in `tollgate-http`, which file a path means in `tollgate-files`,
-//! what a record means on disk in `tollgate-log`.
+//! `tollgate-http` decides the meaning of the bytes of a request. `tollgate-files` decides which file a path
+//! means. `tollgate-log` decides the meaning of the bytes of a record on disk.
 //!
 //! Invariants:
-//! - a worker shares nothing on the path of a request: its state is `Rc` and `Cell`, the log is a queue away;
-//! - no byte of a reply leaves before its records are where their streams want them;
-//! - replies leave in the order of their requests; after a framing error the connection closes;
-//! - no file is written by a worker. It reads scripts while it starts or reloads, a spooled body when its
-//!   handler asks for it, and of files that are served what is in memory: threads of its own wait for the
-//!   disk.
+//! - On the path of a request, a worker shares nothing. Its state is `Rc` and `Cell`, and a queue leads to
+//!   the log.
+//! - No byte of a reply is sent before its records have the ack level of their streams.
+//! - Replies are sent in the order of their requests. After a framing error the connection closes.
+//! - A worker writes no file. It reads scripts while it starts or reloads, and a spooled body when a handler
+//!   asks for it. It reads a served file only from the page cache. Threads of its own wait for the disk.
 
 mod accept;
 mod admit;

@@ -1,8 +1,8 @@
-//! Another configuration for workers that serve, in two steps: each builds what it needs beside what it has
-//! and answers; when all have, they are told to swap, and else drop what they built.
+//! Replaces the configuration of running workers in two steps. First each worker builds the new service while
+//! it keeps the old one, and answers. If all workers succeed, they swap. Otherwise they drop the new service.
 //!
-//! A worker swaps between two polls of its tasks, so no request sees half of it. While it builds, it serves:
-//! it goes on to others after each route.
+//! A worker swaps between two polls of its tasks, so no request sees a mixture. It serves requests while it
+//! builds, because other tasks run after each route.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,35 +19,35 @@ use crate::worker::Worker;
 
 /// How long the workers may take to build, and then to swap.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often workers load that differ because a script changes meanwhile.
+/// How often workers load if a script changes meanwhile and the texts differ.
 const LOADS_MAX: u32 = 5;
-/// Pause before the second load; each further pause is twice as long.
+/// Pause before the second load. Each further pause is twice as long.
 const LOAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// A configuration that a worker is asked to build.
 pub(crate) struct Offer {
     plan: Arc<Plan>,
-    /// Takes what the scripts were made of.
+    /// Channel for the sources that the worker loaded, or the error.
     built: SyncSender<Result<Sources, StartError>>,
-    /// Told to swap; dropped for not to.
+    /// Channel for the order to swap. If it is dropped, the worker keeps its configuration.
     swap: oneshot::Receiver<SyncSender<()>>,
 }
 
-/// A configuration that all workers have built. Dropping it leaves them as they are.
+/// A configuration that all workers have built. If it is dropped, the workers keep their old one.
 #[must_use]
 pub(crate) struct Built {
-    /// What they made it of.
+    /// The sources that the workers loaded.
     pub(crate) sources: Sources,
     swaps: Vec<oneshot::Sender<SyncSender<()>>>,
 }
 
 impl Built {
-    /// Offers a configuration to workers, and waits until each has built it. Offers it again, up to
-    /// [`LOADS_MAX`] times in all, if a script changed and the workers therefore loaded different texts.
+    /// Offers a configuration to workers, and waits until each has built it. If a script changed and the
+    /// workers loaded different texts, it offers again, up to [`LOADS_MAX`] times in all.
     ///
     /// # Errors
-    /// The first that a worker told; `Changed` if the workers loaded different texts each time; `Unanswered`
-    /// if one is draining or takes too long.
+    /// The first error of a worker. `Changed` if the workers loaded different texts each time. `Unanswered`
+    /// if a worker is draining or takes too long.
     pub(crate) fn by(workers: &[mpsc::Sender<Offer>], plan: &Arc<Plan>) -> Result<Self, StartError> {
         match Self::by_one_load(workers, plan) {
             Err(StartError::Changed) => Self::again(workers, plan),
@@ -55,10 +55,10 @@ impl Built {
         }
     }
 
-    /// Does as [`by`](Self::by) after a first load in which the workers differed.
+    /// Works as [`by`](Self::by), after a first load in which the workers differed.
     ///
     /// # Errors
-    /// As [`by`](Self::by).
+    /// The same errors as [`by`](Self::by).
     pub(crate) fn again(workers: &[mpsc::Sender<Offer>], plan: &Arc<Plan>) -> Result<Self, StartError> {
         for load in 2..=LOADS_MAX {
             let pause = LOAD_PAUSE * 2_u32.pow(load - 2);
@@ -91,15 +91,15 @@ impl Built {
         Ok(Self { sources: same_sources(sources)?, swaps })
     }
 
-    /// Has all workers swap; returns when they have.
+    /// Lets all workers swap, and returns when they have.
     ///
     /// # Errors
-    /// A worker did not say so in time: it swaps when it gets to it.
+    /// A worker did not confirm in time. It swaps later.
     pub(crate) fn commit(self) -> Result<(), StartError> {
         let (swapped, answers) = sync_channel(self.swaps.len());
         let count = self.swaps.len();
         for swap in self.swaps {
-            // A worker that is gone serves nothing that would be old.
+            // A worker that has ended serves no old configuration.
             let _ = swap.send(swapped.clone());
         }
         drop(swapped);
@@ -107,10 +107,10 @@ impl Built {
     }
 }
 
-/// What workers made the same configuration of.
+/// Returns the sources that all workers loaded.
 ///
 /// # Errors
-/// `Changed`: they did not read the same.
+/// `Changed` if the workers did not load the same texts.
 pub(crate) fn same_sources(mut sources: Vec<Sources>) -> Result<Sources, StartError> {
     if sources.windows(2).any(|two| two[0] != two[1]) {
         return Err(StartError::Changed);
@@ -124,14 +124,14 @@ fn answers_of<T>(count: usize, answers: &Receiver<T>) -> Result<Vec<T>, StartErr
     (0..count).map(answer).collect::<Result<_, _>>().map_err(|_| StartError::Unanswered)
 }
 
-/// Takes offers, for ever.
+/// Handles offers, without end.
 pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>) {
     while let Some(Offer { plan, built, swap }) = offers.recv().await {
         let (result, service) = match build(&worker, &plan).await {
             Ok(service) => (Ok(service.sources.clone()), Some(service)),
             Err(error) => (Err(error), None),
         };
-        // Whoever offered may have given up.
+        // The thread that made the offer may have given up.
         let _ = built.send(result);
         if let (Ok(swapped), Some(service)) = (swap.await, service) {
             worker.adopt(service, plan.options.capacity.queue_age_max);
@@ -159,10 +159,10 @@ mod tests {
     use super::*;
     use crate::options::tests::options;
 
-    /// What a worker answers, load by load.
+    /// The answers of a worker, one for each load.
     type Answers = Vec<Result<Sources, StartError>>;
 
-    /// Workers with these answers; each returns whether it swapped.
+    /// Makes workers with these answers. Each returns whether it swapped.
     fn workers(answers: Vec<Answers>) -> (Vec<mpsc::Sender<Offer>>, Vec<JoinHandle<bool>>) {
         let worker = |answers: Answers| {
             let (offer, mut offers) = mpsc::channel::<Offer>(1);

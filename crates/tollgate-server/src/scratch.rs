@@ -1,4 +1,4 @@
-//! The memory that the connections of a worker read into.
+//! The buffers into which the connections of a worker read.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -8,17 +8,18 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// What one read takes, at most.
+/// Largest single read.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// The room that an input without bytes leaves to the next one, at most: as long as a request is held, so is
-/// all of its room.
+/// Largest buffer that a finished input passes to the next one. A held request keeps the whole buffer alive,
+/// so it has to be small.
 const ROOM_BYTES_MAX: usize = 1 << 10;
 
-/// What the connections of a worker read into, one at a time.
+/// The buffers of the connections of a worker, which read one at a time.
 pub(crate) struct Scratch {
     pub(crate) bytes: RefCell<Box<[u8]>>,
-    /// Of an input that was read to its end. Mostly that was a moment ago, so it is in the cache.
+    /// Buffer of an input that was read to its end. That was usually a moment ago, so it is in the processor
+    /// cache.
     room: Cell<BytesMut>,
 }
 
@@ -29,7 +30,7 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Appends what comes from `stream` to `input`; 0 at the end.
+    /// Appends bytes from `stream` to `input`. Returns 0 at the end of the stream.
     pub(crate) fn poll_read<S: AsyncRead + Unpin>(
         &self,
         stream: &mut S,
@@ -46,8 +47,8 @@ impl Scratch {
         Poll::Ready(Ok(came.filled().len()))
     }
 
-    /// Lets the next input have the room of one that is done with, unless that is large or a request is held
-    /// that lies in it.
+    /// Keeps the buffer of a finished input for the next one, unless it is large or a request still refers to
+    /// it.
     pub(crate) fn take_back(&self, mut input: BytesMut) {
         input.clear();
         let is_whole = input.try_reclaim(input.capacity() + 1);

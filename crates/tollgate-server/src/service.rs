@@ -1,7 +1,8 @@
-//! What a configuration makes in a worker: its routes, scripts and rules. A reload swaps it as a whole.
+//! The result of a configuration in a worker: its routes, scripts and rules. A reload replaces it as a whole.
 //!
-//! A request keeps the endpoint that it was led to, and with it the scripts and the stream, until it ends; a
-//! connection keeps the rules until its next request. What nobody keeps goes with the swap, the old VM too.
+//! A request keeps its endpoint until it ends, with the scripts and the stream. A connection keeps the rules
+//! until its next request. All parts that neither of them keeps are dropped at the replacement, also the old
+//! VM.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,23 +23,23 @@ use crate::overload::{ScriptQueue, Throttle};
 use crate::row::StreamPlan;
 use crate::trust::TrustedProxies;
 
-/// A configuration with the numbers that its streams have in the log.
+/// A configuration, with the log's schema number of each stream.
 pub(crate) struct Plan {
     pub(crate) options: ServerOptions,
-    /// By the place of the stream in the options.
+    /// Schema numbers, by the index of the stream in the options.
     schemas: Vec<SchemaId>,
-    /// By the place of the backend in the options.
+    /// Backends, by their index in the options.
     pub(crate) backends: Vec<Arc<Backend>>,
-    /// By the place of the route in the options.
+    /// Throttles, by the index of the route in the options.
     throttles: Vec<Option<Arc<Throttle>>>,
 }
 
 impl Plan {
-    /// Declares the streams in the log. Backends and limits of routes that are as they were `before` go on
-    /// with what is known of them.
+    /// Declares the streams in the log. Backends and limits that did not change since `before` keep their
+    /// state.
     ///
     /// # Errors
-    /// A stream that the log does not take.
+    /// The log does not accept a stream.
     pub(crate) fn new(options: ServerOptions, log: &Log, before: Option<&Self>) -> Result<Self, StartError> {
         let schema = |stream: &crate::StreamSpec| {
             let name = stream.name.clone();
@@ -51,7 +52,8 @@ impl Plan {
         Ok(Self { options, schemas, backends, throttles })
     }
 
-    /// Numbers the streams as they stand in the options: nothing will be recorded, and no backend asked.
+    /// Numbers the streams in the order of the options, for a service that records nothing and asks no
+    /// backend.
     pub(crate) fn unrecorded(options: ServerOptions) -> Self {
         let schemas = (0..u16::MAX).map(SchemaId).take(options.streams.len()).collect();
         let unknown = options.backends.iter().cloned();
@@ -65,7 +67,7 @@ fn throttles(options: &ServerOptions, before: &[Option<Arc<Throttle>>]) -> Vec<O
     options.routes.iter().map(|route| Throttle::new(route, before)).collect()
 }
 
-/// What connections go by.
+/// The rules for connections.
 pub(crate) struct Rules {
     pub(crate) limits: ConnectionLimits,
     pub(crate) trusted_proxies: TrustedProxies,
@@ -85,32 +87,32 @@ impl Rules {
         }
     }
 
-    /// Whether replies of handlers carry the id of their request.
+    /// Returns whether replies of handlers have the id of their request.
     pub(crate) fn sends_request_ids(&self) -> bool {
         self.request_ids != RequestIds::Silent
     }
 }
 
-/// What a configuration makes in a worker.
+/// The result of a configuration in a worker.
 pub(crate) struct Service {
     pub(crate) hosts: Hosts,
     pub(crate) rules: Rc<Rules>,
-    /// What it is made of.
+    /// The sources of its scripts.
     pub(crate) sources: Sources,
     pub(crate) client: Rc<Client>,
-    /// What its files are kept open on.
+    /// The open files of its file routes.
     pub(crate) descriptors: Rc<DescriptorCache>,
-    /// What is counted of its routes.
+    /// Counters of its routes.
     pub(crate) route_cells: Vec<Arc<RouteCells>>,
     pub(crate) routes: Rc<Routes>,
-    /// In development: what keeps requests from being served.
+    /// Development mode, with faults that prevent serving.
     pub(crate) dev: Option<Dev>,
 }
 
-/// A service that is being made, route by route: scripts are loaded meanwhile.
+/// A service that is built route by route. Its scripts are loaded meanwhile.
 pub(crate) struct Building<'a> {
     options: &'a ServerOptions,
-    /// Of the routes that are not added yet.
+    /// Throttles of the routes that are not added yet.
     throttles: std::slice::Iter<'a, Option<Arc<Throttle>>>,
     hosts: Hosts,
     streams: Rc<[Rc<StreamPlan>]>,
@@ -123,7 +125,7 @@ pub(crate) struct Building<'a> {
 }
 
 impl<'a> Building<'a> {
-    /// Connections to backends that are those of `before` go on.
+    /// Begins a service. Connections to backends that did not change since `before` stay open.
     pub(crate) fn new(
         plan: &'a Plan,
         before: &Client,
@@ -152,10 +154,10 @@ impl<'a> Building<'a> {
         })
     }
 
-    /// Adds the next route; loads its script.
+    /// Adds the next route, and loads its scripts.
     ///
     /// # Errors
-    /// The script was not taken.
+    /// A script was not accepted.
     pub(crate) fn add(&mut self, spec: &RouteSpec) -> Result<(), StartError> {
         let cells = self.cells.route(RouteName::of(spec));
         self.route_cells.push(cells.clone());
@@ -192,7 +194,7 @@ impl<'a> Building<'a> {
         }
     }
 
-    /// Gives apps what is below them and what no route of theirs takes.
+    /// Reserves the paths below each app that no route of the app matches.
     fn close_apps(&mut self) {
         let Self { options, routes, .. } = self;
         for app in &options.apps {
@@ -206,10 +208,10 @@ impl<'a> Building<'a> {
 }
 
 impl Service {
-    /// Makes it in one go.
+    /// Builds the whole service at once.
     ///
     /// # Errors
-    /// A script was not taken.
+    /// A script was not accepted.
     pub(crate) fn new(
         plan: &Plan,
         script_queue: &Rc<ScriptQueue>,
@@ -220,7 +222,7 @@ impl Service {
         Ok(building.finish())
     }
 
-    /// Memory of its scripts, in bytes.
+    /// Returns the memory of its scripts, in bytes.
     pub(crate) fn script_bytes(&self) -> usize {
         self.hosts.memory_bytes()
     }

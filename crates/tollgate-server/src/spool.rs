@@ -1,10 +1,10 @@
-//! Bodies beyond what is held in memory: files without a name, written by a few threads of their own, never
-//! by a worker.
+//! Stores bodies that are not held in memory. They go to files without names, which a few threads write, and
+//! never a worker.
 //!
-//! A connection hands over one piece at a time and waits for it, so the queue is never longer than there are
-//! connections, and its pieces count as theirs. Threads start with the first pieces. A file goes with its
-//! body: what the process leaves behind when it is killed, the kernel frees. If [`SpoolOptions::encrypt`] is
-//! set, [`cipher`] encrypts what goes to the disk.
+//! A connection hands over one piece at a time and waits for it. The queue therefore has at most one piece
+//! for each connection, whose memory counts for the connection. Threads start with the first pieces. A file
+//! is freed with its body, and by the kernel if the process is killed. If [`SpoolOptions::encrypt`] is set,
+//! [`cipher`] encrypts the files.
 
 mod cipher;
 
@@ -30,7 +30,7 @@ use cipher::FileKey;
 
 const THREADS_MAX: usize = 4;
 
-/// Why a body cannot be kept. Nothing of it is left.
+/// Why a body cannot be stored. All of it is lost.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpoolError {
     #[error("spooled bodies exceed limit: {limit} bytes")]
@@ -67,10 +67,10 @@ impl From<&SpoolError> for Refusal {
     }
 }
 
-/// Files for bodies that the workers of a server do not hold in memory.
+/// Stores bodies that the workers of a server do not hold in memory.
 pub(crate) struct Spool(Arc<SpoolState>);
 
-/// What the workers, the spool threads and the bodies share.
+/// State that workers, spool threads and bodies share.
 struct SpoolState {
     options: SpoolOptions,
     queue: Mutex<Queue>,
@@ -92,7 +92,7 @@ enum Job {
         content: BytesMut,
         done: oneshot::Sender<Result<(SpooledBody, BytesMut), SpoolError>>,
     },
-    /// To free a large file takes as long as a write.
+    /// Freeing a large file costs as much time as a write.
     Close(File),
 }
 
@@ -106,13 +106,13 @@ impl Spool {
         }))
     }
 
-    /// Appends a piece to a body, or begins one, and gives the buffer back, empty.
+    /// Appends a piece to a body, or to a new body. Returns the empty buffer.
     ///
     /// # Errors
-    /// There is no room. The body is gone, all of it.
+    /// There is no room. The whole body is lost.
     ///
     /// # Cancel safety
-    /// Dropping it drops the body once the piece is written.
+    /// If the future is dropped, the body is dropped after the piece is written.
     pub(crate) async fn append(
         &self,
         file: Option<SpooledBody>,
@@ -136,7 +136,7 @@ impl SpoolState {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a job for a thread that has nothing to do, or for a new one.
+    /// Queues a job for an idle thread, or for a new one.
     fn push(shared: &Arc<Self>, job: Job) -> Result<(), SpoolError> {
         let mut queue = shared.queue();
         let is_thread_wanted = queue.jobs.len() >= queue.idle_threads && queue.threads < THREADS_MAX;
@@ -162,14 +162,14 @@ impl SpoolState {
                 Job::Append { file, mut content, done } => {
                     let appended = SpooledBody::append(&self, file, &mut content);
                     content.clear();
-                    // A connection that is gone has no use for its body.
+                    // If the connection is gone, its body is dropped.
                     let _ = done.send(appended.map(|file| (file, content)));
                 }
             }
         }
     }
 
-    /// Waits for a job. None: there will be no more.
+    /// Waits for a job. Returns `None` when there will be no more.
     fn next(&self) -> Option<Job> {
         let mut queue = self.queue();
         loop {
@@ -186,19 +186,19 @@ impl SpoolState {
     }
 }
 
-/// A body in a file, which goes when this is dropped.
+/// A body in a file, which is freed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct SpooledBody {
     shared: Arc<SpoolState>,
-    /// None only while it is dropped.
+    /// `None` only during the drop.
     file: Option<File>,
-    /// None: the file is not encrypted.
+    /// `None` if the file is not encrypted.
     key: Option<FileKey>,
     bytes: u64,
 }
 
 impl SpooledBody {
-    /// Appends `content`, which is encrypted where it lies.
+    /// Appends `content`, which is encrypted in place.
     fn append(shared: &Arc<SpoolState>, body: Option<Self>, content: &mut [u8]) -> Result<Self, SpoolError> {
         let mut body = match body {
             Some(body) => body,
@@ -271,7 +271,7 @@ impl BodyFile for SpooledBody {
     }
 }
 
-/// A file for a thread that reads parts of it.
+/// An open file for a thread that reads parts of it.
 struct Opened {
     file: File,
     key: Option<FileKey>,
@@ -283,7 +283,7 @@ impl ReadAt for Opened {
     }
 }
 
-/// Fills the buffer from a place on and decrypts it.
+/// Fills the buffer from `offset` on, and decrypts it.
 fn read_exact_at(file: &File, key: Option<&FileKey>, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     file.read_exact_at(buffer, offset)?;
     key.map_or(Ok(()), |key| key.apply(buffer, offset))
@@ -293,7 +293,7 @@ impl Drop for SpooledBody {
     fn drop(&mut self) {
         self.shared.spooled_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(file) = self.file.take() {
-            // Without a thread it is closed here.
+            // If there is no thread, the file is closed here.
             let _ = SpoolState::push(&self.shared, Job::Close(file));
         }
     }

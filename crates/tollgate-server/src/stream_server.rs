@@ -1,5 +1,5 @@
-//! A worker without listeners and without a thread, for callers who bring their own streams: the fuzz targets
-//! run whole connections through it.
+//! A worker without listeners and without a thread, for callers that have byte streams. The fuzz targets run
+//! whole connections through it.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -18,9 +18,10 @@ use crate::service::Plan;
 use crate::spool::Spool;
 use crate::worker::Worker;
 
-/// Serves byte streams on the calling thread. No deadline runs, nothing measures the age of its queue, and
-/// replies that wait for a record wait for ever: it is for routes without a stream, with a long
-/// `queue_age_max`.
+/// Serves byte streams on the calling thread.
+///
+/// No deadline runs, and nothing measures the age of the run queue. Replies that wait for a record wait
+/// forever. It is therefore for routes without a stream, with a long `queue_age_max`.
 pub struct StreamServer {
     worker: Rc<Worker>,
     capacity: Arc<Capacity>,
@@ -30,7 +31,7 @@ impl StreamServer {
     /// Makes the routes.
     ///
     /// # Errors
-    /// A script was not taken.
+    /// A script was not accepted.
     pub fn new(options: &ServerOptions, log: &Log) -> Result<Self, StartError> {
         let capacity = Capacity::new(&options.capacity, 1);
         let plan = Plan::new(options.clone(), log, None)?;
@@ -46,7 +47,7 @@ impl StreamServer {
         Ok(Self { worker, capacity })
     }
 
-    /// Serves one connection to its end; none if there are too many.
+    /// Serves one connection to its end. If there are too many connections, it serves none.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
         let origin = Origin { peer: Some(peer), proxy_protocol: false };
         if let Some(permit) = self.capacity.enter(0) {

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::Context;
 
-/// Has the task polled again when all others that are ready had their turn.
+/// Lets all other ready tasks run before the current task is polled again.
 pub(crate) fn give_turn(context: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(context);
 }

@@ -1,5 +1,5 @@
-//! Tests of an app: each asks a service of its own, made of the configuration, without a socket and without a
-//! log.
+//! Tests of an app. Each test sends requests to a new service of the configuration, without a socket and
+//! without a log.
 
 mod fakes;
 mod head;
@@ -29,12 +29,12 @@ use crate::options::ServerOptions;
 use crate::overload::ScriptQueue;
 use crate::service::{Plan, Service};
 
-/// What a test came to.
+/// The result of a test.
 #[derive(Debug)]
 pub struct TestResult {
     /// Its name.
     pub name: String,
-    /// The line of its file that it begins at.
+    /// Line of the file where it begins.
     pub line: usize,
     /// Why it failed, if it did.
     pub failure: Option<TestFailure>,
@@ -43,28 +43,28 @@ pub struct TestResult {
 /// Why a test failed.
 #[derive(Debug)]
 pub struct TestFailure {
-    /// What was raised, with its place.
+    /// The error that was raised, with its place.
     pub error: CallError,
-    /// What went wrong in the scripts that it asked: errors, and records that are no rows.
+    /// Problems in the scripts that the test called: errors, and records that are not rows.
     pub notes: Vec<String>,
 }
 
 /// Why tests could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
-    /// The app does not start, or the file is none of tests.
+    /// The app does not start, or the file contains no tests.
     #[error("{0}")]
     Unusable(String),
-    /// The operating system gives no event queue, or no temporary folder.
+    /// The operating system gives no event queue or no temporary folder.
     #[error("no runtime or no folder for uploads")]
     Runtime(#[source] io::Error),
 }
 
-/// Runs the tests of a file whose names have `filter` in them, each with scripts that are loaded anew; tells
-/// each result. Those of an app, by its place in the options, have its bounds and share its values.
+/// Runs the tests of a file whose names contain `filter`, and passes each result to `report`. Each test loads
+/// its scripts again. Tests of an app, which `app` names by its index, have its bounds and share its values.
 ///
 /// # Errors
-/// The app does not start, or the file is none of tests: nothing was run.
+/// The app does not start, or the file contains no tests. No test ran then.
 pub fn run_tests(
     options: &ServerOptions,
     app: Option<usize>,
@@ -87,11 +87,11 @@ pub fn run_tests(
     Ok(())
 }
 
-/// A service with the tests that ask it.
+/// A service, with the tests that use it.
 struct Stage {
     tests: Vec<Test>,
     notes: Rc<RefCell<Vec<String>>>,
-    /// Where uploads go meanwhile.
+    /// Folder for uploads during the tests.
     _scratch: TempDir,
 }
 
@@ -135,7 +135,7 @@ impl Stage {
     }
 }
 
-/// Runs a test to its end. What it returns is not looked at, and it streams nothing.
+/// Runs a test to its end. Its result is ignored, and it streams nothing.
 async fn run(test: &Test) -> Result<(), CallError> {
     let mut call = test.call();
     loop {
@@ -149,12 +149,12 @@ async fn run(test: &Test) -> Result<(), CallError> {
     }
 }
 
-/// What tests ask.
+/// Answers the requests of tests.
 struct Bench {
     service: Service,
     plan: Plan,
     notes: Rc<RefCell<Vec<String>>>,
-    /// Requests so far.
+    /// Number of requests so far.
     asked: Cell<u128>,
     clock: Clock,
 }

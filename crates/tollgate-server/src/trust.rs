@@ -1,21 +1,23 @@
-//! Proxies that are trusted, and the client that they name in a request.
+//! Trusted proxies, and the client that they name in a request.
 //!
-//! Each proxy appends the address it was reached from, so the list is read from its end: the first address
-//! that is no trusted proxy's is the client's; what stands before it, anybody may have written. An entry that
-//! is no address ends the walk at the proxy that wrote it. The walk reads from the right byte by byte, so
-//! that nothing a client wrote, an open quote for one, changes how the entries behind it read.
+//! Each proxy appends the address of its peer, so the list is read from its end. The first address that is
+//! not a trusted proxy is the client. Any client may have written the entries before it.
+//!
+//! An entry that is not an address ends the search at the proxy that wrote it. The list is read byte by byte
+//! from the right. Bytes from a client, for example an open quote, therefore do not change how later entries
+//! are read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use tollgate_http::RequestHead;
 
-/// Who is trusted to name the client of a request, and how it does.
+/// Proxies that may name the client of a request, and the header for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedProxies {
     /// The addresses of the proxies.
     pub networks: Vec<Network>,
-    /// Whoever reaches a Unix socket is a proxy, too.
+    /// Whether peers on a Unix socket are proxies, too.
     pub unix: bool,
     /// The header that the proxies write.
     pub header: ClientHeader,
@@ -32,10 +34,10 @@ pub enum ClientHeader {
 }
 
 impl ClientHeader {
-    /// All of them.
+    /// All headers.
     pub const ALL: [Self; 2] = [Self::XForwardedFor, Self::Forwarded];
 
-    /// Its name, in lower case.
+    /// Returns its name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::XForwardedFor => "x-forwarded-for",
@@ -43,8 +45,8 @@ impl ClientHeader {
         }
     }
 
-    /// The entries of a request's list, the last one first; empty members say nothing (RFC 9110 section
-    /// 5.6.1.2).
+    /// Returns the entries of the list in a request, the last one first. Empty members are ignored (RFC 9110
+    /// section 5.6.1.2).
     fn entries(self, head: &RequestHead) -> impl Iterator<Item = &[u8]> {
         let is_ours = |name: &[u8]| name.eq_ignore_ascii_case(self.name().as_bytes());
         let lines: Vec<_> =
@@ -52,8 +54,8 @@ impl ClientHeader {
         entries(lines.into_iter().rev())
     }
 
-    /// The last of them, in their order, as far as each ends with its quotes closed: an open one would hide
-    /// from the next reader what is written behind it.
+    /// Returns the last entries in their order, as far as all their quotes are closed. An open quote would
+    /// hide the text after it from the next reader.
     pub(crate) fn closed_entries(self, head: &RequestHead) -> Vec<&[u8]> {
         let mut closed: Vec<_> = self.entries(head).take_while(|entry| is_closed(entry)).collect();
         closed.reverse();
@@ -68,7 +70,7 @@ impl ClientHeader {
     }
 }
 
-/// What stands before an address of IPv4 in IPv6 (RFC 4291 section 2.5.5.2), in bits.
+/// Length in bits of the prefix of an IPv4 address that is mapped into IPv6 (RFC 4291 section 2.5.5.2).
 const MAPPED_PREFIX: u8 = 96;
 
 /// A range of addresses: `10.0.0.0/8`, or a single one.
@@ -95,7 +97,7 @@ impl FromStr for Network {
             }
             Some(_) => return Err(()),
         };
-        // Bits behind the prefix are a slip of whoever wrote them.
+        // Bits after the prefix are a mistake in the configuration.
         if masked(address, prefix) == address { Ok(Self { address, prefix }.canonical()) } else { Err(()) }
     }
 }
@@ -107,7 +109,7 @@ impl std::fmt::Display for Network {
 }
 
 impl Network {
-    /// As addresses of peers are told, which are never IPv4 in the words of IPv6.
+    /// Converts a network of mapped addresses to IPv4, because peers never have mapped addresses.
     fn canonical(self) -> Self {
         match (self.address.to_canonical(), self.prefix.checked_sub(MAPPED_PREFIX)) {
             (address @ IpAddr::V4(_), Some(prefix)) if self.address.is_ipv6() => Self { address, prefix },
@@ -120,7 +122,7 @@ impl Network {
     }
 }
 
-/// An address without the bits behind its prefix.
+/// Returns an address without the bits after its prefix.
 pub(crate) fn masked(address: IpAddr, prefix: u8) -> IpAddr {
     match address {
         IpAddr::V4(four) => {
@@ -135,7 +137,7 @@ pub(crate) fn masked(address: IpAddr, prefix: u8) -> IpAddr {
 }
 
 impl TrustedProxies {
-    /// Whether a connection from there is a proxy's; none is a Unix socket.
+    /// Returns whether the peer of a connection is a trusted proxy. `None` stands for a Unix socket.
     pub(crate) fn trusts(&self, peer: Option<IpAddr>) -> bool {
         match peer {
             Some(peer) => self.networks.iter().any(|network| network.contains(peer)),
@@ -143,12 +145,12 @@ impl TrustedProxies {
         }
     }
 
-    /// The client of a request that came from the proxy `peer`.
+    /// Returns the client of a request that came from the proxy `peer`.
     pub(crate) fn client(&self, head: &RequestHead, peer: Option<IpAddr>) -> Option<IpAddr> {
         self.client_of(self.header.entries(head), peer)
     }
 
-    /// `entries` from the last to the first.
+    /// Returns the client by `entries`, which are in order from the last to the first.
     fn client_of<'a>(&self, entries: impl Iterator<Item = &'a [u8]>, peer: Option<IpAddr>) -> Option<IpAddr> {
         let mut client = peer;
         for entry in entries {
@@ -162,12 +164,12 @@ impl TrustedProxies {
     }
 }
 
-/// The entries of `lines`, which come from the last to the first.
+/// Returns the entries of `lines`. Both are in order from the last to the first.
 fn entries<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
     lines.flat_map(EntriesFromTheEnd::of).filter(|entry| !entry.is_empty())
 }
 
-/// Whether all quoted strings of an entry end in it (RFC 9110 section 5.6.4).
+/// Returns whether all quoted strings of an entry are closed (RFC 9110 section 5.6.4).
 fn is_closed(entry: &[u8]) -> bool {
     let mut is_quoted = false;
     let mut bytes = entry.iter();
@@ -181,7 +183,7 @@ fn is_closed(entry: &[u8]) -> bool {
     !is_quoted
 }
 
-/// The entries of a line, the last one first; commas inside quotes divide nothing.
+/// The entries of a line, the last one first. Commas inside quotes do not separate entries.
 struct EntriesFromTheEnd<'a> {
     left: Option<&'a [u8]>,
 }
@@ -211,8 +213,8 @@ impl<'a> Iterator for EntriesFromTheEnd<'a> {
     }
 }
 
-/// The `for` of an entry of `Forwarded` (RFC 7239 section 4); none if there is not exactly one, or no address
-/// in it.
+/// Returns the address in the `for` of an entry of `Forwarded` (RFC 7239 section 4). Returns `None` if there
+/// is not exactly one, or it has no address.
 fn forwarded_for(entry: &[u8]) -> Option<IpAddr> {
     let mut is_quoted = false;
     let pairs = entry.split(|byte| {
@@ -231,7 +233,7 @@ fn forwarded_for(entry: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// An address, with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
+/// Parses an address, with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
 /// `[2001:db8::1]:80`, `192.0.2.1:_hidden`.
 fn node_address(node: &[u8]) -> Option<IpAddr> {
     let node = without_obfuscated_port(str::from_utf8(node).ok()?);
@@ -240,7 +242,7 @@ fn node_address(node: &[u8]) -> Option<IpAddr> {
     node.parse().ok().or_else(bracketed).or_else(with_port).map(|address: IpAddr| address.to_canonical())
 }
 
-/// RFC 7239 section 6.3.
+/// Removes an obfuscated port (RFC 7239 section 6.3).
 fn without_obfuscated_port(node: &str) -> &str {
     let is_obfuscated = |port: &str| {
         !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
@@ -251,7 +253,7 @@ fn without_obfuscated_port(node: &str) -> &str {
     }
 }
 
-/// Clients by IPv6 are told apart by their network: each has as many addresses as it likes.
+/// IPv6 clients are distinguished by their network, because a client can have any number of addresses in it.
 const IPV6_CLIENT_PREFIX: u8 = 64;
 
 /// Returns the address that the connections and requests of a client are counted by.

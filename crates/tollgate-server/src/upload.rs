@@ -1,8 +1,8 @@
-//! A body on its way from a connection to the handler that passes it on: what came and was not taken,
-//! bounded, and its end.
+//! A body between its connection and the handler that passes it on: the bytes that are not taken yet, with a
+//! bound, and the end of the body.
 //!
-//! Both ends are of one connection and of one task, but each is polled by itself: whoever waits leaves a
-//! waker.
+//! Both sides belong to one connection and one task, but each is polled separately. A side that waits leaves
+//! a waker.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,32 +11,32 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, BytesMut};
 use tollgate_backend::{BrokenOff, StreamedContent};
 
-/// Bytes that wait to be taken; what a read brings more is taken on.
+/// Bytes that may wait to be taken. A read that exceeds this is still accepted.
 const ROOM_BYTES: usize = 64 << 10;
 
-/// A body that comes while its handler runs.
+/// A body that arrives while its handler runs.
 #[derive(Debug)]
 pub(crate) struct Upload {
-    /// None: it comes in chunks.
+    /// `None` if the body is chunked.
     bytes_len: Option<u64>,
     came: RefCell<BytesMut>,
     ending: Cell<Ending>,
     is_untouched: Cell<bool>,
-    /// Whoever waits for bytes, or for room.
+    /// Wakers of the sides that wait for bytes and for room.
     taker: RefCell<Option<Waker>>,
     giver: RefCell<Option<Waker>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Ending {
-    /// More comes.
+    /// More bytes may arrive.
     Open,
     Whole,
     Broken(BrokenOff),
 }
 
 impl Upload {
-    /// Begins one by what came of it.
+    /// Begins an upload with the bytes that have arrived.
     pub(crate) fn new(bytes_len: Option<u64>, came: BytesMut) -> Rc<Self> {
         Rc::new(Self {
             bytes_len,
@@ -48,7 +48,7 @@ impl Upload {
         })
     }
 
-    /// Bytes that wait to be taken.
+    /// Returns the number of bytes that wait to be taken.
     pub(crate) fn bytes(&self) -> usize {
         self.came.borrow().len()
     }
@@ -57,7 +57,7 @@ impl Upload {
         self.bytes() < ROOM_BYTES
     }
 
-    /// Ready when there is room for more.
+    /// Returns ready when there is room for more bytes.
     pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.has_room() {
             return Poll::Ready(());
@@ -66,29 +66,29 @@ impl Upload {
         Poll::Pending
     }
 
-    /// Whether nobody takes any more: the handler is done.
+    /// Returns whether the handler has ended, so that no more bytes are taken.
     pub(crate) fn is_abandoned(self: &Rc<Self>) -> bool {
         Rc::strong_count(self) == 1
     }
 
-    /// Has `fill` append what comes.
+    /// Lets `fill` append new bytes.
     pub(crate) fn give<T>(&self, fill: impl FnOnce(&mut BytesMut) -> T) -> T {
         let filled = fill(&mut self.came.borrow_mut());
         wake(&self.taker);
         filled
     }
 
-    /// Throws away what waits.
+    /// Drops the bytes that wait to be taken.
     pub(crate) fn discard(&self) {
         self.came.borrow_mut().clear();
     }
 
-    /// It is whole.
+    /// Marks the body as complete.
     pub(crate) fn finish(&self) {
         self.end(Ending::Whole);
     }
 
-    /// It will never be.
+    /// Marks the body as broken, because its rest will never arrive.
     pub(crate) fn break_off(&self, why: BrokenOff) {
         self.end(Ending::Broken(why));
     }
@@ -117,7 +117,7 @@ impl StreamedContent for Upload {
     fn poll_take(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), BrokenOff>> {
         let mut came = self.came.borrow_mut();
         match self.ending.get() {
-            // What came of it is worth nothing without the rest.
+            // The bytes are useless without the rest of the body.
             Ending::Broken(why) => return Poll::Ready(Err(why)),
             Ending::Whole if came.is_empty() => return Poll::Ready(Ok(())),
             Ending::Open if came.is_empty() => {

@@ -1,7 +1,7 @@
-//! Looks after the VMs of a worker: one whose scripts keep too much memory is replaced, and those that nobody
-//! uses any more are closed.
+//! Manages the VMs of a worker. A VM whose scripts hold too much memory is replaced, and unused VMs are
+//! closed.
 //!
-//! It tells of it once in [`LINE_PAUSE`] for each host, and how often there was nothing said.
+//! It logs at most once in [`LINE_PAUSE`] for each host, with the number of lines that were left out.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -13,12 +13,12 @@ use tollgate_script::{Host, Relief};
 
 use crate::worker::Worker;
 
-/// What was told of the host of an app, by the path of that.
+/// The log lines for each app, by the path of its mount.
 #[derive(Default)]
 struct Lines(HashMap<String, OncePerPause>);
 
 impl Lines {
-    /// How many lines were left out, if this one is not.
+    /// Returns how many lines were left out before, if a line may be logged now.
     fn turn(&mut self, app: &str) -> Option<u64> {
         if !self.0.contains_key(app) {
             self.0.insert(app.to_owned(), OncePerPause::new(LINE_PAUSE));
@@ -29,7 +29,7 @@ impl Lines {
     }
 }
 
-/// Keeps the VMs of a worker within their bounds, for ever.
+/// Keeps the VMs of a worker within their bounds, without end.
 pub(crate) async fn keep_vms(worker: Rc<Worker>) {
     let mut lines = Lines::default();
     loop {
@@ -42,7 +42,7 @@ pub(crate) async fn keep_vms(worker: Rc<Worker>) {
     }
 }
 
-/// Returns how soon to look again; none if somebody will tell.
+/// Returns how soon to check again, or `None` if a notification will come.
 async fn relieve_all(worker: &Worker, lines: &mut Lines) -> Option<Duration> {
     let mut again: Option<Duration> = None;
     for host in worker.script_hosts() {
@@ -86,7 +86,7 @@ async fn relieve(worker: &Worker, host: &Host, lines: &mut Lines) -> Option<Dura
             }
         }
     }
-    // It tells by itself how long that has to wait, if it has.
+    // The next check returns how long to wait, if it has to.
     Some(Duration::ZERO)
 }
 
@@ -97,5 +97,5 @@ async fn until(wait: Option<Duration>) {
     }
 }
 
-/// How often the log hears of one host.
+/// Shortest time between two log lines for one host.
 const LINE_PAUSE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What the connections of one worker share: nothing of it is another worker's, but what is in an `Arc`.
+//! State that the connections of one worker share. Other workers share only the parts in an `Arc`.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use crate::scratch::Scratch;
 use crate::service::{Plan, Rules, Service};
 use crate::spool::Spool;
 
-/// What the connections of a worker share.
+/// State that the connections of a worker share.
 pub(crate) struct Worker {
     pub(crate) clock: Rc<WorkerClock>,
     pub(crate) deadlines: Rc<Deadlines>,
@@ -31,14 +31,14 @@ pub(crate) struct Worker {
     pub(crate) capacity: Arc<Capacity>,
     pub(crate) spool: Arc<Spool>,
     pub(crate) cells: Arc<WorkerCells>,
-    /// Connections that are being told that there are too many.
+    /// Number of connections that are being refused because there are too many.
     pub(crate) refusals: Cell<usize>,
     pub(crate) admission: Admission,
     pub(crate) unserved: UnservedConnections,
     pub(crate) script_queue: Rc<ScriptQueue>,
-    /// Of clients that it refused while others waited.
+    /// Pauses of clients that were refused while other requests waited.
     pub(crate) refusal_pauses: RefusalPauses,
-    /// Looks after the VMs of the scripts.
+    /// Manages the VMs of the scripts.
     pub(crate) keeper: Rc<Keeper>,
     service: RefCell<Service>,
     pub(crate) ids: IdMaker,
@@ -80,50 +80,50 @@ impl Worker {
         })
     }
 
-    /// What it serves.
+    /// Returns the current service.
     pub(crate) fn service(&self) -> Ref<'_, Service> {
         self.service.borrow()
     }
 
-    /// What it serves is made of.
+    /// Returns the sources of the current service.
     pub(crate) fn sources(&self) -> Sources {
         self.service.borrow().sources.clone()
     }
 
-    /// What connections go by from now on.
+    /// Returns the current rules for connections.
     pub(crate) fn rules(&self) -> Rc<Rules> {
         self.service.borrow().rules.clone()
     }
 
-    /// The backends of this moment.
+    /// Returns the client for the current backends.
     pub(crate) fn client(&self) -> Rc<Client> {
         self.service.borrow().client.clone()
     }
 
-    /// Whether these are the rules of this moment.
+    /// Returns whether these are the current rules.
     pub(crate) fn goes_by(&self, rules: &Rc<Rules>) -> bool {
         Rc::ptr_eq(&self.service.borrow().rules, rules)
     }
 
-    /// Serves what comes from now on by another configuration.
+    /// Serves further requests with another configuration.
     pub(crate) fn adopt(&self, service: Service, queue_age_max: Duration) {
         self.admission.set_age_max(queue_age_max);
         self.script_queue.set_age_max(queue_age_max);
         self.cells.serve(service.route_cells.clone());
         equip(&service, &self.keeper, &self.capacity);
         let before = self.service.replace(service);
-        // Its last requests need no more than what they hold.
+        // Its last requests need only the files that they hold open.
         before.descriptors.clear();
-        // What goes here closes a VM: nobody may be looking.
+        // This drop may close a VM, so the service must not be borrowed.
         drop(before);
     }
 
-    /// The script hosts of this moment.
+    /// Returns the current script hosts.
     pub(crate) fn script_hosts(&self) -> Vec<Host> {
         self.service.borrow().hosts.all().cloned().collect()
     }
 
-    /// Publishes that the worker turns, and the state that only the worker can read.
+    /// Publishes that the worker is running, and the state that only the worker can read.
     pub(crate) fn publish_state(&self) {
         let now = Instant::now();
         self.cells.beat();
@@ -137,7 +137,7 @@ impl Worker {
         self.cells.note_script_bytes(self.service.borrow().script_bytes());
     }
 
-    /// By how much the time of idle connections is cut: with many, they make room.
+    /// Returns by how much the deadline of idle connections is shortened, so that many connections make room.
     pub(crate) fn hurry(&self) -> Duration {
         if self.capacity.is_nearly_full() {
             let limits = &self.service.borrow().rules.limits;
@@ -148,13 +148,13 @@ impl Worker {
     }
 }
 
-/// Gives the scripts of a service what they have of their worker.
+/// Gives the scripts of a service the resources of their worker.
 fn equip(service: &Service, keeper: &Rc<Keeper>, capacity: &Arc<Capacity>) {
     service.hosts.set_keeper(keeper);
     service.hosts.set_fetcher(BackendFetcher { client: service.client.clone(), capacity: capacity.clone() });
 }
 
-/// What workers are asked for.
+/// An order to all workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Serve,

@@ -1,4 +1,4 @@
-//! The thread of a worker: its start, its tick, its end.
+//! The thread of a worker: its start, its ticks and its end.
 
 use std::future::{Future, pending};
 use std::rc::Rc;
@@ -25,35 +25,36 @@ use crate::spool::Spool;
 use crate::vm_keeper;
 use crate::worker::{Order, Worker};
 
-/// Threads of a worker that wait for a disk: to read files which are sent, to open them, and to digest or
-/// compress them, two at once of each of these.
+/// Most threads of a worker that wait for a disk. They read files to send, open files, and digest or compress
+/// them, two at once of each kind.
 const READERS_MAX: usize = 8;
 
-/// Connections to backends are looked through each second.
+/// Idle connections to backends are checked once a second.
 const POOLS_SWEPT_TICKS: u32 = 4;
 
-/// What nobody asked for in the last five seconds is closed after five more.
+/// A file that was not used for five seconds is closed five seconds later.
 const DESCRIPTORS_TURNED_TICKS: u32 = 20;
 
-/// Where connections come to a worker.
+/// The inputs of a worker: connections and configurations.
 pub(crate) struct Entrance {
-    /// Its place among the workers.
+    /// Index of the worker.
     pub(crate) index: usize,
     pub(crate) capacity: Arc<Capacity>,
     pub(crate) spool: Arc<Spool>,
     pub(crate) cells: Arc<WorkerCells>,
-    /// Where it hands connections over to other workers.
+    /// Inboxes of other workers, for connections that this worker accepted.
     pub(crate) inboxes: Arc<Inboxes>,
     /// Connections that other workers hand over.
     pub(crate) inbox: mpsc::Receiver<Accepted>,
-    /// Configurations to serve by.
+    /// New configurations.
     pub(crate) offers: mpsc::Receiver<Offer>,
     pub(crate) listeners: Vec<Listener>,
 }
 
-/// Runs a worker on the calling thread until it is told to drain, and no connection or no time is left.
+/// Runs a worker on the calling thread. It ends after an order to drain, when no connection or no time is
+/// left.
 ///
-/// What becomes of the start is told by `started`.
+/// The result of the start is sent to `started`.
 pub(crate) fn run(
     plan: &Plan,
     entrance: Entrance,
@@ -84,7 +85,7 @@ pub(crate) fn run(
             }
         }
     });
-    // Connections that were cut go with it, and leave the records of what they cancel.
+    // This cuts the remaining connections. Their cancelled requests leave records.
     drop(runtime);
     if let Some(worker) = worker {
         worker.recorder.hand_over_last();
@@ -159,12 +160,12 @@ async fn tick(worker: &Worker) {
 }
 
 async fn drain(worker: &Rc<Worker>, accepting: Vec<JoinHandle<()>>, mut orders: watch::Receiver<Order>) {
-    // An owner that is gone wants no more service.
+    // If the sender is gone, the worker drains, too.
     let _ = orders.wait_for(|order| *order == Order::Drain).await;
     let timeout = worker.rules().drain_timeout;
     let emptied = async {
         for accepting in accepting {
-            // A task that panicked has ended the process.
+            // If a task panicked, the process has already ended.
             let _ = accepting.await;
         }
         worker.deadlines.drain();

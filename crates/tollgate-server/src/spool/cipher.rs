@@ -1,8 +1,7 @@
-//! Encryption of spooled bodies: ChaCha20 with a random key for each file. The key is in memory only, so a
-//! file is unreadable once its process has ended.
+//! Encrypts spooled bodies: ChaCha20 with a random key for each file. The key is in memory only, so a file is
+//! unreadable after its process has ended.
 //!
-//! Nothing is authenticated: the key guards what lies on the disk against readers, not the file against
-//! writers.
+//! Nothing is authenticated. The key protects the disk against readers, and not the file against writers.
 
 use std::fmt;
 use std::io;
@@ -28,10 +27,10 @@ impl FileKey {
         Ok(Self(key))
     }
 
-    /// Encrypts or decrypts the bytes that lie from `offset` on.
+    /// Encrypts or decrypts bytes at `offset`.
     ///
     /// # Errors
-    /// The place is beyond what one key may encrypt (2^70 bytes).
+    /// The offset exceeds the range that one key may encrypt (2^70 bytes).
     pub(super) fn apply(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         let mut cipher = ChaCha20Legacy::new(&self.0.into(), &NONCE.into());
         let is_within = cipher.try_seek(offset).is_ok() && cipher.try_apply_keystream(bytes).is_ok();
@@ -54,7 +53,7 @@ mod tests {
         let plain: Vec<u8> = (0..1000_u32).map(|n| n as u8).collect();
         let key = FileKey::new().unwrap();
         let mut stored = plain.clone();
-        // In pieces whose borders are not those of blocks.
+        // The pieces do not end at block borders.
         for (start, end) in [(0, 1), (1, 130), (130, 1000)] {
             key.apply(&mut stored[start..end], start as u64).unwrap();
         }

@@ -1,4 +1,4 @@
-//! What needs `unsafe`, and nothing else.
+//! All code of this crate that needs `unsafe`, and no other code.
 
 #![expect(unsafe_code, reason = "descriptors by number, their readiness, and what the kernel tells of them")]
 
@@ -9,38 +9,38 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Duplicates a descriptor that the process was started with. The one of that number stays open.
+/// Duplicates a descriptor that the process was started with. The original stays open.
 ///
 /// # Errors
-/// It is not open, or there are too many.
+/// The descriptor is not open, or there are too many descriptors.
 pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     if number < 0 {
         return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
     }
-    // SAFETY: the number is not -1, and nothing is done with it but to ask the kernel for a duplicate, which
-    // fails if it is not open.
+    // SAFETY: the number is not -1. It is used only to ask the kernel for a duplicate, which fails if the
+    // descriptor is not open.
     let inherited = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(rustix::io::fcntl_dupfd_cloexec(inherited, FIRST_FREE)?)
 }
 
-/// Has the runtime tell when a socket can be read from.
+/// Registers a socket with the runtime for readability.
 ///
 /// # Errors
-/// The system cannot wait for it.
+/// The system cannot register the socket.
 pub(crate) fn readable(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an owned descriptor stays open and the same until it is dropped, which the registration does
-    // after its own end.
+    // SAFETY: an owned descriptor stays open and unchanged until it is dropped, and the registration ends
+    // before that.
     let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
     registered.map_err(io::Error::from)
 }
 
-/// Has a listening TCP socket give a connection out when bytes have come on it, or when its peer was silent
-/// for so many seconds; for 0 as it comes (tcp(7), `TCP_DEFER_ACCEPT`).
+/// Lets a listening TCP socket hold back a connection until bytes arrive on it, or for `seconds` without
+/// bytes. With 0, connections are not held back (tcp(7), `TCP_DEFER_ACCEPT`).
 ///
 /// # Errors
-/// It is no TCP socket.
+/// The socket is not a TCP socket.
 pub(crate) fn defer_accept(listener: BorrowedFd<'_>, seconds: libc::c_int) -> io::Result<()> {
-    // SAFETY: the descriptor is open, and the kernel reads one integer from where there is one.
+    // SAFETY: the descriptor is open, and the kernel reads one integer from a valid address.
     let result = unsafe {
         libc::setsockopt(
             listener.as_raw_fd(),
@@ -53,16 +53,16 @@ pub(crate) fn defer_accept(listener: BorrowedFd<'_>, seconds: libc::c_int) -> io
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Connections that a listening socket holds and nobody has accepted yet, and how many it can hold.
+/// Number of connections that wait on a listening socket to be accepted, and the maximum of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AcceptQueue {
     pub(crate) len: u32,
     pub(crate) len_max: u32,
 }
 
-/// Looks how many wait to be accepted. None do, as far as anybody knows, where it is no TCP socket.
+/// Returns the accept queue of a listener. Returns zeros if the socket is not a TCP socket.
 ///
-/// The kernel tells the two numbers in fields that mean other things for a connection (`tcp_get_info` in
+/// The kernel reports both numbers in fields that have another meaning for a connection (`tcp_get_info` in
 /// Linux).
 pub(crate) fn accept_queue(listener: &OwnedFd) -> AcceptQueue {
     let told = tcp_info(listener.as_fd());
@@ -72,11 +72,11 @@ pub(crate) fn accept_queue(listener: &OwnedFd) -> AcceptQueue {
     })
 }
 
-/// What the kernel tells of a TCP socket (tcp(7), `TCP_INFO`).
+/// Returns the state of a TCP socket (tcp(7), `TCP_INFO`).
 fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is open, and the kernel writes at most `len` bytes to where there are as many.
+    // SAFETY: the descriptor is open, and the kernel writes at most `len` bytes into a value of that size.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -86,12 +86,12 @@ fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
             &raw mut len,
         )
     };
-    // SAFETY: it is made of integers, all of which were zero before the kernel wrote some.
+    // SAFETY: the value consists of integers, which were all zero before the kernel wrote some of them.
     (result == 0).then(|| unsafe { info.assume_init() })
 }
 
-/// Bytes that a connected socket holds and its peer has not confirmed (tcp(7), `SIOCOUTQ`); of a Unix socket,
-/// that nobody has read.
+/// Returns the bytes that a connected socket holds and its peer has not confirmed (tcp(7), `SIOCOUTQ`). For a
+/// Unix socket, these are the bytes that the peer has not read.
 pub(crate) fn unconfirmed_bytes(socket: BorrowedFd<'_>) -> Option<usize> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the descriptor is open, and the kernel writes one integer.
@@ -99,7 +99,7 @@ pub(crate) fn unconfirmed_bytes(socket: BorrowedFd<'_>) -> Option<usize> {
     (result == 0).then(|| usize::try_from(bytes).unwrap_or(0))
 }
 
-/// Duplicates are numbered from here: behind the standard streams.
+/// Smallest number for a duplicate, after the standard streams.
 const FIRST_FREE: RawFd = 3;
 
 #[cfg(test)]
@@ -109,7 +109,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// How many packets a TCP socket has sent, of any kind.
+    /// Returns how many packets of any kind a TCP socket has sent.
     pub(crate) fn packets_sent(socket: BorrowedFd<'_>) -> u32 {
         tcp_info(socket).unwrap().tcpi_segs_out
     }

@@ -1,5 +1,5 @@
-//! Backends in tests: functions of the test answer what scripts ask, in the VM of the test. No socket is
-//! there.
+//! Backends in tests. Functions of the test answer the requests of scripts, in the VM of the test and without
+//! a socket.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -16,12 +16,12 @@ use uuid::Uuid;
 use super::head::head;
 use crate::reply::Reply;
 
-/// Asks what a test said in place of backends.
+/// Calls the functions of a test in place of backends.
 pub(super) struct FakeFetcher {
     pub(super) fakes: Rc<FakeBackends>,
-    /// That of the test.
+    /// The host of the test.
     pub(super) host: Host,
-    /// The backends of the configuration.
+    /// Names of the configured backends.
     pub(super) names: Vec<String>,
     pub(super) clock: Clock,
 }
@@ -42,7 +42,7 @@ impl Fetcher for FakeFetcher {
     }
 }
 
-/// What goes wrong in the function of a test is no reply, as if the backend had failed.
+/// Answers a request. An error in the function of a test counts as a failed backend.
 async fn answer(handler: &LoadedScript, request: FetchRequest, time_us: i64) -> Result<Fetched, FetchError> {
     let invalid = |text: String| FetchError { name: "invalid", text };
     let FetchRequest { method, target, fields: given, content, .. } = request;

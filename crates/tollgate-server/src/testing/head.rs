@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::TestRequest;
 
-/// Makes a head of what a test gave, as if it came over the wire.
+/// Makes a head from the values of a test, as if a client had sent it.
 pub(super) fn head(asked: &TestRequest, limits: &Limits) -> Result<RequestHead, String> {
     let mut text = format!("{} {} HTTP/1.1\r\n", asked.method, asked.target).into_bytes();
     let has = |what: &str| asked.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(what.as_bytes()));

@@ -2,8 +2,8 @@
 //! 3.3.
 //!
 //! A preflight is answered here and reaches no handler. Permission is granted as a whole, so a preflight that
-//! asks for too much gets no `Access-Control-` field at all. Browsers would otherwise send GET, HEAD and POST
-//! to an allowed origin, even if no field lists them.
+//! asks for too much gets no `Access-Control-` field at all. If the reply allowed only the origin, a browser
+//! would still send GET, HEAD and POST, because these need not be listed.
 
 use bytes::Bytes;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, is_field_name};

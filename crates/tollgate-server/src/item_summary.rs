@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
-/// Most rejects in the list. Further rejects are only counted.
+/// Maximum number of rejects in the list. Further rejects are only counted.
 const LISTED_MAX: usize = 1000;
 
 /// Returns how many records are rows, and why the others are not:

@@ -25,8 +25,8 @@ use crate::spool::Spool;
 use crate::vm_keeper;
 use crate::worker::{Order, Worker};
 
-/// Most threads of a worker that wait for a disk. They read files to send, open files, and digest or compress
-/// them, two at once of each kind.
+/// Maximum number of threads of a worker that wait for a disk. They read files to send, open files, and
+/// digest or compress them, two at once of each kind.
 const READERS_MAX: usize = 8;
 
 /// Idle connections to backends are checked once a second.

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::accepted::Accepted;
 
-/// Most connections in the inbox of a worker.
+/// Maximum number of connections in the inbox of a worker.
 const INBOX_MAX: usize = 1024;
 
 /// The inboxes of all workers, for connections that other workers accepted.

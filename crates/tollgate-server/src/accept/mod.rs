@@ -1,4 +1,4 @@
-//! Step 1: accepts and counts connections, and hands each to the worker with the fewest.
+//! Step 1: accepts and counts connections, and hands each to the worker with the fewest connections.
 //!
 //! The descriptor budget has one descriptor for each allowed connection. If the system has none nevertheless,
 //! accepting pauses and connections wait in the kernel.
@@ -39,8 +39,8 @@ use tollgate_meter::Episode;
 /// How long accepting pauses after an error of the system, such as no descriptors or no memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Most connections that are taken from the queue of a listener, because some errors leave the queue
-/// unchanged.
+/// Maximum number of connections that are taken from the queue of a listener, because some errors leave the
+/// queue unchanged.
 const QUEUED_MAX: usize = 1 << 16;
 
 /// One listening socket of a worker.
@@ -96,7 +96,7 @@ impl Acceptor {
             };
             pacing.pass(served, self.socket.get_ref(), worker.admission.age_max()).await;
         }
-        // If another process keeps the socket open, it serves the rest of the queue.
+        // If the socket stays open, the next process accepts the rest of its queue.
         if !self.outlives_us
             && let Err(error) = self.accept_queued(&worker)
         {
@@ -131,7 +131,8 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Hands a connection to the worker with the fewest. Returns ready if it was served to its end.
+    /// Hands a connection to the worker with the fewest connections. Returns ready if it was served to its
+    /// end.
     fn place(&self, worker: &Rc<Worker>, socket: OwnedFd, peer: Option<IpAddr>, start: Start) -> Poll<()> {
         let (family, capacity) = (self.family, &worker.capacity);
         let Some(permit) = capacity.enter(worker.index) else {

@@ -17,8 +17,8 @@ use crate::overload::refusal_text;
 use crate::reply::{Reply, Writing};
 use crate::worker::Worker;
 
-/// Most connections of a worker that are refused by tasks. Further ones get the reply at once, before they
-/// send a request.
+/// Maximum number of connections of a worker that are refused by tasks. Further ones get the reply at once,
+/// before they send a request.
 const REFUSALS_AT_ONCE_MAX: usize = 64;
 /// How many bytes of the requests are read at once before a refusal, and how often.
 const TURNED_AWAY_BYTES: usize = 16 << 10;

@@ -61,7 +61,7 @@ impl Arrived {
         own.unwrap_or(limits.body_pace)
     }
 
-    /// Returns a place to start the handler while the content still arrives.
+    /// Returns a permit to start the handler while the content still arrives.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.upload_place(),

@@ -156,13 +156,13 @@ impl BodyReader {
         self.is_full
     }
 
-    /// Returns whether a content coding is removed. Decoding costs processor time.
+    /// Returns whether the content is decoded, which costs processor time.
     pub(super) fn is_decoding(&self) -> bool {
         self.decoding.is_some()
     }
 
-    /// Returns a place to pass the body on while it arrives. Returns `None` if the body has to be complete
-    /// first. That is also so if its beginning is spooled.
+    /// Returns a permit to pass the body on while it arrives. Returns `None` if the body has to be complete
+    /// first. A body with a spooled part has to be complete, too.
     pub(super) fn upload_place(&self) -> Option<UploadPlace> {
         if self.spooled.is_some() { None } else { self.arrived.upload_place() }
     }

@@ -58,8 +58,8 @@ pub(super) enum Reuse {
     /// The connection ends because the peer asked for it, in a request without content. The peer sends
     /// nothing more.
     Leave,
-    /// The connection ends because the peer asked for it. Some peers send a line end after the content, and
-    /// nothing more.
+    /// The connection ends because the peer asked for it, in a request with content. Some peers send a line
+    /// end after the content, and nothing more.
     Close,
     /// The connection ends although the peer may still send. Causes are a limit, the end of the server, or a
     /// refusal.

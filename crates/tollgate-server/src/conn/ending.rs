@@ -1,4 +1,4 @@
-//! Ends a connection in a way that its last reply arrives (RFC 9112 section 9.6).
+//! Ends a connection so that its last reply arrives (RFC 9112 section 9.6).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,8 +13,8 @@ use super::stream::{Came, read};
 use super::transport::Transport;
 use crate::deadline::{LINGER_TIME_DRAINING, Phase};
 
-/// A connection that was answered within this time is not read again before it is closed. Bytes that a later
-/// read could find can also arrive after that read.
+/// If the last reply took less than this, the socket is not read again before the close. A further read would
+/// not be reliable, because bytes could also arrive after it.
 const MOMENT: Duration = Duration::from_micros(100);
 /// Bounds for a peer that still sends while its connection ends: total time, time between two reads, and
 /// bytes. They suffice for a peer that sends a whole body before it reads the reply.
@@ -29,7 +29,7 @@ impl<S: Transport> Connection<S> {
         if self.has_more_come().await? { self.linger().await } else { Ok(()) }
     }
 
-    /// Returns whether the peer sent exactly the requests that were answered, a moment ago.
+    /// Returns whether the read buffer is empty, and the last request was answered within [`MOMENT`].
     pub(super) fn was_answered_at_once(&self, asked: Option<Instant>) -> bool {
         self.input.is_empty() && asked.is_some_and(|asked| asked.elapsed() < MOMENT)
     }

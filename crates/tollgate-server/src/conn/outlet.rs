@@ -235,8 +235,8 @@ impl<S: Transport> Outlet<'_, S> {
     }
 
     /// Resets the connection when it is dropped. Without a reset the system keeps the bytes that the peer
-    /// does not take. It probes the peer's window (RFC 9293 section 3.8.6.1) as long as the peer answers, and
-    /// no bound counts those bytes.
+    /// does not take. It also probes the peer's window (RFC 9293 section 3.8.6.1) as long as the peer
+    /// answers. No bound counts those bytes.
     fn give_up(&mut self) -> Gone {
         self.stream.when_dropped(ConnectionEnd::Reset);
         Gone

@@ -279,7 +279,7 @@ impl Replies {
 }
 
 /// Room for the first reply of a connection, so that the buffer grows once. The first constant is for a plain
-/// reply. The second is for the fields that other replies have besides their own lines.
+/// reply. The second is for the fields of other replies that are not encoded yet.
 const REPLY_BYTES_USUAL: usize = 256;
 const HEAD_BYTES_USUAL: usize = 192;
 /// Spare room for the fields of a head, so that the buffer grows at most once for a reply.

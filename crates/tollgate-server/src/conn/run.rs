@@ -78,7 +78,7 @@ impl<S: Transport> Connection<S> {
         if self.replies.count() == 0 {
             return Ok(());
         }
-        // Finished replies are only counted here. The server refuses requests that would add to them until
+        // Finished replies are counted, but never refused. Requests that would add to them are refused until
         // they have left.
         self.count_held();
         self.queue.let_leave(self.replies.memory_bytes());

@@ -217,7 +217,7 @@ impl<R: Registered> AsyncWrite for Socket<R> {
     }
 }
 
-/// Reads the available bytes. Returns pending if there are none, and wakes no task later.
+/// Reads the available bytes. Returns pending if there are none, and does not wake the task later.
 fn read(socket: &OwnedFd, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     match recv(socket, buffer.initialize_unfilled(), RecvFlags::empty()) {
         Ok((_, came)) => {

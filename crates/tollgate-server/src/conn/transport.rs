@@ -60,8 +60,8 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         None
     }
 
-    /// Waits until the peer resets the connection, but not for a half-close. For connections that read
-    /// nothing now, and would not notice otherwise.
+    /// Waits until the peer resets the connection, but not for a half-close. A connection that reads nothing
+    /// now would not notice a reset otherwise.
     fn broken_off(&mut self) -> impl Future<Output = io::Error> {
         pending()
     }

@@ -18,8 +18,8 @@ use crate::observe::Refusal;
 use crate::reply::Reply;
 
 impl<S: Transport> Connection<S> {
-    /// Waits for a handler, and reads the bytes that the connection waits for. Bytes that are late or never
-    /// arrive end the connection.
+    /// Waits for a handler, and reads the bytes that the connection waits for. If they are late or never
+    /// arrive, the connection ends.
     pub(super) async fn read_on(&mut self) -> Result<(), Gone> {
         self.ask_for_body().await?;
         if let Reading::Upload(_) = self.reading {

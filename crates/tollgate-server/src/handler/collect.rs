@@ -189,7 +189,7 @@ impl<'de> Visitor<'de> for FieldReader<'_, '_, 'de> {
     }
 }
 
-/// Most unknown fields that a reason names.
+/// Maximum number of unknown fields that a reason names.
 const UNKNOWN_MAX: usize = 8;
 
 enum Key {

@@ -197,7 +197,7 @@ impl Endpoint {
         !matches!(self.handler, Handler::Proxy(_))
     }
 
-    /// Returns a place to begin while the content still arrives. Only a proxy route offers it, and only if no
+    /// Returns a permit to begin while the content still arrives. Only a proxy route has it, and only if no
     /// other part needs the complete content.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         let needs_whole = self.stream.is_some() || !self.before.is_empty() || !self.after.is_empty();

@@ -13,7 +13,7 @@ use crate::overload::RequestPermit;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
-/// All routes of a configuration. `None` stands for a path where an app has no file.
+/// All routes of a configuration. `None` stands for the paths of an app that none of its routes matches.
 pub(crate) type Routes = RouteTable<Option<Rc<Endpoint>>>;
 
 /// A complete request in a handler.

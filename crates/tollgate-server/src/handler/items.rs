@@ -3,7 +3,7 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Most items of one body. More records never fit into one transaction.
+/// Maximum number of items of one body. More records never fit into one transaction.
 const ITEMS_MAX: usize = 1 << 19;
 
 /// Why a body cannot be split into items.

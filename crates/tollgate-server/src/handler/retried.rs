@@ -15,8 +15,8 @@ use crate::row::{ColumnWriter, Given, StreamPlan, Target, is_marker};
 /// Reads the items of rejects with the streams of a configuration, as `collect` does. Two bounds do not
 /// apply: a `max` that rejects, and the depth of JSON. The table decides whether such values fit.
 ///
-/// Only the item is left of the transaction. Columns of other sources therefore have no value, and a key that
-/// a request sends is missing.
+/// A reject keeps only the item of its transaction. Columns of other sources therefore have no value, and a
+/// key that came with the request is missing.
 #[derive(Debug)]
 pub struct ItemReader {
     streams: BTreeMap<String, Stream>,

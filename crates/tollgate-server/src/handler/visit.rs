@@ -401,8 +401,8 @@ impl Visit {
         Turn::Over
     }
 
-    /// Returns the reply and the records of a script. They are moved only once, because each move copies
-    /// them.
+    /// Sets the result of the handler to the reply and the records of a script. They are moved only once,
+    /// because each move copies them.
     #[inline]
     fn return_outcome(&mut self, mut outcome: Outcome) {
         self.failure = None;

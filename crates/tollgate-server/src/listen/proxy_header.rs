@@ -18,8 +18,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const FIXED_BYTES: usize = 16;
-/// Most bytes after the fixed part of a header. Real headers have some hundred bytes, and a few thousand with
-/// a certificate.
+/// Maximum number of bytes after the fixed part of a header. Real headers have some hundred bytes, and a few
+/// thousand with a certificate.
 const REST_BYTES_MAX: usize = 16 << 10;
 
 const LOCAL: u8 = 0x20;

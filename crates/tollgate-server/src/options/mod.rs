@@ -134,9 +134,9 @@ pub struct ConnectionLimits {
     /// Bytes per second that the peer has to take of a reply, after `write_timeout` as a grace period. 0
     /// means no minimum.
     pub write_rate_min: u64,
-    /// Most requests of one connection.
+    /// Maximum number of requests of one connection.
     pub requests_max: Option<u64>,
-    /// Most requests of one connection that are answered with one write.
+    /// Maximum number of requests of one connection that are answered with one write.
     pub pipeline_depth_max: usize,
     /// Bytes of a body that stay in memory while it arrives. A longer body is spooled.
     pub body_memory_max: usize,
@@ -186,12 +186,13 @@ impl BodyPace {
 /// Bounds on all connections together.
 #[derive(Debug, Clone)]
 pub struct CapacityLimits {
-    /// Most connections at once.
+    /// Maximum number of connections at once.
     pub connections_max: usize,
-    /// Most connections at once of one client, which is an IPv4 address or an IPv6 network of 64 bits.
+    /// Maximum number of connections at once of one client, which is an IPv4 address or an IPv6 network of 64
+    /// bits.
     pub connections_per_client_max: Option<u32>,
-    /// Most bytes of incomplete requests and of replies that are not taken, in addition to 4 KiB for each
-    /// connection.
+    /// Maximum of bytes in incomplete requests and in replies that are not taken, in addition to 4 KiB for
+    /// each connection.
     pub in_flight_bytes_max: u64,
     /// How long a request may wait for its turn.
     pub queue_age_max: Duration,
@@ -212,7 +213,7 @@ impl Default for CapacityLimits {
 }
 
 impl CapacityLimits {
-    /// Most files that a worker keeps open, independent of the descriptor limit.
+    /// Maximum number of files that a worker keeps open, independent of the descriptor limit.
     pub const FILES_OPEN_MAX: usize = 128;
 
     /// Returns the part of `in_flight_bytes_max` that slow peers may use. The rest is for replies that wait
@@ -231,7 +232,7 @@ pub(crate) const fn share_of_peers(in_flight_bytes_max: u64) -> u64 {
 pub struct SpoolOptions {
     /// The folder, which is created when it is needed first. Its files have no names.
     pub dir: PathBuf,
-    /// Most bytes of all spooled bodies together.
+    /// Maximum of bytes in all spooled bodies together.
     pub bytes_max: u64,
     /// Bytes of the disk that have to stay free.
     pub reserve_bytes: u64,
@@ -302,7 +303,8 @@ pub struct ScriptAccess {
 /// Limits on the requests of a route, over all workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RouteLimits {
-    /// Most running requests, from the head to the reply of the handler, or to the end of a streamed content.
+    /// Maximum number of running requests, from the head to the reply of the handler, or to the end of a
+    /// streamed content.
     pub concurrency_max: Option<u32>,
     /// Rate rules. The first rule that a request exceeds refuses it.
     pub rates: Vec<RateSpec>,

@@ -48,7 +48,7 @@ struct Turn {
     serves: u32,
 }
 
-/// Whether a connection is served.
+/// The decision about an accepted connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Served,

@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Assigns times to refused clients by a virtual queue (the generic cell rate algorithm, ITU-T I.371).
 #[derive(Default)]
 pub(crate) struct RefusalPauses {
-    /// The time when all refused clients may have retried.
+    /// The time at which the last refused client may retry.
     booked_until: Cell<Option<Instant>>,
     /// Pause of the connection that is answered now.
     due: Cell<Option<Instant>>,

@@ -155,8 +155,8 @@ fn unfit(error: &BodyError) -> ValueError {
     ValueError::Unfit { column: "body".to_owned(), found: error.to_string(), allowed: "a body of 8 MiB" }
 }
 
-/// Puts bytes of the request as text. Invalid UTF-8 becomes U+FFFD, so that the record is never lost because
-/// of it.
+/// Puts bytes of the request as text. Invalid UTF-8 and U+0000 become U+FFFD, so that the record is never
+/// lost because of them.
 fn push_text(bytes: Option<&[u8]>, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match bytes {
         Some(bytes) => row.push(Value::Text(&storable(bytes))),

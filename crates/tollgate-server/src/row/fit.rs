@@ -15,12 +15,12 @@ use uuid::Uuid;
 
 use super::{ColumnWriter, Target};
 
-/// Most characters of an unfit value in an error.
+/// Maximum number of characters of an unfit value in an error.
 const SHOWN_CHARS_MAX: usize = 48;
 /// Above this number, doubles cannot represent every integer.
 const EXACT_MAX: i64 = 1 << 53;
-/// Most nested arrays and objects in a column of type json, the same as scripts can read and write. SQLite's
-/// JSON functions accept 1,000. PostgreSQL's `jsonb` is limited only by its stack.
+/// Maximum depth of arrays and objects in a column of type json, the same as scripts can read and write.
+/// SQLite's JSON functions accept 1,000. PostgreSQL's `jsonb` is limited only by its stack.
 const JSON_DEPTH_MAX: usize = 128;
 
 /// Puts JSON text or null into a column of type json.

@@ -17,8 +17,8 @@ pub(crate) struct StreamPlan {
     pub(crate) id: SchemaId,
     pub(crate) ack: Ack,
     pub(crate) unknown: UnknownFields,
-    /// The fields of a record that are kept. Each name of a [`Source::RecordField`] occurs once. It also says
-    /// if the whole record is kept.
+    /// The fields of a record that are kept, with each name of a [`Source::RecordField`] once. It also notes
+    /// whether the whole record is kept.
     pub(crate) fields: RecordFields,
     pub(super) columns: Vec<ColumnPlan>,
     pub(super) key: Option<KeyPlan>,

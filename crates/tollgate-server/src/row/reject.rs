@@ -13,8 +13,8 @@ const HIDDEN: &str = "\"(redacted)\"";
 /// Prefix of the text that replaces a value without a JSON form. The reason follows.
 pub(crate) const NOT_KEPT: &str = "(not kept: ";
 
-/// Returns whether a field of an item is a marker for a missing value. A client that sends the same text
-/// cannot be distinguished.
+/// Returns whether a field of an item is a marker for a missing value. The same text from a client counts as
+/// a marker, too.
 pub(crate) fn is_marker(value: &RawValue) -> bool {
     let json = value.get();
     json == HIDDEN || json.strip_prefix('"').is_some_and(|text| text.starts_with(NOT_KEPT))

@@ -34,11 +34,11 @@ pub struct ServerStatus {
     pub unrouted: [u64; CLASSES.len()],
     /// Number of connections.
     pub connections: usize,
-    /// Most connections.
+    /// Maximum number of connections.
     pub connections_max: usize,
     /// Held memory in bytes, in addition to 4 KiB for each connection.
     pub in_flight_bytes: u64,
-    /// Most held memory in bytes.
+    /// Maximum of held memory, in bytes.
     pub in_flight_bytes_max: u64,
     /// Accepted connections.
     pub accepted: u64,

@@ -22,7 +22,7 @@ pub(in crate::conn) struct AnsweredRequest {
 }
 
 impl AnsweredRequest {
-    /// Ends the time of streamed content that waits because earlier replies leave slowly.
+    /// Runs the time limit of streamed content that waits because earlier replies leave slowly.
     #[inline]
     pub(super) fn watch(&mut self, context: &mut Context<'_>) {
         if let Some(streamed) = &mut self.answer.streamed {

@@ -25,8 +25,8 @@ impl Queue {
         let has_room = if self.running[index].is_safe() {
             self.leaving_bytes + self.answered_bytes + returned_bytes < REPLIES_BYTES_MAX
         } else {
-            // An unsafe handler changes something, and nothing runs after it. It therefore does not wait for
-            // its own room while peers may hold more.
+            // An unsafe handler changes something, and nothing runs after it. A long reply that is being sent
+            // therefore stops it only while peers hold too much memory.
             let is_behind_much = self.leaving_bytes >= REPLIES_BYTES_MAX;
             self.answered_bytes < REPLIES_BYTES_MAX
                 && !(is_behind_much && worker.capacity.is_full_for_peers())

@@ -9,8 +9,8 @@ use crate::reply::Reply;
 
 /// Name of Tollgate in `Via`.
 const PSEUDONYM: &[u8] = b"tollgate";
-/// Most servers of this name that a request may pass. Each adds itself once, and no setup has that many in a
-/// row.
+/// Maximum number of servers of this name that a request may pass. Each adds itself once, and no setup has
+/// that many in a row.
 const ROUNDS_MAX: usize = 8;
 
 /// Returns whether a request is in a loop.
@@ -25,8 +25,9 @@ pub(super) fn reply() -> Reply {
     Reply::text(StatusCode::LOOP_DETECTED, "the request goes round in a loop")
 }
 
-/// Parses `received-protocol RWS received-by [ RWS comment ]`. A comma in a comment splits the member. The
-/// rest could match our name only if a client intends it, and then only its own request is refused.
+/// Parses `received-protocol RWS received-by [ RWS comment ]`. A comma in a comment splits the member in two.
+/// The second part can contain our name only if a client writes it on purpose. This affects only the request
+/// of that client.
 fn is_own(member: &[u8]) -> bool {
     let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     words.nth(1).is_some_and(|received_by| received_by.eq_ignore_ascii_case(PSEUDONYM))

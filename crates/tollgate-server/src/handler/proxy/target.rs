@@ -50,7 +50,7 @@ impl Proxy {
         })
     }
 
-    /// Returns a place to begin a request while its content still arrives.
+    /// Returns a permit to begin a request while its content still arrives.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         self.upstream.try_upload()
     }

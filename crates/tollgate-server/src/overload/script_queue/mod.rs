@@ -1,5 +1,5 @@
 //! The script queue of a worker. A script that needs more than one slice waits here for further slices, first
-//! in, first out. In turns, all scripts would take as long as all of them together.
+//! in, first out. If all scripts took turns, each would need as long as all of them together.
 //!
 //! If the scripts of a route are known to be long, they wait here before their first slice, too. They do so
 //! if other scripts wait, or if scripts already used a slice in this turn. Otherwise many of them would make
@@ -9,10 +9,12 @@
 //! moves to the back, so that a long script does not stop the others. A script that waits for anything else
 //! leaves the queue.
 //!
-//! A long queue refuses no request while it gets shorter again. It does not get shorter if its last script
-//! would wait for a quarter of `queue_age_max`. The queue is then kept short. This ends when no request was
-//! refused for a quarter of `queue_age_max`, or after 256 times as long, which is a minute by default. The
-//! number of scripts per second stays the same.
+//! A long queue refuses no request while it gets shorter again. If its last script would wait for a quarter
+//! of `queue_age_max`, more scripts arrive than the worker can run. The queue is then kept short, because a
+//! longer wait helps no request. The worker still runs the same number of scripts per second.
+//!
+//! This state ends when no request was refused for a quarter of `queue_age_max`. It also ends after 256 times
+//! as long, which is a minute by default.
 //!
 //! Only requests for routes with long scripts are refused, and only if such a route has a script in the
 //! queue. Other scripts do not wait here.
@@ -44,7 +46,7 @@ const SHORT_PATIENCES: u32 = 256;
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 /// A script that runs for a slice divided by this is long.
 const LONG_DIVISOR: u32 = 16;
-/// Most scripts that are woken together.
+/// Maximum number of scripts that are woken together.
 const BATCH_MAX: u32 = 64;
 /// The weight of the last script in the moving average is one divided by this.
 const LAST_DIVISOR: u32 = 8;

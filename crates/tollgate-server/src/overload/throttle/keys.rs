@@ -1,11 +1,11 @@
 //! The buckets of many keys in a table of fixed size.
 //!
 //! A key is a hash of 64 bits with a secret seed, so clients cannot compute it. It belongs to one set of
-//! eight places. A new key replaces the key whose bucket is full soonest.
+//! eight places. A new key replaces the key of the set whose bucket will be full soonest.
 //!
 //! A replaced key with a full bucket loses nothing. If no bucket is full, the table is too small for its
-//! clients. The key with the fewest requests then gets a full bucket again, and those with many requests
-//! stay.
+//! clients. The key with the fewest requests is then replaced, and later gets a full bucket again. Keys with
+//! many requests stay.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::trust::client_key;
 
 /// Places in the set of a key.
 const WAYS: usize = 8;
-/// Most shards. Each shard has its own lock, which is held for one lookup.
+/// Maximum number of shards. Each shard has its own lock, which is held for one lookup.
 const SHARDS_MAX: usize = 64;
 
 /// A hash, and when its bucket is full, in nanoseconds since the rule began. Zeros come from the system, so

@@ -108,7 +108,7 @@ impl Service {
 }
 
 impl FoundRoute<'_> {
-    /// Returns the route as a destination that does not borrow the head.
+    /// Returns the route as an owned destination of the request with this head.
     pub(crate) fn destination(self, head: &RequestHead) -> Destination {
         let path = self.decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);
         let mut place = self.found.place(path);

@@ -73,7 +73,7 @@ impl<S: Transport> Connection<S> {
         Ok(())
     }
 
-    /// Returns the latest end of a lingering that started at `begun`.
+    /// Returns the latest time at which the connection stops lingering, if it began at `begun`.
     fn linger_end(&self, begun: Instant) -> Instant {
         match self.worker.deadlines.draining_since() {
             None => begun + LINGER_TIME_MAX,

@@ -23,7 +23,8 @@ pub(crate) struct Replies {
     slices: Vec<(usize, FileSlice)>,
     /// Source of the content of the last reply. The content is sent after all replies.
     streamed: Option<Box<ContentSource>>,
-    /// Bytes and entries that were sent together last time. The next replies reserve as much.
+    /// Numbers of bytes and entries that were sent together last time. The next replies reserve room for as
+    /// many.
     expected: (usize, usize),
 }
 

@@ -18,7 +18,7 @@ pub(super) enum SplitError {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Item<'a> {
     Json(&'a RawValue),
-    /// Parsed only when the item is recorded, because a parsed array of all lines could be large.
+    /// Parsed only when the item is recorded, because the transaction may be full before this line.
     Line(&'a [u8]),
 }
 

@@ -1,7 +1,7 @@
 //! Converts values from scripts and clients to the types of columns. The error for an unfit value names the
 //! value and the type.
 //!
-//! A JSON number passes through a double only if its column is one.
+//! A JSON number is converted to a double only for a column of type float.
 
 use std::net::IpAddr;
 

@@ -52,7 +52,7 @@ const BATCH_MAX: u32 = 64;
 const LAST_DIVISOR: u32 = 8;
 
 pub(crate) struct ScriptQueue {
-    /// Length of a slice.
+    /// Approximate length of a slice.
     slice: Duration,
     /// Total run time of the scripts of the worker.
     ran: Cell<Duration>,

@@ -8,8 +8,8 @@ use tollgate_script::thread_time;
 
 use super::{QueuePlace, ScriptQueue};
 
-/// Scripts that are not timed between two timed ones. Two readings of this clock cost a microsecond, because
-/// each is a system call. A cycle of 17 coincides with no other short cycle.
+/// Number of short scripts that are not timed between two timed ones. Two readings of this clock cost a
+/// microsecond, because each is a system call. A cycle of 17 coincides with no other short cycle.
 const UNTIMED: u32 = 16;
 /// The average covers at most this many timed scripts. With fewer, a single delayed script would make all
 /// scripts of the route count as long.

@@ -8,8 +8,10 @@ PYTHON ?= python3
 PROGRAMS = bench fuzz tools
 RUFF_VERSION = 0.17.6
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
+DENY_VERSION = 0.20.2
+DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python test-names test-comments check fmt lint doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python test-names test-comments check fmt lint deny doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -38,7 +40,9 @@ test-comments:
 	@test -n "$(BEFORE)" || { echo "usage: make test-comments BEFORE=commit [AFTER=HEAD]" >&2; exit 2; }
 	@tools/compare_tokens.py $(BEFORE) $(or $(AFTER),HEAD)
 
-check: fmt lint test doc
+# Licences, bans and sources of the dependencies are checked if cargo-deny is installed, because its build takes four
+# minutes of a processor. `make deny` installs it.
+check: fmt lint $(if $(wildcard $(DENY)),deny) test doc
 
 fmt: $(RUFF)
 	$(CARGO) fmt --all --check
@@ -56,6 +60,15 @@ target/tools/ruff-$(RUFF_VERSION)/bin/ruff:
 	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
 	  --target target/tools/ruff-$(RUFF_VERSION) ruff==$(RUFF_VERSION)
+
+# The rules of deny.toml that need no network. `make deny DENY_CHECKS=advisories` asks for known faults of dependencies.
+DENY_CHECKS ?= licenses bans sources
+deny: $(DENY)
+	$(DENY) check $(DENY_CHECKS)
+
+# cargo-deny comes from crates.io into a folder below target/, at the lowest priority.
+target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny:
+	nice -n 19 $(CARGO) install cargo-deny --version $(DENY_VERSION) --locked --root target/tools/cargo-deny-$(DENY_VERSION)
 
 doc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked

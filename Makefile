@@ -11,7 +11,7 @@ RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python test-names test-comments check fmt lint deny doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python test-names test-comments check fmt lint sample deny doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -53,6 +53,12 @@ lint: $(RUFF)
 	$(CARGO) clippy -p tollgate --test browser --locked -- --deny warnings
 	$(CARGO) metadata --locked --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null
 	$(RUFF) check $(PROGRAMS)
+	tools/check_phrases.py
+
+# 120 sentences to judge by the rules of CONTRIBUTING.md: `make sample SEED=7`.
+sample:
+	@test -n "$(SEED)" || { echo "usage: make sample SEED=number" >&2; exit 2; }
+	@tools/sample_sentences.py $(SEED)
 
 # Ruff comes from PyPI into a folder below target/. Debian's pip, which is installed if it is missing (as root), allows
 # that without a virtual environment.

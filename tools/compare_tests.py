@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the names of the Rust tests of two commits: `tools/compare_tests.py BEFORE [AFTER] [--moved]`.
 
-Prints the tests that are gone and those that are new. A test that keeps its function name and changes its
+Prints the tests that are gone and the new ones. A test that keeps its function name and changes its
 module or crate has moved: the last line counts these tests, and `--moved` lists them. AFTER is HEAD unless it
 is given; `.` is the worktree.
 

@@ -23,7 +23,7 @@ class Pieces(unittest.TestCase):
         )
 
     def test_a_link_is_its_text_and_keeps_the_line_breaks(self):
-        self.check("a.md", "See [the\nlog](docs/log.md) and [x](y).", (1, "See the\nlog and x."))
+        self.check("a.md", "See [the\nlog](pages/log.md) and [x](y).", (1, "See the\nlog and x."))
 
     def test_comments_of_rust_are_blocks_and_literals_are_none(self):
         self.check(
@@ -126,7 +126,7 @@ class Phrases(unittest.TestCase):
         self.assertTrue(written(bounds).endswith('"docs" = 2\n"fuzz" = 1\n'))
 
     def test_a_crate_counts_for_itself_and_a_page_for_its_first_folder(self):
-        names = ["crates/tollgate-log/src/lib.rs", "docs/how-to/a.md", "README.md"]
+        names = ["crates/tollgate-log/src/lib.rs", "docs/README.md", "README.md"]
         self.assertEqual([owner(name) for name in names], ["crates/tollgate-log", "docs", "README.md"])
 
 

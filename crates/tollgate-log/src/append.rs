@@ -1,9 +1,10 @@
-//! The worker's side of the log: encode records into the batch at hand, hand it over, see how far it got.
+//! The worker's side of the log: encodes records into the current batch, hands it over, and reads how far it
+//! is.
 //!
-//! An [`Appender`] belongs to one worker and is used by it alone. No lock is taken before the batch is
-//! complete. The worker then writes it by itself, or leaves it to another thread (see [`crate::commit`]). Two
-//! counters come back: how many of this worker's batches are written, how many synced. Where replies wait for
-//! a sink, a message tells how far that is (see [`crate::awaited`]).
+//! Each worker has its own [`Appender`]. A worker takes no lock before its batch is complete. Then it writes
+//! the batch itself, or leaves it to another thread (see [`crate::commit`]). Two counters come back: the
+//! number of the worker's last written batch, and of its last synced batch. Where replies wait for a sink,
+//! messages report what the sink has (see [`crate::awaited`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,27 +23,28 @@ use crate::schema::{Schema, SchemaId};
 use crate::segment_writer::Handover;
 use crate::worker_batch::{BatchOrigin, WorkerBatch, WorkerMarks};
 
-/// A batch is handed over at once when it is this large; else when the worker's pass ends.
+/// A batch of this size is handed over at once. A smaller batch is handed over when the worker's pass ends.
 const BATCH_BYTES_SOFT: usize = 1 << 20;
 
 /// Gathers the records of one worker.
 pub struct Appender {
     pipeline: Arc<CommitPipeline>,
     marks: Arc<WorkerMarks>,
-    /// Those of the log, as far as this worker has met them.
+    /// The log's schemas that this worker knows. A record of a newer schema makes the worker read the list
+    /// again.
     schemas: Vec<Arc<Schema>>,
     pending: Vec<u8>,
     count: u32,
     schema_mask: u64,
     is_written_wanted: bool,
     is_sync_wanted: bool,
-    /// Records that replies wait for until a sink has them.
+    /// Records whose replies wait until a sink has them.
     awaited: Vec<Awaited>,
-    /// The number of the batch at hand, among those of this worker.
+    /// Number of the current batch, counted per worker.
     batch_number: u64,
-    /// The first append of the batch at hand, or the last time that it could not be handed over.
+    /// Time of the first append to the current batch. After a failed hand-over, the time of that failure.
     now: Moment,
-    /// Since when the batch at hand waits for a place in the writer's queue.
+    /// Time of the first append to a batch that the full queue refused.
     stuck_since: Option<Moment>,
 }
 
@@ -68,14 +70,15 @@ impl Appender {
         }
     }
 
-    /// Appends the records of one transaction, together, in order; they survive together or not at all.
+    /// Appends the records of one transaction, together and in order. After a crash, all of them survive or
+    /// none.
     ///
-    /// Returns the records to ask [`Self::reached`] about; none if no record was made. `Ok` means gathered in
-    /// memory: call [`Self::hand_over`] before waiting.
+    /// Returns the records that [`Self::reached`] takes, or `None` if `fill` made no record. `Ok` means
+    /// gathered in memory: call [`Self::hand_over`] before waiting.
     ///
     /// # Errors
-    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`: retry later. `Stopped`: the process ends. Nothing
-    /// was recorded.
+    /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`: retry later. `Stopped`: the process ends. After an
+    /// error nothing was recorded.
     pub fn append<R>(
         &mut self,
         level: Level,
@@ -88,10 +91,10 @@ impl Appender {
         })
     }
 
-    /// Appends records whose reply waits until a sink has them. [`Self::take_settled`] reports that.
+    /// Appends records whose reply waits until a sink has them. [`Self::take_settled`] reports when it has.
     ///
     /// # Errors
-    /// As [`Self::append`].
+    /// The same as [`Self::append`].
     pub fn append_awaited<R>(
         &mut self,
         sink: SinkPlace,
@@ -102,7 +105,7 @@ impl Appender {
         })
     }
 
-    /// Notes with `want` what the records at these places of the batch are waited for.
+    /// Appends records. `want` gets their places in the batch, and notes what their reply waits for.
     fn append_with<R>(
         &mut self,
         level: Level,
@@ -133,11 +136,11 @@ impl Appender {
         Ok((Some(records), result))
     }
 
-    /// Whether a transaction of that level would be taken at this moment: to ask costs less than to make its
+    /// Returns `Ok` if a transaction of that level would be accepted now. Asking costs less than making its
     /// records.
     ///
     /// # Errors
-    /// As [`Self::append`], but for `TooLarge`.
+    /// The same as [`Self::append`], except `TooLarge`.
     pub fn check(&self, level: Level, now: Instant) -> Result<(), AppendError> {
         self.check_admission(level, self.pipeline.state.queue_age.moment(now))
     }
@@ -167,23 +170,24 @@ impl Appender {
         Ok(())
     }
 
-    /// Tells the owner of the log when records are taken again that were refused because the disk was behind.
-    /// To be called now and then by whoever may be refused.
+    /// Reports to the owner of the log when a disk that caused refusals keeps up again.
+    ///
+    /// A worker whose appends may be refused calls this now and then.
     pub fn look(&self, now: Instant) {
         self.pipeline.state.look_at_queue(self.pipeline.state.queue_age.moment(now));
     }
 
-    /// How many records wait to be handed over.
+    /// Returns how many records wait to be handed over.
     pub fn pending(&self) -> u32 {
         self.count
     }
 
-    /// Hands over what was gathered. Returns false if the queue is full: call again soon.
+    /// Hands over the current batch. Returns false if the queue is full: call again soon.
     ///
-    /// Where the disk was quick lately and no thread writes, this writes the batch before it returns. It
-    /// waits for one write at most, or for two if batches of other workers came meanwhile.
+    /// If the last writes were quick and no other thread writes, this call writes the batch before it
+    /// returns. It then takes the time of one write, or of two if other workers queued batches meanwhile.
     pub fn hand_over(&mut self) -> bool {
-        // After a failure the waiters learn the reason from `reached`.
+        // After a failure, `reached` gives the reason to the replies that wait.
         if self.count == 0 || self.pipeline.state.failure().is_some() {
             return true;
         }
@@ -208,7 +212,7 @@ impl Appender {
         true
     }
 
-    /// The batch at hand, whose buffers move out.
+    /// Takes the current batch with its buffers.
     fn take_batch(&mut self) -> WorkerBatch {
         let payload = std::mem::take(&mut self.pending);
         WorkerBatch {
@@ -229,10 +233,10 @@ impl Appender {
         }
     }
 
-    /// Whether a batch reached a level. None: not yet.
+    /// Returns whether these records reached a level, or `None` while they have not.
     ///
     /// # Errors
-    /// The log stopped before: whether the records survive is unknown.
+    /// `Stopped`: the log stopped before that. Whether the records survive is unknown.
     pub fn reached(&self, records: AppendedRecords, level: Level) -> Option<Result<(), AppendError>> {
         let batch = match level {
             Level::Received => return Some(Ok(())),
@@ -245,30 +249,30 @@ impl Appender {
         self.pipeline.state.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
     }
 
-    /// Whether the log stopped: what is waited for is in an unknown state.
+    /// Returns whether the log stopped. The state of records that replies wait for is then unknown.
     pub fn is_stopped(&self) -> bool {
         self.pipeline.state.failure().is_some()
     }
 
-    /// Returns what sinks have by now of the records of [`Self::append_awaited`]. Each record is reported
-    /// once.
+    /// Returns what sinks have done with records of [`Self::append_awaited`] since the last call. Each record
+    /// is reported once.
     pub fn take_settled(&self) -> Vec<Settled> {
         self.marks.inbox.take()
     }
 
-    /// Forgets those that wait for a sink, but for the transaction `oldest` and those behind it; all, if
-    /// there is none.
+    /// Forgets the records that wait for a sink in batches before that of `oldest`. With `None`, forgets
+    /// those of all batches so far.
     pub fn wait_from(&self, oldest: Option<AppendedRecords>) {
         let batch = oldest.map_or(self.batch_number, |records| records.batch);
         self.marks.set_waited_from(batch);
     }
 
-    /// Whether a sink takes records. One that nobody follows the log for does not.
+    /// Returns whether a sink takes records. A sink without a follower of the log takes none.
     pub fn breaker(&self, sink: SinkPlace) -> SinkBreaker {
         self.pipeline.state.pending_acks().get(sink.0).map_or(SinkBreaker::Open, |acks| acks.breaker())
     }
 
-    /// Makes sure that the schema with that number is at hand, if it was declared meanwhile.
+    /// Reads the list of schemas again if the schema was declared after the last read.
     fn learn(&mut self, id: SchemaId) {
         if usize::from(id.0) >= self.schemas.len() {
             self.schemas = self.pipeline.state.schemas();
@@ -289,18 +293,19 @@ pub struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
-    /// Whether its records have more bytes than they may: it will not be taken, whatever else is appended.
+    /// Returns whether the records exceed `transaction_bytes_max`. Such a transaction is refused, whatever
+    /// else is appended.
     pub fn is_too_large(&self) -> bool {
         self.appender.pending.len() - self.start > self.appender.pipeline.state.options.transaction_bytes_max
     }
 
-    /// Appends one row. A row that fails leaves no trace; append a reject in its place.
+    /// Appends one row. A row that fails leaves no bytes: append a reject in its place.
     ///
     /// # Errors
-    /// What `fill` returns.
+    /// The error that `fill` returns.
     ///
     /// # Panics
-    /// When the log has no such schema: a fault of the caller, who declared them all.
+    /// If the log has no such schema. The caller declares all schemas first.
     pub fn row(
         &mut self,
         id: SchemaId,

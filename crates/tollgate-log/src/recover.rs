@@ -1,8 +1,8 @@
-//! Mending what dead runs left: seal whole segments, cut torn tails, set damage aside.
+//! Recovers the logs of dead runs: seals whole segments, cuts torn tails, and sets damage aside.
 //!
-//! The decisions are the table in `docs/log-format.md`; [`RecoveryAction`] is its right column. Only `.open`
-//! files are read batch by batch. What was acknowledged as synced is never cut: `durable` in the headers
-//! tells how far that reached.
+//! The decisions are the table in `docs/log-format.md`. [`RecoveryAction`] is its right column. Only `.open`
+//! files are read batch by batch. Records that were acknowledged as synced are never cut. The field `durable`
+//! in the headers shows how far they reach.
 
 use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;
@@ -17,14 +17,14 @@ use crate::segment::{Digest, SegmentDigestAlgorithm, SegmentName, SegmentState, 
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
-/// What a start found and did, log by log.
+/// What a start found and did, for each log.
 #[derive(Debug, Default)]
 pub struct RecoveryReport {
-    /// The logs that needed anything.
+    /// Logs that needed a recovery.
     pub logs: Vec<LogRecovery>,
-    /// Logs that could not be mended and were left as they are.
+    /// Logs whose recovery failed. Their other files are unchanged.
     pub failed: Vec<(LogId, LogError)>,
-    /// The youngest log that was there.
+    /// The newest log in the directory.
     pub newest: Option<LogId>,
 }
 
@@ -35,42 +35,42 @@ pub struct LogRecovery {
     pub log: LogId,
     /// Segments that got their footer or their name.
     pub sealed: u64,
-    /// Bytes cut off behind the last whole batch, none of them ever acknowledged as synced.
+    /// Bytes cut off after the last whole batch. None of them was ever acknowledged as synced.
     pub torn_bytes: u64,
-    /// Segments set aside, and why.
+    /// Segments set aside, with the reason.
     pub set_aside: Vec<(PathBuf, String)>,
-    /// Segments of a later format version, left untouched.
+    /// Segments of a later format version. They stay unchanged.
     pub unknown: Vec<PathBuf>,
 }
 
-/// What becomes of one `.open` file.
+/// What recovery does with one `.open` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RecoveryAction {
-    /// Whole: footer and name.
+    /// The segment is whole. Write its footer and give it its sealed name.
     Seal,
-    /// Cut at the end of the last whole batch, then footer and name.
+    /// Cut the segment at the end of the last whole batch, then seal it.
     Cut,
-    /// Never acknowledged: unlink.
+    /// No record of it was acknowledged as synced. Unlink it.
     Remove,
-    /// Acknowledged records are damaged: rename and read around.
+    /// Acknowledged records are damaged. Rename the segment, so that loaders read around the damage.
     SetAside(String),
-    /// A later version: leave it.
+    /// The segment has a later format version. Leave it unchanged.
     Leave,
 }
 
-/// What becomes of bytes that no reply stood on.
+/// What recovery does with bytes that were never acknowledged as synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unacknowledged {
-    /// They are counted and gone.
+    /// Count them and delete them.
     Remove,
-    /// They are kept beside the segment, under a name that no reader takes for one.
+    /// Keep them in a file of the same folder. No reader takes its name for a segment.
     Keep,
 }
 
-/// Mends every log in `dir` whose lock is free.
+/// Recovers every log in `dir` whose lock is free.
 ///
 /// # Errors
-/// `dir` cannot be listed or synced. What goes wrong with one log is in the report, and the others go on.
+/// `dir` cannot be listed or synced. The error of one log is in the report, and the other logs are recovered.
 pub fn recover(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -112,22 +112,23 @@ fn recover_log(
         .iter()
         .map(|name| Unsealed::read(storage, folder, *name, digest))
         .collect::<Result<Vec<_>, _>>()?;
-    // The dead run may not have synced the names; a later recovery looks at none that is sealed.
+    // The dead run may not have synced the names. A later recovery does not look at sealed segments, so they
+    // are synced now.
     storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
     Plan::new(storage, folder, &names, files)?
         .carry_out(storage, folder, log, Unacknowledged::Remove)
         .map(Some)
 }
 
-/// What is to be done to one log, decided before anything is done.
+/// The actions for one log. All are decided before the first begins.
 pub(crate) struct Plan {
     pub(crate) files: Vec<(Unsealed, RecoveryAction)>,
-    /// The digest of the sealed segment before them.
+    /// Digest of the sealed segment before these files.
     digest_before: [u8; 64],
 }
 
 impl Plan {
-    /// Decides what becomes of the `.open` files of a log, which are all given, in order.
+    /// Decides the actions for the `.open` files of a log. `files` has all of them, in order.
     ///
     /// # Errors
     /// The sealed segment before them cannot be read.
@@ -159,10 +160,10 @@ impl Plan {
         Ok(Self { files: judged, digest_before: digest })
     }
 
-    /// Does what was decided.
+    /// Carries out the actions.
     ///
     /// # Errors
-    /// The first error of the disk; the rest is left to a later recovery.
+    /// The first error of the disk. A later recovery does the rest.
     pub(crate) fn carry_out(
         self,
         storage: &dyn Storage,
@@ -177,13 +178,14 @@ impl Plan {
         let (to_remove, to_keep): (Vec<_>, Vec<_>) =
             self.files.into_iter().partition(|(_, action)| *action == RecoveryAction::Remove);
         to_keep.into_iter().try_for_each(|(file, action)| mender.mend(file, action))?;
-        // From the last to the first: one that a crash leaves alone would look like the rest of a longer log.
+        // Segments are removed from the last to the first. A segment that survives a crash alone would look
+        // like the rest of a longer log.
         to_remove.iter().rev().try_for_each(|(file, _)| mender.remove(file))?;
         Ok(mender.recovery)
     }
 }
 
-/// The names of the segments of a log, in the order of their records. A folder that is gone holds none.
+/// Returns the names of the segments of a log, in the order of their records. A missing folder has none.
 pub(crate) fn segment_names(storage: &dyn Storage, folder: &Path) -> Result<Vec<SegmentName>, LogError> {
     let names = match storage.list(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -194,19 +196,19 @@ pub(crate) fn segment_names(storage: &dyn Storage, folder: &Path) -> Result<Vec<
     Ok(names)
 }
 
-/// A segment that is written no more and not sealed.
+/// A segment that is no longer written and is not sealed.
 pub(crate) struct Unsealed {
     pub(crate) name: SegmentName,
     pub(crate) path: PathBuf,
     file: Arc<dyn StorageFile>,
     pub(crate) scan: SegmentScan,
-    /// Of what is intact; none if it was only looked at.
+    /// Digest of the intact bytes. There is none if the file was opened by [`Self::look`].
     digest: Digest,
 }
 
 impl Unsealed {
-    /// Reads the disk, not the cache: what is only in memory is put on disk first, then the pages are
-    /// dropped.
+    /// Opens a segment and scans the bytes on disk, not those in the page cache. Syncs the file first, then
+    /// drops its cached pages.
     pub(crate) fn read(
         storage: &dyn Storage,
         folder: &Path,
@@ -221,7 +223,7 @@ impl Unsealed {
         Ok(Self { name, path, file, scan, digest })
     }
 
-    /// Reads what there is, and changes nothing.
+    /// Scans the segment and changes nothing.
     pub(crate) fn look(storage: &dyn Storage, folder: &Path, name: SegmentName) -> Result<Self, LogError> {
         let path = name.path(folder);
         let file = storage.open_read(&path).map_err(LogError::io("open", &path))?;
@@ -229,18 +231,19 @@ impl Unsealed {
         Ok(Self { name, path, file, scan, digest })
     }
 
-    /// Whether this segment begins where the intact batches of another end: that one has lost none of its
-    /// own.
+    /// Returns whether this segment begins where the intact batches of `before` end. Then `before` has lost
+    /// no batch.
     fn continues(&self, before: &SegmentScan) -> bool {
         let expected = (before.last.after(1), before.chain);
         self.scan.header.as_ref().is_some_and(|header| (header.first, header.chain) == expected)
     }
 }
 
-/// Where the sealed part of the log ends: what the next segment has to continue.
+/// The end of the sealed part of the log. The next segment has to continue it.
 #[derive(Clone, Copy)]
 struct SealedEnd {
-    /// None where the segment before is damaged or missing: then nothing can be compared.
+    /// First number and chain that the next segment must have. `None` if the segment before is damaged or
+    /// missing, because then nothing can be compared.
     continues: Option<(Sequence, u32)>,
     digest: [u8; 64],
 }
@@ -270,8 +273,10 @@ impl SealedEnd {
     }
 }
 
-/// Decides one row of the table. `is_torn`: the log was already cut before this file. `is_complete`: the next
-/// file says that this one has all its batches, so that nothing but a footer can be torn.
+/// Decides one row of the table.
+///
+/// `is_torn`: the log was already cut before this file. `is_complete`: the next file shows that this one has
+/// all its batches. Then only its footer can be torn.
 fn judge(
     file: &Unsealed,
     continues: Option<(Sequence, u32)>,
@@ -325,12 +330,12 @@ fn judge(
     }
 }
 
-/// Does to the files of one log what was decided.
+/// Carries out the actions on the files of one log.
 struct Mender<'a> {
     storage: &'a dyn Storage,
     folder: &'a Path,
     unacknowledged: Unacknowledged,
-    /// The digest that the next footer repeats; zeros behind a segment that has none.
+    /// Digest that the next footer repeats. It is zero after a segment that has none.
     digest_before: [u8; 64],
     recovery: LogRecovery,
 }
@@ -395,7 +400,7 @@ impl Mender<'_> {
     }
 }
 
-/// Gives a segment the name that says that it is damaged.
+/// Gives a segment the name of a damaged one.
 pub(crate) fn set_aside(
     storage: &dyn Storage,
     folder: &Path,
@@ -407,12 +412,13 @@ pub(crate) fn set_aside(
     Ok(aside)
 }
 
-/// Where bytes of a segment are kept that no reply stood on. No reader takes the name for that of a segment.
+/// Returns the path for bytes of a segment that were never acknowledged as synced. No reader takes its name
+/// for a segment.
 pub(crate) fn torn_path(folder: &Path, name: SegmentName) -> PathBuf {
     folder.join(format!("{:020}.torn", name.first.0))
 }
 
-/// Copies a range of a file into another, and puts that on disk.
+/// Copies a range of a file into another file, and syncs that.
 fn keep(
     storage: &dyn Storage,
     file: &dyn StorageFile,
@@ -422,7 +428,7 @@ fn keep(
 ) -> Result<(), LogError> {
     const PIECE_BYTES: usize = 256 << 10;
     let copy = match storage.create(to) {
-        // A repair before this one did not come to its end: the tail is still there to be copied.
+        // An earlier repair did not finish. The tail is still in the segment and is copied again.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let begun = storage.open(to).map_err(LogError::io("open", to))?;
             begun.truncate(0).map_err(LogError::io("cut", to))?;
@@ -433,7 +439,7 @@ fn keep(
     let mut piece = vec![0; PIECE_BYTES];
     let extents =
         file.data_extents(range.start, range.end).map_err(LogError::io("look for data in", path))?;
-    // Holes stay holes: a sparse file may have more of them than the disk has room.
+    // Holes stay holes, because those of a sparse file may exceed the free space of the disk.
     for extent in extents {
         let mut offset = extent.start;
         while offset < extent.end {

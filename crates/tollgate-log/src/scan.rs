@@ -1,4 +1,4 @@
-//! Walking over a whole segment, for recovery, sealing and verification.
+//! Scans a whole segment, for recovery, sealing and verification.
 
 mod reader;
 
@@ -16,64 +16,64 @@ use crate::storage::{Storage, StorageFile};
 pub(crate) use reader::{Found, Schemas, SegmentReader, StepError, used_bytes};
 use reader::{WINDOW_BYTES, read_header};
 
-/// The first place of a segment that does not hold.
+/// The first place where a segment is damaged or torn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Where it begins.
     pub offset: u64,
-    /// Number of the first record that is not read because of it.
+    /// Number of the first record that cannot be read because of it.
     pub first: Sequence,
     /// What is wrong.
     pub error: FormatError,
 }
 
-/// What a walk over a whole segment found.
+/// Result of the scan of a whole segment.
 #[derive(Debug, Clone)]
 pub struct SegmentScan {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Bytes of the file without the zeros at its end, as far as these are no part of anything.
+    /// Bytes of the file without the zeros at its end. Zeros inside a batch or footer count as used.
     pub used_bytes: u64,
-    /// The header, if it is whole.
+    /// The header, if it is intact.
     pub header: Option<SegmentHeader>,
-    /// Where the intact batches end.
+    /// Offset where the intact batches end.
     pub end: u64,
-    /// Intact batches up to there.
+    /// Number of intact batches before `end`.
     pub batches: u64,
-    /// Number of the last intact record; the one before the first if there is none.
+    /// Number of the last intact record. Without records, the number before the first.
     pub last: Sequence,
     /// Header checksum of the last intact batch.
     pub chain: u32,
-    /// Rows and rejects by schema.
+    /// Counts of rows and rejects by schema.
     pub counts: Vec<StreamCount>,
-    /// The schemas that the segment holds.
+    /// The schemas that the segment contains.
     pub schemas: Vec<(SchemaId, Arc<Schema>)>,
-    /// The highest number known to be synced, from every intact header, also behind a failure.
+    /// The highest number that a header reports as synced. Intact headers after a failure count too.
     pub durable: Sequence,
-    /// Intact batch headers behind the failure.
+    /// Number of intact batch headers after the failure.
     pub headers_behind: u64,
-    /// The footer, if there is one.
+    /// The footer, if the segment has an intact one.
     pub footer: Option<SegmentFooter>,
     /// The first failure, if any.
     pub failure: Option<Failure>,
 }
 
 impl SegmentScan {
-    /// Intact records.
+    /// Returns the number of intact records.
     pub fn records(&self) -> u64 {
         self.header.as_ref().map_or(0, |header| header.first.count_to(self.last))
     }
 }
 
-/// Walks a segment from its first byte to its last.
+/// Scans a segment from its first byte to its last.
 ///
 /// # Errors
-/// Only those of the disk; what is wrong with the bytes is in the result.
+/// Only errors of the disk. Damage of the bytes is in the result.
 pub fn scan_segment(storage: &dyn Storage, path: &Path) -> Result<SegmentScan, LogError> {
     scan_watched(storage, path, &mut |_| {})
 }
 
-/// Walks a segment, and says after each batch where the intact ones end by now.
+/// Scans a segment, and reports after each batch the offset where the intact ones end so far.
 pub(crate) fn scan_watched(
     storage: &dyn Storage,
     path: &Path,
@@ -143,7 +143,7 @@ fn walk(
     scan.counts = counts.into_values().collect();
     scan.schemas = reader.schemas.iter().map(|(id, schema)| (*id, schema.clone())).collect();
     scan.schemas.sort_by_key(|(id, _)| *id);
-    // The reader compares all other fields of the footer.
+    // The reader compared all other fields of the footer.
     if scan.footer.take_if(|footer| footer.counts != scan.counts).is_some() {
         let error = FormatError::OtherCounts;
         scan.failure = Some(Failure { offset: scan.end, first: reader.next, error });
@@ -180,7 +180,7 @@ fn look_behind(reader: &mut SegmentReader, from: u64, scan: &mut SegmentScan) ->
     Ok(())
 }
 
-/// Searches the segment for the batches that its broken header leaves behind.
+/// Searches a segment with a damaged header for batches.
 fn look_behind_damaged_header(
     path: &Path,
     file: &Arc<dyn StorageFile>,
@@ -189,7 +189,7 @@ fn look_behind_damaged_header(
     if let Some(mut reader) = SegmentReader::behind_damaged_header(path, file, &Schemas::new())? {
         return look_behind(&mut reader, SEGMENT_HEADER_BYTES as u64, scan);
     }
-    // A header of any nonce is no batch to be read, but a reason not to call the file empty.
+    // A batch with an unknown nonce is not read. But the file then counts as not empty.
     if let Some(nonce) = any_nonce(&**file, path)? {
         let first = SegmentName::of(path).map_or(Sequence::FIRST, |name| name.first);
         let header = SegmentHeader::stand_in(nonce, first);
@@ -199,7 +199,7 @@ fn look_behind_damaged_header(
     Ok(())
 }
 
-/// The nonce of the first bytes that would be a batch header, were the nonce right.
+/// Returns the nonce in the first bytes that would be a valid batch header with that nonce.
 fn any_nonce(file: &dyn StorageFile, path: &Path) -> Result<Option<u64>, LogError> {
     let mut window = vec![0; WINDOW_BYTES];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Sealing: read a closed segment back, check and digest it, write its footer, give it its sealed name.
+//! Seals a segment: reads it back, checks and digests it, writes its footer, and gives it its sealed name.
 
 use std::io::IoSlice;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
 impl ClosedSegment {
-    /// Seals the segment, whose batches are synced, and returns its footer.
+    /// Seals the segment and returns its footer. Its batches are synced before.
     ///
     /// The order survives a crash at any point: see the table in `docs/log-format.md`.
     ///
     /// # Errors
-    /// Any error of the disk, or bytes that read back otherwise than they were written.
+    /// Any error of the disk, or bytes that differ from those that were written.
     pub fn seal(
         &self,
         storage: &dyn Storage,
@@ -27,7 +27,7 @@ impl ClosedSegment {
         self.seal_scanned(storage, &scan, digest, digest_before)
     }
 
-    /// Seals the segment, of which that was found.
+    /// Seals the segment, after `scan` and `digest` were taken from it.
     pub(crate) fn seal_scanned(
         &self,
         storage: &dyn Storage,

@@ -1,8 +1,8 @@
-//! The sealed segments that are kept, and which of them may go. Nothing here touches a disk or a clock.
+//! The list of sealed segments, and which of them may be deleted. It uses no disk and no clock.
 //!
-//! A segment is due only once every sink has it: whatever else is said, one that some sink lacks stays.
-//! Segments of a log become loaded in the order of their records and go in that order, so what is kept of a
-//! log has no hole but around damage.
+//! A segment is due only once every sink has it. No rule deletes a segment that a sink lacks. Segments of a
+//! log are loaded in the order of their records, and deleted in that order. So the kept part of a log has no
+//! hole, except around damage.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use crate::event::DeleteReason;
 use crate::id::{LogId, Sequence};
 use crate::segment::SegmentFooter;
 
-/// How far each sink has each log, as the sinks say it; durable on their side.
+/// How far each sink has each log, as the sinks report it. Their copy is durable.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     sinks: BTreeMap<SinkPlace, BTreeMap<LogId, Sequence>>,
 }
 
 impl Loaded {
-    /// Waits for one more sink, which has nothing yet.
+    /// Adds a sink, which has nothing yet.
     pub(crate) fn add_sink(&mut self, sink: SinkPlace) {
         self.sinks.insert(sink, BTreeMap::new());
     }
 
-    /// Waits for a sink no more.
+    /// Removes a sink, so that no segment waits for it.
     pub(crate) fn remove_sink(&mut self, sink: SinkPlace) {
         self.sinks.remove(&sink);
     }
 
-    /// Notes how far a sink has a log; one that was removed has nothing to say.
+    /// Notes how far a sink has a log. A removed sink is ignored.
     pub(crate) fn confirm(&mut self, sink: SinkPlace, log: LogId, last: Sequence) {
         if let Some(lasts) = self.sinks.get_mut(&sink) {
             lasts.insert(log, last);
@@ -42,14 +42,14 @@ impl Loaded {
         }
     }
 
-    /// The last record of a log that every sink has. Without a sink nobody has anything.
+    /// Returns the last record of a log that every sink has. Without sinks, no record is loaded.
     fn last(&self, log: LogId) -> Sequence {
         let lasts = self.sinks.values().map(|sink| sink.get(&log).copied().unwrap_or_default());
         lasts.min().unwrap_or_default()
     }
 }
 
-/// How long and how much is kept.
+/// Limits on the age and the size of loaded segments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetainRules {
     pub(crate) retain: Duration,
@@ -67,7 +67,7 @@ pub(crate) struct Kept {
 /// Names a segment: its log, and the number of its first record.
 pub(crate) type SegmentKey = (LogId, Sequence);
 
-/// A sealed segment as the sealer hands it on.
+/// A sealed segment, as the sealer reports it to the retainer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SealedSegment {
     pub(crate) key: SegmentKey,
@@ -83,15 +83,15 @@ impl SealedSegment {
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
     waiting: BTreeMap<SegmentKey, Kept>,
-    /// Every sink has these, since the moment that they are ordered by.
+    /// Segments that every sink has, in the order of the time since when.
     loaded: BTreeMap<(Instant, SegmentKey), Kept>,
-    /// How many there are of each log.
+    /// Number of segments of each log.
     counts: BTreeMap<LogId, u64>,
     bytes: u64,
 }
 
 impl SegmentList {
-    /// Adds a segment; one that is known stays as it is.
+    /// Adds a segment. A known segment stays as it is.
     pub(crate) fn add(&mut self, key: SegmentKey, kept: Kept) {
         if self.waiting.contains_key(&key) || self.loaded.keys().any(|(_, known)| *known == key) {
             return;
@@ -101,8 +101,9 @@ impl SegmentList {
         self.waiting.insert(key, kept);
     }
 
-    /// Notes which segments every sink has by now: `retain` counts from here. A sink whose database was put
-    /// back has less than before, and waits for them again.
+    /// Notes which segments every sink has now. Their time `retain` begins here.
+    ///
+    /// A sink whose database was restored has less than before. Its segments wait again.
     pub(crate) fn note_loaded(&mut self, loaded: &Loaded, now: Instant) {
         let lost = self.loaded.extract_if(.., |(_, (log, _)), kept| kept.last > loaded.last(*log));
         self.waiting.extend(lost.map(|((_, key), kept)| (key, kept)));
@@ -110,17 +111,17 @@ impl SegmentList {
         self.loaded.extend(gained.map(|(key, kept)| ((now, key), kept)));
     }
 
-    /// Whether a segment of that log is kept.
+    /// Returns whether the list has a segment of that log.
     pub(crate) fn holds(&self, log: LogId) -> bool {
         self.counts.contains_key(&log)
     }
 
-    /// How many segments there are, and their bytes.
+    /// Returns the number of segments, and their bytes.
     pub(crate) fn size(&self) -> (u64, u64) {
         (self.counts.values().sum(), self.bytes)
     }
 
-    /// The segment that goes next, and why; none if nothing has to.
+    /// Returns the segment that is deleted next and the reason, or `None` if no segment has to be.
     pub(crate) fn due(
         &self,
         rules: RetainRules,
@@ -140,12 +141,12 @@ impl SegmentList {
         Some((*key, reason))
     }
 
-    /// The last record of the segment that [`Self::due`] names.
+    /// Returns the last record of the segment that [`Self::due`] names.
     pub(crate) fn due_last(&self) -> Sequence {
         self.loaded.first_key_value().map_or(Sequence(0), |(_, kept)| kept.last)
     }
 
-    /// Takes off the segment that [`Self::due`] named.
+    /// Removes the segment that [`Self::due`] named from the list.
     pub(crate) fn take_due(&mut self) -> Option<Kept> {
         let ((_, (log, _)), kept) = self.loaded.pop_first()?;
         self.bytes -= kept.bytes;

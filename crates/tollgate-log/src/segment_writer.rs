@@ -1,8 +1,8 @@
-//! Writing a log, without threads: stamp batches, open and close segments, say what has to be synced.
+//! Writes a log, without threads: stamps batches, opens and closes segments, and collects what has to be
+//! synced.
 //!
-//! Writing and syncing are two halves that may run at the same time: [`SegmentWriter::write`] syncs no file,
-//! and [`SyncWork::run`] syncs what was written up to the moment the work was taken. Tests drive both, step
-//! by step.
+//! Writes and syncs may run at the same time. [`SegmentWriter::write`] syncs no file. [`SyncWork::run`] syncs
+//! what was written before the work was taken. Tests drive both, step by step.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use crate::schema::{Schema, SchemaId};
 use crate::segment::{SegmentHeader, SegmentName, SegmentState, is_nonce};
 use crate::storage::{Storage, StorageFile, StorageLock, make_folder};
 
-/// A batch of schemas that reached this takes no more of them.
+/// A batch of schemas that has this many payload bytes gets no further schema.
 const SCHEMAS_BYTES: usize = 1 << 20;
 
-/// A batch as a worker hands it over: the payload is done, the header is not.
+/// A batch as a worker hands it over: with its payload, and without a header.
 #[derive(Debug, Clone)]
 pub struct Handover {
     /// The records.
     pub payload: Vec<u8>,
-    /// How many.
+    /// Count of the records.
     pub count: u32,
-    /// The schemas that they use.
+    /// Mask of the schemas that the records use.
     pub schema_mask: u64,
     /// CRC32C of the payload.
     pub payload_checksum: u32,
@@ -54,7 +54,7 @@ impl ClosedSegment {
     }
 }
 
-/// What has to be synced before the records up to `last` may be acknowledged.
+/// Files and folders to sync before the records up to `last` may be acknowledged.
 #[derive(Default)]
 pub struct SyncWork {
     files: Vec<(Arc<Path>, Arc<dyn StorageFile>)>,
@@ -63,7 +63,7 @@ pub struct SyncWork {
 }
 
 impl SyncWork {
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to sync.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -73,7 +73,7 @@ impl SyncWork {
         self.take_over(&mut later);
     }
 
-    /// Moves later work here, and leaves its room to the next.
+    /// Moves later work here. `later` keeps its buffers, so that the next write need not allocate.
     fn take_over(&mut self, later: &mut Self) {
         for (path, file) in later.files.drain(..) {
             self.add_file(&path, &file);
@@ -88,10 +88,12 @@ impl SyncWork {
         }
     }
 
-    /// Syncs files, oldest first, then folders; returns the number of the last record that is now on disk.
+    /// Syncs the files, oldest first, then the folders. Returns the number of the last record that is now on
+    /// disk.
     ///
     /// # Errors
-    /// The first sync that fails. It is never tried again: the kernel may have dropped the pages.
+    /// The error of the first sync that fails. A failed sync is never tried again, because the kernel may
+    /// have dropped the pages.
     pub fn run(self, storage: &dyn Storage) -> Result<Sequence, LogError> {
         for (path, file) in &self.files {
             file.sync().map_err(LogError::io("sync", path))?;
@@ -109,9 +111,9 @@ struct Active {
     file: Arc<dyn StorageFile>,
     nonce: u64,
     bytes: u64,
-    /// Bytes of the file: those behind `bytes` are zeros.
+    /// Bytes of the file. The bytes after `bytes` are zeros.
     file_bytes: u64,
-    /// How many of the log's schemas it shows.
+    /// How many of the log's schemas the segment contains.
     schemas: usize,
 }
 
@@ -130,14 +132,14 @@ pub struct SegmentWriter {
     next: Sequence,
     chain: u32,
     unsynced: SyncWork,
-    /// What is written behind the batches when the file has to grow.
+    /// Zeros that are written after the batches when the file has to grow.
     runway: Vec<u8>,
-    /// The headers of the write under way. The memory stays for the next write.
+    /// Headers of the write under way. The buffer is used again by the next write.
     headers: Vec<[u8; BATCH_HEADER_BYTES]>,
 }
 
 impl SegmentWriter {
-    /// Prepares a new log; nothing is created before the first write.
+    /// Prepares a new log. Nothing is created on disk before the first write.
     pub fn new(
         storage: Arc<dyn Storage>,
         dir: &Path,
@@ -163,34 +165,35 @@ impl SegmentWriter {
         }
     }
 
-    /// Lets the file grow by so many zeros at a time, so that the syncs of most writes find its size and its
+    /// Makes the file grow by `bytes` zeros at a time. The syncs of most writes then find its size and its
     /// blocks on disk already.
     pub fn with_runway(self, bytes: usize) -> Self {
         Self { runway: vec![0; bytes], ..self }
     }
 
-    /// The id of the log.
+    /// Returns the id of the log.
     pub const fn log(&self) -> LogId {
         self.log
     }
 
-    /// Bytes of the active segment; 0 if none is open.
+    /// Returns the bytes of the active segment, or 0 if none is open.
     pub fn active_bytes(&self) -> u64 {
         self.active.as_ref().map_or(0, |active| active.bytes)
     }
 
-    /// Whether the next write goes to a segment that is open and shows all schemas.
+    /// Returns whether the next write goes to a segment that is open and contains all schemas.
     pub fn is_open_for_records(&self) -> bool {
         self.active.as_ref().is_some_and(|active| active.schemas == self.schemas.len())
     }
 
-    /// Appends batches to the active segment, opening one if needed, and returns the number of the last
-    /// record.
+    /// Appends batches to the active segment and returns the number of the last record. Opens a segment if
+    /// none is active.
     ///
-    /// `Ok` means written, not durable. `durable` is stamped into the headers, and `stamp_us` for people.
+    /// `Ok` means written, not durable. `durable` and `stamp_us` go into the batch headers. `stamp_us` is
+    /// only for people.
     ///
     /// # Errors
-    /// Any error of the disk; the log must not be written any more.
+    /// Any error of the disk. The log must not be written after it.
     pub fn write(
         &mut self,
         batches: &[Handover],
@@ -207,23 +210,23 @@ impl SegmentWriter {
 
     /// Adds schemas that later batches may use.
     ///
-    /// They are written before the next records, not now: a segment that ended in schemas would have the next
-    /// one go on behind a batch that is no position of a reader.
+    /// They are written before the next records, not now. Otherwise a segment could end in schemas. The next
+    /// segment would then continue a batch that is no position of a reader.
     pub fn declare(&mut self, schemas: Vec<(SchemaId, Arc<Schema>)>) {
         self.schemas.extend(schemas);
     }
 
-    /// Takes what was written since the last call and is to be synced.
+    /// Takes the sync work of the writes since the last call.
     pub fn take_sync_work(&mut self) -> SyncWork {
         std::mem::take(&mut self.unsynced)
     }
 
-    /// Moves what was written since the last call, and is to be synced, to other such work.
+    /// Moves the sync work of the writes since the last call to `work`.
     pub(crate) fn move_sync_work_to(&mut self, work: &mut SyncWork) {
         work.take_over(&mut self.unsynced);
     }
 
-    /// Ends the active segment; the next write opens another. None if no segment is open.
+    /// Closes the active segment. The next write opens another. Returns `None` if no segment is open.
     pub fn close_segment(&mut self) -> Option<ClosedSegment> {
         let active = self.active.take()?;
         self.first_before = Some(active.name.first);
@@ -241,7 +244,8 @@ impl SegmentWriter {
             self.create_folder(&folder)?;
         }
         if self.first_before.is_some_and(|first| durable < first) {
-            // Nothing of the segment before was ever synced: after a power cut this one would stand alone.
+            // No record of the segment before is synced. Its name has to be on disk first. Otherwise a power
+            // cut could keep only the new segment.
             self.storage.sync_folder(&folder).map_err(LogError::io("sync", &folder))?;
         }
         let name = SegmentName { first: self.next, state: SegmentState::Open };
@@ -266,7 +270,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Writes the schemas that the active segment does not show yet.
+    /// Writes the schemas that the active segment does not contain yet.
     fn show_schemas(&mut self, durable: Sequence, stamp_us: i64) -> Result<(), LogError> {
         let Some(active) = &mut self.active else { return Ok(()) };
         let shown = std::mem::replace(&mut active.schemas, self.schemas.len());
@@ -277,7 +281,7 @@ impl SegmentWriter {
         }
     }
 
-    /// Makes and locks the folder of the log.
+    /// Creates and locks the folder of the log.
     fn create_folder(&mut self, folder: &Path) -> Result<(), LogError> {
         make_folder(&*self.storage, folder)?;
         let path = folder.join("lock");
@@ -319,7 +323,7 @@ impl SegmentWriter {
         }
         let mut runway = &[][..];
         if active.bytes > active.file_bytes {
-            // A large write pays for its own growth; zeros behind it would double what the disk has to take.
+            // A large write gets no runway. Zeros after it would double the bytes that the disk has to write.
             let is_large = (active.bytes - offset) as usize >= self.runway.len() / 2;
             if !is_large {
                 runway = &self.runway;
@@ -342,8 +346,8 @@ impl SegmentWriter {
     }
 }
 
-/// Schemas in as many batches as they need: one of them has 66 KB at most, and there may be more of them than
-/// a batch takes.
+/// Puts schemas into as many batches as they need. One schema has at most 66 KB, and all of them may exceed
+/// one batch.
 fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
     let empty = || Handover { payload: Vec::new(), count: 0, schema_mask: 0, payload_checksum: 0 };
     let mut batches = Vec::new();
@@ -365,8 +369,8 @@ fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
     batches
 }
 
-/// Puts headers, payloads and padding in the order of the file, then the runway, for one gathered write
-/// without a copy.
+/// Puts headers, payloads and padding in file order, and the runway after them. One gathered write then takes
+/// them without a copy.
 fn gather<'a>(
     slices: &mut [IoSlice<'a>],
     headers: &'a [[u8; BATCH_HEADER_BYTES]],
@@ -384,18 +388,18 @@ fn gather<'a>(
     }
 }
 
-/// How many slices [`gather`] fills.
+/// Returns how many slices [`gather`] fills.
 const fn slices_of(batches: &[Handover]) -> usize {
     BATCH_SLICES * batches.len() + 1
 }
 
-/// Header, payload, padding.
+/// Slices of a batch: header, payload, padding.
 const BATCH_SLICES: usize = 3;
-/// Slices that need no allocation: those of two batches and the runway. A worker that writes by itself has
-/// one batch.
+/// Slices that need no allocation: those of two batches and the runway. A worker that writes for itself
+/// mostly has one batch.
 const SLICES_FEW: usize = 2 * BATCH_SLICES + 1;
 
-/// A nonce that neither a footer nor a runway begins with.
+/// Draws a nonce that differs from the first bytes of a footer and of a runway.
 fn random_nonce(path: &Path) -> Result<u64, LogError> {
     loop {
         let nonce = getrandom::u64()

@@ -13,17 +13,17 @@ use crate::queue_age::earlier;
 use crate::segment_writer::{Handover, SegmentWriter};
 use crate::worker_batch::{BatchOrigin, WorkerBatch, WorkerMarks};
 
-/// The writer of the log with the batches that it is to write next, and how quick the disk was.
+/// The writer of the log, with the batches of its next write. It also counts how quick the disk was.
 pub(crate) struct BatchWriter {
     pub(super) segments: SegmentWriter,
     /// When the active segment was opened.
     pub(super) opened_at: Instant,
-    /// Writes in a row that were quick.
+    /// Count of the last writes that were all quick.
     quick_writes: u32,
-    /// Bytes that were written and not synced, as known after the last write.
+    /// Bytes that were written and not synced, as counted after the last write.
     unsynced_bytes: u64,
     pub(super) batches: Vec<Handover>,
-    /// Of each batch, in the same order.
+    /// Origin of each batch, in the same order.
     origins: Vec<BatchOrigin>,
 }
 
@@ -45,10 +45,11 @@ impl BatchWriter {
         self.origins.push(batch.origin);
     }
 
-    /// Whether a worker may write all that is queued: no longer than a quick write is likely to take.
+    /// Returns whether a worker may write all queued batches. It may if that is likely to take no longer than
+    /// a quick write.
     ///
-    /// After a failure no worker may. The thread that failed says so before it puts the writer back, so no
-    /// write follows one that failed, also if its worker looked for a failure before that.
+    /// After a failure no worker may write. The failed thread sets the failure before it puts the writer
+    /// back. So no write follows a failed one, even by a worker that checked for a failure earlier.
     pub(super) fn can_serve_worker(&self, log: &LogState) -> bool {
         let rule = &log.options.worker_writes;
         let bytes = self.unsynced_bytes + log.queued_bytes();
@@ -64,14 +65,14 @@ impl BatchWriter {
         self.segments.active_bytes() >= log.options.segment_bytes_max
     }
 
-    /// How long the active segment may stay open. None: no segment is open, or it may stay open for longer
-    /// than there is time.
+    /// Returns until when the active segment may stay open. Returns `None` if no segment is open, or if that
+    /// time is beyond what an `Instant` can hold.
     pub(super) fn open_until(&self, log: &LogState) -> Option<Instant> {
         let age_max = log.options.segment_age_max;
         (self.segments.active_bytes() > 0).then(|| self.opened_at.checked_add(age_max)).flatten()
     }
 
-    /// Writes the batches at hand in one gathered write, and publishes how far their workers got.
+    /// Writes the taken batches in one gathered write, and publishes to their workers how far they are.
     pub(super) fn write(
         &mut self,
         log: &LogState,
@@ -86,7 +87,7 @@ impl BatchWriter {
         if writes_itself.is_some() {
             log.meter.writer.by_workers.add(1);
         }
-        // Before they can be synced, and so before a loader can come past them.
+        // These are noted before a sync can cover the batches. Otherwise a loader could pass them unseen.
         add_pending_acks(log, &self.origins, &self.batches, last);
         self.publish(log, bytes, writes_itself);
         Ok(())
@@ -97,7 +98,7 @@ impl BatchWriter {
         self.quick_writes = if is_quick { self.quick_writes.saturating_add(1) } else { 0 };
     }
 
-    /// Tells the workers that their batches are written, and the syncer what is to be synced.
+    /// Tells the workers that their batches are written, and the syncer what it has to sync.
     fn publish(&mut self, log: &LogState, bytes: u64, writes_itself: Option<&Arc<WorkerMarks>>) {
         let waits_for_sync = |origin: &&BatchOrigin| origin.is_sync_wanted || !origin.awaited.is_empty();
         let wanted_since = self
@@ -109,8 +110,8 @@ impl BatchWriter {
         let is_room_wanted = log.room.take(bytes);
         log.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         {
-            // Under the lock, so that a sync that begins now either covers these batches or publishes none of
-            // them.
+            // The writer holds the lock here. A sync that begins now therefore covers all of these batches,
+            // or publishes none of them.
             let mut progress = log.progress();
             for origin in &self.origins {
                 origin.marks.set_written(origin.batch_number, origin.is_sync_wanted);
@@ -142,14 +143,16 @@ impl BatchWriter {
         }
     }
 
-    /// Whether so much is unsynced that the next writes would not be the workers' any more.
+    /// Returns whether a sync is due, so that the next writes can stay with the workers. They may not write
+    /// once `unsynced_bytes_max` is exceeded.
     fn is_sync_due(&self, log: &LogState, unsynced_bytes: u64) -> bool {
         let rule = &log.options.worker_writes;
         self.quick_writes >= rule.after && unsynced_bytes >= rule.unsynced_bytes_max / 2
     }
 }
 
-/// Notes whose replies wait until sinks have records of these batches, the last of which is `last`.
+/// Notes the replies that wait until sinks have records of these batches. `last` is the last record of the
+/// last batch.
 fn add_pending_acks(log: &LogState, origins: &[BatchOrigin], batches: &[Handover], last: Sequence) {
     let is_awaited = |(_, origin): &(usize, &BatchOrigin)| !origin.awaited.is_empty();
     for (index, origin) in origins.iter().enumerate().filter(is_awaited) {

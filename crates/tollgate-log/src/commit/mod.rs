@@ -1,9 +1,9 @@
-//! The way of a batch from its appender to the disk, and the threads on it: writer, syncer and sealer.
+//! The path of a batch from its appender to the disk, and its threads: writer, syncer and sealer.
 //!
-//! The threads share [`state::LogState`] under one lock, which no thread holds over a call of the disk. Any
-//! error of a thread stops the log permanently ([`pipeline::CommitPipeline::fail`]): nothing more is
-//! acknowledged, waiting workers learn that their records are in an unknown state, and `on_event` gets the
-//! reason. A later start makes a new log.
+//! The threads share [`state::LogState`] under one lock. No thread holds the lock during a disk call. Any
+//! error of a thread stops the log permanently ([`pipeline::CommitPipeline::fail`]). Then nothing more is
+//! acknowledged, waiting workers learn that the state of their records is unknown, and `on_event` gets the
+//! reason. The next start makes a new log.
 
 mod batch_writer;
 pub(crate) mod follower;

@@ -1,18 +1,18 @@
-//! The commit pipeline of a log: its state, the queue of batches in front of it, and how all of it stops.
+//! The commit pipeline of a log: its state, the queue of batches before it, and how it stops.
 
 use super::queue::WriteQueue;
 use super::state::LogState;
 use crate::error::{LogError, join_chain};
 use crate::event::LogEvent;
 
-/// What a batch passes from an appender to the disk.
+/// The state and the queue that a batch passes from an appender to the disk.
 pub(crate) struct CommitPipeline {
     pub(crate) state: LogState,
     pub(crate) queue: WriteQueue,
 }
 
 impl CommitPipeline {
-    /// Stops the log. Only the first reason counts.
+    /// Stops the log. Only the first reason is kept and reported.
     pub(crate) fn fail(&self, error: &LogError) {
         let reason = format!("{}; {}", join_chain(error), what_is_kept(error));
         if self.state.set_failure(&reason) {
@@ -22,7 +22,7 @@ impl CommitPipeline {
     }
 }
 
-/// What a restart will find, as far as the failure tells.
+/// Returns what a restart will find after this failure.
 fn what_is_kept(error: &LogError) -> &'static str {
     match error {
         LogError::Io { .. } => "a restart keeps all that was acknowledged as synced",

@@ -1,11 +1,11 @@
 //! Batches on their way to the active segment, and the turn to write them.
 //!
-//! One [`BatchWriter`] exists. The thread that writes takes it out of the queue and puts it back; meanwhile
-//! batches gather here. A worker takes it for its own batch and for those that wait, if
-//! [`BatchWriter::can_serve_worker`] allows. Else the writer thread takes it. So two threads never write at
-//! the same time, and batches keep the order in which they came.
+//! There is one [`BatchWriter`]. The thread that writes takes it out of the queue and puts it back. Meanwhile
+//! batches gather in the queue. A worker takes the writer for its own batch and the waiting ones, if
+//! [`BatchWriter::can_serve_worker`] allows it. Otherwise the writer thread takes it. Therefore two threads
+//! never write at the same time, and batches keep the order in which they came.
 //!
-//! The lock is never held over a call of the disk.
+//! No thread holds the lock during a disk call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,13 @@ use crate::queue_age::{Moment, earlier};
 use crate::schema::{Schema, SchemaId};
 use crate::worker_batch::WorkerBatch;
 
-/// Batches that may wait.
+/// Most batches in the queue.
 const QUEUE_BATCHES_MAX: usize = 1024;
-/// Batches that one write takes.
+/// Most batches in one write.
 const WRITE_BATCHES_MAX: usize = 256;
-/// Pause of the writer thread when it has work and a worker is writing.
+/// Pause of the writer thread when it has work while a worker writes.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
-/// How long the writer thread sleeps before it looks at the room on the disk again.
+/// Longest sleep of the writer thread before it checks the free space of the disk again.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Schemas with their numbers.
@@ -31,26 +31,26 @@ pub(crate) type Declared = Vec<(SchemaId, Arc<Schema>)>;
 
 /// An entry of the queue.
 enum Message {
-    /// The records of a worker.
+    /// Records of a worker.
     Batch(WorkerBatch),
     /// Schemas that later batches may use.
     Schemas(Declared),
 }
 
-/// What becomes of a batch that a worker hands over.
+/// Result of a hand-over.
 pub(crate) enum Pushed {
-    /// It waits for the thread that writes next.
+    /// The batch waits for the next thread that writes.
     Queued,
-    /// The worker writes it, with all batches that waited.
+    /// The worker writes the batch, with all waiting batches.
     Turn(Box<BatchWriter>),
-    /// The queue is full.
+    /// The queue is full. The batch comes back.
     Full(Box<WorkerBatch>),
 }
 
-/// The batches that wait, and the writer while no thread writes.
+/// The waiting batches, and the writer while no thread writes.
 pub(crate) struct WriteQueue {
     state: Mutex<State>,
-    /// The writer thread has work.
+    /// Signals the writer thread that it has work.
     wake: Condvar,
 }
 
@@ -73,7 +73,7 @@ impl State {
         self.writer.as_ref().is_some_and(|writer| writer.is_segment_full(log))
     }
 
-    /// Hands the writer with all batches that wait to a worker, if that is allowed.
+    /// Gives a worker the writer with all waiting batches, if it may write.
     fn turn_of_worker(&mut self, log: &LogState) -> Option<Box<BatchWriter>> {
         let can_serve = self.declarations == 0
             && self.waiting.len() < WRITE_BATCHES_MAX
@@ -83,7 +83,7 @@ impl State {
         Some(writer)
     }
 
-    /// Moves batches to the writer, up to the next schemas; returns the moment of the oldest.
+    /// Moves batches to the writer, up to the next schemas. Returns the time of the oldest batch.
     fn move_batches_to(&mut self, writer: &mut BatchWriter) -> Option<Moment> {
         let mut oldest = None;
         for _ in 0..WRITE_BATCHES_MAX {
@@ -102,7 +102,7 @@ impl State {
         oldest
     }
 
-    /// Takes the schemas at the front.
+    /// Takes the schemas at the front of the queue.
     fn next_schemas(&mut self) -> Option<Declared> {
         match self.waiting.pop_front()? {
             Message::Schemas(schemas) => {
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// When the oldest batch in the queue was handed over.
+    /// Returns since when the first batch in the queue waits.
     fn oldest_waiting(&self) -> Option<Moment> {
         self.waiting.iter().find_map(|message| match message {
             Message::Batch(batch) => Some(batch.origin.since),
@@ -137,7 +137,7 @@ impl WriteQueue {
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    /// The queue is whole after every statement.
+    /// Locks the queue. A poisoned lock is taken too, because each statement leaves the queue consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,7 +154,7 @@ impl WriteQueue {
         }
     }
 
-    /// Lets the writer thread end when the last appender is gone and nothing waits.
+    /// Lets the writer thread end once the last appender is gone and the queue is empty.
     pub(crate) fn close(&self) {
         self.state().is_closing = true;
         self.wake.notify_one();
@@ -181,14 +181,14 @@ impl WriteQueue {
         if let Some(writer) = state.turn_of_worker(log) {
             return Pushed::Turn(writer);
         }
-        // A thread that writes looks at the queue when it puts the writer back.
+        // A thread that is writing checks the queue when it puts the writer back. It needs no wake-up.
         if state.writer.is_some() {
             self.wake.notify_one();
         }
         Pushed::Queued
     }
 
-    /// Adds schemas. They are few, so they have no bound.
+    /// Adds schemas to the queue. Schemas are few, so the queue sets no bound on them.
     pub(crate) fn declare(&self, schemas: Declared) {
         let mut state = self.state();
         state.waiting.push_back(Message::Schemas(schemas));
@@ -198,11 +198,12 @@ impl WriteQueue {
         }
     }
 
-    /// Takes the writer for the writer thread: when something waits, when the active segment is to be closed,
-    /// or when the log ends. The flag says whether it is the last time.
+    /// Waits until the writer thread has work, and takes the writer. The flag says whether this is the last
+    /// time.
     ///
-    /// A segment is to be closed when it is full, at `open_until`, or when the disk is short of room. Until
-    /// then the thread leaves the writer to the workers.
+    /// The thread has work when a message waits, when the active segment has to be closed, or when the log
+    /// ends. A segment has to be closed when it is full, at `open_until`, or when the disk is short of space.
+    /// Otherwise the thread leaves the writer to the workers.
     pub(crate) fn turn_of_thread(
         &self,
         log: &LogState,
@@ -222,7 +223,8 @@ impl WriteQueue {
         }
     }
 
-    /// Moves what waits to the writer of the writer thread, and returns schemas that come before the rest.
+    /// Moves waiting batches to the writer of the writer thread. Returns the schemas that stand before the
+    /// other batches.
     pub(crate) fn take_batches(&self, log: &LogState, writer: &mut BatchWriter) -> Option<Declared> {
         let mut state = self.state();
         let oldest = state.move_batches_to(writer);
@@ -232,8 +234,8 @@ impl WriteQueue {
         state.next_schemas()
     }
 
-    /// Puts the writer back. A worker that goes on gets it again with the batches that came meanwhile, if it
-    /// may.
+    /// Puts the writer back. If the worker goes on, returns the writer again with the batches that came
+    /// meanwhile, provided that the worker may write them.
     pub(crate) fn put_back(
         &self,
         log: &LogState,

@@ -1,4 +1,4 @@
-//! The sealer: reads closed segments back, digests and renames them.
+//! The sealer: reads closed segments back, digests them, and renames them.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use super::state::LogState;
 use crate::segment_list::SealedSegment;
 use crate::segment_writer::ClosedSegment;
 
-/// How much nicer than the workers the sealer is.
+/// Niceness that the sealer adds to its own, so that workers get the processor first.
 const SEALER_NICENESS: i32 = 10;
 
 pub(crate) fn seal_loop(pipeline: &CommitPipeline) {
     let log = &pipeline.state;
-    // Being nice is a favour, not a need.
+    // A failure is ignored, because lower priority is only a courtesy to the workers.
     let _ = rustix::process::nice(SEALER_NICENESS);
     let mut digest_before = [0; 64];
     while let Some(segment) = next_closed(log) {
@@ -36,7 +36,7 @@ fn sealed(log: &LogState, segment: SealedSegment) {
     log.seal_wake.notify_all();
 }
 
-/// Waits for a closed segment whose records are synced; it stays in the queue while it is sealed.
+/// Waits for a closed segment whose records are synced. The segment stays in the queue while it is sealed.
 fn next_closed(log: &LogState) -> Option<ClosedSegment> {
     let mut progress = log.progress();
     loop {

@@ -1,7 +1,7 @@
-//! What the appenders and the threads of a log share, but for the queue of batches.
+//! The state that appenders and threads of a log share, apart from the queue of batches.
 //!
-//! The lock of [`Progress`] covers what the threads hand to each other. No thread holds it over a call of the
-//! disk.
+//! The lock of [`Progress`] guards what the threads hand to each other. No thread holds it during a disk
+//! call.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,16 +27,16 @@ use crate::worker_batch::WorkerMarks;
 pub struct Watermark {
     /// The log.
     pub log: LogId,
-    /// The last record that is synced.
+    /// Number of the last synced record.
     pub synced: Sequence,
 }
 
-/// What the appenders and the threads of a log share.
+/// The state that appenders and threads of a log share.
 pub(crate) struct LogState {
     pub(crate) options: LogOptions,
-    /// By their numbers. Only ever longer.
+    /// Schemas at the index of their number. The list only grows.
     pub(crate) schemas: Mutex<Vec<Arc<Schema>>>,
-    /// Bytes of the batches that are handed over and not written.
+    /// Bytes of batches that are handed over and not yet written.
     pub(crate) queued_bytes: AtomicU64,
     pub(crate) room: Room,
     pub(crate) queue_age: QueueAge,
@@ -48,17 +48,17 @@ pub(crate) struct LogState {
     pub(crate) on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
     pub(crate) progress: Mutex<Progress>,
     pub(crate) loaded: Mutex<Loaded>,
-    /// Who waits for which sink. Those of sinks that went stay, and nobody is at them.
+    /// Pending acknowledgements at the place of each sink. The entry of a removed sink stays, unused.
     pub(crate) pending_acks: RwLock<Vec<Arc<PendingAcks>>>,
-    /// There is something to sync.
+    /// Signals the syncer that there is something to sync.
     pub(crate) sync_wake: Condvar,
-    /// There is something to seal, or the sealer is done with one.
+    /// Signals that there is something to seal, or that the sealer finished a segment.
     pub(crate) seal_wake: Condvar,
-    /// The watermark moved.
+    /// Signals that the watermark moved.
     pub(crate) watermark_wake: Condvar,
-    /// The log is closing, or room is wanted.
+    /// Signals the retainer that the log closes, or that disk space is wanted.
     pub(crate) retain_wake: Condvar,
-    /// Held until the last thread is done.
+    /// The lock of the directory, held until the last thread ends.
     pub(crate) _lock: StorageLock,
 }
 
@@ -67,23 +67,23 @@ pub(crate) struct Progress {
     pub(crate) workers: Vec<Arc<WorkerMarks>>,
     pub(crate) work: SyncWork,
     pub(crate) is_sync_wanted: bool,
-    /// Bytes of records that were written and that no sync has begun to sync.
+    /// Bytes of records that are written, and that no sync covers yet.
     pub(crate) unsynced_bytes: u64,
-    /// Bytes of records that are being synced.
+    /// Bytes of records that the running sync covers.
     pub(crate) syncing_bytes: u64,
-    /// Since when it is.
+    /// Since when replies wait for a sync.
     pub(crate) wanted: Wanted,
     pub(crate) oldest_unsynced: Option<Instant>,
-    /// The same of what is being synced.
+    /// Write time of the oldest record that the running sync covers.
     pub(crate) oldest_syncing: Option<Instant>,
-    /// Closed segments in order; the first is with the sealer as soon as it is synced.
+    /// Closed segments in order. The sealer takes the first as soon as its records are synced.
     pub(crate) closed: VecDeque<ClosedSegment>,
-    /// What was sealed since the retainer looked.
+    /// Segments that were sealed since the retainer last looked.
     pub(crate) sealed: Vec<SealedSegment>,
     pub(crate) is_writer_done: bool,
     pub(crate) is_syncer_done: bool,
     pub(crate) is_sealer_done: bool,
-    /// The retainer is to look for room at once.
+    /// The retainer has to make space at once.
     pub(crate) is_room_wanted: bool,
 }
 
@@ -92,7 +92,7 @@ impl LogState {
         self.failure.get().map(String::as_str)
     }
 
-    /// The schemas that are declared by now, by their numbers.
+    /// Returns all schemas declared so far, at the index of their number.
     pub(crate) fn schemas(&self) -> Vec<Arc<Schema>> {
         self.schemas.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -101,7 +101,7 @@ impl LogState {
         self.progress().workers.push(marks);
     }
 
-    /// A thread that panicked while holding the lock has already ended the process.
+    /// Locks the progress. A poisoned lock is never seen, because a panic under the lock ends the process.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,18 +115,18 @@ impl LogState {
         wake.wait_timeout(progress, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Bytes that wait to be written or are being written.
+    /// Returns the bytes that wait to be written or are being written.
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued_bytes.load(Ordering::Relaxed)
     }
 
-    /// How far the log is on disk.
+    /// Returns how far the log is on disk.
     pub(crate) fn watermark(&self) -> Watermark {
         Watermark { log: self.id, synced: self.synced() }
     }
 
-    /// The age of the oldest record that is written and not synced, and how many segments are closed and not
-    /// sealed.
+    /// Returns the age of the oldest record that is written and not synced, and the count of segments that
+    /// are closed and not sealed.
     pub(crate) fn unsynced(&self) -> (Duration, usize) {
         let progress = self.progress();
         let oldest = progress.oldest_syncing.or(progress.oldest_unsynced);
@@ -137,12 +137,14 @@ impl LogState {
         Sequence(self.synced.load(Ordering::Acquire))
     }
 
-    /// How far the sinks are. The map is whole after every statement.
+    /// Locks how far the sinks are. A poisoned lock is taken too, because each statement leaves the map
+    /// consistent.
     pub(crate) fn loaded(&self) -> MutexGuard<'_, Loaded> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By the places of the sinks. The list is whole after every statement.
+    /// Locks the pending acknowledgements by sink. A poisoned lock is taken too, because each statement
+    /// leaves the list consistent.
     pub(crate) fn pending_acks(&self) -> RwLockReadGuard<'_, Vec<Arc<PendingAcks>>> {
         self.pending_acks.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,7 +153,7 @@ impl LogState {
         (self.on_event)(event);
     }
 
-    /// Notes that records were refused because the disk is behind; the first time is reported.
+    /// Notes that records were refused because the disk is too slow. Reports the first refusal.
     #[cold]
     pub(crate) fn note_refusal(&self, now: Moment) {
         if self.queue_age.note_refusal(now) {
@@ -159,7 +161,7 @@ impl LogState {
         }
     }
 
-    /// Tells when that is over.
+    /// Reports when a disk that caused refusals keeps up again.
     pub(crate) fn look_at_queue(&self, now: Moment) {
         let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
         let keeps_up = queued_bytes <= self.options.queue_bytes_max
@@ -176,7 +178,7 @@ impl LogState {
         self.report(&LogEvent::Queue { state, age, age_max, queued_bytes, queue_bytes_max });
     }
 
-    /// Asks the file system how much is free. None: it does not tell, and what was known stands.
+    /// Reads the free space of the file system. Returns `None` if the call fails: the last known value stays.
     pub(crate) fn look_for_room(&self) -> Option<Space> {
         let space = self.storage.space(&self.options.dir).ok()?;
         self.meter.retainer.note_space(space);
@@ -187,7 +189,8 @@ impl LogState {
         Some(space)
     }
 
-    /// Waits, and returns what was sealed meanwhile. None: the log is closed or has failed.
+    /// Waits at most `pause`, and returns the segments sealed meanwhile. Returns `None` once the log is
+    /// closed or failed.
     pub(crate) fn next_sealed(&self, pause: Duration) -> Option<Vec<SealedSegment>> {
         let progress = self.progress();
         let is_over = |progress: &Progress| progress.is_sealer_done || self.failure().is_some();
@@ -198,8 +201,8 @@ impl LogState {
         (!is_over(&progress)).then(|| std::mem::take(&mut progress.sealed))
     }
 
-    /// Notes why the log stops, and wakes the workers and all threads but the writer. Returns false if it
-    /// stopped before.
+    /// Notes why the log stops, and wakes the workers and all threads except the writer. Returns false if it
+    /// had stopped before.
     pub(crate) fn set_failure(&self, reason: &str) -> bool {
         if self.failure.set(reason.to_owned()).is_err() {
             return false;

@@ -1,5 +1,7 @@
-//! The syncer: syncs what was written when it began, publishes the watermark and wakes each worker once;
-//! while it syncs, the next batches gather: group commit without a timer.
+//! The syncer: group commit without a timer.
+//!
+//! A sync covers what was written before it began. Then the syncer publishes the watermark, and wakes each
+//! waiting worker once. The next batches gather while it syncs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +20,8 @@ pub(crate) fn sync_loop(pipeline: &CommitPipeline) {
         let result = work.run(&*log.storage);
         log.meter.syncer.took.observe(begun.elapsed());
         match result {
-            // Another thread failed meanwhile: its word, that nothing more is acknowledged, stands.
+            // Another thread failed meanwhile, and reported that nothing more is acknowledged. That must stay
+            // true.
             Ok(_) if log.failure().is_some() => break,
             Ok(last) => publish_synced(log, last, &written),
             Err(error) => {
@@ -31,13 +34,13 @@ pub(crate) fn sync_loop(pipeline: &CommitPipeline) {
     log.seal_wake.notify_all();
 }
 
-/// The last written batch of each worker.
+/// Number of the last written batch of each worker.
 type WrittenBatches = Vec<(Arc<WorkerMarks>, u64)>;
 
-/// Waits for something to sync: at once if somebody waits for it, else when it is old. None: the log is
-/// closing.
+/// Waits until a sync is due: at once if a reply waits for it, otherwise once the oldest unsynced record is
+/// `sync_age_max` old. Returns `None` when the log closes or failed.
 ///
-/// The numbers are read before the sync begins: what is written later waits for the next one.
+/// The batch numbers are read before the sync begins. A batch that is written later waits for the next sync.
 fn next_sync(log: &LogState) -> Option<(SyncWork, WrittenBatches)> {
     let mut progress = log.progress();
     loop {
@@ -63,7 +66,7 @@ fn next_sync(log: &LogState) -> Option<(SyncWork, WrittenBatches)> {
 
 fn publish_synced(log: &LogState, last: Sequence, written: &WrittenBatches) {
     {
-        // Under the lock, so that nobody who is about to wait misses the change.
+        // The syncer holds the lock here, so that no thread that is about to wait misses the change.
         let mut progress = log.progress();
         progress.oldest_syncing = None;
         progress.syncing_bytes = 0;

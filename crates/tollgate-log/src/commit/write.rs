@@ -1,8 +1,8 @@
-//! Who writes: the worker of a batch, or the writer thread.
+//! Decides which thread writes: the worker of a batch, or the writer thread.
 //!
-//! A worker writes its own batch, and those that wait, when the disk was quick lately. Its reply then needs
-//! no other thread. The writer thread does all other writes: those that open a segment, those of large or
-//! many bytes, and those on a disk that was slow. No thread waits for the sync of a file.
+//! A worker writes its own batch and the waiting ones when the last writes were quick. Its reply then needs
+//! no other thread. The writer thread does all other writes: those that open a segment, those with many
+//! bytes, and those on a slow disk. No thread that writes waits for the sync of a file.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,12 +14,13 @@ use crate::error::LogError;
 use crate::segment_writer::SegmentWriter;
 use crate::worker_batch::WorkerMarks;
 
-/// Segments that may be closed and not sealed.
+/// Most segments that are closed and not sealed.
 const UNSEALED_MAX: usize = 4;
-/// Writes that a worker does in a row: its own, then those of batches that came meanwhile.
+/// Most writes of a worker in a row: its own batch, then batches that came meanwhile.
 const WORKER_WRITES_MAX: usize = 2;
 
-/// Writes for a worker, and returns the buffer of its own batch, which was the last in the queue.
+/// Writes for a worker, and returns the emptied buffer of its own batch. That batch was the last in the
+/// queue.
 pub(crate) fn serve_worker(
     mut writer: Box<BatchWriter>,
     pipeline: &CommitPipeline,
@@ -44,8 +45,7 @@ pub(crate) fn serve_worker(
     buffer
 }
 
-/// The writer thread: writes what the workers leave to it, opens segments, and closes those that are full or
-/// old.
+/// Runs the writer thread. It writes what workers leave to it, opens segments, and closes full or old ones.
 pub(crate) fn write_loop(pipeline: &CommitPipeline) {
     let log = &pipeline.state;
     let mut open_until = None;
@@ -62,7 +62,7 @@ pub(crate) fn write_loop(pipeline: &CommitPipeline) {
     }
 }
 
-/// Closes the last segment. After a failure it stays unsealed.
+/// Closes the last segment. After a failure the segment stays unsealed.
 fn end(log: &LogState, mut writer: Box<BatchWriter>) {
     let closed = writer.segments.close_segment();
     let mut progress = log.progress();
@@ -74,10 +74,11 @@ fn end(log: &LogState, mut writer: Box<BatchWriter>) {
     log.sync_wake.notify_all();
 }
 
-/// Writes what waits, in one write; opens and closes segments where that is due.
+/// Writes the waiting batches in one write. Closes and opens segments where that is due.
 fn write_queued(pipeline: &CommitPipeline, writer: &mut BatchWriter) -> Result<(), LogError> {
     let log = &pipeline.state;
-    // What is sealed can be loaded and deleted: that makes room.
+    // On a disk that is short of space, the segment is closed early. Only a sealed segment can be loaded and
+    // deleted, which frees space.
     let is_old = writer.open_until(log).is_some_and(|until| until <= Instant::now());
     if is_old || writer.is_segment_full(log) || log.room.is_short() {
         close_segment(log, &mut writer.segments);
@@ -106,7 +107,7 @@ fn close_segment(log: &LogState, segments: &mut SegmentWriter) {
     }
 }
 
-/// Before another segment is opened: no more than four may be closed and unsealed.
+/// Waits until fewer than `UNSEALED_MAX` segments are closed and unsealed, so that another may be opened.
 fn wait_for_sealer(log: &LogState) {
     let mut progress = log.progress();
     while progress.closed.len() >= UNSEALED_MAX && log.failure().is_none() {

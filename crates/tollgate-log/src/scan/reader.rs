@@ -1,4 +1,4 @@
-//! Reading a segment batch by batch, in fixed memory, with every check that the format allows, and past
+//! Reads a segment batch by batch, in bounded memory, with every check that the format allows. It can skip
 //! damage.
 
 use std::collections::HashMap;
@@ -16,25 +16,25 @@ use crate::segment::{
 };
 use crate::storage::{Storage, StorageFile};
 
-/// Read ahead by this much: batches are small, reads are not.
+/// Bytes of one read from the file. Batches are small, so one read gets many.
 pub(super) const WINDOW_BYTES: usize = 256 << 10;
-/// Batches begin at multiples of this.
+/// Batches begin at multiples of this many bytes.
 const BATCH_ALIGNMENT: u64 = 8;
 
-/// The schemas that a log has shown so far.
+/// The schemas that a log has declared so far.
 pub(crate) type Schemas = HashMap<SchemaId, Arc<Schema>>;
 
-/// What stands at the place of a reader.
+/// What the reader found at its offset.
 pub(crate) enum Found {
-    /// An intact batch; its payload is [`SegmentReader::payload`] until the next step.
+    /// An intact batch. [`SegmentReader::payload`] returns its payload until the next step.
     Batch(BatchHeader),
     /// The footer.
     Footer(SegmentFooter),
-    /// The file ends here.
+    /// The end of the batches, in a file without a footer.
     End,
 }
 
-/// A failure to step: of the disk, or of the bytes.
+/// Error of a step: of the disk, or of the bytes.
 pub(crate) enum StepError {
     Io(LogError),
     Format(FormatError),
@@ -58,25 +58,26 @@ pub(crate) struct SegmentReader {
     file: Arc<dyn StorageFile>,
     pub(crate) header: SegmentHeader,
     pub(crate) schemas: Schemas,
-    /// Where the next batch begins.
+    /// Offset where the next batch begins.
     pub(crate) offset: u64,
-    /// Header checksum of the batch before.
+    /// Header checksum of the batch before that.
     pub(crate) chain: u32,
     /// Number of the next record.
     pub(crate) next: Sequence,
-    /// Batches so far; none once the reader jumped.
+    /// Count of the batches so far. `None` after the reader skipped damage.
     batches: Option<u64>,
-    /// Whether the segment header is whole; if not, `header` only stands in for it.
+    /// Whether the segment header is intact. Otherwise `header` is a stand-in.
     pub(crate) is_header_whole: bool,
-    /// The last damage that was met.
+    /// The last damage that the reader found.
     pub(crate) damage: Option<FormatError>,
-    /// Where the last jump over damage went: the next one goes beyond, so that jumps come to an end.
+    /// Target of the last jump over damage. The next jump goes further, so that the number of jumps is
+    /// bounded.
     jumped_to: Option<u64>,
-    /// Bytes of all batches that were looked at behind damage.
+    /// Bytes of all batches that were examined after damage.
     searched_bytes: u64,
-    /// Whether the schemas of other segments were added.
+    /// Whether schemas of other segments were added.
     pub(crate) has_foreign_schemas: bool,
-    /// Of it, `window_bytes` are bytes of the file, from `window_start` on.
+    /// Read buffer. Its first `window_bytes` bytes hold the file from offset `window_start`.
     window: Vec<u8>,
     window_bytes: usize,
     window_start: u64,
@@ -86,7 +87,7 @@ pub(crate) struct SegmentReader {
 impl SegmentReader {
     /// Opens a segment. `schemas` are those of the segments before it.
     ///
-    /// Where its header is damaged, it is read all the same if its nonce can be told.
+    /// A segment with a damaged header is read nevertheless if its nonce can be found.
     pub(crate) fn open(storage: &dyn Storage, path: &Path, schemas: Schemas) -> Result<Self, LogError> {
         let file = storage.open_read(path).map_err(LogError::io("open", path))?;
         let error = match read_header(&*file, path)? {
@@ -101,7 +102,7 @@ impl SegmentReader {
         Err(LogError::damaged(path, 0, error))
     }
 
-    /// Reads a segment without its header. None: no batch of a nonce that can be told is in it.
+    /// Opens a segment without its header. Returns `None` if no batch has one of the possible nonces.
     pub(super) fn behind_damaged_header(
         path: &Path,
         file: &Arc<dyn StorageFile>,
@@ -150,15 +151,15 @@ impl SegmentReader {
         &self.path
     }
 
-    /// The payload of the batch that the last step found.
+    /// Returns the payload of the batch that the last step found.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.window[self.payload.clone()]
     }
 
-    /// Reads what stands at the offset and, if it is a batch, steps over it.
+    /// Reads what is at the offset. If it is a batch, moves the offset to its end.
     ///
-    /// What the window holds may be older than what the file holds by now: whatever is no whole batch is read
-    /// again before it is believed.
+    /// The window may be older than the file. So the reader fills the window again before it reports anything
+    /// else than an intact batch.
     pub(crate) fn step(&mut self) -> Result<Found, StepError> {
         match self.look() {
             Ok(Found::End) | Err(StepError::Format(_)) => {
@@ -195,7 +196,7 @@ impl SegmentReader {
         Ok(Found::Batch(header))
     }
 
-    /// Whether nothing but a runway is left of the file.
+    /// Returns whether the rest of the file is only a runway.
     fn is_zero_behind(&self, offset: u64) -> Result<bool, StepError> {
         let size = self.file.size().map_err(|error| self.io("read the size of", error))?;
         Ok(used_bytes(&*self.file, &self.path, offset, size)? <= offset)
@@ -211,7 +212,7 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Brings the payload of the batch at the offset into the window and checks it, record by record.
+    /// Reads the payload of the batch at the offset into the window, and checks it record by record.
     fn read_payload(&mut self, header: &BatchHeader) -> Result<(), StepError> {
         let batch_bytes = header.batch_bytes() as usize;
         let start = self.window_of(self.offset, batch_bytes)?;
@@ -242,7 +243,7 @@ impl SegmentReader {
         self.batches = self.batches.map(|count| count + 1);
     }
 
-    /// Reads the footer at the offset; behind it may be what is left of a runway.
+    /// Reads the footer at the offset. The rest of a runway may follow it.
     fn footer(&mut self) -> Result<SegmentFooter, StepError> {
         let head = self.window_of(self.offset, FOOTER_HEAD_BYTES)?;
         let bytes = SegmentFooter::bytes_from_head(&self.window[head..self.window_bytes]);
@@ -274,14 +275,15 @@ impl SegmentReader {
         }
     }
 
-    /// Looks past damage for the next batch whose header and payload are intact, and stands before it.
+    /// Searches after damage for the next batch with an intact header and payload, and moves the offset to
+    /// it.
     ///
-    /// Returns false where there is none, and stays where it is. Numbers that it jumps over are a gap. Each
-    /// jump goes beyond the one before: a batch that was found intact here and fails at the next step is not
-    /// found again.
+    /// Returns false and keeps its offset if there is none. The numbers between are a gap. Each jump goes
+    /// further than the one before. So a batch that is intact here and fails at the next step is not found
+    /// again.
     ///
-    /// Batches do not overlap, so all of them together have no more bytes than the file. Headers that claim
-    /// more were forged to make the search long, and it ends.
+    /// Batches do not overlap, so all of them have at most as many bytes as the file. Forged headers may
+    /// claim more, to make the search long. The search then ends.
     pub(crate) fn skip_damage(&mut self) -> Result<bool, LogError> {
         let (place, batches) = ((self.offset, self.chain, self.next), self.batches.take());
         let mut from = self.jumped_to.map_or(self.offset, |before| self.offset.max(before + BATCH_ALIGNMENT));
@@ -309,11 +311,12 @@ impl SegmentReader {
         Ok(false)
     }
 
-    /// Finds the next intact header at or after an offset, of those whose numbers the segment can reach.
+    /// Finds the next intact header at or after an offset. Its numbers must be possible in a segment of this
+    /// size.
     pub(crate) fn find_header(&mut self, from: u64) -> Result<Option<(u64, BatchHeader)>, LogError> {
         let nonce = self.header.nonce;
         let size = self.file.size().map_err(LogError::io("read the size of", &self.path))?;
-        // No record has fewer bytes than its frame.
+        // Each record has at least the bytes of its frame, so this number bounds the records of the file.
         let last_possible = self.header.first.after(size / FRAME_BYTES as u64);
         let mut at = from.next_multiple_of(BATCH_ALIGNMENT);
         loop {
@@ -339,8 +342,8 @@ impl SegmentReader {
         }
     }
 
-    /// Brings `count` bytes at an offset into the window, fewer where the file ends, and says where they
-    /// begin.
+    /// Reads `count` bytes at an offset into the window, or fewer at the end of the file. Returns where in
+    /// the window they begin.
     fn window_of(&mut self, at: u64, count: usize) -> Result<usize, StepError> {
         let window_end = self.window_start + self.window_bytes as u64;
         if at >= self.window_start && at.saturating_add(count as u64) <= window_end {
@@ -349,7 +352,7 @@ impl SegmentReader {
         if self.window.len() < count.max(WINDOW_BYTES) {
             self.window = vec![0; count.max(WINDOW_BYTES)];
         }
-        // After a read that fails nothing is in the window.
+        // After a failed read the window counts as empty.
         self.window_bytes = 0;
         self.window_bytes =
             self.file.read_at(at, &mut self.window).map_err(|error| self.io("read", error))?;
@@ -373,10 +376,10 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Where the last byte that is not zero ends; `from` if there is none behind that.
+/// Returns where the last byte that is not zero ends, or `from` if all bytes after it are zero.
 ///
-/// The search runs from the end, because what is left of a runway is short. It reads no holes: a sparse file
-/// may have terabytes of them.
+/// The search runs from the end, because the rest of a runway is short. It reads no holes, because a sparse
+/// file may have terabytes of them.
 pub(crate) fn used_bytes(file: &dyn StorageFile, path: &Path, from: u64, size: u64) -> Result<u64, LogError> {
     const PIECE_BYTES: u64 = 64 << 10;
     let extents = file.data_extents(from, size).map_err(LogError::io("look for data in", path))?;
@@ -396,7 +399,8 @@ pub(crate) fn used_bytes(file: &dyn StorageFile, path: &Path, from: u64, size: u
     Ok(from)
 }
 
-/// The place of the last byte that is not zero. Blocks of zeros are compared as a whole.
+/// Returns the place of the last byte that is not zero. Blocks of zeros are compared as a whole, which is
+/// faster.
 fn last_byte(bytes: &[u8]) -> Option<usize> {
     const BLOCK_BYTES: usize = 4 << 10;
     let mut end = bytes.len();
@@ -424,10 +428,10 @@ pub(super) fn read_header(
     Ok(SegmentHeader::decode(&bytes))
 }
 
-/// What the nonce of a segment with a damaged header may be: as the header, the first batch and the footer
-/// say.
+/// Returns the possible nonces of a segment with a damaged header. They come from the header, the first batch
+/// and the footer.
 ///
-/// A batch elsewhere is not asked: its place could be a payload, and what a client sent.
+/// Batches at other places are not used. Such a place could be a payload with bytes that a client sent.
 fn nonces_of_damaged(file: &dyn StorageFile, path: &Path) -> Result<Vec<u64>, LogError> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES + 8];
     file.read_at(0, &mut bytes).map_err(LogError::io("read", path))?;
@@ -437,7 +441,7 @@ fn nonces_of_damaged(file: &dyn StorageFile, path: &Path) -> Result<Vec<u64>, Lo
     Ok(nonces.into_iter().flatten().filter(|nonce| is_nonce(*nonce)).collect())
 }
 
-/// Walks the records of a payload; returns the schemas that it brings.
+/// Checks the records of a payload, and returns the schemas that it declares.
 fn check_records(
     payload: &[u8],
     header: &BatchHeader,
@@ -476,7 +480,7 @@ fn check_records(
     Ok(schemas)
 }
 
-/// Which schemas the records of a batch name, a bit for each.
+/// The set of schemas that the records of a batch use, one bit for each.
 struct UsedSchemas([u64; SCHEMAS_MAX / 64]);
 
 impl Default for UsedSchemas {

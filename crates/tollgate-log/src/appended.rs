@@ -1,16 +1,15 @@
-//! What an append asks for and returns: the level that its reply waits for, the records, or why there are
-//! none.
+//! What an append asks for and returns: the level that its reply waits for, the records, or the refusal.
 
 use std::time::Duration;
 
-/// How far a record has to be before its reply may leave.
+/// Ack level: how far a record is before its reply leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// In the memory of this process: survives nothing.
+    /// In the memory of this process. The record survives nothing.
     Received,
-    /// In the operating system: survives the end of this process.
+    /// In the operating system. The record survives the end of this process.
     Written,
-    /// On disk: survives a power cut.
+    /// On disk. The record survives a power cut.
     Synced,
 }
 
@@ -18,7 +17,7 @@ impl Level {
     /// All levels, weakest first.
     pub const ALL: [Self; 3] = [Self::Received, Self::Written, Self::Synced];
 
-    /// The name in configuration and replies.
+    /// Returns the name in configuration and replies.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Received => "received",
@@ -28,7 +27,8 @@ impl Level {
     }
 }
 
-/// Names the records of a transaction by their batch and their places in it. Those of one worker rise.
+/// Names the records of a transaction by their batch and their places in it. Later transactions of one worker
+/// have higher values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AppendedRecords {
     pub(crate) batch: u64,
@@ -37,43 +37,43 @@ pub struct AppendedRecords {
 }
 
 impl AppendedRecords {
-    /// How many records there are.
+    /// Returns how many records there are.
     pub const fn count(self) -> usize {
         self.count as usize
     }
 }
 
-/// Why a transaction was not taken. Nothing of it is in the log.
+/// Why a transaction was refused. None of its records is in the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// Never retry.
+    /// The transaction is too large. Never retry.
     #[error("transaction has {bytes} bytes, limit {limit} bytes")]
     TooLarge {
         /// Bytes of its records.
         bytes: usize,
-        /// What is allowed.
+        /// Most bytes.
         limit: usize,
     },
-    /// The disk is behind; retry later.
+    /// Too many bytes wait for the disk. Retry later.
     #[error("{queued} bytes wait for the disk, limit {limit} bytes")]
     Busy {
         /// Bytes that wait.
         queued: u64,
-        /// What is allowed.
+        /// Most bytes that may wait.
         limit: u64,
     },
-    /// The disk is behind; retry later.
+    /// A record waits too long for the disk. Retry later.
     #[error("the oldest record waits {} ms for the disk, limit {} ms", age.as_millis(), limit.as_millis())]
     Slow {
-        /// How long a record has waited that this one would wait behind.
+        /// Wait of the oldest record that this one would wait for.
         age: Duration,
-        /// What is allowed.
+        /// Longest wait.
         limit: Duration,
     },
-    /// The disk is nearly full; retry later.
+    /// The disk is nearly full. Retry later.
     #[error("the disk is nearly full")]
     NoRoom,
-    /// The log stopped after a failed write or sync; the process ends.
+    /// The log stopped after a failed write or sync. The process ends.
     #[error("the log stopped: {0}")]
     Stopped(String),
 }

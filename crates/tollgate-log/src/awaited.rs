@@ -1,6 +1,6 @@
-//! Records that replies wait for until a sink has them, and the message that says what the sink made of them.
+//! Records that replies wait for until a sink has them, and the message about what the sink did with them.
 //!
-//! [`crate::pending_acks`] holds the batches of such records, sink by sink.
+//! [`crate::pending_acks`] holds the batches of such records, by sink.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -8,51 +8,50 @@ use std::sync::{Mutex, PoisonError};
 use crate::appended::AppendedRecords;
 use crate::id::Sequence;
 
-/// Names a sink by its place among those that a log has known, in the order in which they came; it is given
-/// once.
+/// Place of a sink in the order in which the sinks of a log were added. No place is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SinkPlace(pub usize);
 
 /// Whether a sink takes records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkBreaker {
-    /// As far as is known it does.
+    /// The sink takes records, as far as is known.
     Closed,
     /// The last try failed.
     Open,
 }
 
-/// What became of a record that is neither a row nor a duplicate.
+/// Result of a record that is neither a row nor a duplicate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mishap {
-    /// It is kept as a reject, for this reason.
+    /// The sink keeps it as a reject, for this reason.
     Rejected(String),
     /// It is in a gap.
     Missing,
 }
 
-/// Records that a load passed without rows.
+/// Records that a load passed without making rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
-    /// The first.
+    /// The first record.
     pub first: Sequence,
-    /// The last.
+    /// The last record.
     pub last: Sequence,
-    /// What became of each.
+    /// Result of each of them.
     pub mishap: Mishap,
 }
 
 /// Records of a batch that replies wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Awaited {
-    /// Until this sink has them.
+    /// The sink that their replies wait for.
     pub(crate) sink: SinkPlace,
     /// Their places in the batch.
     pub(crate) places: Range<u32>,
 }
 
 impl Awaited {
-    /// Adds records to those of a batch.
+    /// Adds records to the list of a batch. Adjacent places become one range.
     pub(crate) fn add(all: &mut Vec<Self>, sink: SinkPlace, places: Range<u32>) {
         match all.last_mut() {
             Some(last) if last.sink == sink && last.places.end == places.start => {
@@ -63,27 +62,27 @@ impl Awaited {
     }
 }
 
-/// Tells a worker that a sink has what its replies waited for, up to some batch.
+/// Tells a worker that a sink has the records of its batches up to `batch`.
 #[derive(Debug)]
 pub struct Settled {
     pub(crate) sink: SinkPlace,
     pub(crate) batch: u64,
-    /// Batch and place in it, in their order.
+    /// The records without rows, as batch number and place in the batch. Sorted by both.
     pub(crate) mishaps: Vec<(u64, u32, Mishap)>,
 }
 
 impl Settled {
-    /// The sink.
+    /// Returns the sink.
     pub fn sink(&self) -> SinkPlace {
         self.sink
     }
 
-    /// Whether the records of a transaction are among them.
+    /// Returns whether the sink has the records of a transaction.
     pub fn covers(&self, records: AppendedRecords) -> bool {
         records.batch <= self.batch
     }
 
-    /// What became of those records of a transaction that are no rows: each with its place among them.
+    /// Returns the result of each record of a transaction that is no row, with its place in the transaction.
     pub fn mishaps_of(&self, records: AppendedRecords) -> impl Iterator<Item = (usize, &Mishap)> {
         let from = self
             .mishaps
@@ -95,7 +94,7 @@ impl Settled {
     }
 }
 
-/// Messages of the loaders that a worker has not taken yet: one for each sink at most.
+/// Messages of loaders that a worker has not taken yet, at most one for each sink.
 #[derive(Default)]
 pub(crate) struct Inbox(Mutex<Vec<Settled>>);
 

@@ -1,20 +1,20 @@
-//! The header of a batch: the unit of checksum and of survival.
+//! The header of a batch. A batch is the unit of checksum and of survival.
 //!
-//! Workers compute the checksum of the payload; the writer only stamps headers.
+//! Workers compute the checksum of the payload, so that the writer only stamps headers.
 
 use crate::error::FormatError;
 use crate::id::Sequence;
 use crate::record::FRAME_BYTES;
 
-/// Bytes of a batch header; also what a batch is aligned by, eight times over.
+/// Bytes of a batch header. Batches are aligned to an eighth of it.
 pub const BATCH_HEADER_BYTES: usize = 64;
 /// Most bytes of a payload.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// What a batch holds.
+/// Kind of the records in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchKind {
-    /// Rows and rejects, one sequence number each.
+    /// Rows and rejects, with one sequence number each.
     Records = 1,
     /// Schemas, without sequence numbers.
     Schemas = 2,
@@ -31,22 +31,22 @@ pub struct BatchHeader {
     pub count: u32,
     /// Number of the first record.
     pub first: Sequence,
-    /// The last number known to be synced when the header was written.
+    /// The highest sequence number that was known to be synced when the header was written.
     pub durable: Sequence,
-    /// Which schemas are used.
+    /// Mask of the schemas that its records use.
     pub schema_mask: u64,
     /// Wall clock in microseconds since 1970, for people.
     pub stamp_us: i64,
     /// CRC32C of the payload.
     pub payload_checksum: u32,
-    /// Header checksum of the batch before.
+    /// Header checksum of the previous batch.
     pub previous: u32,
-    /// What the payload is.
+    /// Kind of the records in the payload.
     pub kind: BatchKind,
 }
 
 impl BatchHeader {
-    /// The number of the last record; for schemas, the one before the next record.
+    /// Returns the number of the last record. For schemas, returns the number before the next record.
     pub fn last(&self) -> Sequence {
         match self.kind {
             BatchKind::Records => self.first.after(u64::from(self.count)).before(),
@@ -54,12 +54,12 @@ impl BatchHeader {
         }
     }
 
-    /// Bytes of the whole batch: header, payload, padding.
+    /// Returns the bytes of the whole batch: header, payload, padding.
     pub fn batch_bytes(&self) -> u64 {
         BATCH_HEADER_BYTES as u64 + u64::from(self.payload_bytes).next_multiple_of(8)
     }
 
-    /// Writes the header and returns it with its checksum, which the next header names as `previous`.
+    /// Encodes the header. Returns it with its checksum, which the next header repeats as `previous`.
     pub fn encode(&self) -> ([u8; BATCH_HEADER_BYTES], u32) {
         let mut bytes = [0; BATCH_HEADER_BYTES];
         bytes[0..8].copy_from_slice(&self.nonce.to_le_bytes());
@@ -77,11 +77,11 @@ impl BatchHeader {
         (bytes, checksum)
     }
 
-    /// Reads a header of the segment with that nonce, and its checksum.
+    /// Decodes a header of the segment with this nonce. Returns it with its checksum.
     ///
     /// # Errors
-    /// Another nonce, a checksum that does not hold, or a value that no writer writes. The chain, the order
-    /// and the payload are for the caller to check.
+    /// Another nonce, a wrong checksum, or a value that no writer writes. The caller checks the chain, the
+    /// order and the payload.
     pub fn decode(bytes: &[u8; BATCH_HEADER_BYTES], nonce: u64) -> Result<(Self, u32), FormatError> {
         if u64_at(bytes, 0) != nonce {
             return Err(FormatError::Nonce);

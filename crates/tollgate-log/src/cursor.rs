@@ -1,9 +1,9 @@
-//! Reading one log in order, from a position, across segments, around damage.
+//! Reads one log in order, from a position, across segments, and around damage.
 //!
-//! A cursor yields record batches and gaps; both move its position. It needs no lock and sees renames by the
-//! sealer as what they are: the same bytes under another name. A segment that retention deletes is read to
-//! its end by whoever has it open; one that is gone when it is to be opened makes the cursor look again for
-//! where the log goes on.
+//! A cursor returns record batches and gaps, and moves its position after each. It takes no lock. When the
+//! sealer renames a segment, the cursor finds it under the new name. A segment that retention deletes is read
+//! to its end if the cursor has it open. If it is gone before it is opened, the cursor searches again where
+//! the log continues.
 
 mod batch;
 mod position;
@@ -23,29 +23,29 @@ use crate::storage::Storage;
 pub use batch::RecordBatch;
 pub use position::Position;
 
-/// Records that cannot be had.
+/// Records that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// The first.
+    /// The first record.
     pub first: Sequence,
-    /// The last.
+    /// The last record.
     pub last: Sequence,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a cursor found.
+/// Result of one step of a cursor.
 #[derive(Debug)]
 pub enum CursorStep<'a> {
     /// The next batch of records.
     Batch(RecordBatch<'a>),
-    /// Records that are damaged or missing.
+    /// Records are damaged or missing.
     Gap(Gap),
-    /// Nothing more up to the limit. A live log may have more later.
+    /// There is nothing more up to the limit. A live log may have more later.
     CaughtUp,
 }
 
-/// What opening a segment at the position came to.
+/// Result of opening the segment at the position.
 enum Opened {
     Ready,
     EndsBefore,
@@ -63,65 +63,64 @@ pub struct Cursor {
     deleted: Deleted,
 }
 
-/// What becomes of records whose segment is gone, where no earlier segment is kept.
+/// How a cursor treats deleted records before the oldest kept segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deleted {
-    /// They are a gap: whoever has a position waits for what follows it.
+    /// They are a gap, because a reader with a position expects the records after it.
     Missing,
-    /// They are passed: whoever looks at what is kept begins where that begins.
+    /// They are skipped without a gap. A person who reads the kept records starts at the oldest.
     Passed,
 }
 
-/// What the reader of the present segment came to.
+/// Result of a step in the current segment.
 enum Advance {
     Batch {
         first: Sequence,
         last: Sequence,
         stamp_us: i64,
     },
-    /// The reader stands behind it.
+    /// Records are missing, and the reader is at the next intact batch.
     Jumped(Gap),
-    /// The segment has nothing behind it.
+    /// Records are missing, and the segment has no intact batch after them.
     Gap(Gap),
-    /// What is behind the damage of a segment that is being written is not known yet.
+    /// A segment that is being written is damaged. The batches after the damage are not known yet.
     DamagedEnd(LogError),
     CaughtUp,
     NextSegment,
 }
 
 impl Cursor {
-    /// Starts behind `position`, or at the oldest kept record.
+    /// Starts after `position`, or at the oldest kept record if there is none.
     pub fn new(storage: Arc<dyn Storage>, dir: &Path, log: LogId, position: Option<Position>) -> Self {
         let folder = dir.join(log.to_string());
         let (reader, schemas, deleted) = (None, Schemas::new(), Deleted::Missing);
         Self { storage, folder, log, position, reader, schemas, deleted }
     }
 
-    /// Reads what is kept behind `position`, for people: what retention deletes meanwhile is passed without a
-    /// gap.
+    /// Reads the kept records after `position`, for a person. Records that retention deletes meanwhile are
+    /// skipped without a gap.
     pub fn over_kept(storage: Arc<dyn Storage>, dir: &Path, log: LogId, position: Option<Position>) -> Self {
         Self { deleted: Deleted::Passed, ..Self::new(storage, dir, log, position) }
     }
 
-    /// The log that is read.
+    /// Returns the log that is read.
     pub fn log(&self) -> LogId {
         self.log
     }
 
-    /// The schemas seen so far.
+    /// Returns the schemas read so far.
     pub fn schemas(&self) -> impl Iterator<Item = (SchemaId, &Arc<Schema>)> {
         let schemas = self.reader.as_ref().map_or(&self.schemas, |reader| &reader.schemas);
         schemas.iter().map(|(id, schema)| (*id, schema))
     }
 
-    /// Reads on. Records above `limit` are not touched: of a live log, give its synced watermark; of a dead
-    /// one, none.
+    /// Reads the next batch or gap, up to `limit`. Pass the synced watermark of a live log, and `None` for a
+    /// dead log.
     ///
     /// # Errors
-    /// The disk cannot be read; or the log at the position is not the one that was read before
-    /// ([`FormatError::Chain`]): the position belongs to another copy of the log; or records up to `limit`
-    /// are damaged and where the log goes on is not known yet ([`LogError::DamagedEnd`]): the next step looks
-    /// again.
+    /// The disk cannot be read. [`FormatError::Chain`]: the log at the position is not the one that was read
+    /// before, so the position belongs to another copy of the log. [`LogError::DamagedEnd`]: records up to
+    /// `limit` are damaged, and where the log continues is not known yet. The next step looks again.
     pub fn step(&mut self, limit: Option<Sequence>) -> Result<CursorStep<'_>, LogError> {
         loop {
             if limit.is_some_and(|limit| self.next() > limit) {
@@ -141,7 +140,8 @@ impl Cursor {
                     self.close_segment();
                     return self.gap(gap, limit);
                 }
-                // Without a limit it may be a batch that is being written; below one it was written.
+                // Without a limit, this may be a batch that is being written. Up to a limit, all batches are
+                // written.
                 Advance::DamagedEnd(error) if limit.is_some() => return Err(error),
                 Advance::DamagedEnd(_) | Advance::CaughtUp => return Ok(CursorStep::CaughtUp),
                 Advance::NextSegment => self.close_segment(),
@@ -172,11 +172,11 @@ impl Cursor {
         }
     }
 
-    /// Moves over a gap, but not above the limit: what is there is not known yet.
+    /// Moves over a gap, up to the limit. Records after the limit are not known yet.
     ///
     /// # Errors
-    /// The gap is none that a log can have. A reader that took it would stand where no record can be, and
-    /// never get on.
+    /// No log can have this gap. Otherwise the reader would move to an impossible place and stay there
+    /// forever.
     fn gap(&mut self, gap: Gap, limit: Option<Sequence>) -> Result<CursorStep<'static>, LogError> {
         let last = limit.map_or(gap.last, |limit| gap.last.min(limit));
         if !gap.first.is_possible() || !last.is_possible() || last < gap.first {
@@ -194,7 +194,8 @@ impl Cursor {
         }
     }
 
-    /// Opens the segment that holds the next record. Some: there is none, or records before it cannot be had.
+    /// Opens the segment with the next record. Returns `Some` if there is none, or if records before it
+    /// cannot be read.
     fn open_next(&mut self) -> Result<Option<Advance>, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         let before = self.position;
@@ -225,12 +226,11 @@ impl Cursor {
         }
     }
 
-    /// Finds where the log goes on behind the segment that begins at `passed`, when `next` is the next
-    /// record.
+    /// Finds where the log continues after the segment that begins at `passed`. `next` is the next record.
     ///
     /// # Errors
-    /// The next segment has a name that no record can have as its number, or cannot be opened. Nothing tells
-    /// how many records lie before it.
+    /// The name of the next segment is no possible record number, or the segment cannot be opened. Then
+    /// nothing shows how many records are missing.
     fn go_on(&self, names: &[SegmentName], next: Sequence, passed: Sequence) -> Result<Advance, LogError> {
         match names.iter().find(|name| name.first > passed && name.first >= next) {
             Some(name) if !name.first.is_possible() => {
@@ -240,7 +240,7 @@ impl Cursor {
             }
             Some(name) if name.first == next => Ok(Advance::NextSegment),
             Some(name) => {
-                // The name of what is no regular file is no sign that records are missing.
+                // A name without a regular file does not prove that records are missing.
                 let path = name.path(&self.folder);
                 match self.storage.open_read(&path).map_err(LogError::io("open", &path)) {
                     Err(error) if !error.is_not_found() => return Err(error),
@@ -253,7 +253,8 @@ impl Cursor {
         }
     }
 
-    /// The oldest kept record is where a new reader starts: what was deleted before is nobody's loss.
+    /// Starts a reader without a position at the oldest kept record. The records deleted before it are not
+    /// reported as lost.
     fn start_at_oldest(&mut self, names: &[SegmentName]) {
         let Some(oldest) = names.first() else { return };
         let is_deleted = self.deleted == Deleted::Passed && oldest.first > self.next();
@@ -262,13 +263,13 @@ impl Cursor {
         }
     }
 
-    /// Whether a segment was deleted since it was listed: under no name is it there any more.
+    /// Returns whether a segment was deleted after it was listed: it has no name any more.
     fn is_gone(&self, name: SegmentName) -> Result<bool, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         Ok(names.iter().all(|kept| kept.first != name.first))
     }
 
-    /// Opens a segment and stands behind the position in it.
+    /// Opens a segment and moves the reader to the position in it.
     fn open_at(&mut self, name: SegmentName) -> Result<Opened, LogError> {
         let mut reader = match self.open_reader(name) {
             Ok(reader) if reader.is_header_whole && reader.header.log != self.log => {
@@ -322,7 +323,8 @@ impl Cursor {
         }
     }
 
-    /// The sealer may rename an open segment between the listing and the opening.
+    /// Opens a segment. The sealer may rename an open one between the listing and this call, so both names
+    /// are tried.
     fn open_reader(&self, name: SegmentName) -> Result<SegmentReader, LogError> {
         let open = |name: SegmentName| {
             SegmentReader::open(&*self.storage, &name.path(&self.folder), self.schemas.clone())
@@ -359,7 +361,8 @@ impl Cursor {
                     return self.go_on_behind(passed, first);
                 }
                 Ok(Found::End) => {
-                    // Once a later segment is there, this one has all its batches: look a last time.
+                    // Once a later segment exists, this one has all its batches. One more look then reads
+                    // them all.
                     let passed = reader.header.first;
                     let end = self.go_on_behind(passed, first)?;
                     if is_last_look || matches!(end, Advance::CaughtUp) {
@@ -377,11 +380,11 @@ impl Cursor {
         }
     }
 
-    /// Where the log goes on behind a segment that was read to its end.
+    /// Finds where the log continues after a segment that was read to its end.
     fn go_on_behind(&self, passed: Sequence, next: Sequence) -> Result<Advance, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         match self.go_on(&names, next, passed)? {
-            // The next look decides: it starts at the oldest that is kept.
+            // The next look decides, and starts at the oldest kept segment.
             Advance::Gap(_) if self.deleted == Deleted::Passed && names[0].first > next => {
                 Ok(Advance::NextSegment)
             }
@@ -389,7 +392,7 @@ impl Cursor {
         }
     }
 
-    /// None: the reader stands before the next intact batch.
+    /// Reads around damage. Returns `None` when the reader is at the next intact batch.
     fn around_damage(&mut self, first: Sequence, error: FormatError) -> Result<Option<Advance>, LogError> {
         let Some(mut reader) = self.reader.take() else { return Ok(Some(Advance::CaughtUp)) };
         let (path, segment, offset) = (reader.path().to_owned(), reader.header.first, reader.offset);
@@ -405,10 +408,10 @@ impl Cursor {
         }))
     }
 
-    /// Brings a reader before the next batch that can be read. False: there is none.
+    /// Moves a reader to the next batch that can be read. Returns false if there is none.
     ///
-    /// A segment that lost its schemas is helped by the others of the log, whichever of them this cursor has
-    /// read.
+    /// A segment that lost its schemas gets those of another segment of the log, even of one that this cursor
+    /// has not read.
     fn pass_damage(&self, reader: &mut SegmentReader, error: FormatError) -> Result<bool, LogError> {
         let is_schema_missing = matches!(error, FormatError::UnknownSchema(_));
         reader.damage = Some(error);
@@ -424,7 +427,7 @@ impl Cursor {
         reader.skip_damage()
     }
 
-    /// The schemas of the nearest other segment that shows its own.
+    /// Returns the schemas of the nearest other segment that contains its own.
     fn foreign_schemas(&self, reader: &SegmentReader) -> Result<Schemas, LogError> {
         let mut names = segment_names(&*self.storage, &self.folder)?;
         names.retain(|name| name.first != reader.header.first);
@@ -440,8 +443,8 @@ impl Cursor {
         Ok(Schemas::new())
     }
 
-    /// The last record that the damaged segment should hold. None: that is not known yet, because it is being
-    /// written.
+    /// Returns the last record that the damaged segment should have. Returns `None` if a segment is being
+    /// written, because then it is not known yet.
     fn end_of_segment(&self, next: Sequence, path: &Path) -> Result<Option<Sequence>, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         if let Some(name) = names.iter().find(|name| name.first >= next && name.path(&self.folder) != path) {
@@ -456,8 +459,8 @@ impl Cursor {
             Ok(Some(footer)) => Ok(Some(footer.last)),
             Ok(None) => {
                 let scan = scan_segment(&*self.storage, path)?;
-                // Headers may lie. A segment holds at most one record for each frame of its bytes, from the
-                // number in its name on.
+                // A header may be forged. A segment has at most one record for each frame of its bytes,
+                // beginning with the number in its name.
                 let first = SegmentName::of(path).map_or(next, |name| name.first);
                 Ok(Some(scan.durable.min(first.after(scan.file_bytes / FRAME_BYTES as u64))))
             }

@@ -1,11 +1,12 @@
-//! `<log.dir>/deleted`: up to which record retention deleted each log.
+//! `<log.dir>/deleted`: the last record of each log that retention deleted.
 //!
-//! A sink's database that is put back to before a log, or to the middle of one, asks for records that were
-//! deleted because it had them. Their segments are gone, and with the last of them the folder: this file
-//! alone remembers that they were. It is written before the unlink. A start does not need it: without it such
-//! records are missing without a name.
+//! A sink's database may be restored to a state before a log, or to the middle of one. It then asks for
+//! records that were deleted because it had them. Their segments are gone, and the folder too after the last
+//! segment. Only this file shows that they existed. It is written before the unlink. A start does not need
+//! it: without it such records are missing, and no gap names them.
 //!
-//! Text, a line for each log: its id, a blank, a number. What cannot be read is passed.
+//! The file is text with one line for each log: its id, a blank, a number. A line that cannot be read is
+//! skipped.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSlice};
@@ -17,12 +18,12 @@ use crate::storage::Storage;
 
 const NAME: &str = "deleted";
 const NEW_NAME: &str = "deleted.new";
-/// Of more logs the oldest are forgotten.
+/// Most logs in the file. Beyond that the oldest are forgotten.
 const LOGS_MAX: usize = 4_096;
-/// An id, a blank, a number and a line end are 58 bytes at most.
+/// Most bytes that are read. An id, a blank, a number and a line end have at most 58 bytes.
 const BYTES_MAX: u64 = 64 * LOGS_MAX as u64;
 
-/// The last record of each log that was deleted.
+/// The last deleted record of each log.
 #[derive(Debug, Default)]
 pub struct Deleted {
     ends: BTreeMap<LogId, Sequence>,
@@ -30,10 +31,10 @@ pub struct Deleted {
 }
 
 impl Deleted {
-    /// Reads what is known of a folder of logs.
+    /// Reads the file in a folder of logs.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn read(storage: &dyn Storage, dir: &Path) -> Result<Self, LogError> {
         let path = dir.join(NAME);
         let read = || {
@@ -61,17 +62,17 @@ impl Deleted {
         deleted
     }
 
-    /// The lines whose number no record can have: they are passed, and the others hold.
+    /// Returns the lines with an impossible record number. They are skipped, and the other lines are used.
     pub fn impossible(&self) -> &[(LogId, u64)] {
         &self.impossible
     }
 
-    /// The logs of which anything was deleted, and their last record that was.
+    /// Returns each log with deleted records, and the last of these.
     pub fn iter(&self) -> impl Iterator<Item = (LogId, Sequence)> {
         self.ends.iter().map(|(log, last)| (*log, *last))
     }
 
-    /// Notes that a log is deleted up to `last`: on disk when it returns.
+    /// Notes that a log is deleted up to `last`. The note is on disk when it returns.
     pub(crate) fn note(
         &mut self,
         storage: &dyn Storage,
@@ -91,7 +92,7 @@ impl Deleted {
         let (path, new) = (dir.join(NAME), dir.join(NEW_NAME));
         let text: String = self.iter().map(|(log, last)| format!("{log} {last}\n")).collect();
         let create = || match storage.create(&new) {
-            // What a run left that ended before the rename.
+            // A run that ended before the rename left this file.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 storage.remove(&new)?;
                 storage.create(&new)

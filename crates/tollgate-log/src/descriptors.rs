@@ -1,8 +1,8 @@
-//! Descriptors that are kept for the log.
+//! File descriptors that are reserved for the log.
 //!
-//! The system counts them by process, so connections and what is open for them may have all there are. A log
-//! that could not open its next segment for that would stop for good; so where none is left, it gives up one
-//! of its own for what it opens.
+//! The system limits descriptors per process, so connections and their files may use all of them. A log that
+//! cannot open its next segment would stop permanently. So when none is left, the log closes one of its
+//! reserved descriptors and opens its file with it.
 
 use std::fs::File;
 use std::io;
@@ -12,27 +12,29 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-/// The next segment, its folder, and what the sealer and the retainer open meanwhile, twice.
+/// Number of reserved descriptors. It is twice what the log opens at a time: the next segment, its folder,
+/// and the files of sealer and retainer.
 const KEPT_MAX: usize = 8;
-/// Whoever takes what was given up has to close it some day: so long that is waited for, with such pauses.
+/// Longest wait for a descriptor, and the pause between two tries. Another thread may take the descriptor
+/// that was given up, and has to close it some day.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(1);
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept { max: 0, files: Vec::new() });
 
 struct Kept {
-    /// How many are to be kept: none by a process that does not write a log.
+    /// Number of descriptors to reserve. It is zero in a process that writes no log.
     max: usize,
     files: Vec<File>,
 }
 
-/// Keeps descriptors from now on, as far as there are some.
+/// Reserves descriptors from now on, as far as the system has some.
 pub(crate) fn keep() {
     kept().max = KEPT_MAX;
     refill();
 }
 
-/// Opens something, by a descriptor that was kept if no other is left.
+/// Opens a file, with a reserved descriptor if no other is left.
 ///
 /// # Errors
 /// Those of `open`.
@@ -50,7 +52,8 @@ pub(crate) fn opened<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     result
 }
 
-/// Held behind a file of the log: when that is closed, its descriptor is kept before others take it.
+/// Dropped after a file of the log is closed. It then reserves a descriptor again, before other threads take
+/// it.
 pub(crate) struct Refill;
 
 impl Drop for Refill {

@@ -1,7 +1,7 @@
-//! Digesting the content of a segment, alone or beside the walk over its batches.
+//! Digests the content of a segment, alone or while its batches are scanned.
 //!
-//! To mend a segment all of it is read, checked and digested. The digest is the slower half: a thread of its
-//! own follows the walk through what that just read, so that both together take as long as the slower one.
+//! Recovery reads, checks and digests all of a segment. The digest is the slower half. It runs in a second
+//! thread that follows the scan, so that both together take as long as the slower one.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,15 +12,15 @@ use crate::scan::{SegmentScan, scan_segment, scan_watched};
 use crate::segment::{Digest, Digester, SegmentDigestAlgorithm};
 use crate::storage::{Storage, StorageFile};
 
-/// Read at once.
+/// Bytes of one read.
 const PIECE_BYTES: u64 = 256 << 10;
-/// The walk publishes its end to the digest each time that it is this much further.
+/// The scan publishes its place to the digest after this many bytes.
 const STRIDE_BYTES: u64 = 1 << 20;
 
-/// Digests the first bytes of a file.
+/// Digests the first `bytes` bytes of a file.
 ///
 /// # Errors
-/// Those of the disk, and a file that is shorter.
+/// Those of the disk, or the file is shorter.
 pub(crate) fn digest_of(
     file: &dyn StorageFile,
     path: &Path,
@@ -56,10 +56,10 @@ fn update(
     Ok(())
 }
 
-/// Walks a segment from its first byte to its last, and digests it up to the end of its intact batches.
+/// Scans a segment from its first byte to its last, and digests it up to the end of its intact batches.
 ///
 /// # Errors
-/// Only those of the disk; what is wrong with the bytes is in the result.
+/// Only those of the disk. Damage of the bytes is in the result.
 pub(crate) fn scan_digested(
     storage: &dyn Storage,
     path: &Path,
@@ -99,7 +99,7 @@ fn digest_behind(
     Ok(digester.finish())
 }
 
-/// How far the walk came.
+/// How far the scan is.
 #[derive(Default)]
 struct Walk {
     progress: Mutex<WalkProgress>,
@@ -113,7 +113,7 @@ struct WalkProgress {
     is_over: bool,
 }
 
-/// The walk is over when this goes, however it ends.
+/// Ends the scan when it is dropped, also by a panic.
 struct Over<'a>(&'a Walk);
 
 impl Drop for Over<'_> {
@@ -126,7 +126,7 @@ impl Drop for Over<'_> {
 }
 
 impl Walk {
-    /// A panic while the lock was held goes on in the thread that joins.
+    /// Locks the progress. After a panic under the lock, the thread that joins panics too.
     fn progress(&self) -> MutexGuard<'_, WalkProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,7 +140,7 @@ impl Walk {
         }
     }
 
-    /// Waits until there is more than `done`. None: there is not.
+    /// Waits until the scan is beyond `done`. Returns `None` if it ended before that.
     fn wait_beyond(&self, done: u64) -> Option<u64> {
         let is_waiting = |progress: &mut WalkProgress| progress.published <= done && !progress.is_over;
         let progress =

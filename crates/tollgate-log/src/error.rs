@@ -1,4 +1,4 @@
-//! What can be wrong with bytes that claim to be a log, and what can go wrong with a disk.
+//! Errors of bytes that should be a log, and errors of the disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,85 +8,85 @@ use crate::id::{LogId, Sequence};
 /// Bytes that do not follow `docs/log-format.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// Zeros stand where a batch begins, and something else behind them.
+    /// Zeros are where a batch should begin, and other bytes after them.
     #[error("zeros where a batch begins")]
     Hole,
-    /// Something stands behind the footer.
+    /// There are bytes after the footer.
     #[error("something stands behind the footer")]
     BehindFooter,
-    /// The footer counts other rows or rejects of a schema than the batches hold.
+    /// The footer counts other rows or rejects of a schema than the batches have.
     #[error("footer counts other records of a schema than the batches hold")]
     OtherCounts,
-    /// Fewer bytes than the thing has.
+    /// There are fewer bytes than this part needs.
     #[error("{what} is cut off: {found} bytes, needs {needed}")]
     CutOff {
-        /// The thing that is read.
+        /// Part of the format.
         what: &'static str,
-        /// Bytes there are.
+        /// Bytes found.
         found: u64,
-        /// Bytes it takes.
+        /// Bytes needed.
         needed: u64,
     },
-    /// The first bytes are not those of the thing.
+    /// The first bytes are not the magic bytes of this part.
     #[error("{what} does not begin with its magic bytes")]
     Magic {
-        /// The thing that is read.
+        /// Part of the format.
         what: &'static str,
     },
-    /// Written by a later version: to be left untouched.
+    /// A later version wrote the segment. Leave it unchanged.
     #[error("segment has format version {found}, this program reads up to {known}")]
     Version {
         /// The version in the header.
         found: u16,
-        /// The highest version that is known here.
+        /// The highest version that this program reads.
         known: u16,
     },
-    /// A checksum that does not hold.
+    /// A checksum is wrong.
     #[error("{what} checksum is {found:08x}, stored is {stored:08x}")]
     Checksum {
-        /// The thing that is checked.
+        /// The part with the checksum.
         what: &'static str,
-        /// Computed from the bytes.
+        /// Checksum of the bytes.
         found: u32,
-        /// Stored beside them.
+        /// Stored checksum.
         stored: u32,
     },
-    /// A digest that does not hold.
+    /// The digest of the segment is wrong.
     #[error("segment digest differs from the one in its footer")]
     Digest,
-    /// The batch header carries another segment's nonce.
+    /// The batch header has another nonce than its segment.
     #[error("batch header is not of this segment")]
     Nonce,
-    /// A batch does not follow the one before it.
+    /// A batch does not continue the previous one.
     #[error("batch does not continue the chain: previous is {found:08x}, expected {expected:08x}")]
     Chain {
-        /// What the header says.
+        /// Checksum in the header.
         found: u32,
-        /// The checksum of the batch before.
+        /// Checksum of the previous batch.
         expected: u32,
     },
-    /// A segment of another log than the one whose folder it lies in: somebody copied it there.
+    /// A segment is in the folder of another log: it was copied there.
     #[error("segment is of log {found}, in the folder of {expected}")]
     Stranger {
-        /// What the header says.
+        /// Log in the header.
         found: LogId,
-        /// The folder.
+        /// Log of the folder.
         expected: LogId,
     },
-    /// A segment whose header begins with another number than its name.
+    /// The first number in the header differs from the name of the segment.
     #[error("segment begins with {found}, its name says {named}")]
     Misnamed {
-        /// What the header says.
+        /// Number in the header.
         found: u64,
-        /// What the name says.
+        /// Number in the name.
         named: u64,
     },
     /// A sequence number out of order.
     #[error("first sequence number is {found}, expected {expected}")]
     Order {
-        /// What the header says.
+        /// Number in the header.
         found: u64,
-        /// What follows from the batch before.
+        /// Number after the previous batch.
         expected: u64,
     },
     /// A value that no writer writes.
@@ -94,88 +94,89 @@ pub enum FormatError {
     Value {
         /// The field.
         what: &'static str,
-        /// What it holds.
+        /// Value found.
         found: u64,
-        /// What it may hold.
+        /// Allowed values.
         allowed: &'static str,
     },
-    /// A record of a schema that its segment does not hold.
+    /// A record uses a schema that its segment does not contain.
     #[error("record uses schema {0}, which its segment does not hold")]
     UnknownSchema(u16),
     /// Text that is not UTF-8.
     #[error("{what} is not UTF-8")]
     Utf8 {
-        /// The text.
+        /// Name of the text.
         what: &'static str,
     },
 }
 
 impl FormatError {
-    /// A segment whose header and name differ: somebody renamed it, or forged one of the two.
+    /// Makes the error of a segment whose header and name differ. The file was renamed, or one of the two was
+    /// forged.
     pub(crate) const fn misnamed(found: Sequence, named: Sequence) -> Self {
         Self::Misnamed { found: found.0, named: named.0 }
     }
 }
 
-/// A file of the log that could not be read, written or synced, or that does not hold what it should.
+/// A file of the log could not be read, written or synced, or it has damaged content.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The system refused.
+    /// The system returned an error.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// On which file or folder.
+        /// File or folder of the action.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The bytes are wrong in a segment that is being written, and no intact batch behind them says what they
-    /// took. It may come.
+    /// A segment that is being written is damaged, and no intact batch follows the damage yet. One may follow
+    /// later.
     #[error("{} is damaged at byte {offset}, and nothing behind it can be read yet", path.display())]
     DamagedEnd {
         /// The segment.
         path: PathBuf,
-        /// Where in it.
+        /// Offset of the damage.
         offset: u64,
-        /// How.
+        /// Kind of the damage.
         source: FormatError,
     },
-    /// The bytes are wrong.
+    /// A segment is damaged.
     #[error("{} is damaged at byte {offset}", path.display())]
     Damaged {
         /// The segment.
         path: PathBuf,
-        /// Where in it.
+        /// Offset of the damage.
         offset: u64,
-        /// How.
+        /// Kind of the damage.
         source: FormatError,
     },
 }
 
 impl LogError {
-    /// Makes a function that names the file of an I/O error, for `map_err`. Only an error copies the path.
+    /// Returns a function for `map_err` that names the file of an I/O error. Only an error copies the path.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// Whether the file or folder is not there: retention may delete it between a look and an opening.
+    /// Returns whether the file or folder is missing. Retention may delete a file after it was listed.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether the disk had no room for it.
+    /// Returns whether the disk was full.
     pub fn is_storage_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
     }
 
-    /// Names the place of a format error.
+    /// Makes the error of damage at an offset.
     pub fn damaged(path: &Path, offset: u64, source: FormatError) -> Self {
         Self::Damaged { path: path.to_owned(), offset, source }
     }
 }
 
-/// The error and its causes in one line.
+/// Returns the error and its causes in one line.
 pub fn join_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! What a log reports to its owner. The log itself writes no log lines.
+//! Events that a log reports to its owner. The log itself writes no log lines.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,42 +11,42 @@ use crate::room::RoomState;
 use crate::segment::SegmentName;
 use crate::storage::Space;
 
-/// Something that an operator should know.
+/// An event that an operator should know.
 #[derive(Debug)]
 pub enum LogEvent {
-    /// The log stopped for good, and why.
+    /// The log stopped permanently, for this reason.
     Failed(String),
-    /// Records are refused from now on, because the disk is nearly full, or taken again.
+    /// Records are now refused because the disk is nearly full, or taken again.
     Room {
-        /// What is so now.
+        /// The new state.
         state: RoomState,
-        /// What is free.
+        /// Free space.
         space: Space,
-        /// What is to stay free. Bytes.
+        /// Bytes that have to stay free.
         reserve_bytes: u64,
     },
-    /// Records are refused from now on, because too many or too old ones wait for the disk, or taken again.
+    /// Records are now refused because too many or too old ones wait for the disk, or taken again.
     Queue {
-        /// What is so now.
+        /// The new state.
         state: QueueState,
-        /// How long the oldest has waited whose reply waits.
+        /// Longest wait of a reply for the disk.
         age: Duration,
-        /// How long it may.
+        /// Longest allowed wait.
         age_max: Duration,
         /// Bytes that wait for the writer.
         queued_bytes: u64,
-        /// How many may.
+        /// Most bytes that may wait.
         queue_bytes_max: u64,
     },
-    /// Logs that the start had to leave alone were looked at again, once there was room.
+    /// Logs that could not be recovered at the start for lack of space were recovered now.
     Mended(RecoveryReport),
-    /// A sealed segment of an earlier run does not hold. It is kept, and what is intact in it is loaded.
+    /// A sealed segment of an earlier run is damaged. It is kept, and its intact records are loaded.
     Unsound {
         /// The log.
         log: LogId,
         /// The segment.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Kind of the damage.
         reason: String,
     },
     /// A sealed segment that every sink has was deleted.
@@ -55,16 +55,16 @@ pub enum LogEvent {
         log: LogId,
         /// The segment.
         segment: SegmentName,
-        /// Its bytes.
+        /// Bytes of the file.
         bytes: u64,
-        /// What made it due.
+        /// Why it was due.
         reason: DeleteReason,
     },
-    /// A segment could not be deleted; it is tried again. Told once until one can be.
+    /// A segment could not be deleted. Further tries follow, and only the first failure in a row is reported.
     NotDeleted(LogError),
 }
 
-/// What makes a segment due that every sink has.
+/// Why a segment that every sink has is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeleteReason {
     /// The disk is nearly full.
@@ -76,7 +76,7 @@ pub enum DeleteReason {
 }
 
 impl DeleteReason {
-    /// The name in log lines.
+    /// Returns the name in log lines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Room => "room",

@@ -1,4 +1,4 @@
-//! The two halves of a record's identity: the log it is in and its number there.
+//! The two parts of a record's identity: its log, and its number in that log.
 
 use std::fmt;
 use std::path::Path;
@@ -15,26 +15,26 @@ use uuid::{ContextV7, Timestamp, Uuid};
 pub struct LogId([u8; 16]);
 
 impl LogId {
-    /// The log in whose folder a segment lies. None: the folder has no log's name.
+    /// Returns the log of the folder of a segment. Returns `None` if the name of the folder is no log id.
     pub(crate) fn of_segment(path: &Path) -> Option<Self> {
         path.parent()?.file_name()?.to_str()?.parse().ok()
     }
 
-    /// Makes an id that no other run has: 74 bits of it are random.
+    /// Makes a new id with 74 random bits, so that no other run has the same.
     ///
-    /// A clock outside 1970 to 9999 is moved to the nearer end, because an id has no room for it.
+    /// A time outside 1970 to 9999 is replaced by the nearest time inside, because an id cannot hold it.
     pub fn random() -> Self {
         static CONTEXT: Mutex<ContextV7> = Mutex::new(ContextV7::new());
         let since = wall_clock();
         Self(Uuid::new_v7(Timestamp::from_unix(&CONTEXT, since.as_secs(), since.subsec_nanos())).into_bytes())
     }
 
-    /// Takes the 16 bytes of an id.
+    /// Makes an id from its 16 bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The 16 bytes of the id.
+    /// Returns the 16 bytes of the id.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -67,7 +67,8 @@ impl FromStr for LogId {
     }
 }
 
-/// The number of a record in its log: rises by one, from 1. Zero stands before the first record.
+/// Number of a record in its log. The first record has 1, and each next one has one more. Zero means before
+/// the first record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 
@@ -75,29 +76,30 @@ impl Sequence {
     /// The number of the first record of a log.
     pub const FIRST: Self = Self(1);
 
-    /// The highest number that a log can have: ten million records a second take 228 years to reach it.
+    /// The highest number in a log. At ten million records a second it is reached after 228 years.
     ///
     /// A larger number in a file or a name is damage. Databases keep numbers as signed 64-bit integers, and
-    /// the sum over many logs has to fit there too.
+    /// sums over many logs have to fit there too.
     pub const MAX: Self = Self((1 << 56) - 1);
 
-    /// Whether a record can have this number.
+    /// Returns whether a record can have this number.
     pub const fn is_possible(self) -> bool {
         self.0 >= Self::FIRST.0 && self.0 <= Self::MAX.0
     }
 
-    /// Counts the records from this one to `last`, both included; 0 if `last` lies before it.
+    /// Returns the count of records from this one to `last`, both included. Returns 0 if `last` is before
+    /// this one.
     pub const fn count_to(self, last: Self) -> u64 {
         last.0.saturating_add(1).saturating_sub(self.0)
     }
 
-    /// The number after `count` further records.
+    /// Returns the number after `count` further records.
     #[must_use]
     pub const fn after(self, count: u64) -> Self {
         Self(self.0.saturating_add(count))
     }
 
-    /// The number before this one; zero stays zero.
+    /// Returns the previous number. Zero stays zero.
     #[must_use]
     pub const fn before(self) -> Self {
         Self(self.0.saturating_sub(1))

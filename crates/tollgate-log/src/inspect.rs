@@ -1,9 +1,8 @@
-//! Taking one segment file apart for a person: every part in the order of the bytes, with what holds and what
-//! does not.
+//! Shows one segment file to a person: every part in file order, with its problems.
 //!
-//! Unlike a reader it stops at nothing: a batch with a damaged payload is shown with its header, bytes that
-//! are no part of anything are counted, and behind them it goes on at the next intact header. It reads one
-//! file and changes none.
+//! Unlike a reader, the inspector does not stop at damage. A batch with a damaged payload is shown with its
+//! header. Bytes that belong to no part are counted, and the inspection continues at the next intact header.
+//! It reads one file and changes none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,110 +25,110 @@ use crate::storage::{Storage, StorageFile};
 pub enum SegmentPart {
     /// The first 128 bytes.
     Header {
-        /// The format version as it stands there; none if the file is shorter.
+        /// The stored format version. `None` if the file is too short.
         version: Option<u16>,
-        /// The fields as they stand there; none if the file is shorter, or of a later version.
+        /// The stored fields. `None` if the file is too short, or has a later version.
         header: Option<SegmentHeader>,
-        /// The checksum as it stands there.
+        /// The stored checksum.
         checksum: Option<u32>,
-        /// What does not hold.
+        /// Error of the header, if any.
         problem: Option<FormatError>,
     },
     /// A batch whose header is intact.
     Batch(BatchPart),
-    /// Bytes that are no part of anything.
+    /// Bytes that belong to no part.
     Damage {
-        /// Where they begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// Why they are nothing.
+        /// Why they belong to no part.
         problem: FormatError,
     },
-    /// Zeros up to the end of the file: what is left of the room that its writer made beforehand.
+    /// Zeros up to the end of the file: the rest of the runway.
     Runway {
-        /// Where they begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// What ends a sealed segment.
+    /// The footer of a sealed segment.
     Footer(FooterPart),
 }
 
 /// A batch whose header is intact.
 #[derive(Debug)]
 pub struct BatchPart {
-    /// Where it begins.
+    /// Offset of the batch.
     pub offset: u64,
     /// Its header.
     pub header: BatchHeader,
-    /// The checksum of the header, which the next batch names as its previous.
+    /// Checksum of the header. The next batch repeats it as `previous`.
     pub checksum: u32,
-    /// What does not hold; nothing if the batch is intact.
+    /// Errors of the batch. Empty if the batch is intact.
     pub problems: Vec<FormatError>,
-    /// Its records, as far as they can be told apart.
+    /// Its records, as far as they can be split.
     pub records: Vec<RecordPart>,
 }
 
 /// A record in a batch.
 #[derive(Debug)]
 pub struct RecordPart {
-    /// Where it begins in the file.
+    /// Offset of the record in the file.
     pub offset: u64,
-    /// Its bytes with its frame.
+    /// Bytes of the record, with its frame.
     pub bytes: u64,
-    /// Its number in the log; none for a schema.
+    /// Its number in the log. `None` for a schema.
     pub sequence: Option<Sequence>,
     /// The number of its schema.
     pub schema: SchemaId,
-    /// What it is.
+    /// Its content.
     pub content: RecordContent,
 }
 
-/// What a record is.
+/// Content of a record.
 #[derive(Debug)]
 pub enum RecordContent {
-    /// A row of the stream.
+    /// A row of this stream.
     Row(String),
-    /// A reject of the stream.
+    /// A reject of this stream.
     Reject(String),
     /// A schema.
     Schema(Arc<Schema>),
-    /// It does not follow its schema, or its schema is not known.
+    /// A record that does not follow its schema, or has an unknown schema.
     Unreadable(FormatError),
 }
 
-/// What ends a sealed segment.
+/// The footer of a sealed segment.
 #[derive(Debug)]
 pub struct FooterPart {
-    /// Where it begins.
+    /// Offset of the footer.
     pub offset: u64,
     /// Its bytes.
     pub bytes: u64,
-    /// Its fields; an error if it is not whole.
+    /// Its fields, or the error that makes it unreadable.
     pub footer: Result<SegmentFooter, FormatError>,
     /// The digest of the bytes before it.
     pub digest: Option<Digest>,
-    /// Fields that are not what the batches say, with what stands there.
+    /// Fields that differ from what the batches show.
     pub problems: Vec<FormatError>,
 }
 
-/// What the next batch has to continue; unknown behind damage.
+/// Chain and number that the next batch has to continue. Unknown after damage.
 #[derive(Clone, Copy)]
 struct Expected {
     chain: u32,
     next: Sequence,
 }
 
-/// Takes one segment apart, part by part.
+/// Reads one segment, part by part.
 pub struct Inspector {
     path: PathBuf,
     file: Arc<dyn StorageFile>,
     file_bytes: u64,
-    /// Bytes without the zeros at the end.
+    /// Bytes of the file without the zeros at its end.
     used_bytes: u64,
-    /// Finds intact headers by the segment's nonce; none where that cannot be told.
+    /// Finds intact headers by the segment's nonce. `None` if the nonce cannot be found.
     searcher: Option<SegmentReader>,
     log: LogId,
     schemas: Schemas,
@@ -140,7 +139,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Opens a segment file, whatever its name.
+    /// Opens a segment file of any name.
     ///
     /// # Errors
     /// Those of the disk.
@@ -167,12 +166,12 @@ impl Inspector {
         })
     }
 
-    /// Bytes of the file.
+    /// Returns the bytes of the file.
     pub const fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// The next part; none behind the last byte, or behind the header of a version that is not known.
+    /// Returns the next part. Returns `None` after the last byte, or after a header of an unknown version.
     ///
     /// # Errors
     /// Those of the disk.
@@ -255,7 +254,7 @@ impl Inspector {
         Ok(SegmentPart::Batch(BatchPart { offset, header, checksum, problems, records }))
     }
 
-    /// Whether a batch continues the one before it.
+    /// Returns how a batch fails to continue the previous one.
     fn place_problems(&self, header: &BatchHeader) -> Vec<FormatError> {
         let Some(Expected { chain, next }) = self.expected else { return Vec::new() };
         let chain = (header.previous != chain)
@@ -319,7 +318,7 @@ impl Inspector {
         SegmentPart::Runway { offset, bytes: self.file_bytes - offset }
     }
 
-    /// Counts bytes up to the next intact header, a whole footer, or the end.
+    /// Counts bytes up to the next intact header, a whole footer, or the end of the file.
     fn damage(&mut self, problem: FormatError) -> Result<SegmentPart, LogError> {
         let offset = self.offset;
         let header = match &mut self.searcher {
@@ -368,7 +367,7 @@ impl Inspector {
     }
 }
 
-/// What does not hold of a payload with its padding.
+/// Returns the error of a payload with its padding, if any.
 fn payload_problems(header: &BatchHeader, bytes: &[u8]) -> Option<FormatError> {
     let (found, needed) = (bytes.len() as u64, header.batch_bytes() - BATCH_HEADER_BYTES as u64);
     if found < needed {

@@ -11,14 +11,14 @@
 //! | [`segment_writer`], [`batch`], [`segment`] | writes batches into segments; the bytes of both |
 //! | [`seal`], [`digest`] | seals a closed segment with a digest of its bytes |
 //! | [`awaited`], [`pending_acks`] | releases replies that wait until a sink has their records |
-//! | [`cursor`], [`scan`] | reads a log in order; walks over a whole segment |
+//! | [`cursor`], [`scan`] | reads a log in order; scans a whole segment |
 //! | [`mod@retain`], [`segment_list`], [`mod@deleted`] | deletes segments that every sink has, and remembers that |
 //!
-//! Beside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] mends the logs of runs
-//! that died, [`mod@repair`] does so by command. [`verify`] checks a whole log, [`inspect`] takes one file
-//! apart for a person. [`room`] refuses records before the disk is full. [`queue_age`] measures how old the
-//! queue for the disk is. [`meter`] and [`status`] count and report. [`storage`] is the file system, as a
-//! trait.
+//! Outside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] recovers the logs of
+//! dead runs, and [`mod@repair`] repairs logs by command. [`verify`] checks a whole log, and [`inspect`]
+//! shows one file to a person. [`room`] refuses records before the disk is full. [`queue_age`] measures the
+//! age of the queue for the disk. [`meter`] and [`status`] count and report. [`storage`] is the file system,
+//! as a trait.
 //!
 //! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 

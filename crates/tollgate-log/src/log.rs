@@ -31,10 +31,10 @@ use crate::segment_writer::SegmentWriter;
 use crate::status::LogWatch;
 use crate::storage::{Storage, StorageLock, make_folder};
 
-/// Zeros by which a segment grows, where that helps: more make syncs no faster, and the one that carries them
-/// slower.
+/// Zeros by which a segment grows, on file systems where that helps. A longer runway makes syncs no faster,
+/// and makes the sync that covers it slower.
 const RUNWAY_BYTES: u64 = 128 << 10;
-/// What of a segment they may be at most.
+/// The runway is at most one part in `RUNWAY_SHARE` of a segment.
 const RUNWAY_SHARE: u64 = 8;
 
 /// The log that this process run writes.
@@ -44,14 +44,14 @@ pub struct Log {
 }
 
 impl Log {
-    /// Locks the folder, mends what dead runs left, and starts a new log for these streams.
+    /// Locks the folder, recovers the logs of dead runs, and starts a new log for these streams.
     ///
-    /// Nothing is created for the new log before its first record. The number of a schema is its place in
-    /// `schemas`; [`Self::declare`] adds further ones.
+    /// Nothing is created for the new log before its first record. The number of a schema is its index in
+    /// `schemas`. [`Self::declare`] adds further schemas.
     ///
     /// # Errors
-    /// The folder is another server's, or cannot be made, listed or synced. A dead log that cannot be mended
-    /// is no error: it is in the report.
+    /// Another server holds the folder, or it cannot be created, listed or synced. A dead log that cannot be
+    /// recovered is no error: it is in the report.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: LogOptions,
@@ -109,21 +109,21 @@ impl Log {
         Ok((log, report))
     }
 
-    /// A handle for whoever wants to know how the log does.
+    /// Returns a handle that reads the state of the log.
     pub fn watch(&self) -> LogWatch {
         LogWatch(self.pipeline.clone())
     }
 
-    /// The id of this log.
+    /// Returns the id of this log.
     pub fn id(&self) -> LogId {
         self.pipeline.state.id
     }
 
-    /// Declares what rows look like from now on, and returns the numbers of these schemas: that of one that
-    /// the log has is the one it has. It is in the log before any batch that uses it.
+    /// Declares schemas of later rows, and returns their numbers. A known schema keeps its number. A new
+    /// schema is in the log before any batch that uses it.
     ///
     /// # Errors
-    /// There would be more than [`SCHEMAS_MAX`] schemas in this log.
+    /// The log would have more than [`SCHEMAS_MAX`] schemas.
     pub fn declare(&self, schemas: Vec<Schema>) -> Result<Vec<SchemaId>, TooManySchemas> {
         let mut known = self.pipeline.state.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();
@@ -146,30 +146,31 @@ impl Log {
         Ok(numbers)
     }
 
-    /// The schemas that were declared by now, the oldest first.
+    /// Returns the schemas declared so far, oldest first.
     pub fn schemas(&self) -> Vec<Arc<Schema>> {
         self.pipeline.state.schemas()
     }
 
-    /// Makes the appender of one worker. Another thread calls `wake` when batches got on that this worker
-    /// waits for.
+    /// Makes the appender of one worker. Another thread calls `wake` when batches that this worker waits for
+    /// make progress.
     pub fn appender(&self, wake: impl Fn() + Send + Sync + 'static) -> Appender {
         Appender::new(self.pipeline.clone(), Box::new(wake))
     }
 
-    /// A handle that tells how far the log is on disk.
+    /// Returns a handle that reads how far the log is on disk. It belongs to no sink.
     pub fn follower(&self) -> Follower {
         Follower { pipeline: self.pipeline.clone(), acks: None }
     }
 
-    /// Handles of so many further sinks: from now on segments are deleted that all sinks confirmed.
+    /// Adds `count` sinks and returns their handles. From now on, segments that all sinks confirmed are
+    /// deleted.
     ///
-    /// While there is none, nothing is ever deleted.
+    /// Without a sink nothing is ever deleted.
     pub fn sink_followers(&self, count: usize) -> Vec<Follower> {
         (0..count).map(|_| self.add_sink()).collect()
     }
 
-    /// The handle of one further sink: nothing is deleted any more that it does not confirm.
+    /// Adds a sink and returns its handle. From now on, nothing is deleted that this sink has not confirmed.
     pub fn add_sink(&self) -> Follower {
         let mut pending_acks =
             self.pipeline.state.pending_acks.write().unwrap_or_else(PoisonError::into_inner);
@@ -179,8 +180,7 @@ impl Log {
         Follower { pipeline: self.pipeline.clone(), acks: Some(acks) }
     }
 
-    /// Waits no more for the sink of a handle. What it says afterwards is not heard, and no reply waits for
-    /// it.
+    /// Removes the sink of a handle. Its later confirmations are ignored, and no reply waits for it.
     pub fn remove_sink(&self, follower: &Follower) {
         if let Some(acks) = &follower.acks {
             acks.set_breaker(SinkBreaker::Open);
@@ -189,7 +189,7 @@ impl Log {
     }
 
     /// Writes, syncs and seals what the appenders handed over, and ends the threads. All appenders must be
-    /// gone.
+    /// dropped before.
     ///
     /// # Errors
     /// The reason, if the log stopped before or while closing.
@@ -215,7 +215,7 @@ impl Log {
     }
 }
 
-/// The threads end by themselves when the last appender is gone.
+/// The threads end by themselves after the last appender is dropped.
 impl Drop for Log {
     fn drop(&mut self) {
         self.pipeline.queue.close();

@@ -1,4 +1,4 @@
-//! What the threads of the log count, each in cells of its own.
+//! Counters of the threads of a log, in separate cells for each thread.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use tollgate_meter::{Counter, Gauge, Histogram};
 
 use crate::storage::Space;
 
-/// What the threads of the log count, each in cells of its own.
+/// Counters of the threads of a log, in separate cells for each thread.
 pub(crate) struct LogMeter {
     begun: Instant,
     pub(crate) writer: WriterCells,
@@ -14,7 +14,7 @@ pub(crate) struct LogMeter {
     pub(crate) retainer: RetainerCells,
 }
 
-/// Of the thread that holds the writer: one at a time.
+/// Counters of the thread that holds the writer. Only one thread holds it at a time.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct WriterCells {
@@ -23,7 +23,7 @@ pub(crate) struct WriterCells {
     pub(crate) bytes: Counter,
     pub(crate) by_workers: Counter,
     pub(crate) took: Histogram,
-    /// Nanoseconds from the begin of the log to that of the write under way; zero for none.
+    /// Begin of the write under way, in nanoseconds since the log began. It is zero if no write is.
     since_ns: Gauge,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct RetainerCells {
     pub(crate) kept_segments: Gauge,
     pub(crate) kept_bytes: Gauge,
     pub(crate) deleted: Counter,
-    /// Passes that ended.
+    /// Finished passes of the retainer.
     pub(crate) passes: Counter,
     pub(crate) free_bytes: Gauge,
 }
@@ -60,14 +60,14 @@ impl LogMeter {
         }
     }
 
-    /// A write begins.
+    /// Notes that a write begins.
     pub(crate) fn write_begins(&self) -> Instant {
         let now = Instant::now();
         self.writer.since_ns.set(self.nanoseconds(now).max(1));
         now
     }
 
-    /// Counts a write that is done, and returns how long it took.
+    /// Counts a finished write, and returns its duration.
     pub(crate) fn write_ends(&self, begun: Instant, batches: usize, records: u64, bytes: u64) -> Duration {
         let (writer, took) = (&self.writer, begun.elapsed());
         writer.took.observe(took);
@@ -78,7 +78,7 @@ impl LogMeter {
         took
     }
 
-    /// How long the write under way has taken; zero while no thread writes.
+    /// Returns the duration of the write under way, or zero if no thread writes.
     pub(crate) fn writing_for(&self) -> Duration {
         match self.writer.since_ns.get() {
             0 => Duration::ZERO,

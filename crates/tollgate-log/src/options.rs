@@ -1,4 +1,4 @@
-//! How a log is kept, and why one cannot be opened.
+//! Options of a log, and why one cannot be opened.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,48 +6,47 @@ use std::time::Duration;
 use crate::error::LogError;
 use crate::segment::SegmentDigestAlgorithm;
 
-/// How a log is kept.
+/// Options of a log.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
     /// The folder of all logs.
     pub dir: PathBuf,
     /// A segment is closed when it has this many bytes.
     pub segment_bytes_max: u64,
-    /// A segment is closed when it is this old and holds a record.
+    /// A segment is closed at this age if it has a record.
     pub segment_age_max: Duration,
-    /// What was written is synced at most this much later, even if nobody waits.
+    /// Written records are synced at most this much later, even if no reply waits.
     pub sync_age_max: Duration,
-    /// Bytes that may wait for the disk before appends are refused.
+    /// Most bytes that may wait for the disk before appends are refused.
     pub queue_bytes_max: u64,
-    /// How long a record may wait for the disk whose reply waits, before appends are refused that would wait
-    /// too.
+    /// Longest wait of a reply for the disk. Beyond it, appends whose replies would wait too are refused.
     pub queue_age_max: Duration,
-    /// Bytes of the records of one transaction.
+    /// Most bytes of the records of one transaction.
     pub transaction_bytes_max: usize,
     /// The digest that seals segments.
     pub digest: SegmentDigestAlgorithm,
-    /// The name of this machine, written into segments.
+    /// Name of this machine, which is written into segments.
     pub node: String,
-    /// How long a sealed segment is kept after every sink has it, while there is room.
+    /// How long a sealed segment is kept after every sink has it. It is deleted earlier if space is short.
     pub retain: Duration,
-    /// Sealed segments that every sink has are deleted, oldest first, when all of them have more bytes than
-    /// this.
+    /// Most bytes of all sealed segments. Beyond that, segments that every sink has are deleted, oldest
+    /// first.
     pub retain_bytes_max: u64,
-    /// Bytes that are to stay free on the disk: with less, records are refused.
+    /// Bytes that have to stay free on the disk. With less, records are refused.
     pub reserve_bytes: u64,
-    /// When a worker may write its batch by itself.
+    /// When a worker may write its batch itself.
     pub worker_writes: WorkerWrites,
 }
 
-/// When a worker may write its batch by itself, and so wait for the disk: only while each write is likely to
-/// be quick.
+/// When a worker may write its batch itself, and so wait for the disk. It may only while each write is likely
+/// to be quick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerWrites {
-    /// Writes in a row that have to be quick before a worker writes.
+    /// Number of quick writes in a row before a worker writes.
     pub after: u32,
-    /// How long a quick write takes at most.
+    /// Longest duration of a quick write.
     pub took_max: Duration,
-    /// Bytes of records that may be written and not synced, those of the next write included.
+    /// Most bytes of records that are written and not synced, including those of the next write.
     pub unsynced_bytes_max: u64,
 }
 
@@ -58,7 +57,7 @@ impl Default for WorkerWrites {
 }
 
 impl LogOptions {
-    /// The defaults for a folder.
+    /// Returns the defaults for a folder.
     pub fn new(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -81,21 +80,21 @@ impl LogOptions {
 /// Why a log cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another server has the folder.
+    /// Another server holds the folder.
     #[error("{} is locked: another server uses it", .0.display())]
     Locked(PathBuf),
-    /// The disk.
+    /// The disk returned an error, or a log is damaged.
     #[error("cannot open the log")]
     Log(#[from] LogError),
     /// No thread could be started.
     #[error("cannot start a thread of the log")]
     Thread(#[source] std::io::Error),
-    /// A limit that the format does not allow.
+    /// `transaction_bytes_max` is larger than the format allows.
     #[error("transaction_bytes_max is {found}, limit {limit}")]
     TransactionBytes {
-        /// What was asked for.
+        /// Configured value.
         found: usize,
-        /// What a batch can hold with room for its neighbours.
+        /// Most bytes that fit into a batch that has other records already.
         limit: usize,
     },
 }

@@ -1,9 +1,9 @@
 //! The batches whose replies wait for one sink.
 //!
-//! There is one [`PendingAcks`] for each sink. The writer adds a batch before the batch can be synced. The
-//! syncer wakes the loader of the sink. The loader settles the records of each commit, and each worker gets
-//! one message about its own. It holds only batches that replies wait for. A sync without any reads one
-//! atomic.
+//! There is one [`PendingAcks`] for each sink. It holds only batches that replies wait for. The writer adds a
+//! batch before the batch can be synced. After a sync, the syncer wakes the loader of the sink. The loader
+//! settles the records of each commit, and each worker gets one message about its own. A sync without such
+//! batches reads one atomic.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,24 +15,24 @@ use crate::awaited::{Exception, Mishap, Settled, SinkBreaker, SinkPlace};
 use crate::id::Sequence;
 use crate::worker_batch::WorkerMarks;
 
-/// A batch that replies of its worker wait for.
+/// A batch with replies that wait.
 pub(crate) struct AwaitedBatch {
     pub(crate) marks: Arc<WorkerMarks>,
     /// Its number among the batches of its worker.
     pub(crate) batch_number: u64,
     /// Number of its first record.
     pub(crate) first: Sequence,
-    /// The places of those that are waited for.
+    /// Places in the batch of the records that replies wait for.
     pub(crate) places: Vec<Range<u32>>,
 }
 
 impl AwaitedBatch {
-    /// The last record that is waited for.
+    /// Returns the last record that a reply waits for.
     fn last(&self) -> Sequence {
         self.first.after(u64::from(self.places.last().map_or(1, |places| places.end))).before()
     }
 
-    /// Whether somebody waits still.
+    /// Returns whether a reply still waits.
     fn is_wanted(&self) -> bool {
         self.batch_number >= self.marks.waited_from()
     }
@@ -56,10 +56,10 @@ impl AwaitedBatch {
 pub(crate) struct PendingAcks {
     sink: SinkPlace,
     is_open: AtomicBool,
-    /// The last awaited record of the oldest batch; the largest number there is, if none waits.
+    /// Last awaited record of the oldest batch, or `u64::MAX` if no batch waits.
     oldest: AtomicU64,
     waiting: Mutex<VecDeque<AwaitedBatch>>,
-    /// What is waited for can be loaded.
+    /// Signals the loader that awaited records can be loaded.
     wake: Condvar,
 }
 
@@ -81,7 +81,7 @@ impl PendingAcks {
         self.is_open.store(breaker == SinkBreaker::Open, Ordering::Relaxed);
     }
 
-    /// The queue is whole after every statement.
+    /// Locks the queue. A poisoned lock is taken too, because each statement leaves the queue consistent.
     fn waiting(&self) -> MutexGuard<'_, VecDeque<AwaitedBatch>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,12 +101,12 @@ impl PendingAcks {
         self.oldest.store(oldest, Ordering::Release);
     }
 
-    /// Whether somebody waits for a record up to this one.
+    /// Returns whether a reply waits for a record up to this one.
     pub(crate) fn is_awaited(&self, up_to: Sequence) -> bool {
         self.oldest.load(Ordering::Acquire) <= up_to.0
     }
 
-    /// The first record of the oldest batch, if somebody waits for a record up to `last`.
+    /// Returns the first record of the oldest batch, if a reply waits for a record up to `last`.
     pub(crate) fn awaited_from(&self, last: Sequence) -> Option<Sequence> {
         if !self.is_awaited(last) {
             return None;
@@ -114,16 +114,16 @@ impl PendingAcks {
         self.waiting().front().map(|batch| batch.first)
     }
 
-    /// Wakes the loader, if what it is waited for is synced by now.
+    /// Wakes the loader if awaited records are now synced.
     pub(crate) fn synced(&self, up_to: Sequence) {
         if self.is_awaited(up_to) {
-            // Under the lock, so that a loader which is about to wait misses nothing.
+            // The syncer holds the lock here, so that a loader that is about to wait misses nothing.
             let _waiting = self.waiting();
             self.wake.notify_all();
         }
     }
 
-    /// Waits until somebody waits for what is synced, or the time is over.
+    /// Waits until a reply waits for a synced record, or `timeout` passes. Returns whether one does.
     pub(crate) fn wait(&self, synced: impl Fn() -> Sequence, timeout: Duration) -> bool {
         let is_idle = |_: &mut VecDeque<AwaitedBatch>| !self.is_awaited(synced());
         drop(
@@ -134,7 +134,7 @@ impl PendingAcks {
         self.is_awaited(synced())
     }
 
-    /// Releases those that wait for records up to `last`. Exceptions are in the order of the log.
+    /// Releases the replies that wait for records up to `last`. `exceptions` are in the order of the log.
     pub(crate) fn settle(&self, last: Sequence, exceptions: &[Exception]) {
         if !self.is_awaited(last) {
             return;

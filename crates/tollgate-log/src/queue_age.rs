@@ -1,33 +1,34 @@
-//! How old the queue for the disk is, and since when records are refused for it.
+//! The age of the queue for the disk, and whether records are refused for it.
 //!
-//! Two threads publish a moment each, as one number that appenders read without a lock. The writer publishes
-//! since when the oldest batch waits to be written. The syncer publishes since when the oldest batch whose
-//! reply waits for a sync does so. A batch without such a reply may stay unsynced and makes no queue old. A
-//! batch counts from its first hand over, even if the writer's queue was full then.
+//! Two threads publish one time each, as a number that appenders read without a lock. The writer publishes
+//! since when the oldest batch waits to be written. The syncer publishes since when the oldest batch with a
+//! waiting reply waits for its sync. A batch without such a reply may stay unsynced, and does not count. A
+//! batch counts from its first hand-over, even if the writer's queue was full then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::appended::Level;
 
-/// Refusing is over when nothing was refused for this long. So a log that refuses now and then does not
-/// report each refusal.
+/// The refusals are over when none came for this long. So a log that refuses now and then does not report
+/// each refusal.
 const CALM_NS: u64 = 1_000_000_000;
 
-/// Whether records are refused because too many, or too old ones, wait for the disk.
+/// Whether the disk keeps up with the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueState {
-    /// They are taken.
+    /// Records are taken.
     KeepsUp,
-    /// Some were refused a moment ago, or would be.
+    /// Records were refused because too many or too old ones wait for the disk. The state ends when the disk
+    /// keeps up and the last refusal is a second ago.
     Behind,
 }
 
-/// Nanoseconds from the begin of the log, at least one.
+/// Nanoseconds since the log began, at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
-/// The earlier one of two, of those there are.
+/// Returns the earlier of two times, or the only one.
 pub(crate) fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -35,7 +36,7 @@ pub(crate) fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Mome
     }
 }
 
-/// A moment that one thread publishes.
+/// A time that one thread publishes.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Published(AtomicU64);
@@ -53,15 +54,15 @@ impl Published {
     }
 }
 
-/// Since when the oldest batches wait for the disk, and whether records are refused for that.
+/// Since when the oldest batches wait for the disk, and whether records are refused for it.
 pub(crate) struct QueueAge {
     begun: Instant,
-    /// Of the oldest batch that is handed over and not written; the writer's.
+    /// The oldest batch that is handed over and not written. Set under the lock of the write queue.
     pub(crate) unwritten_since: Published,
-    /// Of the oldest batch that somebody wants synced and that is not; under the lock of [`crate::commit`].
+    /// The oldest batch with a reply that waits for a sync. Set under the lock of [`crate::commit`].
     pub(crate) unsynced_since: Published,
     refused_at: AtomicU64,
-    /// Whoever owns the log knows that records are refused.
+    /// Whether the refusals are reported to the owner of the log.
     is_reported: AtomicBool,
 }
 
@@ -85,12 +86,13 @@ impl QueueAge {
         self.moment(Instant::now())
     }
 
-    /// How long the oldest of those has waited that a record of this level would wait behind.
+    /// Returns how long the oldest batch that a record of this level would wait for has waited.
     pub(crate) fn age(&self, level: Level, now: Moment) -> Duration {
         self.age_with(level, None, now)
     }
 
-    /// The same, where a batch waits since `stuck` that the writer has not seen.
+    /// Returns the same as [`Self::age`]. `stuck` is the time of a batch that did not fit into the writer's
+    /// queue.
     pub(crate) fn age_with(&self, level: Level, stuck: Option<Moment>, now: Moment) -> Duration {
         let unwritten = || earlier(stuck, self.unwritten_since.read());
         let since = match level {
@@ -101,13 +103,13 @@ impl QueueAge {
         since.map_or(Duration::ZERO, |Moment(since)| Duration::from_nanos(now.0.saturating_sub(since)))
     }
 
-    /// Notes a refusal; returns whether refusing begins.
+    /// Notes a refusal. Returns whether it is the first.
     pub(crate) fn note_refusal(&self, now: Moment) -> bool {
         self.refused_at.fetch_max(now.0, Ordering::Relaxed);
         !self.is_reported.load(Ordering::Relaxed) && !self.is_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Ends refusing, if nothing was refused for a while; returns whether that is so, once.
+    /// Ends the refusals if none came for `CALM_NS`. Returns true once for it.
     pub(crate) fn calm_down(&self, now: Moment) -> bool {
         let is_calm = now.0.saturating_sub(self.refused_at.load(Ordering::Relaxed)) >= CALM_NS;
         is_calm && self.is_reported.swap(false, Ordering::Relaxed)
@@ -118,7 +120,7 @@ impl QueueAge {
     }
 }
 
-/// Since when somebody waits for a sync: of what is to be synced, and of what is being synced.
+/// Since when replies wait for a sync: the next one, and the running one.
 #[derive(Default)]
 pub(crate) struct Wanted {
     waiting: Option<Moment>,
@@ -126,7 +128,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Batches were written, one of which is waited for since then.
+    /// Adds written batches. The oldest with a waiting reply waits since `since`.
     pub(crate) fn add(&mut self, since: Option<Moment>) {
         self.waiting = earlier(self.waiting, since);
     }

@@ -1,9 +1,10 @@
-//! Reads the fields of a record's body off its front; never beyond its end, whatever the bytes are.
+//! Reads the fields of a record's body one after the other. It never reads beyond the end, whatever the bytes
+//! are.
 
 use crate::error::FormatError;
 
 pub(crate) struct Reader<'a> {
-    /// What is read, for errors.
+    /// Part that is read, for errors.
     what: &'static str,
     rest: &'a [u8],
 }
@@ -29,18 +30,18 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    /// Bytes with their count before them, 4 bytes.
+    /// Reads a count of 4 bytes, and as many bytes after it.
     pub(crate) fn sized(&mut self) -> Result<&'a [u8], FormatError> {
         let count = u32::from_le_bytes(self.array()?);
         self.take(count as usize)
     }
 
-    /// Everything that was not read yet.
+    /// Returns all bytes that were not read yet.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }
 
-    /// Refuses bytes that nobody read.
+    /// Checks that all bytes were read.
     pub(crate) fn finish(self, what: &'static str) -> Result<(), FormatError> {
         match self.rest.len() as u64 {
             0 => Ok(()),

@@ -1,6 +1,6 @@
-//! One record: a row of typed values, a reject, or a schema, as bytes.
+//! The bytes of one record: a row of typed values, a reject, or a schema.
 //!
-//! Encoding happens in the worker, straight into the batch that it gathers; decoding borrows from the batch.
+//! The worker encodes records into the batch that it gathers. Decoding borrows from the batch.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The type of column that takes the value; none for null, which every column takes.
+    /// Returns the type of column that takes the value. Returns `None` for null, which every column takes.
     pub const fn column_type(&self) -> Option<ColumnType> {
         Some(match self {
             Self::Null => return None,
@@ -56,10 +56,10 @@ impl Value<'_> {
     }
 }
 
-/// A value that its column does not take.
+/// Why a column does not take a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// Another type.
+    /// The value has another type.
     #[error("column {column:?} takes {allowed}, found {found}")]
     Type {
         /// The column.
@@ -69,49 +69,49 @@ pub enum ValueError {
         /// The type of the column.
         allowed: &'static str,
     },
-    /// Text that databases cannot hold.
+    /// The text has U+0000, which databases cannot store.
     #[error("column {column:?} takes no U+0000, found one at byte {at}")]
     Nul {
         /// The column.
         column: String,
-        /// Where.
+        /// Offset of the first U+0000 in bytes.
         at: usize,
     },
-    /// A value that its source found unfit before it became a [`Value`].
+    /// The value's source found it unfit before it became a [`Value`].
     #[error("column {column:?} takes {allowed}, found {found}")]
     Unfit {
         /// The column.
         column: String,
-        /// What was found, cut short.
+        /// The value found, shortened.
         found: String,
-        /// What the column takes.
+        /// Values that the column takes.
         allowed: &'static str,
     },
-    /// No value where the stream asks for one.
+    /// A required value is missing.
     #[error("column {column:?} is required, found nothing")]
     Missing {
         /// The column.
         column: String,
     },
-    /// More bytes than the stream allows.
+    /// The value has more bytes than the stream allows.
     #[error("column {column:?} takes {limit} bytes, found {bytes} bytes")]
     TooLong {
         /// The column.
         column: String,
         /// Bytes of the value.
         bytes: usize,
-        /// Bytes that are allowed.
+        /// Most bytes.
         limit: usize,
     },
-    /// JSON that is nested more deeply than databases are trusted with.
+    /// The JSON is nested more deeply than databases are known to handle.
     #[error("column {column:?} takes json of {limit} levels, found more")]
     TooDeep {
         /// The column.
         column: String,
-        /// Levels that are allowed.
+        /// Most levels.
         limit: usize,
     },
-    /// The record has fields that no column takes.
+    /// The item has fields that no column takes.
     #[error("record has unknown fields: {names}")]
     UnknownFields {
         /// Their names, quoted.
@@ -126,7 +126,7 @@ pub(crate) enum RecordKind {
     Schema = 2,
 }
 
-/// Appends the frame of a record and returns where it began; [`end_frame`] fills in the length.
+/// Appends the frame of a record and returns its offset. [`end_frame`] fills in the length.
 pub(crate) fn begin_frame(out: &mut Vec<u8>, schema: SchemaId, kind: RecordKind) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -178,11 +178,11 @@ impl<'a> RowEncoder<'a> {
     /// Appends the value of the next column.
     ///
     /// # Errors
-    /// The column takes another type, or no U+0000; the row then has null there, so that the caller may go on
-    /// or give the row up.
+    /// The column has another type, or takes no U+0000. The row then has null there, and the caller may
+    /// continue or drop the row.
     ///
     /// # Panics
-    /// When there is no column left: a fault of the caller, who has the same schema.
+    /// If no column is left. The caller knows the schema.
     pub fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         assert!(self.column < self.schema.columns().len(), "more values than columns");
         let column = self.column;
@@ -240,32 +240,32 @@ pub struct Record<'a> {
     pub schema_id: SchemaId,
     /// Its schema.
     pub schema: &'a Arc<Schema>,
-    /// What it holds.
+    /// Its content.
     pub body: RecordBody<'a>,
 }
 
-/// What a record holds.
+/// Content of a record.
 #[derive(Debug, Clone)]
 pub enum RecordBody<'a> {
     /// One value for each column of the schema. Columns of the origins log id and sequence are filled in.
     Row(Vec<Value<'a>>),
     /// An item that did not fit its stream.
     Reject {
-        /// Why.
+        /// The reason.
         reason: &'a str,
-        /// The item as it came.
+        /// The item as it was received.
         item: &'a [u8],
     },
 }
 
-/// One record as it lies in a batch, its body not yet read.
+/// A record in a batch, with its body not yet decoded.
 pub(crate) struct RawRecord<'a> {
     pub(crate) schema: SchemaId,
     pub(crate) kind: RecordKind,
     pub(crate) body: &'a [u8],
 }
 
-/// Splits the first record off a payload.
+/// Splits the first record from a payload.
 pub(crate) fn split_record(payload: &[u8]) -> Result<(RawRecord<'_>, &[u8]), FormatError> {
     let cut_off = |needed: usize| FormatError::CutOff {
         what: "record",
@@ -292,7 +292,7 @@ pub(crate) fn decode_reject(body: &[u8]) -> Result<RecordBody<'_>, FormatError> 
     Ok(RecordBody::Reject { reason, item: reader.rest() })
 }
 
-/// Reads the values of a row. `log` and `sequence` fill the columns that are not stored.
+/// Decodes the values of a row. `log` and `sequence` fill the columns that are not stored.
 pub(crate) fn decode_row<'a>(
     schema: &Schema,
     body: &'a [u8],

@@ -1,8 +1,8 @@
-//! Mending by hand: what a start would do to the logs of a folder, without a start and without losing a byte.
+//! Repairs logs by command: does what a start would do, without a start and without losing a byte.
 //!
-//! Two things differ from recovery. Bytes that no reply stood on are kept in `N.torn` instead of removed, and
-//! sealed segments are read too: one that rotted is set aside as `N.damaged`. What was mended once is not
-//! touched again.
+//! Two things differ from recovery. Bytes that were never acknowledged as synced are kept in `N.torn` instead
+//! of being removed. Sealed segments are read too, and a damaged one is set aside as `N.damaged`. A second
+//! repair changes nothing more.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,60 +17,60 @@ use crate::verify::{SegmentProblem, log_ids, verify_segment};
 /// Whether a repair changes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairMode {
-    /// It only says what it would do.
+    /// The repair only reports what it would do.
     DryRun,
-    /// It does it.
+    /// The repair changes the files.
     Mend,
 }
 
-/// What a repair found and did, log by log.
+/// What a repair found and did, for each log.
 #[derive(Debug, Default)]
 pub struct RepairReport {
     /// Every segment, in order.
     pub segments: Vec<SegmentRepair>,
-    /// Logs that another process writes: left to it.
+    /// Logs that another process writes. They stay unchanged.
     pub held: Vec<LogId>,
-    /// Logs that could not be mended, and stay as they are.
+    /// Logs whose repair failed.
     pub failed: Vec<(LogId, LogError)>,
 }
 
-/// What was found of one segment, and what is done about it.
+/// State of one segment, and what is done with it.
 #[derive(Debug)]
 pub struct SegmentRepair {
-    /// The segment, under the name that it was found by.
+    /// Path of the segment before the repair.
     pub path: PathBuf,
-    /// What becomes of it.
+    /// What is done with it.
     pub treatment: Treatment,
 }
 
-/// What becomes of one segment.
+/// What a repair does with one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Treatment {
-    /// Sealed and whole: nothing.
+    /// Sealed and intact. Nothing is done.
     Whole,
-    /// Set aside before: nothing.
+    /// Set aside before. Nothing is done.
     AsideAlready,
-    /// A later format version, or none that is known: nothing.
+    /// A later or unknown format version. Nothing is done.
     Left,
-    /// Whole, but not sealed: it gets its footer and its name.
+    /// Intact, but not sealed. It gets its footer and its sealed name.
     Seal,
-    /// Its end is torn: cut there and sealed.
+    /// Torn at its end. It is cut there and sealed.
     Cut {
-        /// Where it is cut.
+        /// Offset of the cut.
         at: u64,
         /// Bytes that are cut off.
         bytes: u64,
-        /// Where they are kept.
+        /// Path where they are kept.
         kept: PathBuf,
     },
-    /// No reply stood on anything in it: renamed.
+    /// Nothing in it was acknowledged as synced. It is renamed.
     Torn {
-        /// Its new name.
+        /// Its new path.
         kept: PathBuf,
     },
-    /// Damaged: renamed, and read around from now on.
+    /// Damaged. It is renamed, and loaders then read around the damage.
     SetAside {
-        /// Its new name.
+        /// Its new path.
         aside: PathBuf,
         /// What is wrong.
         reason: String,
@@ -78,7 +78,7 @@ pub enum Treatment {
 }
 
 impl Treatment {
-    /// Whether the segment is as it should be, or nothing can be done.
+    /// Returns whether a repair changes nothing.
     pub const fn is_nothing(&self) -> bool {
         matches!(self, Self::Whole | Self::AsideAlready | Self::Left)
     }
@@ -87,7 +87,7 @@ impl Treatment {
 /// Why nothing was repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
-    /// A server uses the folder.
+    /// A server holds the lock of the folder.
     #[error("{} is locked: a server uses it, stop it first", .0.display())]
     Locked(PathBuf),
     /// The folder cannot be locked or listed.
@@ -95,10 +95,10 @@ pub enum RepairError {
     Log(#[from] LogError),
 }
 
-/// Mends every log in `dir`, or says what it would do.
+/// Repairs every log in `dir`, or reports what a repair would do.
 ///
 /// # Errors
-/// A server holds the lock of the folder, or it cannot be listed. What goes wrong with one log is in the
+/// A server holds the lock of the folder, or the folder cannot be listed. The error of one log is in the
 /// report.
 pub fn repair(
     storage: &Arc<dyn Storage>,
@@ -119,10 +119,10 @@ pub fn repair(
     Ok(report)
 }
 
-/// Somebody else has the lock.
+/// Another process holds the lock.
 struct Taken;
 
-/// Locks a folder. A dry run makes no lock file: where there is none, nobody holds it.
+/// Locks a folder. A dry run creates no lock file, because without a file no process holds the lock.
 fn lock(
     storage: &dyn Storage,
     folder: &Path,
@@ -205,13 +205,15 @@ impl LogRepair<'_> {
         Treatment::SetAside { aside, reason }
     }
 
-    /// A segment that is sealed or set aside: all of it is read, and rot is set aside.
+    /// Reads all of a sealed segment, and sets it aside if it is damaged. A segment set aside before stays as
+    /// it is.
     fn treat_settled(&self, name: SegmentName) -> Result<Treatment, LogError> {
         if name.state == SegmentState::Damaged {
             return Ok(Treatment::AsideAlready);
         }
         let path = name.path(&self.folder);
-        // Alone: that it does not continue another is not its own fault.
+        // The segment is checked without the one before it. A broken link to that one is no damage of its
+        // own.
         let check = verify_segment(self.storage, name, &path, None)?;
         if let Some(FormatError::Version { .. }) = check.scan.failure.map(|failure| failure.error) {
             return Ok(Treatment::Left);

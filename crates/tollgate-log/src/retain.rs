@@ -1,14 +1,16 @@
-//! Deleting sealed segments that every sink has, and the folders of logs that have none left.
+//! Deletes sealed segments that every sink has, and the folders of logs without segments.
 //!
-//! What the sinks confirmed is on their disk before anything is unlinked, and so is a note of it; each unlink
-//! is synced before the next: after a crash at any point what is kept of a log begins later, and has no new
-//! hole. A segment that is read is no obstacle: whoever has it open reads it to its end. Segments that are
-//! open, set aside as damaged, or sealed without a footer that holds are never deleted.
+//! The order survives a crash at any point. The sinks have the records on disk first. Then a note of the
+//! deletion is on disk. Then the segment is unlinked, and the folder is synced before the next unlink. So
+//! after a crash the kept part of a log begins later, and has no new hole.
 //!
-//! The same thread looks how much room there is, so that no worker does.
+//! A reader does not stop a deletion: a process that has the segment open reads it to its end. Open segments,
+//! damaged segments, and sealed segments without a valid footer are never deleted.
 //!
-//! What is known of segments is found at the start and heard from the sealer; no folder is listed while
-//! nothing goes.
+//! The same thread measures the free space of the disk, so that no worker has to.
+//!
+//! The thread lists segments at the start, and learns of new ones from the sealer. It lists no folder again
+//! until something is deleted.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,14 +30,15 @@ use crate::segment_list::{Loaded, RetainRules, SealedSegment, SegmentList};
 use crate::storage::Storage;
 use crate::verify::log_ids;
 
-/// How often it is looked what is due.
+/// Pause between two passes.
 const PASS_PAUSE: Duration = Duration::from_millis(100);
-/// How long after an unlink that failed the next is tried.
+/// Pause after a failed unlink before the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// The thread: looks for room and for what is due until the log is closed or has failed.
+/// Runs the retainer thread until the log is closed or has failed. It measures the free space, and deletes
+/// what is due.
 ///
-/// `is_mending_due`: the start had no room to mend some log.
+/// `is_mending_due`: some log could not be recovered at the start for lack of space.
 pub(crate) fn retain_loop(pipeline: &CommitPipeline, mut is_mending_due: bool) {
     let log = &pipeline.state;
     let options = &log.options;
@@ -66,7 +69,8 @@ fn pass(state: &LogState, retainer: &mut Retainer) -> Result<(), LogError> {
     let (count, bytes) = retainer.segments.size();
     state.meter.retainer.kept_segments.set(count);
     state.meter.retainer.kept_bytes.set(bytes);
-    // Only now: what could be deleted is no reason to refuse.
+    // The free space is measured after the deletions, because space that can be freed is no reason to refuse
+    // records.
     state.look_for_room();
     for log in retainer.remove_empty()? {
         state.loaded().forget(log);
@@ -80,7 +84,7 @@ fn is_room_tight(state: &LogState) -> bool {
     space.is_ok_and(|space| state.room.is_tight(space))
 }
 
-/// Tries once more to mend what the start had no room for.
+/// Tries again to recover the logs that the start had no space for.
 fn mend(state: &LogState, retainer: &mut Retainer) {
     if let Ok(report) = recover(&state.storage, &state.options.dir, state.options.digest) {
         let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log));
@@ -89,23 +93,23 @@ fn mend(state: &LogState, retainer: &mut Retainer) {
     }
 }
 
-/// Whether deletions go on.
+/// Whether unlinks work.
 enum Unlinking {
     Works,
-    /// The last one failed; nothing is tried before that moment.
+    /// The last unlink failed. The next is tried at this time.
     PutOff(Instant),
 }
 
-/// Deletes what may go.
+/// Deletes segments that are due.
 pub(crate) struct Retainer {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
-    /// The log of this run: its folder stays.
+    /// The log of this run. Its folder is kept.
     live: LogId,
     rules: RetainRules,
     segments: SegmentList,
     deleted: Deleted,
-    /// Logs of dead runs of which no sealed segment is known.
+    /// Logs of dead runs without a known sealed segment.
     empty: BTreeSet<LogId>,
     unlinking: Unlinking,
 }
@@ -117,8 +121,8 @@ impl Retainer {
         Self { storage, dir, live, rules, segments, deleted, empty, unlinking: Unlinking::Works }
     }
 
-    /// Finds the sealed segments of dead runs. What cannot be read, or has no footer that holds, is kept and
-    /// returned.
+    /// Finds the sealed segments of dead runs. Reports those that cannot be read or have no valid footer.
+    /// They are kept.
     pub(crate) fn find_kept(&mut self) -> Vec<LogEvent> {
         let mut logs = log_ids(&*self.storage, &self.dir).unwrap_or_default();
         logs.retain(|log| *log != self.live);
@@ -139,7 +143,7 @@ impl Retainer {
                     is_empty = false;
                     continue;
                 }
-                // A segment of a later version may end in another way.
+                // A segment of a later version may have another kind of end.
                 Ok(None) if is_of_later_version(&*self.storage, &path) => continue,
                 Ok(None) => "it has no footer that holds".to_owned(),
                 Err(error) if error.is_not_found() => continue,
@@ -161,10 +165,10 @@ impl Retainer {
         self.segments.note_loaded(loaded, now);
     }
 
-    /// Deletes the next segment that is due. None: nothing is, or nothing can be deleted for now.
+    /// Deletes the next segment that is due. Returns `None` if none is due, or if deletions are put off.
     ///
     /// # Errors
-    /// A folder cannot be synced: the log stops.
+    /// A folder cannot be synced. The log then stops.
     pub(crate) fn delete_due(
         &mut self,
         is_room_short: bool,
@@ -191,7 +195,8 @@ impl Retainer {
         Ok(Some(LogEvent::Deleted { log, segment, bytes, reason }))
     }
 
-    /// Notes how far the log is deleted. Where there is no room for that, the deletion makes some.
+    /// Notes up to which record the log is deleted. On a full disk the note is skipped, because the deletion
+    /// frees space.
     fn note_due(&mut self, log: LogId) -> Result<(), LogError> {
         match self.deleted.note(&*self.storage, &self.dir, log, self.segments.due_last()) {
             Err(error) if error.is_storage_full() => Ok(()),
@@ -199,7 +204,7 @@ impl Retainer {
         }
     }
 
-    /// A segment that somebody else deleted is as good as deleted.
+    /// Unlinks a segment. A segment that another process deleted already is no error.
     fn unlink(&self, path: &Path) -> Result<(), LogError> {
         match self.storage.remove(path).map_err(LogError::io("delete", path)) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -207,24 +212,24 @@ impl Retainer {
         }
     }
 
-    /// Tells the first of several failures.
+    /// Puts the next deletion off. Reports only the first of several failures.
     fn put_off(&mut self, error: LogError, now: Instant) -> Option<LogEvent> {
         let is_first = matches!(self.unlinking, Unlinking::Works);
         self.unlinking = Unlinking::PutOff(now + RETRY_PAUSE);
         is_first.then_some(LogEvent::NotDeleted(error))
     }
 
-    /// Removes the folders of logs that are over and hold nothing; returns those logs.
+    /// Removes the folders of ended logs that have no files left. Returns these logs.
     ///
     /// # Errors
-    /// The folder of all logs cannot be synced: the log stops.
+    /// The folder of all logs cannot be synced. The log then stops.
     pub(crate) fn remove_empty(&mut self) -> Result<Vec<LogId>, LogError> {
         let mut removed = Vec::new();
         for log in std::mem::take(&mut self.empty) {
             match self.remove_folder(log) {
                 Ok(Removal::Done) => removed.push(log),
                 Ok(Removal::Locked) => drop(self.empty.insert(log)),
-                // Whatever keeps it there is looked at by the next start.
+                // The next start looks at the folder again.
                 Ok(Removal::InUse) | Err(_) => {}
             }
         }
@@ -255,11 +260,11 @@ fn is_of_later_version(storage: &dyn Storage, path: &Path) -> bool {
     matches!(opened, Err(LogError::Damaged { source: FormatError::Version { .. }, .. }))
 }
 
-/// What became of the folder of a log.
+/// Result of the removal of a log's folder.
 enum Removal {
     Done,
-    /// Somebody writes the log, or looks whether somebody does.
+    /// Another process has the lock: it writes the log, or checks whether one does.
     Locked,
-    /// It holds damaged or unsealed segments, or files of others.
+    /// The folder has damaged or unsealed segments, or foreign files.
     InUse,
 }

@@ -1,4 +1,4 @@
-//! Room on the disk: how much may still be taken, so that the log never meets a full disk.
+//! Free space of the disk: how much the log may still write, so that it never meets a full disk.
 //!
 //! | free | what happens |
 //! | --- | --- |
@@ -6,24 +6,24 @@
 //! | less than the reserve | records are refused, the active segment is closed |
 //! | the reserve and the slack again | records are taken again |
 //!
-//! A worker reads one atomic. Between two looks at the file system it falls by what the log itself writes, so
-//! the log never takes more than was free above the reserve; the reserve is for what others write meanwhile,
-//! the sink above all.
+//! A worker reads one atomic. Between two looks at the file system, the log subtracts its own writes from it.
+//! So the log never writes more than was free above the reserve. The reserve is for what other processes
+//! write meanwhile, mainly the sink.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::storage::Space;
 
-/// Fewer free inodes than this are no room.
+/// With fewer free inodes than this the disk counts as full.
 const FREE_INODES_MIN: u64 = 64;
-/// Segments that the reserve and the slack hold at least.
+/// Number of segments that the reserve holds at least.
 const RESERVE_SEGMENTS_MIN: u64 = 4;
-/// What of a file system the segments of the reserve may take at most.
+/// These segments take at most one part in `FLOOR_SHARE` of the file system.
 const FLOOR_SHARE: u64 = 4;
 
-/// The reserve that is kept for a wish, on a file system of that size. Bytes.
+/// Returns the reserve for a configured value, on a file system of this size. Bytes.
 ///
-/// Four segments at least, as long as these are no more than a quarter of the file system.
+/// It is at least four segments, if these fit into a quarter of the file system.
 pub fn reserve_bytes(wanted: u64, segment_bytes_max: u64, total_bytes: u64) -> u64 {
     wanted.max(segment_bytes_max.saturating_mul(RESERVE_SEGMENTS_MIN).min(total_bytes / FLOOR_SHARE))
 }
@@ -31,16 +31,16 @@ pub fn reserve_bytes(wanted: u64, segment_bytes_max: u64, total_bytes: u64) -> u
 /// Whether records are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoomState {
-    /// There is room.
+    /// There is enough space.
     Enough,
-    /// The disk is nearly full: records are refused.
+    /// The disk is nearly full. Records are refused.
     Short,
 }
 
 pub(crate) struct Room {
     reserve_bytes: u64,
     slack_bytes: u64,
-    /// What may still be taken: zero while room is short.
+    /// Bytes that the log may still write. It is zero while space is short.
     bytes_left: AtomicU64,
     is_short: AtomicBool,
 }
@@ -56,12 +56,12 @@ impl Room {
         self.is_short.load(Ordering::Relaxed)
     }
 
-    /// Whether `queued` bytes that wait for the disk leave room for another record.
+    /// Returns whether another record fits on the disk after `queued` bytes that wait to be written.
     pub(crate) fn has_room_behind(&self, queued: u64) -> bool {
         queued < self.bytes_left.load(Ordering::Relaxed)
     }
 
-    /// Counts what the log wrote since the last look; returns whether it is time for another.
+    /// Subtracts bytes that the log wrote. Returns whether it is time to look at the file system.
     pub(crate) fn take(&self, bytes: u64) -> bool {
         let less = |left: u64| Some(left.saturating_sub(bytes));
         let (Ok(before) | Err(before)) =
@@ -69,7 +69,7 @@ impl Room {
         before.saturating_sub(bytes) < self.slack_bytes
     }
 
-    /// Notes what the file system says; returns the state if it changed.
+    /// Notes the space that the file system reports. Returns the new state if it changed.
     pub(crate) fn note(&self, space: Space) -> Option<RoomState> {
         let slack = if self.is_short() { self.slack_bytes } else { 0 };
         let is_short = space.free_bytes < self.reserve_bytes.saturating_add(slack)
@@ -80,7 +80,7 @@ impl Room {
         (self.is_short.swap(is_short, Ordering::Relaxed) != is_short).then_some(state)
     }
 
-    /// Whether room has to be made, before records are refused.
+    /// Returns whether segments should be deleted now, before records have to be refused.
     pub(crate) fn is_tight(&self, space: Space) -> bool {
         space.free_bytes < self.reserve_bytes.saturating_add(self.slack_bytes)
             || space.free_inodes < 2 * FREE_INODES_MIN

@@ -1,20 +1,19 @@
-//! What the rows of a stream look like: the schema, which the log holds as a record of its own.
+//! The schema of a stream: its columns. The log stores it as a record.
 
 use std::time::Duration;
 
 use crate::error::FormatError;
 use crate::reader::{Reader, utf8};
 
-/// Longest name of a stream or column, in bytes: PostgreSQL cuts identifiers there.
+/// Most bytes of the name of a stream or column. PostgreSQL cuts longer identifiers.
 const NAME_BYTES_MAX: usize = 63;
-/// Most columns of a stream: SQLite's default limit is 2,000, PostgreSQL's 1,600.
+/// Most columns of a stream. The default limit of SQLite is 2,000, and that of PostgreSQL is 1,600.
 const COLUMNS_MAX: usize = 1_000;
 const KEY_NUMBER: u8 = 3;
 
-/// Most schemas of a log. A reader keeps them all in memory, and a sink makes a table for each stream among
-/// them.
+/// Most schemas of a log. A reader keeps all of them in memory, and a sink makes a table for each stream.
 pub const SCHEMAS_MAX: usize = 4_096;
-/// Most schemas that the records of one batch use: a sink locks the table of each in one transaction.
+/// Most schemas of the records of one batch. A sink locks the table of each in one transaction.
 pub const BATCH_SCHEMAS_MAX: usize = 1_024;
 
 /// The number of a schema in its log, from 0.
@@ -22,7 +21,7 @@ pub const BATCH_SCHEMAS_MAX: usize = 1_024;
 pub struct SchemaId(pub u16);
 
 impl SchemaId {
-    /// The bit of this schema in a batch header's mask.
+    /// Returns the bit of this schema in the mask of a batch header.
     pub const fn mask(self) -> u64 {
         1 << (self.0 % 64)
     }
@@ -65,7 +64,7 @@ impl ColumnType {
         Self::Inet,
     ];
 
-    /// The name in configuration and messages.
+    /// Returns the name in configuration and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -80,7 +79,7 @@ impl ColumnType {
         }
     }
 
-    /// The type of that name.
+    /// Returns the type with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
@@ -99,7 +98,7 @@ impl ColumnType {
     }
 }
 
-/// Where the value of a column comes from when a row is read.
+/// Source of a column's value when a row is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnOrigin {
     /// From the row.
@@ -108,16 +107,16 @@ pub enum ColumnOrigin {
     LogId,
     /// The record's sequence number (type int).
     Sequence,
-    /// From the row, but for the loader alone (type bytes): what tells a retry from another record. No column
-    /// of a table.
+    /// From the row, only for the loader (type bytes). The key tells a retry from another record, and is no
+    /// column of a table.
     Key {
-        /// How long a sink remembers it, in milliseconds.
+        /// How long a sink remembers the key, in milliseconds.
         window_ms: u64,
     },
 }
 
 impl ColumnOrigin {
-    /// Whether the value is in the row.
+    /// Returns whether the value is stored in the row.
     pub const fn is_in_row(self) -> bool {
         matches!(self, Self::Stored | Self::Key { .. })
     }
@@ -155,12 +154,12 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub kind: ColumnType,
-    /// Where its value comes from.
+    /// Source of its value.
     pub origin: ColumnOrigin,
 }
 
 impl Column {
-    /// Whether it is the key of the record, which is no column of a table.
+    /// Returns whether this is the key of the record, which is no column of a table.
     pub const fn is_key(&self) -> bool {
         matches!(self.origin, ColumnOrigin::Key { .. })
     }
@@ -173,35 +172,35 @@ pub struct Schema {
     columns: Vec<Column>,
 }
 
-/// A log has no number left for another schema.
+/// The log has no number left for another schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this run has declared {SCHEMAS_MAX} different schemas, which is the limit; start it anew")]
 pub struct TooManySchemas;
 
-/// Why a schema cannot be.
+/// Why a schema is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// A name that is empty or too long.
+    /// A name is empty or too long.
     #[error("name {name:?} has {} bytes, allowed are 1 to {NAME_BYTES_MAX}", name.len())]
     Name {
         /// The name.
         name: String,
     },
-    /// No column, or too many.
+    /// There are no columns, or too many.
     #[error("stream {stream:?} has {count} columns, allowed are 1 to {COLUMNS_MAX}")]
     ColumnCount {
         /// The stream.
         stream: String,
-        /// Its columns.
+        /// Number of columns.
         count: usize,
     },
-    /// More than one key, or a key that is not of type bytes.
+    /// There is more than one key, or a key of another type than bytes.
     #[error("stream {stream:?} has a key beside another, or of another type than bytes")]
     Key {
         /// The stream.
         stream: String,
     },
-    /// Two columns of one name. Databases compare names without case.
+    /// Two columns have the same name. Databases compare names without case.
     #[error("stream {stream:?} has two columns named {name:?}")]
     Twice {
         /// The stream.
@@ -215,7 +214,7 @@ impl Schema {
     /// Makes the schema of a stream.
     ///
     /// # Errors
-    /// A name out of bounds, a column named twice, or none or too many columns.
+    /// An invalid name, two columns with the same name, an invalid key, or no or too many columns.
     pub fn new(stream: &str, columns: Vec<Column>) -> Result<Self, SchemaError> {
         check_name(stream)?;
         let count = columns.iter().filter(|column| !column.is_key()).count();
@@ -237,22 +236,23 @@ impl Schema {
         Ok(Self { stream: stream.to_owned(), columns })
     }
 
-    /// The name of the stream.
+    /// Returns the name of the stream.
     pub fn stream(&self) -> &str {
         &self.stream
     }
 
-    /// All columns, in the order of the values of a row, the key among them.
+    /// Returns all columns, including the key, in the order of the values of a row.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The columns that a table has: all but the key.
+    /// Returns the columns of the table: all except the key.
     pub fn table_columns(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().filter(|column| !column.is_key())
     }
 
-    /// The place of the key among the columns, and how long a sink remembers it, if the stream has keys.
+    /// Returns the index of the key column, and how long a sink remembers a key. Returns `None` for a stream
+    /// without keys.
     pub fn key(&self) -> Option<(usize, Duration)> {
         self.columns.iter().enumerate().find_map(|(place, column)| match column.origin {
             ColumnOrigin::Key { window_ms } => Some((place, Duration::from_millis(window_ms))),
@@ -266,7 +266,7 @@ impl Schema {
 
     /// Appends the body of a schema record.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        // The constructor bounds the count and the names, so that the casts keep every bit.
+        // The constructor bounds the count and the names, so the casts lose no bits.
         out.extend_from_slice(&(self.columns.len() as u16).to_le_bytes());
         encode_name(&self.stream, out);
         for column in &self.columns {
@@ -277,7 +277,7 @@ impl Schema {
         }
     }
 
-    /// Reads the body of a schema record.
+    /// Decodes the body of a schema record.
     pub(crate) fn decode(body: &[u8]) -> Result<Self, FormatError> {
         let mut reader = Reader::new("schema", body);
         let count = u16::from_le_bytes(reader.array()?);

@@ -12,61 +12,61 @@ use crate::commit::state::Watermark;
 use crate::queue_age::QueueState;
 use crate::room::RoomState;
 
-/// How the log of this run does, counted from its start.
+/// State of the log of this run. Its counts begin with the run.
 #[derive(Debug, Clone)]
 pub struct LogStatus {
-    /// How far it is on disk.
+    /// How far the log is on disk.
     pub watermark: Watermark,
-    /// Why it stopped, if it did.
+    /// Why the log stopped, if it did.
     pub failure: Option<String>,
-    /// Whether records are taken, as far as the disk is concerned.
+    /// Whether the disk has space for records.
     pub room: RoomState,
-    /// Bytes that are free on its disk.
+    /// Free bytes on the disk.
     pub free_bytes: u64,
-    /// Bytes that stay free.
+    /// Bytes that have to stay free.
     pub reserve_bytes: u64,
-    /// Bytes that wait for the writer, and how many may.
+    /// Bytes that wait for the writer.
     pub queued_bytes: u64,
-    /// See `queued_bytes`.
+    /// Most bytes that may wait for the writer.
     pub queue_bytes_max: u64,
-    /// How long the oldest record has waited whose reply waits for the disk, and how long it may.
+    /// Longest wait of a reply for the disk.
     pub queue_age: Duration,
-    /// See `queue_age`.
+    /// Longest allowed wait of a reply for the disk.
     pub queue_age_max: Duration,
     /// Whether records are refused because too many or too old ones wait for the disk.
     pub queue: QueueState,
-    /// How old the oldest record is that was written, or is being written, and is not synced.
+    /// Age of the oldest record that is written, or being written, and not synced.
     pub unsynced_age: Duration,
     /// Records written.
     pub records: u64,
     /// Batches written.
     pub batches: u64,
-    /// Bytes of their records.
+    /// Bytes of the records written.
     pub bytes: u64,
-    /// How long writes took.
+    /// Durations of the writes.
     pub writes: Observed,
-    /// How many of them workers did themselves.
+    /// Number of writes by workers themselves.
     pub worker_writes: u64,
-    /// How long syncs took.
+    /// Durations of the syncs.
     pub syncs: Observed,
     /// Segments that are closed and not sealed.
     pub unsealed_segments: usize,
-    /// Sealed segments that are kept, of earlier runs too.
+    /// Sealed segments that are kept, including those of earlier runs.
     pub kept_segments: u64,
-    /// Their bytes.
+    /// Bytes of the kept segments.
     pub kept_bytes: u64,
     /// Segments that were deleted.
     pub deleted_segments: u64,
-    /// Passes over the kept segments that ended: each deleted what was due.
+    /// Finished passes over the kept segments. Each pass deleted what was due.
     pub retain_passes: u64,
 }
 
-/// Sees how the log does, also after its end. Nobody waits for it, and it waits for no disk.
+/// Reads the state of a log, even after its end. It never waits for a disk.
 #[derive(Clone)]
 pub struct LogWatch(pub(crate) Arc<CommitPipeline>);
 
 impl LogWatch {
-    /// How the log does.
+    /// Returns the state of the log.
     pub fn status(&self) -> LogStatus {
         let log = &self.0.state;
         let meter = &log.meter;

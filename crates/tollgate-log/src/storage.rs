@@ -1,5 +1,5 @@
-//! The file system as the log needs it: a small trait, so that tests can crash it after any call, and the
-//! real one.
+//! The file system as the log needs it: a small trait, and the real file system. Tests can crash their own
+//! after any call.
 
 use std::any::Any;
 use std::fs::{self, DirBuilder, File, FileType, OpenOptions, TryLockError};
@@ -15,28 +15,28 @@ use rustix::io::Errno;
 use crate::descriptors::{Refill, keep, opened};
 use crate::error::LogError;
 
-/// The permissions of a new folder, from which the umask may take some. Other users get none.
+/// Permissions of a new folder, before the umask. Other users get none.
 pub const FOLDER_MODE: u32 = 0o750;
-/// The same of a new file.
+/// Permissions of a new file, before the umask. Other users get none.
 pub const FILE_MODE: u32 = 0o640;
 
-/// Held as long as the lock is to be held.
+/// A lock, held until this is dropped.
 pub type StorageLock = Box<dyn Any + Send + Sync>;
 
 /// The calls that the log makes on a file system.
 pub trait Storage: Send + Sync {
-    /// Makes a folder and those above it that are missing.
+    /// Creates a folder and its missing parents.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
-    /// Whether there is a folder of that path.
+    /// Returns whether this path is a folder.
     fn is_folder(&self, path: &Path) -> bool;
-    /// The names in a folder, in any order.
+    /// Returns the names in a folder, in any order.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
-    /// Makes a new, empty file; fails if there is one.
+    /// Creates a new, empty file. Fails if it exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Opens a file to read, write, cut and sync it. A link, a folder, a FIFO or a device is refused, and
-    /// nothing waits for it.
+    /// Opens a file to read, write, cut and sync it. Refuses a link, a folder, a FIFO and a device, and never
+    /// waits for one.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Opens a file to read it; refuses what [`Self::open`] does.
+    /// Opens a file to read it. Refuses the same as [`Self::open`].
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
     /// Renames a file within its folder.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -44,51 +44,53 @@ pub trait Storage: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
-    /// Puts the names in a folder on disk.
+    /// Syncs the names in a folder to disk.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
-    /// Takes the lock on a file, made if missing. None: somebody else has it.
+    /// Takes the lock on a file, and creates the file if it is missing. Returns `None` if another process
+    /// holds the lock.
     fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>>;
-    /// How much room the file system of a folder has.
+    /// Returns the free space on the file system of a folder.
     fn space(&self, folder: &Path) -> io::Result<Space>;
-    /// Whether the file system of a folder is known to write bytes again where they are: then a sync of bytes
-    /// that lie within the file has no size and no place to put on disk, and takes half as long.
+    /// Returns whether the file system of a folder is known to overwrite bytes in place.
+    ///
+    /// A sync of bytes within the file then has no size and no block address to write. It takes half as long.
     fn writes_in_place(&self, folder: &Path) -> bool;
 }
 
-/// Room on a file system, as a user without privileges has it.
+/// Space on a file system, as it is available to a user without privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes of the whole.
+    /// Bytes of the whole file system.
     pub total_bytes: u64,
-    /// Bytes that may still be written.
+    /// Bytes that can still be written.
     pub free_bytes: u64,
-    /// Files that may still be made; the highest number where the file system has no bound.
+    /// Files that can still be created. It is `u64::MAX` on a file system without a bound.
     pub free_inodes: u64,
 }
 
 /// The calls that the log makes on one file.
 pub trait StorageFile: Send + Sync {
-    /// Writes all the bytes at an offset; a short write is gone on with. After an error nothing is known of
-    /// what was written.
+    /// Writes all bytes at an offset, in several calls if a write is short. After an error it is unknown
+    /// which bytes were written.
     fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()>;
-    /// Reads at an offset until `buffer` is full or the file ends; returns the bytes read.
+    /// Reads at an offset until `buffer` is full or the file ends. Returns the count of bytes read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     fn size(&self) -> io::Result<u64>;
-    /// Cuts the file.
+    /// Cuts the file to `size` bytes.
     fn truncate(&self, size: u64) -> io::Result<()>;
-    /// Puts the bytes on disk (fdatasync).
+    /// Syncs the bytes to disk (fdatasync).
     fn sync(&self) -> io::Result<()>;
-    /// Forgets the pages in memory, so that the next read asks the disk.
+    /// Drops the cached pages, so that the next read comes from the disk.
     fn drop_cache(&self) -> io::Result<()>;
 
-    /// The first byte from an offset on that is stored; none if only a hole of the file is left. Holes read
-    /// as zeros.
+    /// Returns the first stored byte at or after an offset, or `None` if the rest of the file is a hole.
+    /// Holes read as zeros.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         Ok(Some(offset))
     }
 
-    /// The parts of the file between two offsets that are stored, in order.
+    /// Returns the stored parts of the file between two offsets, in order.
     fn data_extents(&self, from: u64, end: u64) -> io::Result<Vec<Range<u64>>> {
         Ok((from < end).then_some(from..end).into_iter().collect())
     }
@@ -161,7 +163,7 @@ impl Storage for DiskStorage {
         Ok(Space {
             total_bytes: found.f_blocks.saturating_mul(found.f_frsize),
             free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
-            // btrfs counts no inodes and says 0 of 0.
+            // btrfs has no inode count, and reports 0 free of 0.
             free_inodes: if found.f_files == 0 { u64::MAX } else { found.f_favail },
         })
     }
@@ -171,18 +173,18 @@ impl Storage for DiskStorage {
     }
 }
 
-/// Magic numbers of file systems that were measured to gain by room made beforehand (statfs(2)): ext4 and
-/// XFS. btrfs, which copies what is written, does not.
+/// Magic numbers (statfs(2)) of file systems where a runway was measured to help: ext4 and XFS. btrfs is not
+/// among them, because it copies on write.
 const IN_PLACE: [u64; 2] = [0xef53, 0x5846_5342];
 
-/// Makes a folder and those above it that are missing; their names are on disk when it returns.
+/// Creates a folder and its missing parents. Their names are on disk when it returns.
 ///
-/// Each level is synced before the next is made, and so is the lowest that was there: a run that made it may
-/// have ended before it synced the name. A folder that this process may not read was made by somebody else,
-/// who synced it.
+/// Each level is synced before the next is created. The lowest existing level is synced too, because the run
+/// that created it may have ended before its sync. If this process may not read that folder, another user
+/// created and synced it.
 ///
 /// # Errors
-/// A folder cannot be made or synced.
+/// A folder cannot be created or synced.
 pub fn make_folder(storage: &dyn Storage, path: &Path) -> Result<(), LogError> {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !storage.is_folder(path);
     let mut missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
@@ -199,7 +201,7 @@ pub fn make_folder(storage: &dyn Storage, path: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Syncs the folder that a folder's name is in.
+/// Syncs the parent of a folder, which has its name.
 fn sync_name(storage: &dyn Storage, folder: &Path) -> Result<(), LogError> {
     let Some(above) = folder.parent() else { return Ok(()) };
     let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
@@ -208,9 +210,10 @@ fn sync_name(storage: &dyn Storage, folder: &Path) -> Result<(), LogError> {
 
 /// Opens a regular file and nothing else.
 ///
-/// Anybody who can write to the folder can put a FIFO or a device there under the name of a segment. The name
-/// is looked at before it is opened, because the opening of a device can do something. It is opened without
-/// following a link and without waiting, and looked at again, because it may have changed in between.
+/// Any process that can write to the folder can put a FIFO or a device there under the name of a segment. The
+/// type is checked before the file is opened, because opening a device can have effects. The file is opened
+/// without following a link and without waiting. Its type is then checked again, because the file may have
+/// been replaced in between.
 fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     match fs::symlink_metadata(path) {
         Ok(found) => check_regular(found.file_type())?,
@@ -243,7 +246,7 @@ fn check_regular(found: FileType) -> io::Result<()> {
 
 struct DiskFile {
     file: File,
-    /// Behind the file, which is closed first.
+    /// Declared after the file, so that the file is closed first.
     _refill: Refill,
 }
 
@@ -321,11 +324,11 @@ impl StorageFile for DiskFile {
     }
 }
 
-/// More parts of a sparse file than this are taken for one.
+/// Most parts of a sparse file that are told apart. The rest counts as one part.
 const EXTENTS_MAX: usize = 4_096;
 
-/// Seeks data or a hole (lseek(2)); none behind the last. Reads and writes name their offsets, so the
-/// position of the descriptor means nothing.
+/// Seeks data or a hole (lseek(2)). Returns `None` after the last one. Reads and writes pass their offsets,
+/// so the position of the descriptor is unused.
 fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, to) {
         Ok(found) => Ok(Some(found)),
@@ -334,5 +337,5 @@ fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
     }
 }
 
-/// IOV_MAX of Linux.
+/// Most slices of one call: IOV_MAX of Linux.
 const IO_SLICES_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! Listing logs and checking segments, for people and tools. Nothing is changed.
+//! Lists logs and checks segments, for people and tools. It changes nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError};
 use crate::segment::{Digest, SegmentDigestAlgorithm, SegmentFooter, SegmentName, SegmentState, read_footer};
 use crate::storage::Storage;
 
-/// The logs in a folder, by id.
+/// Returns the logs in a folder, sorted by id.
 ///
 /// # Errors
 /// The folder cannot be listed.
@@ -22,7 +22,7 @@ pub fn log_ids(storage: &dyn Storage, dir: &Path) -> Result<Vec<LogId>, LogError
     Ok(ids)
 }
 
-/// The segments of a log, in the order of their records; none if the log is gone.
+/// Returns the segments of a log, in the order of their records. A missing log has none.
 ///
 /// # Errors
 /// The folder cannot be listed.
@@ -36,46 +36,46 @@ pub fn segments(
     Ok(names.into_iter().map(|name| (name, name.path(&folder))).collect())
 }
 
-/// What a check of one segment found.
+/// Result of the check of one segment.
 #[derive(Debug)]
 pub struct SegmentVerdict {
-    /// The walk over its batches.
+    /// The scan of its batches.
     pub scan: SegmentScan,
-    /// What is wrong; none if all holds.
+    /// The first problem. `None` if the segment is intact.
     pub problem: Option<SegmentProblem>,
 }
 
-/// Where a segment does not hold, and which records that concerns.
+/// A problem of a segment, and the records that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentProblem {
     /// Where the damage begins.
     pub offset: u64,
     /// First record concerned.
     pub first: Sequence,
-    /// Last record concerned, where a later batch, the footer or the next segment tells.
+    /// Last record concerned, if a later batch, the footer or the next segment shows it.
     pub last: Option<Sequence>,
     /// What is wrong.
     pub reason: String,
 }
 
-/// Where a segment ends: what the one behind it has to continue.
+/// End of a segment, which the next segment has to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentEnd {
     /// Number of the next record.
     pub next: Sequence,
     /// Header checksum of the last batch.
     pub chain: u32,
-    /// The digest in the footer, which the next footer repeats; none where there is no footer.
+    /// Digest in the footer, which the next footer repeats. `None` without a footer.
     pub digest: Option<[u8; 64]>,
 }
 
 impl SegmentEnd {
-    /// What the first segment of a log continues.
+    /// The end that the first segment of a log continues.
     pub const OF_NOTHING: Self = Self { next: Sequence::FIRST, chain: 0, digest: Some([0; 64]) };
 }
 
 impl SegmentVerdict {
-    /// Where the segment ends; none if it is damaged, so that nobody can say.
+    /// Returns the end of the segment. Returns `None` if it is damaged, because then its end is unknown.
     pub fn end(&self) -> Option<SegmentEnd> {
         let digest = self.scan.footer.as_ref().map(SegmentFooter::digest_bytes);
         let end = SegmentEnd { next: self.scan.last.after(1), chain: self.scan.chain, digest };
@@ -83,7 +83,7 @@ impl SegmentVerdict {
     }
 }
 
-/// Checks every checksum of a segment, its digest, and that it continues `before`, where that is known.
+/// Checks every checksum of a segment, its digest, and that it continues `before`, if that is known.
 ///
 /// # Errors
 /// Only those of the disk.
@@ -134,7 +134,7 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>)
     None
 }
 
-/// A segment that is whole, but not the one that its place says.
+/// Returns the problem of an intact segment under the name of another, or in the folder of another log.
 fn stranger(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<SegmentProblem> {
     let header = scan.header.as_ref()?;
     let reason = if LogId::of_segment(path).is_some_and(|log| log != header.log) {
@@ -147,14 +147,14 @@ fn stranger(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<Segmen
     Some(SegmentProblem { offset: 0, first: name.first, last: None, reason })
 }
 
-/// The record before the next intact batch: the damage ends there.
+/// Returns the last record before the next intact batch, where the damage ends.
 fn end_of_damage(
     storage: &dyn Storage,
     path: &Path,
     scan: &SegmentScan,
     problem: &SegmentProblem,
 ) -> Result<Option<Sequence>, LogError> {
-    // Without a header nothing vouches for the first batch, nor for those that continue it.
+    // Without a header, nothing proves that the first batch belongs here, nor those that continue it.
     if scan.header.is_some() {
         let mut reader = SegmentReader::open(storage, path, Schemas::new())?;
         let mut from = problem.offset + 8;
@@ -168,16 +168,17 @@ fn end_of_damage(
     Ok(read_footer(storage, path)?.map(|footer| footer.last))
 }
 
-/// Where a record ends a batch of a segment.
+/// The end of a batch in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchEnd {
-    /// Where the batch begins.
+    /// Offset of the batch.
     pub offset: u64,
-    /// Its header checksum: the log's chained checksum there.
+    /// Its header checksum, which chains it to all batches before.
     pub chain: u32,
 }
 
-/// Finds the batch that ends with a record. None: no batch does, or damage lies before it.
+/// Finds the batch that ends with this record. Returns `None` if no batch does, or if there is damage before
+/// it.
 ///
 /// # Errors
 /// Only those of the disk.

@@ -1,4 +1,4 @@
-//! A batch that a worker hands over, and how far the batches of a worker are written, synced and loaded.
+//! A batch that a worker hands over, and how far the worker's batches are written, synced and loaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +7,11 @@ use crate::awaited::{Awaited, Inbox};
 use crate::queue_age::Moment;
 use crate::segment_writer::Handover;
 
-/// How far the batches of one worker got, seen from both sides.
+/// How far the batches of one worker are. The worker reads it, and the threads of the log write it.
 pub(crate) struct WorkerMarks {
     written: AtomicU64,
     synced: AtomicU64,
-    /// The last batch that a reply waits for until it is synced.
+    /// The last batch with a reply that waits for a sync.
     sync_wanted: AtomicU64,
     /// Oldest batch with a record whose reply still waits for a sink to commit.
     waited_from: AtomicU64,
@@ -54,7 +54,8 @@ impl WorkerMarks {
         self.written.store(batch, Ordering::Release);
     }
 
-    /// Publishes that batches up to `batch` are synced, and wakes the worker if one of them waits for that.
+    /// Publishes that batches up to `batch` are synced. Wakes the worker if a reply waits for a newly synced
+    /// batch.
     pub(crate) fn set_synced(&self, batch: u64) {
         let before = self.synced.swap(batch, Ordering::AcqRel);
         if self.sync_wanted.load(Ordering::Relaxed) > before {
@@ -76,9 +77,9 @@ pub(crate) struct WorkerBatch {
 /// The worker of a batch, and what its replies wait for.
 pub(crate) struct BatchOrigin {
     pub(crate) marks: Arc<WorkerMarks>,
-    /// Its number among the batches of its worker, from 1 on.
+    /// Its number among the batches of its worker, from 1.
     pub(crate) batch_number: u64,
-    /// When the batch was handed over, or that was first tried.
+    /// Time of its first append.
     pub(crate) since: Moment,
     pub(crate) is_written_wanted: bool,
     pub(crate) is_sync_wanted: bool,

@@ -1,4 +1,4 @@
-//! A batch of records as a cursor found it.
+//! A batch of records, as a cursor returns it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,37 +25,37 @@ pub struct RecordBatch<'a> {
 }
 
 impl<'a> RecordBatch<'a> {
-    /// Number of the first record.
+    /// Returns the number of the first record.
     pub fn first(&self) -> Sequence {
         self.first
     }
 
-    /// Number of the first record of its segment.
+    /// Returns the number of the first record of its segment.
     pub fn segment(&self) -> Sequence {
         self.segment
     }
 
-    /// Where a reader stands after this batch.
+    /// Returns the position after this batch.
     pub fn end(&self) -> Position {
         Position { last: self.last, chain: Some(self.chain) }
     }
 
-    /// Wall clock when the batch was written, microseconds since 1970, for people.
+    /// Returns the wall clock at the write of the batch, in microseconds since 1970, for people.
     pub fn stamp_us(&self) -> i64 {
         self.stamp_us
     }
 
-    /// Bytes of the records.
+    /// Returns the bytes of the records.
     pub fn bytes(&self) -> usize {
         self.payload.len()
     }
 
-    /// The schemas that are known where the batch is.
+    /// Returns the schemas that are known at this batch.
     pub fn schemas(&self) -> impl Iterator<Item = (SchemaId, &'a Arc<Schema>)> + use<'a> {
         self.schemas.iter().map(|(id, schema)| (*id, schema))
     }
 
-    /// Leaves records of some schemas out of what is read from now on; returns how many there are of each.
+    /// Leaves the records of some schemas out of later reads. Returns how many there are of each.
     pub fn leave_out(&mut self, schemas: Vec<SchemaId>) -> BTreeMap<SchemaId, u64> {
         let mut counts = BTreeMap::new();
         let mut rest = self.payload;
@@ -69,13 +69,14 @@ impl<'a> RecordBatch<'a> {
         counts
     }
 
-    /// The records, in order, but for those that are left out. An error means that a row does not follow its
-    /// schema; the checksums held.
+    /// Returns the records in order, except those left out. An error means that a row does not follow its
+    /// schema, although the checksums are right.
     pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, FormatError>> + use<'a> {
         self.numbered().map(|(_, record)| record)
     }
 
-    /// The same, each with its number: that of one that cannot be read is had in no other way.
+    /// Returns the same records as [`Self::records`], each with its number. A record that cannot be read has
+    /// no other source of its number.
     pub fn numbered(&self) -> impl Iterator<Item = (Sequence, Result<Record<'a>, FormatError>)> + use<'a> {
         let (log, schemas, mut rest, mut next) = (self.log, self.schemas, self.payload, self.first);
         let left_out = self.left_out.clone();

@@ -2,11 +2,11 @@
 
 use crate::id::Sequence;
 
-/// How far a reader of a log came. It always stands at the end of a batch or of a gap.
+/// How far a reader of a log is. A position is always the end of a batch or of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// The last record that is behind.
+    /// The last record before the position.
     pub last: Sequence,
-    /// Header checksum of the batch that ends there; none behind a gap.
+    /// Header checksum of the batch that ends there. `None` after a gap.
     pub chain: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! The digests that seal segments.
+//! The digest algorithms that seal segments.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 
 use crate::error::FormatError;
 
-/// Which digest seals a segment (FIPS 180-4).
+/// Algorithm of the digest that seals a segment (FIPS 180-4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SegmentDigestAlgorithm {
-    /// No digest: the checksums of batches remain.
+    /// No digest. Only the checksums of the batches protect the segment.
     None,
     /// SHA-224.
     Sha224,
@@ -23,10 +23,10 @@ pub enum SegmentDigestAlgorithm {
 }
 
 impl SegmentDigestAlgorithm {
-    /// All, in the order of their numbers from 0.
+    /// All algorithms, in the order of their numbers from 0.
     pub const ALL: [Self; 5] = [Self::None, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
 
-    /// The name in configuration and messages.
+    /// Returns the name in configuration and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -111,7 +111,7 @@ impl Digest {
         Self { algorithm, bytes }
     }
 
-    /// Which digest it is.
+    /// Returns the algorithm of the digest.
     pub const fn algorithm(&self) -> SegmentDigestAlgorithm {
         self.algorithm
     }

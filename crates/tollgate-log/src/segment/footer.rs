@@ -1,4 +1,4 @@
-//! The footer of a sealed segment: its bytes, and how it is read from the end of a file.
+//! The footer of a sealed segment: its bytes, and how to read it from the end of a file.
 
 use std::path::Path;
 
@@ -15,30 +15,30 @@ use crate::record::FRAME_BYTES;
 use crate::schema::SchemaId;
 use crate::storage::{Storage, StorageFile};
 
-/// Where the footer says how many schemas it counts.
+/// Offset of the count of schemas in a footer.
 const COUNTED_AT: usize = 184;
 
-/// Records of one schema in a segment.
+/// Counts of the records of one schema in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamCount {
     /// The schema.
     pub schema: SchemaId,
-    /// Its rows.
+    /// Number of its rows.
     pub rows: u64,
-    /// Its rejects.
+    /// Number of its rejects.
     pub rejects: u64,
 }
 
-/// What ends a sealed segment. `docs/log-format.md` has the byte table.
+/// The footer of a sealed segment. `docs/log-format.md` has the byte table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentFooter {
     /// The segment's nonce.
     pub nonce: u64,
-    /// Batches, those of schemas too.
+    /// Number of batches, including those of schemas.
     pub batches: u64,
-    /// Records with a number.
+    /// Number of records that have a sequence number.
     pub records: u64,
-    /// The last number.
+    /// The last sequence number.
     pub last: Sequence,
     /// Bytes before the footer.
     pub content_bytes: u64,
@@ -46,30 +46,31 @@ pub struct SegmentFooter {
     pub chain: u32,
     /// Digest of the bytes before the footer.
     pub digest: Digest,
-    /// The digest in the footer before, zeros if there is none.
+    /// Digest of the segment before, from its footer. It is zero if there is none.
     pub digest_before: [u8; 64],
     /// Rows and rejects by schema, in the order of the ids.
     pub counts: Vec<StreamCount>,
 }
 
 impl SegmentFooter {
-    /// Bytes of a digest as the next footer repeats them.
+    /// Returns the digest bytes that the next footer repeats.
     pub fn digest_bytes(&self) -> [u8; 64] {
         self.digest.bytes
     }
 
-    /// Bytes of the whole file that it ends.
+    /// Returns the size of the file that the footer ends, in bytes.
     pub fn file_bytes(&self) -> u64 {
         let footer_bytes = FOOTER_FIXED_BYTES + FOOTER_COUNT_BYTES * self.counts.len() + FOOTER_TAIL_BYTES;
         self.content_bytes.saturating_add(footer_bytes as u64)
     }
 
-    /// Checks the numbers against each other, and against what the name and the size of the file allow.
+    /// Checks the numbers against each other, and against the name and the size of the file.
     ///
-    /// The batches are not read. A footer whose numbers cannot be is none, whatever its checksum says.
+    /// The batches are not read. A footer with impossible numbers counts as no footer, even if its checksum
+    /// is right.
     ///
     /// # Errors
-    /// The first number that cannot be.
+    /// The first impossible number.
     pub(crate) fn check_possible(
         &self,
         first: Option<Sequence>,
@@ -104,7 +105,7 @@ impl SegmentFooter {
         Ok(())
     }
 
-    /// Writes the footer.
+    /// Encodes the footer.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity((self.file_bytes() - self.content_bytes) as usize);
         bytes.extend_from_slice(FOOTER_MAGIC);
@@ -130,7 +131,7 @@ impl SegmentFooter {
         bytes
     }
 
-    /// The length of the footer whose last eight bytes these are, if it can be one.
+    /// Returns the length of the footer with these last eight bytes, if a footer can have it.
     pub(crate) fn bytes_from_tail(tail: [u8; FOOTER_TAIL_BYTES]) -> Option<usize> {
         let footer_bytes = u32_at(&tail, 0) as usize;
         (FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES..=FOOTER_BYTES_MAX)
@@ -138,17 +139,17 @@ impl SegmentFooter {
             .then_some(footer_bytes)
     }
 
-    /// The length of the footer that begins with these bytes, if it can be one.
+    /// Returns the length of the footer with these first bytes, if a footer can have it.
     pub(crate) fn bytes_from_head(head: &[u8]) -> Option<usize> {
         let counted = head.get(COUNTED_AT..COUNTED_AT + 4).map(|bytes| u32_at(bytes, 0) as usize)?;
         let footer_bytes = FOOTER_FIXED_BYTES + FOOTER_COUNT_BYTES * counted + FOOTER_TAIL_BYTES;
         (footer_bytes <= FOOTER_BYTES_MAX).then_some(footer_bytes)
     }
 
-    /// Reads a whole footer.
+    /// Decodes a whole footer.
     ///
     /// # Errors
-    /// Cut off, no footer, a checksum that does not hold, or counts that do not fill it.
+    /// Too few bytes, no footer, a wrong checksum, or counts that do not match its length.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let least = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES;
         if bytes.len() < least {
@@ -199,19 +200,20 @@ impl SegmentFooter {
     }
 }
 
-/// Reads the footer of a segment by its last eight bytes. None: there is no whole one, or one whose numbers
-/// cannot be.
+/// Reads the footer of a segment from its last eight bytes. Returns `None` without a whole footer, or if its
+/// numbers are impossible.
 ///
-/// The batches before it are not looked at.
+/// The batches before it are not read.
 ///
 /// # Errors
-/// Those of the disk; a segment that is gone is one of them.
+/// Those of the disk, also if the segment is missing.
 pub fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
     let file = storage.open_read(path).map_err(LogError::io("open", path))?;
     footer_at_end(&*file, path)
 }
 
-/// Reads the footer at the end of a file. None: there is no whole one, or one whose numbers cannot be.
+/// Reads the footer at the end of a file. Returns `None` without a whole footer, or if its numbers are
+/// impossible.
 pub(crate) fn footer_at_end(file: &dyn StorageFile, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
     let first = SegmentName::of(path).map(|name| name.first);
     let size = file.size().map_err(LogError::io("read the size of", path))?;

@@ -11,22 +11,22 @@ const NODE_BYTES: usize = 48;
 /// The first 128 bytes of a segment. `docs/log-format.md` has the byte table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// The log.
+    /// Id of the log.
     pub log: LogId,
-    /// The log before it, if there was one.
+    /// Id of the log before it, if there was one.
     pub log_before: Option<LogId>,
-    /// Random, never shown outside.
+    /// Random number that is never shown outside, so that no payload can contain a forged batch header.
     pub nonce: u64,
     /// Number of the first record.
     pub first: Sequence,
-    /// Header checksum of the last batch of the segment before; 0 in the first.
+    /// Header checksum of the last batch in the segment before. It is 0 in the first segment.
     pub chain: u32,
-    /// The machine that wrote it.
+    /// Name of the machine that wrote it.
     pub node: String,
 }
 
 impl SegmentHeader {
-    /// Writes the header and returns it with its checksum, which the first batch names as `previous`.
+    /// Encodes the header. Returns it with its checksum, which the first batch repeats as `previous`.
     pub fn encode(&self) -> ([u8; SEGMENT_HEADER_BYTES], u32) {
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes[0..8].copy_from_slice(HEADER_MAGIC);
@@ -46,10 +46,11 @@ impl SegmentHeader {
         (bytes, checksum)
     }
 
-    /// Reads a header and its checksum.
+    /// Decodes a header. Returns it with its checksum.
     ///
     /// # Errors
-    /// Not a segment, a later version (to be left untouched), or a checksum that does not hold.
+    /// The bytes are no segment header, have a later version (leave the file unchanged), or have a wrong
+    /// checksum.
     pub fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<(Self, u32), FormatError> {
         if &bytes[0..8] != HEADER_MAGIC {
             return Err(FormatError::Magic { what: "segment" });
@@ -86,7 +87,7 @@ impl SegmentHeader {
         Ok(())
     }
 
-    /// Reads the fields without asking whether they hold.
+    /// Decodes the fields without any check.
     pub(crate) fn as_it_stands(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Self {
         let node = bytes[72..72 + NODE_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
         let before = id_at(bytes, 32);
@@ -100,22 +101,23 @@ impl SegmentHeader {
         }
     }
 
-    /// Whether the checksum holds once the version is this program's: then only the version is damaged.
+    /// Returns whether the checksum is right with the version of this program. Then only the version field is
+    /// damaged.
     fn is_known_below_its_version(bytes: &[u8; SEGMENT_HEADER_BYTES], stored: u32) -> bool {
         let mut restored = *bytes;
         restored[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         crc32c::crc32c(&restored[..124]) == stored
     }
 
-    /// Stands in for a header that is damaged, to read the batches behind it.
+    /// Makes a stand-in for a damaged header, so that the batches after it can be read.
     pub(crate) fn stand_in(nonce: u64, first: Sequence) -> Self {
         let log = LogId::from_bytes([0; 16]);
         Self { log, log_before: None, nonce, first, chain: 0, node: String::new() }
     }
 }
 
-/// Whether a segment can have this nonce: a batch that begins with it is taken neither for a runway nor for a
-/// footer.
+/// Returns whether a segment can have this nonce. A batch begins with the nonce, and must look neither like a
+/// runway nor like a footer.
 pub(crate) fn is_nonce(nonce: u64) -> bool {
     nonce != 0 && nonce.to_le_bytes() != *FOOTER_MAGIC
 }

@@ -12,8 +12,8 @@ pub(super) const FOOTER_FIXED_BYTES: usize = 192;
 pub(super) const FOOTER_COUNT_BYTES: usize = 24;
 /// Bytes of the length and the checksum that end a footer.
 pub(super) const FOOTER_TAIL_BYTES: usize = 8;
-/// Bytes from which the length of a footer can be read.
+/// Bytes of a footer that its reader needs to find its length.
 pub(crate) const FOOTER_HEAD_BYTES: usize = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES;
-/// Bytes of a footer that counts as many schemas as there are schema numbers.
+/// Bytes of a footer with counts for all schema numbers.
 pub(super) const FOOTER_BYTES_MAX: usize =
     FOOTER_FIXED_BYTES + FOOTER_COUNT_BYTES * 65_536 + FOOTER_TAIL_BYTES;

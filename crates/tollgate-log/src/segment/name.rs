@@ -1,14 +1,14 @@
-//! Names of segments.
+//! File names of segments.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::id::Sequence;
 
-/// Whether a segment still changes.
+/// State of a segment, as its file name shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SegmentState {
-    /// Written, or closed and not sealed yet.
+    /// Being written, or closed and not yet sealed.
     Open,
     /// Complete with its footer.
     Sealed,
@@ -37,12 +37,12 @@ impl fmt::Display for SegmentState {
 pub struct SegmentName {
     /// The number of its first record.
     pub first: Sequence,
-    /// Whether it still changes.
+    /// State of the segment.
     pub state: SegmentState,
 }
 
 impl SegmentName {
-    /// Reads a file name; none for files that are no segments.
+    /// Parses a file name. Returns `None` if it is not that of a segment.
     pub fn parse(name: &str) -> Option<Self> {
         let (number, extension) = name.split_once('.')?;
         let state = [SegmentState::Open, SegmentState::Sealed, SegmentState::Damaged]
@@ -53,17 +53,17 @@ impl SegmentName {
         Some(Self { first, state })
     }
 
-    /// The name that a path ends in; none for files that are no segments.
+    /// Parses the last part of a path. Returns `None` if it is not the name of a segment.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Self::parse(path.file_name()?.to_str()?)
     }
 
-    /// The path of the segment in the folder of its log.
+    /// Returns the path of the segment in the folder of its log.
     pub fn path(&self, folder: &Path) -> PathBuf {
         folder.join(self.to_string())
     }
 
-    /// The same segment in another state.
+    /// Returns the name of the same segment in another state.
     #[must_use]
     pub const fn with_state(self, state: SegmentState) -> Self {
         Self { state, ..self }

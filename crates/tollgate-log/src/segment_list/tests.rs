@@ -1,4 +1,4 @@
-//! What may go, when, and in which order.
+//! Tests of which segments are deleted, when, and in which order.
 
 use super::*;
 
@@ -9,7 +9,8 @@ fn log(n: u8) -> LogId {
     LogId::from_bytes([n; 16])
 }
 
-/// A list with segments of ten records and 100 bytes: log, number of the first record.
+/// Makes a list of segments with ten records and 100 bytes each. Each item is a log and the number of the
+/// first record.
 fn list(segments: &[(u8, u64)]) -> SegmentList {
     let mut list = SegmentList::default();
     for (n, first) in segments {
@@ -28,7 +29,7 @@ fn loaded(sinks: &[&[(u8, u64)]]) -> Loaded {
     loaded
 }
 
-/// Takes off all that is due, in order.
+/// Takes all segments that are due, in order.
 fn all_due(
     segments: &mut SegmentList,
     rules: RetainRules,
@@ -83,7 +84,7 @@ fn the_oldest_segments_go_above_the_limit_until_the_kept_ones_fit() {
     let mut segments = list(&[(1, 1), (1, 11), (1, 21), (2, 1)]);
     segments.note_loaded(&loaded(&[&[(1, 20)]]), now);
     segments.note_loaded(&loaded(&[&[(1, 30)]]), now + HOUR / 2);
-    // The segment of the second log is not loaded, and counts.
+    // The segment of the second log is not loaded, but counts towards the size.
     let rules = RetainRules { bytes_max: 250, ..RULES };
     assert_eq!(segments.due(rules, false, now), Some(((log(1), Sequence(1)), DeleteReason::Size)));
     assert_eq!(all_due(&mut segments, rules, false, now), [(log(1), 1), (log(1), 11)]);

@@ -1,5 +1,6 @@
-//! Bytes a second into the log, beside a bare loop of large writes and fdatasync; and how long a start takes
-//! that finds a run of so many gibibytes that died. Prints figures, proves nothing.
+//! Measures how fast the log takes bytes, next to a bare loop of large writes and fdatasync. Then measures
+//! how long a start takes that recovers a dead run of this size. It prints figures and checks nothing.
+//!
 //! `cargo run --release -p tollgate-log --example log_speed -- [FOLDER [GIBIBYTES]]`
 
 use std::error::Error;
@@ -98,7 +99,7 @@ fn write(
     Ok(log)
 }
 
-/// Appends a mebibyte, as soon as there is room for it.
+/// Appends a mebibyte as soon as the queue has space for it.
 fn append_batch(appender: &mut Appender) -> Result<Option<AppendedRecords>, Box<dyn Error>> {
     let row = [b'x'; ROW_BYTES];
     let mut last = None;
@@ -116,7 +117,7 @@ fn append_batch(appender: &mut Appender) -> Result<Option<AppendedRecords>, Box<
     Ok(last)
 }
 
-/// Copies the files of a log that is open, as a crash would leave them, and mends the copy from a cold cache.
+/// Copies the files of an open log, as a crash would leave them, and recovers the copy with a cold cache.
 fn start_after_a_crash(
     folder: &Path,
     bytes: u64,
@@ -148,7 +149,7 @@ fn start_after_a_crash(
     Ok(())
 }
 
-/// Waits until only the segment that is written is open.
+/// Waits until the active segment is the only open one.
 fn wait_for_seals(folder: &Path) -> Result<(), Box<dyn Error>> {
     loop {
         let mut open = 0;
@@ -166,7 +167,7 @@ fn is_open(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "open")
 }
 
-/// Drops the cache of all files, and returns how long the open one takes to be read from the disk.
+/// Drops the cache of all files. Returns how long it takes to read the open one from the disk.
 fn cold_read(folder: &Path) -> Result<Duration, Box<dyn Error>> {
     let mut took = Duration::ZERO;
     for entry in fs::read_dir(folder)? {

@@ -1,4 +1,5 @@
-//! Who waits until a sink has records, as the log keeps it: in order, bounded, and told once.
+//! Tests of replies that wait until a sink has records: the log reports in order, once, and in bounded
+//! memory.
 
 use tollgate_log::{
     AppendedRecords, Appender, Exception, Follower, Log, LogOptions, Mishap, SchemaId, Sequence, SinkPlace,
@@ -23,7 +24,7 @@ impl Site {
         Self { log, appender, followers }
     }
 
-    /// Appends a transaction that waits for a sink.
+    /// Appends a transaction whose reply waits for a sink.
     fn append(&mut self, sink: usize, records: usize) -> AppendedRecords {
         let fill = |transaction: &mut tollgate_log::Transaction<'_>| {
             for _ in 0..records {
@@ -62,7 +63,7 @@ impl Site {
 #[test]
 fn each_transaction_is_told_what_became_of_its_own_records() {
     let mut site = Site::new();
-    // Records 1-3, 4, 5-6 in one batch, 7-8 in the next.
+    // Records 1-3, 4, 5-6 are in one batch, 7-8 in the next.
     let (a, c, b) = (site.append(0, 3), site.append(1, 1), site.append(0, 2));
     site.hand_over();
     let d = site.append(0, 2);

@@ -1,4 +1,4 @@
-//! Group commit: who is released by which sync, and that nobody is after a failure.
+//! Tests of group commit: which sync releases which reply, and that a failure releases none.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tollgate_log::{AppendError, AppendedRecords, Appender, Level, Log, LogEvent,
 use crate::sim::{Call, EIO, ENOSPC, PATIENCE, Sim};
 use crate::workload::{Law, append, dir, mend, names_of, only_log, read, schema, segment_path};
 
-/// A log with one worker, who hears when it is woken.
+/// A log with one worker, and the receiver of its wake-ups.
 struct Site {
     sim: Sim,
     log: Log,
@@ -32,7 +32,7 @@ impl Site {
         let (log, _) = Log::open(sim.storage(), options, vec![schema()], on_event).unwrap();
         let (wake, woken) = channel();
         let appender = log.appender(move || {
-            // A test that is over does not listen any more.
+            // A finished test has dropped the receiver.
             let _ = wake.send(());
         });
         let law = Law::new(log.id());
@@ -48,7 +48,7 @@ impl Site {
         Ok(appended)
     }
 
-    /// Waits as a worker does: looks, sleeps until it is woken, looks again.
+    /// Waits as a worker does: checks, sleeps until it is woken, checks again.
     fn wait(&self, appended: AppendedRecords, level: Level) -> Result<(), AppendError> {
         loop {
             if let Some(result) = self.appender.reached(appended, level) {
@@ -117,7 +117,8 @@ fn written_is_reached_while_a_sync_is_held() {
     site.close().2.unwrap();
 }
 
-/// What fails, at which call of its kind from the first record on, and what the owner is told.
+/// The call that fails, which one of its kind since the first record, the error, and the text that the owner
+/// gets.
 const FAILURES: &[(Call, usize, i32, &str)] = &[
     (Call::Create, 0, ENOSPC, "cannot create"),
     (Call::Write, 0, ENOSPC, "cannot write"),
@@ -159,13 +160,14 @@ fn a_disk_failure_says_that_a_restart_keeps_synced_records_and_damage_does_not()
     site.wait(appended, Level::Synced).unwrap();
     let path = segment_path(&site.sim, site.law.log, 0);
     site.sim.edit(&path, |bytes| bytes[128 + 70] ^= 1);
-    // The sealer reads it back.
+    // The sealer reads the segment back.
     let reason = site.close().2.unwrap_err();
     assert!(reason.contains("is damaged at byte") && reason.contains("`tollgate log verify`"), "{reason}");
     assert!(!reason.contains("keeps"), "{reason}");
 }
 
-/// Nothing more is taken, the owner was told once, and a start finds what the law asks for.
+/// Checks that the log takes no more records and reported the failure once, and that a restart finds a lawful
+/// log.
 fn check_stopped(mut site: Site, appended: AppendedRecords, context: &str) {
     let refused = site.append(Level::Received).expect_err(context);
     assert!(matches!(refused, AppendError::Stopped(_)), "{context}: {refused}");
@@ -203,7 +205,7 @@ fn a_file_whose_sync_failed_is_never_synced_again() {
     assert_eq!(syncs.count(), 1);
 }
 
-/// A write fails while a sync runs, which ends afterwards.
+/// Lets a write fail while a sync runs. The sync ends afterwards.
 fn check_write_that_fails_beside_a_sync(mut site: Site, context: &str) {
     site.sim.pause_syncs();
     let first = site.append(Level::Synced).unwrap();
@@ -231,10 +233,10 @@ fn two_threads_that_fail_tell_the_owner_once() {
 fn a_seal_that_fails_stops_the_log() {
     for call in [Call::Rename, Call::Write] {
         let mut site = Site::new(|options| options.segment_bytes_max = 1);
-        // Writes: segment header, schemas, record, then the footer.
+        // The writes are the segment header, the schemas, the record, and then the footer.
         site.sim.fail(call, if call == Call::Write { 3 } else { 0 }, EIO);
         let appended = site.append(Level::Synced).unwrap();
-        // The sealer may fail before the worker hears of the sync.
+        // The sealer may fail before the worker learns of the sync.
         if site.wait(appended, Level::Synced).is_ok() {
             site.law.acknowledged = 1;
         }
@@ -287,7 +289,7 @@ fn the_writer_waits_while_four_segments_are_closed_and_not_sealed() {
     let fifth = site.append(Level::Synced).unwrap();
     site.sim.wait_for_paused_sync();
     assert!(!site.is_reached(fifth, Level::Written));
-    // Segment header, schemas and record of each: no footer before the sync.
+    // Each segment has a header, schemas and a record. No footer is written before the sync.
     assert_eq!(site.sim.count(Call::Write), 4 * 3);
     site.sim.release_syncs();
     site.wait(fifth, Level::Synced).unwrap();

@@ -1,4 +1,4 @@
-//! A crash after every operation, of the log and of its recovery, and the law afterwards.
+//! Tests of a crash after every operation of the log and of its recovery. The law is checked afterwards.
 
 use std::thread;
 
@@ -8,20 +8,20 @@ use crate::sim::{Call, EIO, PATIENCE, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Take, Write};
 use crate::workload::{Driver, Law, RUNWAYS, Step, append, dir, mend, read, schema, try_mend};
 
-/// Ways to survive that each crash point is tried with; `TOLLGATE_CRASH_SEEDS` asks for more.
+/// Returns how many outcomes of each crash point are tried. `TOLLGATE_CRASH_SEEDS` sets another number.
 fn seeds() -> u64 {
     std::env::var("TOLLGATE_CRASH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
 }
 
-/// Workloads that visit what the table in `docs/log-format.md` speaks of.
+/// Workloads that reach every row of the table in `docs/log-format.md`.
 const WORKLOADS: &[&[Step]] = &[
     &[Write(2), Sync, Write(3), Write(1), Sync],
     &[Write(2), Sync, Close, Seal, Write(3), Sync, Close, Seal],
-    // Sealed late: the next segment is acknowledged, and no header says so yet.
+    // The seal is late: the next segment is acknowledged, and no header shows it yet.
     &[Write(2), Close, Write(3), Sync, Seal, Close, Seal],
-    // Written while a sync runs.
+    // Records are written while a sync runs.
     &[Write(1), Take, Write(2), Close, Write(1), Sync, Write(2), Sync, Seal],
-    // Five unsealed.
+    // Five segments are unsealed.
     &[
         Write(2),
         Close,
@@ -39,7 +39,7 @@ const WORKLOADS: &[&[Step]] = &[
         Sync,
         Seal,
     ],
-    // Nothing synced before several rolls.
+    // Nothing is synced before several rolls.
     &[Write(1), Close, Write(2), Close, Write(1), Sync, Write(1), Seal, Seal],
 ];
 
@@ -49,7 +49,7 @@ pub(crate) fn operations(steps: &[Step], runway: usize) -> usize {
     sim.calls().len()
 }
 
-/// The disks that a crash after `count` operations may leave, with what they are called.
+/// Returns the disks that a crash after `count` operations may leave, with their names.
 fn crashed(steps: &[Step], runway: usize, count: usize) -> (Vec<(String, Sim)>, Law) {
     let sim = Sim::new();
     let mut driver = Driver::with_runway(&sim, runway);
@@ -135,7 +135,7 @@ fn a_failed_sync_of_recovery_leaves_the_log_as_it_is_and_a_later_start_mends_it(
     }
 }
 
-/// What threads wrote through a whole log until the system was gone.
+/// Runs a whole log with its threads until the system crashes after `count` operations.
 fn threaded(count: usize) -> (Sim, Law) {
     let sim = Sim::new();
     sim.crash_after(count);
@@ -152,7 +152,7 @@ fn threaded(count: usize) -> (Sim, Law) {
     (sim, law)
 }
 
-/// Every other transaction waits, so that some share a sync.
+/// Every second transaction waits, so that some share a sync.
 fn append_transactions(log: &Log, law: &mut Law) {
     let this = thread::current();
     let mut appender = log.appender(move || this.unpark());
@@ -172,7 +172,7 @@ fn append_transactions(log: &Log, law: &mut Law) {
     }
 }
 
-/// Waits for a transaction. False: the log stopped.
+/// Waits for a transaction. Returns false if the log stopped.
 fn is_synced(appender: &Appender, appended: AppendedRecords) -> bool {
     loop {
         match appender.reached(appended, Level::Synced) {

@@ -1,4 +1,4 @@
-//! The digest of a segment that is too large to be digested in one go.
+//! Tests of the digest of a segment that is too large for a single pass.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,10 @@ use tollgate_log::{SegmentDigestAlgorithm, SegmentState, Sequence, read_footer, 
 use crate::sim::Sim;
 use crate::workload::{batch, dir, file_bytes, new_writer, segments_of};
 
-/// More than the walk goes before the digest follows, several times.
+/// Several times the stride after which the digest follows the scan.
 const SEGMENT_BYTES: u64 = 5 << 20;
 
-/// A run that died with one large segment open, a small batch at its end, and bytes of no whole batch behind
-/// that.
+/// Makes a dead run with one large open segment. A small batch ends it, and the bytes `torn` follow.
 fn crashed(torn: &[u8]) -> Sim {
     let sim = Sim::new();
     let mut writer = new_writer(&sim);

@@ -1,4 +1,5 @@
-//! Every single bit of a sealed segment of 64 KiB flipped, and every truncation of it: none goes unseen.
+//! Flips every single bit of a sealed segment of 64 KiB, and cuts it at every length. Each change is
+//! detected.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +14,14 @@ use crate::sim::Sim;
 use crate::workload::{dir, file_bytes, schema, segments_of};
 
 const SEGMENT_BYTES: usize = 64 << 10;
-/// A footer that counts one schema.
+/// Bytes of a footer that counts one schema.
 const FOOTER_BYTES: usize = 224;
 const BATCH_BYTES: usize = 2 << 10;
 /// Bytes of a row before its text: frame, bitmap, number, length.
 const ROW_BYTES: usize = 8 + 1 + 8 + 4;
 
-/// A batch that takes exactly so many bytes, a multiple of eight, with its header and three bytes of padding.
+/// Makes a batch of exactly `bytes` bytes, with its header and three bytes of padding. `bytes` is a multiple
+/// of eight.
 fn batch_of(bytes: usize) -> Handover {
     const ROWS: usize = 4;
     let text_bytes = bytes - 64 - 3 - ROWS * ROW_BYTES;
@@ -36,7 +38,7 @@ fn batch_of(bytes: usize) -> Handover {
     Handover { payload, count: ROWS as u32, schema_mask: SchemaId(0).mask(), payload_checksum }
 }
 
-/// A disk with one sealed segment of exactly that size.
+/// Makes a disk with one sealed segment of exactly 64 KiB.
 fn sealed() -> (Sim, SegmentName, PathBuf) {
     let sim = Sim::new();
     let schemas = vec![(SchemaId(0), Arc::new(schema()))];
@@ -59,7 +61,7 @@ fn sealed() -> (Sim, SegmentName, PathBuf) {
     (sim, name, path)
 }
 
-/// Runs `check` for all cases, each thread with a segment of its own.
+/// Runs `check` for all cases. Each thread has its own segment.
 fn in_threads(cases: usize, check: impl Fn(&Sim, SegmentName, &Path, usize) + Sync) {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {

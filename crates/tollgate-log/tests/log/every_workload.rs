@@ -1,7 +1,7 @@
-//! All workloads of up to three operations, a crash at every point of each, and every disk that the crash may
-//! leave.
+//! Tests all workloads of up to three operations, a crash at every point of each, and every disk that the
+//! crash may leave.
 //!
-//! Nothing is drawn by lot here: what holds, holds for all of them.
+//! Nothing is random here. A property that passes is true for all of these cases.
 
 use crate::crash::operations;
 use crate::sim::Sim;
@@ -10,7 +10,7 @@ use crate::workload::{Driver, Law, RUNWAYS, Step, mend, try_mend};
 
 const OPERATIONS: [Step; 5] = [Write(2), Take, Sync, Close, Seal];
 
-/// All workloads of one operation up to `longest`.
+/// Returns all workloads of one to `longest` operations.
 pub(crate) fn workloads(longest: usize) -> Vec<Vec<Step>> {
     let mut all = vec![Vec::new()];
     let mut begun = 0;

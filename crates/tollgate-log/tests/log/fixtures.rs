@@ -1,7 +1,7 @@
-//! Segments that were written by a version of this program and have to be read by all later ones.
+//! Tests with segments that a version of this program wrote. All later versions must read them.
 //!
-//! `tests/fixtures/README.md` says what each file is. A version that changes the format adds a folder and
-//! leaves the others as they are.
+//! `tests/fixtures/README.md` describes each file. A version that changes the format adds a folder and leaves
+//! the others unchanged.
 
 use std::fs;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use tollgate_log::{
 use crate::sim::Sim;
 use crate::workload::{dir, file_bytes, segments_of};
 
-/// The segments that are sealed, and the digest of each.
+/// Sealed segments, with the digest of each.
 const SEALED: [(&str, SegmentDigestAlgorithm); 5] = [
     ("none.sealed", SegmentDigestAlgorithm::None),
     ("sha224.sealed", SegmentDigestAlgorithm::Sha224),
@@ -24,18 +24,19 @@ const SEALED: [(&str, SegmentDigestAlgorithm); 5] = [
     ("sha384.sealed", SegmentDigestAlgorithm::Sha384),
     ("sha512.sealed", SegmentDigestAlgorithm::Sha512),
 ];
-/// Not sealed, all of it whole: without a runway, and with one.
+/// Unsealed segments with only whole batches: without a runway, and with one.
 const UNSEALED: [&str; 2] = ["unsealed.open", "runway.open"];
-/// Not sealed, and cut in its last batch: the same.
+/// Unsealed segments that are cut in their last batch: without a runway, and with one.
 const TORN: [&str; 2] = ["torn.open", "torn-runway.open"];
-/// Bytes that are missing at the end of the torn ones.
+/// Bytes that are missing at the end of the torn segments.
 const TORN_BYTES: usize = 13;
-/// Written later, with schemas that earlier builds of this version did not have: a stream with a key.
+/// A segment written later, with a schema that earlier builds of this version did not have: a stream with a
+/// key.
 const KEYED: &str = "keyed.sealed";
 const NODE: &str = "fixture";
-/// Rounds of records; each is a batch.
+/// Rounds of records. Each round is a batch.
 const ROUNDS: u64 = 3;
-/// Records of a round: two rows of every type, one of the small stream, one reject.
+/// Records of a round: two rows with every type, one row of the small stream, one reject.
 const ROUND_RECORDS: u64 = 4;
 
 fn folder() -> PathBuf {
@@ -46,7 +47,7 @@ fn fixture(name: &str) -> Vec<u8> {
     fs::read(folder().join(name)).unwrap()
 }
 
-/// A column of every type, and those that are not stored.
+/// Makes a schema with a column of every type, and the columns that are not stored.
 fn everything() -> Schema {
     let stored = ColumnType::ALL.map(|kind| (kind.name(), kind, ColumnOrigin::Stored));
     let filled =
@@ -61,7 +62,7 @@ fn small() -> Schema {
     Schema::new("small", vec![column]).unwrap()
 }
 
-/// Texts of a round.
+/// Returns the texts of a round.
 fn texts(round: u64) -> [String; 2] {
     [
         format!("round {round}: \u{fc}\u{1f600} \"quoted\"\n"),
@@ -69,7 +70,7 @@ fn texts(round: u64) -> [String; 2] {
     ]
 }
 
-/// A value of every type, in the order of the columns.
+/// Returns a value of every type, in the order of the columns.
 fn values(round: u64, texts: &[String; 2]) -> [Value<'_>; 9] {
     let address: [IpAddr; 2] = [[192, 0, 2, 7].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 9].into()];
     [
@@ -95,7 +96,7 @@ fn append_round(transaction: &mut Transaction<'_>, round: u64) {
     transaction.reject(SchemaId(1), "column \"n\" takes int, found \"many\"", b"{\"n\":\"many\"}\xff");
 }
 
-/// Puts a fixture into a log of its own, under the name that it had.
+/// Puts a fixture into its own log, under its original name.
 fn on_disk(name: &str, bytes: &[u8]) -> (Sim, LogId) {
     let (header, _) = SegmentHeader::decode(bytes.first_chunk().unwrap()).unwrap();
     assert_eq!((header.first, header.chain, header.node.as_str()), (Sequence::FIRST, 0, NODE), "{name}");
@@ -106,7 +107,7 @@ fn on_disk(name: &str, bytes: &[u8]) -> (Sim, LogId) {
     (sim, header.log)
 }
 
-/// Reads every record and compares every value; returns how many there are.
+/// Reads every record and compares every value. Returns the count of records.
 fn check_records(sim: &Sim, log: LogId, name: &str) -> u64 {
     let mut cursor = Cursor::new(sim.storage(), &dir(), log, None);
     let mut records = 0;
@@ -194,12 +195,12 @@ fn check_torn(name: &str, bytes: &[u8]) {
     assert_eq!(check_records(&sim, log, name), (ROUNDS - 1) * ROUND_RECORDS);
 }
 
-/// Bytes without the zeros at their end.
+/// Returns the count of bytes without the zeros at the end.
 fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// Keeps what it wrote where `TOLLGATE_FIXTURES` names a folder.
+/// Keeps the written segments if `TOLLGATE_FIXTURES` names a folder.
 #[test]
 fn segments_written_now_pass_the_checks_of_version_1() {
     let kept = std::env::var_os("TOLLGATE_FIXTURES").map(PathBuf::from);
@@ -226,7 +227,7 @@ fn segments_written_now_pass_the_checks_of_version_1() {
     }
 }
 
-/// A stream whose records have a key, or none.
+/// Makes the schema of a stream whose records may have a key.
 fn keyed() -> Schema {
     let column = |name: &str, kind, origin| Column { name: name.to_owned(), kind, origin };
     let key = column("(key)", ColumnType::Bytes, ColumnOrigin::Key { window_ms: 86_400_000 });
@@ -271,7 +272,7 @@ fn a_segment_with_keys_that_is_written_now_passes_the_checks_of_version_1() {
     }
 }
 
-/// The bytes of a segment that the log itself wrote, with its threads.
+/// Returns the bytes of a segment that a log with threads wrote.
 fn written(digest: SegmentDigestAlgorithm, is_sealed: bool, has_runway: bool) -> Vec<u8> {
     written_with(digest, vec![everything(), small()], is_sealed, has_runway, ROUNDS, append_round)
 }

@@ -1,7 +1,7 @@
-//! A segment taken apart, so that any of its numbers can be changed and every checksum, chain and digest made
-//! to fit.
+//! Splits a segment into parts, so that a test can change any number and recompute every checksum, chain and
+//! digest.
 //!
-//! Plain reading of `docs/log-format.md`, without the code under test. The tests of the loader and of the
+//! It follows `docs/log-format.md` and does not use the code under test. The tests of the loader and of the
 //! program use this file too.
 
 #![allow(dead_code, reason = "each crate whose tests use it needs another part of it")]
@@ -12,18 +12,18 @@ pub(crate) const HEADER_BYTES: usize = 128;
 pub(crate) const BATCH_HEADER_BYTES: usize = 64;
 const FOOTER_MAGIC: &[u8; 8] = b"TGSEALED";
 
-/// A segment, part by part.
+/// A segment, split into parts.
 #[derive(Clone)]
 pub(crate) struct Forged {
-    /// The segment header; its checksum is computed.
+    /// The segment header. Its checksum is computed.
     pub(crate) header: Vec<u8>,
     pub(crate) batches: Vec<ForgedBatch>,
     pub(crate) footer: Option<ForgedFooter>,
-    /// What lies behind the footer, or behind the last batch.
+    /// Bytes after the footer, or after the last batch.
     pub(crate) rest: Vec<u8>,
 }
 
-/// A batch; what is none here is computed.
+/// A batch. Fields that are `None` are computed.
 #[derive(Clone)]
 pub(crate) struct ForgedBatch {
     pub(crate) nonce: Option<u64>,
@@ -38,7 +38,7 @@ pub(crate) struct ForgedBatch {
     pub(crate) payload: Vec<u8>,
 }
 
-/// A footer; what is none here is computed.
+/// A footer. Fields that are `None` are computed.
 #[derive(Clone)]
 pub(crate) struct ForgedFooter {
     pub(crate) nonce: Option<u64>,
@@ -50,12 +50,12 @@ pub(crate) struct ForgedFooter {
     pub(crate) digest_number: u8,
     pub(crate) digest: Option<[u8; 64]>,
     pub(crate) digest_before: [u8; 64],
-    /// Schema, rows, rejects.
+    /// Schema, rows and rejects of each count.
     pub(crate) counts: Vec<(u16, u64, u64)>,
 }
 
 impl Forged {
-    /// Takes a segment apart that is whole.
+    /// Splits an intact segment.
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         let mut forged = Self {
             header: bytes[..HEADER_BYTES].to_vec(),
@@ -120,7 +120,7 @@ impl Forged {
         self.header[56..64].copy_from_slice(&first.to_le_bytes());
     }
 
-    /// The bytes of the segment.
+    /// Returns the bytes of the segment.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.header.clone();
         let mut chain = crc32c::crc32c(&bytes[..124]);
@@ -182,7 +182,7 @@ impl ForgedFooter {
     }
 }
 
-/// SHA-256, which tests use; any other digest is forged as zeros.
+/// Returns the SHA-256 of the content, because the tests use it. Any other digest is forged as zeros.
 fn digest_of(number: u8, content: &[u8]) -> [u8; 64] {
     let mut digest = [0; 64];
     if number == 2 {
@@ -191,7 +191,7 @@ fn digest_of(number: u8, content: &[u8]) -> [u8; 64] {
     digest
 }
 
-/// A schema of one column of type int, as a record of the format.
+/// Returns a record with the schema of one column of type int.
 pub(crate) fn schema_record(id: u16, stream: &str, column: &str) -> Vec<u8> {
     let mut body = 1_u16.to_le_bytes().to_vec();
     body.push(stream.len() as u8);
@@ -201,7 +201,7 @@ pub(crate) fn schema_record(id: u16, stream: &str, column: &str) -> Vec<u8> {
     record(id, 2, &body)
 }
 
-/// A row of one column of type int.
+/// Returns a row of one column of type int.
 pub(crate) fn int_row(id: u16, value: i64) -> Vec<u8> {
     let mut body = vec![1];
     body.extend_from_slice(&value.to_le_bytes());

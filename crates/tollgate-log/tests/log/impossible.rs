@@ -1,4 +1,4 @@
-//! Segments whose checksums hold and whose numbers cannot be: each read ends, and no number is believed
+//! Tests of segments with correct checksums and impossible numbers. Each read ends, and no number counts
 //! beyond what the bytes allow.
 
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use crate::sim::{PATIENCE, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Write};
 use crate::workload::{Law, Step, dead_log, dir, file_bytes, mend, segment_path, segments_of};
 
-/// Three segments: records 1 to 3, 4 to 6, 7 to 9.
+/// Three segments with the records 1 to 3, 4 to 6 and 7 to 9.
 const THREE_SEALED: &[Step] =
     &[Write(2), Sync, Close, Seal, Write(2), Sync, Close, Seal, Write(2), Sync, Close, Seal];
 const EXTREMES: [u64; 8] =
     [0, 1 << 56, (1 << 63) - 2, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
 
-/// Changes a segment and makes its checksums fit.
+/// Changes a segment and recomputes its checksums.
 fn forge(sim: &Sim, law: &Law, index: usize, change: impl FnOnce(&mut Forged)) {
     let path = segment_path(sim, law.log, index);
     let mut forged = Forged::parse(&file_bytes(sim, &path));
@@ -29,7 +29,7 @@ fn forge(sim: &Sim, law: &Law, index: usize, change: impl FnOnce(&mut Forged)) {
     sim.edit(&path, |bytes| *bytes = forged.bytes());
 }
 
-/// What a cursor found: records, missing records, and the error that ended it.
+/// Result of a cursor: records, missing records, and the error at the end.
 #[derive(Debug, PartialEq, Eq, Clone)]
 struct Read {
     records: u64,
@@ -37,7 +37,7 @@ struct Read {
     error: Option<String>,
 }
 
-/// Reads a log to its end, and fails if that does not come.
+/// Reads a log to its end. Fails if the read does not end.
 fn read_to_end(sim: &Sim, log: LogId) -> Read {
     let (sender, receiver) = channel();
     let storage = sim.storage();
@@ -91,7 +91,7 @@ fn a_footer_whose_numbers_cannot_be_is_none_and_its_records_are_read() {
     ];
     for (place, set) in fields.iter().enumerate() {
         for number in EXTREMES {
-            // Of the last segment nothing but its footer says where it ends.
+            // Only the footer of the last segment shows where it ends.
             for index in [0, 2] {
                 let (sim, law) = dead_log(THREE_SEALED);
                 let mut is_same = false;
@@ -103,7 +103,7 @@ fn a_footer_whose_numbers_cannot_be_is_none_and_its_records_are_read() {
                 });
                 let context = format!("field {place} is {number}, segment {index}");
                 let path = segment_path(&sim, law.log, index);
-                // Only the batches themselves tell that too few of them are counted.
+                // Only the batches show that the footer counts too few of them.
                 let is_within_bytes = place == 2 && number == 0;
                 assert!(read_footer(&sim, &path).unwrap().is_none() || is_within_bytes, "{context}");
                 assert_eq!(read_to_end(&sim, law.log), read_whole(9, 0), "{context}");
@@ -253,7 +253,7 @@ fn headers_that_claim_more_than_the_file_has_make_no_search_long() {
     forge(&sim, &law, 2, |forged| {
         let mut lie = forged.batches.last().unwrap().clone();
         (lie.payload, lie.payload_bytes) = (Vec::new(), Some(16 << 20));
-        // Enough bytes behind them that each claim could be true.
+        // Enough bytes follow them that each claim could be true.
         let lies = vec![lie; 20_000];
         forged.batches.truncate(1);
         forged.batches.extend(lies);

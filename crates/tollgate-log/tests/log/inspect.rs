@@ -1,4 +1,4 @@
-//! Taking a segment apart: every byte belongs to one part, and damage is where it was made.
+//! Tests of the inspector: every byte belongs to one part, and damage is reported at its place.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn parts(sim: &Sim, path: &Path) -> Vec<SegmentPart> {
     parts
 }
 
-/// Where a part begins, how many bytes it has, and how much is wrong with it.
+/// Returns the offset of a part, its bytes, and the count of its problems.
 fn place(part: &SegmentPart) -> (u64, u64, usize) {
     match part {
         SegmentPart::Header { problem, .. } => (0, 128, problem.iter().count()),
@@ -38,7 +38,7 @@ fn place(part: &SegmentPart) -> (u64, u64, usize) {
     }
 }
 
-/// The parts lie end to end over the whole file.
+/// Checks that the parts cover the whole file without gaps.
 fn check_covers(parts: &[SegmentPart], file_bytes: u64, context: &str) {
     let mut at = 0;
     for part in parts {

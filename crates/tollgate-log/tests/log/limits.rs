@@ -1,4 +1,4 @@
-//! What a log refuses, and where it rolls.
+//! Tests of what a log refuses, and where it rolls.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tollgate_log::{
 use crate::sim::{Call, EIO, PATIENCE, Sim};
 use crate::workload::{append, batches_in, dir, file_bytes, names_of, read, schema, segments_of};
 
-/// Opens a log whose failures are of no interest here.
+/// Opens a log and ignores its events.
 fn open(sim: &Sim, change: impl FnOnce(&mut LogOptions)) -> Log {
     let mut options = LogOptions::new(&dir());
     change(&mut options);

@@ -1,6 +1,7 @@
-//! The log against a simulated disk: crashes, rot, failing calls, and what its threads promise meanwhile.
+//! Tests of the log on a simulated disk: crashes, damage, failing calls, and the promises of its threads
+//! meanwhile.
 
-// clippy knows test functions, but not the helpers between them.
+// clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod awaited;

@@ -1,4 +1,5 @@
-//! Random runs, each on the disk that the one before left behind, against what was appended.
+//! Tests of random runs. Each run starts on the disk that the run before left, and is compared with what was
+//! appended.
 
 use proptest::prelude::*;
 use tollgate_log::{SegmentDigestAlgorithm, SegmentState, verify_segment};
@@ -6,15 +7,15 @@ use tollgate_log::{SegmentDigestAlgorithm, SegmentState, verify_segment};
 use crate::sim::Sim;
 use crate::workload::{Driver, Law, Step, mend, read, segments_of, try_mend};
 
-/// One process run: what it does, after how many operations it ends, and how the disk survives that.
+/// One process run: its steps, the count of operations after which it ends, and what the disk keeps.
 #[derive(Debug, Clone)]
 struct Run {
     steps: Vec<Step>,
     runway: usize,
     crash_after: usize,
-    /// None: the process ended alone.
+    /// Seed of a power cut. `None`: only the process ended.
     power_cut: Option<u64>,
-    /// Operations after which its recovery ends before it is begun anew.
+    /// Count of operations after which its recovery crashes and starts again.
     recovery_crash: Option<usize>,
 }
 
@@ -53,7 +54,7 @@ proptest! {
     }
 }
 
-/// `TOLLGATE_CRASH_SEEDS` asks for more: 2,000 are 120,000 cases.
+/// Returns how many cases run. `TOLLGATE_CRASH_SEEDS` sets more: 2,000 mean 120,000 cases.
 fn cases() -> u32 {
     let seeds = std::env::var("TOLLGATE_CRASH_SEEDS").ok().and_then(|text| text.parse::<u32>().ok());
     seeds.map_or(1000, |seeds| seeds.saturating_mul(60))
@@ -90,7 +91,7 @@ fn after(sim: &Sim, power_cut: Option<u64>) -> Sim {
     power_cut.map_or_else(|| sim.restart(), |seed| sim.power_cut(seed))
 }
 
-/// What recovery sealed holds, with its digests, from one segment to the next.
+/// Checks that sealed segments are intact and continue each other, with their digests.
 fn check_verifies(sim: &Sim, law: &Law) {
     let mut before = None;
     for (name, path) in segments_of(sim, law.log) {

@@ -1,7 +1,7 @@
-//! Who is refused while the disk is behind: those whose replies would wait for it longer than they may.
+//! Tests of refusals while the disk is slow: a record is refused if its reply would wait longer than it may.
 //!
-//! A moment is handed to [`Appender::check`], so most of this asks what would be so in an hour, and waits for
-//! nothing.
+//! [`Appender::check`] takes the time as an argument. So most tests ask for the answer in an hour, and do not
+//! wait.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::sim::Sim;
 use crate::workload::{append, dir, read, schema};
 
 const AGE_MAX: Duration = Duration::from_secs(60);
-/// So short that a test can wait for it.
+/// Short enough for a test to wait for it.
 const SHORT: Duration = Duration::from_millis(10);
 
 struct Site {
@@ -22,7 +22,7 @@ struct Site {
     log: Log,
     appender: Appender,
     told: Arc<Mutex<Vec<QueueState>>>,
-    /// How many were taken: their numbers are those of their records.
+    /// Count of the appended records, which is also the number of the last one.
     taken: u64,
 }
 
@@ -45,7 +45,7 @@ impl Site {
         Self { sim, log, appender, told, taken: 0 }
     }
 
-    /// Appends the next number and hands it over, if it is taken.
+    /// Appends the next number and hands it over, if it is not refused.
     fn append(&mut self, level: Level) -> Result<AppendedRecords, AppendError> {
         let n = self.taken + 1;
         let appended = append(&mut self.appender, level, n..=n)?;
@@ -54,7 +54,7 @@ impl Site {
         Ok(appended)
     }
 
-    /// Which levels would be refused in an hour, if nothing got on until then.
+    /// Returns the levels that would be refused in an hour, if the disk did nothing until then.
     fn late(&self) -> Vec<Level> {
         let then = Instant::now() + Duration::from_hours(1);
         let is_late = |level: &Level| match self.appender.check(*level, then) {
@@ -68,7 +68,7 @@ impl Site {
         Level::ALL.into_iter().filter(is_late).collect()
     }
 
-    /// Waits as long as that takes: [`SHORT`].
+    /// Waits about [`SHORT`] until a record of this level is refused.
     fn wait_until_refused(&self, level: Level) {
         self.sim.wait_until("it is refused", || self.appender.check(level, Instant::now()).is_err());
     }
@@ -77,7 +77,7 @@ impl Site {
         self.sim.wait_until("just these levels are late", || self.late() == levels);
     }
 
-    /// Closes the log and looks whether it holds what was taken, and nothing else.
+    /// Closes the log, and checks that it has exactly the appended records.
     fn check_log(self) {
         let Self { sim, log, appender, taken, .. } = self;
         drop(appender);
@@ -111,7 +111,7 @@ fn only_records_that_wait_for_a_sync_are_late_while_only_the_sync_hangs() {
     let written = site.append(Level::Written).unwrap();
     site.sim.wait_until("both are written", || site.appender.reached(written, Level::Written).is_some());
     site.wait_until_late(&[Level::Synced]);
-    // The age of those behind the sync that ends is their own.
+    // Once a sync ends, the age is that of the records after it.
     site.sim.release_one_sync();
     site.sim.wait_for_paused_sync();
     assert!(site.appender.reached(second, Level::Synced).is_none());
@@ -198,7 +198,7 @@ fn records_that_would_wait_too_long_are_refused_and_begin_and_end_are_logged_onc
     site.append(Level::Received).unwrap();
     assert!(site.append(Level::Synced).is_err());
     assert_eq!(site.log.watch().status().queue, QueueState::Behind);
-    // It is not over however long nobody comes.
+    // The state stays while no record is taken, however much time passes.
     site.appender.look(Instant::now() + Duration::from_hours(1));
     assert_eq!(*site.told.lock().unwrap(), [QueueState::Behind]);
     site.sim.release_syncs();

@@ -1,4 +1,4 @@
-//! The recovery table of `docs/log-format.md`, row by row.
+//! Tests of the recovery table of `docs/log-format.md`, row by row.
 
 use tollgate_log::{Level, Log, LogId, LogOptions, SegmentHeader, Sequence};
 
@@ -9,16 +9,16 @@ use crate::workload::{
     segments_of,
 };
 
-/// What a disk holds before recovery, and what has to be there afterwards.
+/// A disk before recovery, and the expected result.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) disk: fn() -> (Sim, LogId),
-    /// First numbers and states, as `1.sealed`.
+    /// First numbers and states of the segments, such as `1.sealed`.
     pub(crate) names: &'static [&'static str],
     sealed: u64,
     is_torn: bool,
     set_aside: usize,
-    /// Numbers that can be read, and those that a gap names.
+    /// Numbers that can be read, and numbers that a gap names.
     pub(crate) found: &'static [u64],
     pub(crate) missing: &'static [u64],
 }
@@ -34,7 +34,7 @@ const NOTHING: Row = Row {
     missing: &[],
 };
 
-/// Records 1 to 3 are acknowledged, and the headers of 4 to 6 say so.
+/// Records 1 to 3 are acknowledged, and the headers of 4 to 6 show it.
 const HALF_ACKNOWLEDGED: &[Step] = &[Write(2), Sync, Write(2)];
 
 pub(crate) const TABLE: &[Row] = &[
@@ -66,7 +66,8 @@ pub(crate) const TABLE: &[Row] = &[
         disk: || edited(HALF_ACKNOWLEDGED, 0, |bytes| bytes[..200].fill(0)),
         names: &["1.damaged"],
         set_aside: 1,
-        // Nothing that can be trusted tells the nonce: what is known to be durable is named as a gap.
+        // The nonce cannot be found in a trusted place. So the records that are known to be durable are named
+        // as a gap.
         missing: &[1, 2, 3],
         ..NOTHING
     },
@@ -286,14 +287,14 @@ fn empty_folder() -> Sim {
     sim
 }
 
-/// A dead log, one of its segments changed.
+/// Makes a dead log and changes one of its segments.
 fn edited(steps: &[Step], index: usize, edit: fn(&mut Vec<u8>)) -> (Sim, LogId) {
     let (sim, law) = dead_log(steps);
     sim.edit(&segment_path(&sim, law.log, index), edit);
     (sim, law.log)
 }
 
-/// A dead log whose first segment got its footer, but not its name.
+/// Makes a dead log whose first segment has its footer, but not its sealed name.
 fn footer_written(steps: &[Step], edit: fn(&mut Vec<u8>)) -> (Sim, LogId) {
     let sim = Sim::new();
     let mut driver = Driver::new(&sim);
@@ -305,14 +306,14 @@ fn footer_written(steps: &[Step], edit: fn(&mut Vec<u8>)) -> (Sim, LogId) {
     (sim, log)
 }
 
-/// Has a header name another checksum than the segment before ends with, and hold by itself.
+/// Sets another chain than the segment before ends with, and recomputes the header's checksum.
 fn break_chain(bytes: &mut [u8]) {
     let (mut header, _) = SegmentHeader::decode(bytes[..128].try_into().unwrap()).unwrap();
     header.chain ^= 1;
     bytes[..128].copy_from_slice(&header.encode().0);
 }
 
-/// Damages the payload of a batch, counted from 0 with that of the schemas.
+/// Damages the payload of a batch. The batch of the schemas counts as 0.
 fn flip_payload(bytes: &mut [u8], index: usize) {
     let (at, _) = batches_in(bytes)[index];
     bytes[at + 64 + 20] ^= 4;
@@ -345,7 +346,7 @@ fn check(row: &Row) {
     assert!(sim.files() == files, "{name}: a second recovery");
 }
 
-/// A dead log of a version that is to come.
+/// Makes a dead log of a later format version.
 pub(crate) fn of_a_later_version() -> (Sim, LogId) {
     edited(HALF_ACKNOWLEDGED, 0, |bytes| {
         bytes[8] = 2;
@@ -413,7 +414,7 @@ fn records_that_a_failed_sync_lost_are_not_sealed_after_a_restart() {
     driver.run(HALF_ACKNOWLEDGED).unwrap();
     sim.fail(Call::Sync, 0, EIO);
     driver.step(Sync).unwrap_err();
-    // The cache still shows 4 to 6; the disk will never have them.
+    // The cache still shows records 4 to 6, but the disk will never have them.
     let (sim, law) = (sim.restart(), driver.law.clone());
     law.check(&sim, &mend(&sim), "after the restart");
     assert_eq!(read(&sim, law.log).numbers, [1, 2, 3]);

@@ -1,4 +1,4 @@
-//! Mending by hand: the same decisions as a start, and not a byte is lost.
+//! Tests of repairs by command: they decide as a start does, and lose no byte.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ fn treatments(report: &RepairReport) -> Vec<&Treatment> {
     report.segments.iter().map(|segment| &segment.treatment).collect()
 }
 
-/// Bytes of all files, without the footers that sealing adds.
+/// Returns the bytes of all files, without the footers that sealing adds.
 fn total(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
     let content = |bytes: &Vec<u8>| {
         let footer = bytes.windows(8).position(|window| window == b"TGSEALED");
@@ -154,7 +154,7 @@ fn an_error_of_the_disk_is_told_and_a_later_repair_goes_on() {
 #[test]
 fn a_repair_that_crashes_at_any_operation_leaves_the_law_to_the_next() {
     after_every_crash(&workloads(2), &RUNWAYS[1..], |sim, law, context| {
-        // Without the folder of all logs there is nothing to mend.
+        // Without the folder of all logs there is nothing to repair.
         if !sim.is_folder(&dir()) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Retention: what is deleted, in which order, and who must not be hurt by it.
+//! Tests of retention: which segments are deleted, in which order, and that no reader is disturbed.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -13,11 +13,11 @@ use crate::sim::{Call, EIO, PATIENCE, Sim};
 use crate::workload::Step::{self, Close, Seal, Sync, Write};
 use crate::workload::{Found, append, dead_log, dir, drain, names_of, read, read_from, schema, segment_path};
 
-/// Three sealed segments of three records.
+/// Three sealed segments of three records each.
 const THREE: &[Step] =
     &[Write(2), Sync, Close, Seal, Write(2), Sync, Close, Seal, Write(2), Sync, Close, Seal];
 
-/// A log that runs beside those of dead runs, and one sink.
+/// A running log among logs of dead runs, and one sink.
 struct Site {
     sim: Sim,
     log: Log,
@@ -51,7 +51,7 @@ impl Site {
     }
 }
 
-/// Waits until the retainer has begun and ended a pass. The pass under way may have begun before the call.
+/// Waits until the retainer has begun and ended a pass. The pass under way may have begun before this call.
 fn wait_for_whole_pass(sim: &Sim, log: &Log) {
     let watch = log.watch();
     let before = watch.status().retain_passes;
@@ -92,7 +92,7 @@ fn only_segments_whose_last_record_is_confirmed_go_and_the_folder_with_the_last(
     assert_eq!(sim.files().into_keys().collect::<Vec<_>>(), [dir().join("deleted")]);
 }
 
-/// What is known to be deleted.
+/// Returns the noted deletions.
 fn deleted(sim: &Sim) -> Vec<(LogId, u64)> {
     Deleted::read(&*sim.storage(), &dir()).unwrap().iter().map(|(log, last)| (log, last.0)).collect()
 }
@@ -198,7 +198,7 @@ fn a_crash_at_any_call_of_a_deletion_leaves_the_end_of_the_log_whole() {
     }
 }
 
-/// The numbers that are left; there must be no gap among them.
+/// Returns the remaining numbers, and checks that there is no gap among them.
 fn read_from_oldest(sim: &Sim, log: LogId) -> Vec<u64> {
     let found = read(sim, log);
     assert!(found.gaps.is_empty(), "{found:?}");
@@ -232,7 +232,7 @@ fn segments_that_are_damaged_or_of_another_run_stay_and_so_does_their_folder() {
     let (sim, law) = dead_log(THREE);
     let [first, second, _] = [0, 1, 2].map(|index| segment_path(&sim, law.log, index));
     sim.rename(&first, &first.with_extension("damaged")).unwrap();
-    // Without a footer nobody can tell what the last record is.
+    // Without a footer the last record is unknown.
     sim.edit(&second, |bytes| bytes.truncate(bytes.len() - 1));
     let site = Site::open(&sim, |_| {});
     site.sink.confirm(law.log, Sequence(9));
@@ -297,7 +297,7 @@ fn a_note_that_a_run_left_unfinished_is_written_anew() {
 fn a_folder_that_cannot_be_synced_after_an_unlink_stops_the_log() {
     let (sim, law) = dead_log(THREE);
     let site = Site::open(&sim, |_| {});
-    // The one before is that of the note.
+    // The sync before this one is that of the note.
     sim.fail(Call::SyncFolder, 1, EIO);
     site.sink.confirm(law.log, Sequence(9));
     assert!(site.next_event().starts_with(&format!("failed: cannot sync {}", folder(law.log).display())));
@@ -318,12 +318,12 @@ fn a_reader_with_an_open_segment_reads_it_to_its_end() {
     paths.iter().for_each(|path| remove(&sim, path));
     remove(&sim, &folder(law.log).join("lock"));
     sim.remove_folder(&folder(law.log)).unwrap();
-    // The first batch held two records.
+    // The first batch had two records.
     let rest = drain(&mut cursor, None);
     assert_eq!((rest.numbers, rest.gaps), (vec![3], vec![]));
 }
 
-/// Reads two records, and then what is left after the segment at hand and the next one were deleted.
+/// Reads two records, deletes this segment and the next, and returns what the cursor still reads.
 fn read_over_deletion(new: impl FnOnce(&Sim, LogId) -> Cursor) -> Found {
     let (sim, law) = dead_log(THREE);
     let mut cursor = new(&sim, law.log);
@@ -363,7 +363,7 @@ fn a_reader_at_the_end_is_caught_up_if_the_last_segment_is_deleted_as_it_opens_i
     assert_eq!(found, Found::default());
 }
 
-/// Records one at a time until that is refused; returns how many were taken.
+/// Appends single records until one is refused, and counts them in `taken`.
 fn fill(site: &Site, appender: &mut Appender, taken: &mut u64) {
     while let Ok(appended) = append(appender, Level::Synced, *taken + 1..=*taken + 1) {
         assert!(appender.hand_over());
@@ -376,7 +376,7 @@ fn fill(site: &Site, appender: &mut Appender, taken: &mut u64) {
 
 const RESERVE_BYTES: u64 = 100_000;
 
-/// A log on a disk that soon is nearly full.
+/// Opens a log on a disk that is soon nearly full.
 fn on_small_disk() -> (Site, Appender) {
     let sim = Sim::new();
     sim.set_capacity(300_000);
@@ -398,7 +398,7 @@ fn records_are_refused_while_less_than_the_reserve_is_free_and_then_taken_again(
     assert_eq!(site.next_event(), "room: Short");
     let files = site.sim.files().values().map(|bytes| bytes.len() as u64).sum::<u64>();
     assert!((190_000..=220_000).contains(&files), "{files}");
-    // What was full is sealed, so that it can be loaded and go.
+    // The full segment is sealed, so that it can be loaded and deleted.
     site.sink.confirm(site.log.id(), Sequence(taken));
     site.sim.wait_until("records are taken", || {
         append(&mut appender, Level::Received, taken + 1..=taken + 1).is_ok()

@@ -1,4 +1,4 @@
-//! Damage to segments: it is found, named, and read around.
+//! Tests of damaged segments: damage is found, named, and read around.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ const THREE_SEALED: &[Step] =
     &[Write(2), Sync, Close, Seal, Write(2), Write(1), Sync, Close, Seal, Write(2), Sync, Close, Seal];
 const RECORDS: u64 = 11;
 
-/// The parts of a segment: their bytes, and the records that are lost with them.
+/// Returns the parts of a segment: their bytes, and the records that are lost with them.
 fn parts(bytes: &[u8], next_segment: u64) -> Vec<(Range<usize>, Range<u64>)> {
     let batches = batches_in(bytes);
     let last = batches.last().unwrap().0;
@@ -55,7 +55,7 @@ fn a_flipped_bit_anywhere_is_named_and_costs_no_more_than_its_batch() {
     }
 }
 
-/// What is found must not depend on where the cursor began.
+/// Checks that the result does not depend on the cursor's first position.
 fn check_read_around(sim: &Sim, log: LogId, lost: &Range<u64>, context: &str) {
     for behind in [None, Some(3), Some(6), Some(8)] {
         let position = behind.map(|last| Position { last: Sequence(last), chain: None });
@@ -105,7 +105,7 @@ fn a_position_between_two_damaged_batches_loses_the_second_by_name() {
             bytes[at + 80] ^= 1;
         }
     });
-    // Batches 4-5 and 6 are damaged, the reader has 4-5 already.
+    // Batches 4-5 and 6 are damaged. The reader has 4-5 already.
     let found = read_from(&sim, law.log, Some(Position { last: Sequence(5), chain: None }));
     assert_eq!((found.missing(), found.numbers), (vec![6], vec![7, 8, 9, 10, 11]));
 }
@@ -148,7 +148,8 @@ fn a_segment_unlinked_behind_a_reader_is_no_gap_and_its_records_do_not_come_agai
     assert!(sim.power_cut(0).files().contains_key(&path), "an unlink that was not synced");
 }
 
-/// A live log: 1 to 3 are synced, 4 to 6 are written; the batches of those numbers are damaged.
+/// Makes a live log whose records 1 to 3 are synced and 4 to 6 only written. The batches that begin with
+/// `firsts` are damaged.
 fn live_with_damage(firsts: &[u64]) -> (Sim, Driver) {
     let sim = Sim::new();
     let mut driver = Driver::new(&sim);
@@ -262,7 +263,7 @@ fn a_digest_that_is_not_of_these_bytes_is_told() {
     assert!(problem.reason.starts_with("digest is sha256:"), "{}", problem.reason);
 }
 
-/// Damages a segment at random: bytes, stretches, its end, or all of it.
+/// Damages a segment at random: single bytes, ranges, its end, or all of it.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     match random.below(5) {
         0 => bytes.truncate(random.below(bytes.len())),
@@ -273,7 +274,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
         }
         2 => bytes.extend((0..random.below(900)).map(|n| n as u8)),
         3 => {
-            // A piece of the segment stands twice, or elsewhere.
+            // A piece of the segment is repeated, or is at another place.
             let (from, to) = (random.below(bytes.len()) / 8 * 8, random.below(bytes.len()) / 8 * 8);
             let piece = bytes[from..].to_vec();
             bytes.truncate(to);
@@ -305,7 +306,7 @@ fn no_bytes_make_a_reader_panic_or_read_a_row_that_was_not_written() {
     }
 }
 
-/// Rows are compared while they are read; numbers rise, and gaps lie where they say.
+/// Checks that reads never return wrong rows: numbers rise, and gaps are where they claim to be.
 fn check_never_wrong(sim: &Sim, log: LogId, context: &str) {
     for (name, path) in segments_of(sim, log) {
         scan_segment(sim, &path).unwrap();
@@ -363,7 +364,7 @@ fn a_segment_of_another_log_is_never_read_as_this_one() {
         let found = read(&sim, law.log);
         assert_eq!(found.numbers, [0; 0], "{steps:?}");
         assert_eq!(file_bytes(&sim, &segment_path(&sim, law.log, 0)), bytes, "left as it was");
-        // Only a footer tells which records should have been there.
+        // Only a footer shows which records should have been there.
         match &found.gaps[..] {
             [] => assert_eq!(names_of(&sim, law.log), ["00000000000000000001.damaged"]),
             [gap] => assert!(gap.reason.contains(&stranger.log.to_string()), "{gap:?}"),

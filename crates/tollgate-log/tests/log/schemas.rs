@@ -1,5 +1,5 @@
-//! Schemas that are declared while a log is written: what rows look like may change in the middle of a
-//! segment.
+//! Tests of schemas that are declared while a log is written. The columns of a stream may change in the
+//! middle of a segment.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::workload::{
     Driver, Step, append, batches_in, dir, file_bytes, mend, read, schema, segment_path, segments_of,
 };
 
-/// The stream of the other tests with another column.
+/// Makes the schema of the other tests with one more column.
 fn wider() -> Schema {
     let column = |name: &str, kind| Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored };
     let columns = [("n", ColumnType::Int), ("path", ColumnType::Text), ("took", ColumnType::Float)];
@@ -25,7 +25,7 @@ fn open(sim: &Sim, segment_bytes_max: u64) -> Log {
     Log::open(sim.storage(), options, vec![schema()], |_| {}).unwrap().0
 }
 
-/// The numbers of the columns of each record, in order.
+/// Returns the count of columns of each record, in order.
 fn widths(sim: &Sim, log: LogId) -> Vec<usize> {
     let mut cursor = Cursor::new(sim.storage(), &dir(), log, None);
     let mut widths = Vec::new();
@@ -71,7 +71,7 @@ fn a_schema_declared_within_a_segment_is_in_it_before_its_use_and_in_all_behind(
     assert_eq!(widths_of_last(&sim, id), 3);
 }
 
-/// A reader that begins in the last segment knows its schemas from that segment alone.
+/// Returns the count of columns that a reader of only the last segment finds.
 fn widths_of_last(sim: &Sim, log: LogId) -> usize {
     let first = segments_of(sim, log).last().unwrap().0.first;
     let position = Position { last: first.before(), chain: None };
@@ -102,7 +102,7 @@ fn a_schema_that_the_log_has_keeps_its_number_and_is_not_written_again() {
     assert_eq!(kinds(&file_bytes(&sim, &segment_path(&sim, id, 0))), [2, 1, 2, 1]);
 }
 
-/// Schemas of more than 16 MiB together, the most that a batch may have.
+/// Makes schemas with more than 16 MiB together, the limit of a batch.
 fn many_wide_ones() -> Vec<Schema> {
     let column = |n| Column { name: format!("{n:060}"), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
     let columns: Vec<_> = (0..1_000).map(column).collect();
@@ -134,7 +134,7 @@ fn schemas_larger_than_a_batch_are_in_several_batches_and_read_in_every_segment(
     for (_, path) in &segments {
         assert_eq!(scan_segment(&sim, path).unwrap().failure, None, "{path:?}");
     }
-    // One that lost some of them has them of its neighbour.
+    // A segment that lost some schemas gets them from its neighbour.
     let at = batches_in(&file_bytes(&sim, &segments[1].1)).iter().rev().nth(1).unwrap().0;
     sim.edit(&segments[1].1, |bytes| bytes[at + 70] ^= 1);
     assert_eq!(widths(&sim, id), [2, 1000, 1000, 1000]);
@@ -148,7 +148,7 @@ fn more_schemas_than_there_are_numbers_are_refused_and_leave_those_that_are() {
         let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
         Schema::new(&format!("s{n}"), vec![column]).unwrap()
     };
-    // One is there from the beginning.
+    // One schema is declared from the beginning.
     assert_eq!(log.declare((0..4_096).map(other).collect()), Err(TooManySchemas));
     assert_eq!(log.declare(vec![wider()]), Ok(vec![SchemaId(1)]));
     assert!(log.declare((0..4_094).map(other).collect()).is_ok());

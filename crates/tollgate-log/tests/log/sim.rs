@@ -1,9 +1,9 @@
-//! A disk that can lose power: what is in memory and what is on the platter are kept apart.
+//! A simulated disk that can lose power. It keeps the contents of memory and of the disk apart.
 //!
-//! A write is pending until its file is synced, a name until its folder is. [`Sim::power_cut`] makes the disk
-//! as it may be found afterwards: each pending write is kept, dropped, torn or zeroed by a seed.
-//! [`Sim::restart`] is the end of the process alone: nothing is lost. A failed sync forgets what it should
-//! have written, as Linux does, so that a second sync of the same file succeeds and proves nothing.
+//! A write is pending until its file is synced, and a name until its folder is synced. [`Sim::power_cut`]
+//! returns a disk as it may be found afterwards. A seed decides whether each pending write is kept, dropped,
+//! torn or zeroed. [`Sim::restart`] ends only the process, and loses nothing. A failed sync drops what it
+//! should have written, as Linux does. So a second sync of the same file succeeds and proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{Space, Storage, StorageFile, StorageLock};
 
-/// How long a test waits for something that has to happen.
+/// Longest wait of a test for something that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// EIO of Linux.
@@ -22,7 +22,7 @@ pub(crate) const EIO: i32 = 5;
 /// ENOSPC of Linux.
 pub(crate) const ENOSPC: i32 = 28;
 
-/// A call that changes something: it counts as an operation, and may fail.
+/// Calls that change something. Each counts as an operation, and may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Call {
     CreateFolder,
@@ -37,7 +37,7 @@ pub(crate) enum Call {
     Lock,
 }
 
-/// Numbers that follow from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -89,8 +89,8 @@ impl Change {
         }
     }
 
-    /// What a power cut may leave of a change: nothing, all, and of a write the first half of what is not
-    /// runway, with the file as long as it was to be or not.
+    /// Returns what a power cut may leave of a change: nothing or all. A write may also keep only the first
+    /// half of its bytes before the runway, with the new file size or without.
     fn every_fate(&self) -> Vec<Option<Self>> {
         let mut fates = vec![None, Some(self.clone())];
         if let Self::Write(offset, bytes) = self {
@@ -105,7 +105,7 @@ impl Change {
         fates
     }
 
-    /// What a power cut leaves of a change that was not synced.
+    /// Returns what a power cut leaves of an unsynced change.
     fn survivor(self, random: &mut Random) -> Option<Self> {
         match self {
             Self::Write(offset, mut bytes) => match random.below(5) {
@@ -115,7 +115,7 @@ impl Change {
                     Some(Self::Write(offset, bytes))
                 }
                 2 => {
-                    // The size grew, some of the sectors never came.
+                    // The size grew, but some of the sectors were never written.
                     for sector in bytes.chunks_mut(SECTOR_BYTES) {
                         if random.below(2) == 0 {
                             sector.fill(0);
@@ -172,19 +172,19 @@ struct State {
     changes: u64,
     bytes_read: u64,
     is_sync_paused: bool,
-    /// Paused syncs that may end.
+    /// Number of paused syncs that may end.
     permits: usize,
     syncs_waiting: usize,
     is_write_paused: bool,
     writes_waiting: usize,
-    /// Bytes that all files together may have; none: no bound.
+    /// Most bytes of all files together. `None`: no bound.
     capacity: Option<u64>,
     is_copy_on_write: bool,
-    /// Deleted at the moment when somebody is about to open it.
+    /// File that is deleted when it is opened the next time.
     vanishing: Option<PathBuf>,
 }
 
-/// The disk and the system above it. Clones are the same disk.
+/// The simulated disk and system. Clones are the same disk.
 #[derive(Clone, Default)]
 pub(crate) struct Sim(Arc<(Mutex<State>, Condvar)>);
 
@@ -208,25 +208,25 @@ impl Sim {
         self.0.0.lock().unwrap()
     }
 
-    /// Lets `count` further operations succeed; all after them fail, as if there were no system any more.
+    /// Lets `count` further operations succeed. All later ones fail, as if the system had ended.
     pub(crate) fn crash_after(&self, count: usize) {
         let mut state = self.state();
         state.crash_after = Some(state.calls.len() + count);
     }
 
-    /// Lets the `nth` call from now on fail, counted from 0.
+    /// Makes the `nth` such call from now on fail, counted from 0.
     pub(crate) fn fail(&self, call: Call, nth: usize, errno: i32) {
         let mut state = self.state();
         let before = state.calls.iter().filter(|(one, _)| *one == call).count();
         state.faults.push((call, before + nth, errno));
     }
 
-    /// Operations so far, with their paths.
+    /// Returns the operations so far, with their paths.
     pub(crate) fn calls(&self) -> Vec<(Call, PathBuf)> {
         self.state().calls.clone()
     }
 
-    /// Writes that began by now and that this thread does or did.
+    /// Returns how many writes this thread has begun.
     pub(crate) fn writes_of(&self, thread: ThreadId) -> usize {
         self.state().writers.iter().filter(|one| **one == thread).count()
     }
@@ -235,7 +235,7 @@ impl Sim {
         self.state().calls.iter().filter(|(one, _)| *one == call).count()
     }
 
-    /// From now on syncs of files begin and do not end.
+    /// Holds the syncs of files: from now on they begin and do not end.
     pub(crate) fn pause_syncs(&self) {
         self.state().is_sync_paused = true;
     }
@@ -245,7 +245,7 @@ impl Sim {
         self.0.1.notify_all();
     }
 
-    /// From now on writes begin and do not end.
+    /// Holds writes: from now on they begin and do not end.
     pub(crate) fn pause_writes(&self) {
         self.state().is_write_paused = true;
     }
@@ -255,7 +255,7 @@ impl Sim {
         self.0.1.notify_all();
     }
 
-    /// Looks until something is so that has to come to be.
+    /// Waits until `is_so` returns true.
     pub(crate) fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let began = Instant::now();
         while !is_so() {
@@ -264,28 +264,28 @@ impl Sim {
         }
     }
 
-    /// Lets one sync end, the one that is held or the next.
+    /// Lets one sync end: the held one, or the next.
     pub(crate) fn release_one_sync(&self) {
         self.state().permits += 1;
         self.0.1.notify_all();
     }
 
-    /// Bounds the bytes of all files together: a write beyond fails, as on a full disk.
+    /// Bounds the bytes of all files together. A write beyond the bound fails, as on a full disk.
     pub(crate) fn set_capacity(&self, bytes: u64) {
         self.state().capacity = Some(bytes);
     }
 
-    /// Whether bytes that are written over stay where they are; at first they do.
+    /// Sets whether overwritten bytes stay in place. At first they do.
     pub(crate) fn set_in_place(&self, is_in_place: bool) {
         self.state().is_copy_on_write = !is_in_place;
     }
 
-    /// Deletes a file when it is opened the next time: after it was listed.
+    /// Deletes a file when it is opened the next time, which is after it was listed.
     pub(crate) fn delete_before_open(&self, path: &Path) {
         self.state().vanishing = Some(path.to_owned());
     }
 
-    /// Bytes that were read from files so far.
+    /// Returns the bytes read from files so far.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.state().bytes_read
     }
@@ -303,7 +303,7 @@ impl Sim {
         self.wait_until("a write is held", || self.state().writes_waiting > 0);
     }
 
-    /// The disk after the power came back. Seed 0 lost all that was not synced.
+    /// Returns the disk after a power cut. With seed 0 all unsynced changes are lost.
     pub(crate) fn power_cut(&self, seed: u64) -> Self {
         let state = self.state();
         let mut random = Random(seed);
@@ -318,9 +318,8 @@ impl Sim {
         Self::with(State { nodes, durable: live.clone(), live, ..State::default() })
     }
 
-    /// Every disk that may be found after the power came back: each change that was not synced is kept, lost,
-    /// or, if it is a write, torn in its middle; each name that was not synced is there or not. Names of
-    /// locks are lost.
+    /// Returns every disk that a power cut may leave. Each unsynced change is kept or lost, and a write may
+    /// also be torn in its middle. Each unsynced name exists or not. Names of locks are lost.
     pub(crate) fn every_power_cut(&self) -> Vec<Self> {
         let state = self.state();
         let nodes: Vec<Vec<Node>> = state.nodes.iter().map(every_survivor).collect();
@@ -345,7 +344,8 @@ impl Sim {
         disks
     }
 
-    /// The same system after the end of the process: no lock, no fault, nothing lost.
+    /// Returns the same system after the end of the process. It has no locks and no faults, and nothing is
+    /// lost.
     pub(crate) fn restart(&self) -> Self {
         let state = self.state().clone();
         Self::with(State {
@@ -358,7 +358,7 @@ impl Sim {
         })
     }
 
-    /// All files but locks, with their bytes.
+    /// Returns all files except locks, with their bytes.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
         let files = state.live.iter().filter_map(|(path, inode)| match &state.nodes[*inode] {
@@ -368,7 +368,7 @@ impl Sim {
         files.collect()
     }
 
-    /// Changes the bytes of a file on the platter and in memory.
+    /// Changes the bytes of a file on the disk and in memory.
     pub(crate) fn edit(&self, path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let inode = state.live[path];
@@ -378,7 +378,7 @@ impl Sim {
         content.pending.clear();
     }
 
-    /// Puts a file there, names and bytes on the platter.
+    /// Puts a file on the disk, with its name and bytes synced.
     pub(crate) fn put(&self, path: &Path, bytes: &[u8]) {
         self.create_folder(path.parent().unwrap()).unwrap();
         drop(self.create(path).unwrap());
@@ -388,7 +388,7 @@ impl Sim {
         state.pending.clear();
     }
 
-    /// Counts an operation. Err: the system is gone, or the call is to fail.
+    /// Counts an operation. Returns an error if the system has ended, or if the call has to fail.
     fn begin(&self, call: Call, path: &Path) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         if state.crash_after.is_some_and(|count| state.calls.len() >= count) {
@@ -417,14 +417,14 @@ impl Sim {
     }
 }
 
-/// The names that are found: those below folders that are.
+/// Returns the names whose parent folders all exist.
 fn reachable(names: &BTreeMap<PathBuf, Inode>) -> BTreeMap<PathBuf, Inode> {
     let is_reachable = |path: &Path| path.ancestors().all(|above| names.contains_key(above));
     let found = names.iter().filter(|(path, _)| is_reachable(path));
     found.map(|(path, inode)| (path.clone(), *inode)).collect()
 }
 
-/// All that a power cut may leave of a node, each content once.
+/// Returns all states that a power cut may leave of a node, each content once.
 fn every_survivor(node: &Node) -> Vec<Node> {
     let Node::File(content) = node else { return vec![Node::Folder] };
     let mut found = vec![content.durable.clone()];
@@ -444,7 +444,7 @@ fn every_survivor(node: &Node) -> Vec<Node> {
     found.into_iter().map(file).collect()
 }
 
-/// Every way to take one of each.
+/// Returns every combination of one option of each list.
 fn every_choice(options: &[Vec<Node>]) -> Vec<Vec<Node>> {
     options.iter().fold(vec![Vec::new()], |begun, options| {
         let with = |one: &Node| {
@@ -483,7 +483,7 @@ impl State {
         if self.is_frozen { Err(io::Error::other("the system is gone")) } else { Ok(()) }
     }
 
-    /// Bytes of all files that have a name.
+    /// Returns the bytes of all files that have a name.
     fn bytes(&self) -> u64 {
         let sizes = self.live.values().map(|inode| match &self.nodes[*inode] {
             Node::File(content) => content.live.len() as u64,
@@ -492,7 +492,7 @@ impl State {
         sizes.sum()
     }
 
-    /// The error that the call that was counted last is to end in.
+    /// Returns the error that the last counted call has to return, if any.
     fn fault(&self, call: Call) -> Option<io::Error> {
         let nth = self.calls.iter().filter(|(one, _)| *one == call).count() - 1;
         let fault = self.faults.iter().find(|fault| (fault.0, fault.1) == (call, nth))?;

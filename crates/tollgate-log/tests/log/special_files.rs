@@ -1,4 +1,4 @@
-//! Files that are no regular ones, under the names of segments: nothing waits for them, and the log is named.
+//! Tests of special files under the names of segments: no call waits for them, and the error names the log.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -19,7 +19,7 @@ use tollgate_log::{
 use crate::sim::PATIENCE;
 use crate::workload::{batch, schema};
 
-/// More than any segment has, and a hole.
+/// More bytes than any segment has, as a hole.
 const SPARSE_BYTES: u64 = 20 << 30;
 
 type Maker = fn(&Path);
@@ -31,7 +31,7 @@ const SPECIAL: [(&str, Maker); 4] = [
     ("a socket", |path| drop(UnixListener::bind(path).unwrap())),
 ];
 
-/// Does something that must end.
+/// Runs `act` in a thread, and fails if it does not end.
 fn ends<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -40,7 +40,7 @@ fn ends<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static)
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never ended: {what}"))
 }
 
-/// A log folder with something under the name of its first segment.
+/// Makes a log folder with a file that `make` creates under the name of its first segment.
 fn site(state: SegmentState, make: impl FnOnce(&Path)) -> (TempDir, LogId, PathBuf) {
     let dir = TempDir::new().unwrap();
     let log = LogId::random();
@@ -121,7 +121,7 @@ fn a_file_that_is_none_behind_the_last_segment_is_named_and_makes_no_gap() {
 
 #[test]
 fn holes_of_a_sparse_file_are_not_read() {
-    // With nothing in it, with bytes before the hole, behind it, and zeros that are stored behind it.
+    // An empty file, bytes before the hole, bytes after it, and stored zeros after it.
     let fillings: [fn(&File); 4] = [
         |_| {},
         |mut file| file.write_all(b"TOLLGATE and no header").unwrap(),

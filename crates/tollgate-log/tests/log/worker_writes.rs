@@ -1,4 +1,4 @@
-//! Batches that workers write by themselves: when they do, and that every promise of the log holds as before.
+//! Tests of batches that workers write themselves: when they do, and that the log still keeps every promise.
 
 use std::sync::Barrier;
 use std::thread;
@@ -12,7 +12,7 @@ use tollgate_log::{
 use crate::sim::{Call, EIO, PATIENCE, Sim};
 use crate::workload::{Law, append, dir, mend, read, schema};
 
-/// Every write that a worker may do is a worker's.
+/// Every write that a worker may do is done by a worker.
 const ALWAYS: WorkerWrites =
     WorkerWrites { after: 0, took_max: Duration::MAX, unsynced_bytes_max: u64::MAX / 2 };
 
@@ -21,7 +21,7 @@ fn open(sim: &Sim, worker_writes: WorkerWrites, segment_bytes_max: u64) -> Optio
     Log::open(sim.storage(), options, vec![schema()], |_| {}).ok().map(|(log, _)| log)
 }
 
-/// One worker on the thread of the test.
+/// One worker, on the thread of the test.
 struct TestWorker {
     appender: Appender,
     /// Its last batch, with the number of the last record in it.
@@ -41,7 +41,7 @@ impl TestWorker {
         Ok(appended)
     }
 
-    /// Waits for a level. False: the log stopped.
+    /// Waits for a level. Returns false if the log stopped.
     fn wait(&self, appended: AppendedRecords, level: Level) -> bool {
         let begun = Instant::now();
         loop {
@@ -53,7 +53,7 @@ impl TestWorker {
         }
     }
 
-    /// The last record whose batch reached a level.
+    /// Returns the last record whose batch reached a level.
     fn reached(&self, level: Level) -> u64 {
         let is_there = |appended| matches!(self.appender.reached(appended, level), Some(Ok(())));
         self.last.filter(|(appended, _)| is_there(*appended)).map_or(0, |(_, n)| n)
@@ -69,8 +69,8 @@ fn a_worker_writes_its_batch_before_the_hand_over_returns() {
     assert!(worker.wait(first, Level::Written));
     let this = thread::current().id();
     assert_eq!(sim.writes_of(this), 0, "the writer thread opens the segment");
-    // The writer thread holds the writer for a moment after the first batch. From its first write on, the
-    // worker does all.
+    // The writer thread may hold the writer shortly after the first batch. From the worker's first write on,
+    // it does all writes.
     let mut n = 1;
     while sim.writes_of(this) < 20 {
         n += 1;
@@ -102,7 +102,7 @@ fn the_writer_thread_writes_until_enough_writes_in_a_row_were_quick() {
         let appended = worker.hand_over(Level::Written, n).unwrap();
         assert!(worker.wait(appended, Level::Written));
     }
-    // Ten writes of the thread came first. More did only if the thread held the writer for a moment too long.
+    // The first ten writes are those of the thread. It wrote more only if it held the writer too long.
     assert!(n > 10, "{n}");
     drop(worker);
     log.close().unwrap();
@@ -126,7 +126,7 @@ fn the_writer_thread_writes_at_a_full_segment_a_new_schema_or_many_unsynced_byte
         sim.writes_of(thread::current().id())
     };
     let nothing: fn(&Log, usize) = |_, _| {};
-    // On a busy machine the writer thread may be faster each time, so this is tried again.
+    // On a busy machine the writer thread may be faster each time, so the test tries again.
     assert!((0..50).any(|_| writes(ALWAYS, 1 << 20, nothing) > 0), "no worker writes");
     assert_eq!(writes(ALWAYS, 1, nothing), 0, "each record fills its segment");
     assert_eq!(writes(WorkerWrites { unsynced_bytes_max: 0, ..ALWAYS }, 1 << 20, nothing), 0);
@@ -222,7 +222,7 @@ fn no_write_follows_one_that_failed_whoever_hands_over_meanwhile() {
         sim.fail(Call::Write, nth, EIO);
         let work = || {
             let mut worker = TestWorker::new(&log);
-            // Long batches, so that a worker is often between its look for a failure and the queue.
+            // The batches are long, so that a worker is often between its check for a failure and the queue.
             while let Ok(appended) = append(&mut worker.appender, Level::Written, 1..=500) {
                 worker.appender.hand_over();
                 if !worker.wait(appended, Level::Written) {
@@ -236,12 +236,12 @@ fn no_write_follows_one_that_failed_whoever_hands_over_meanwhile() {
     }
 }
 
-/// What one of two workers does.
+/// A step of one of two workers.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Appends a record, hands it over, and does not wait.
     HandOver(usize, Level),
-    /// Does so, and waits until the record reached the level.
+    /// Appends a record, hands it over, and waits until it reached the level.
     Wait(usize, Level),
 }
 
@@ -261,7 +261,7 @@ fn sequences(length: usize) -> Vec<Vec<Step>> {
     })
 }
 
-/// What the workers were told before the system went.
+/// The acknowledgements that workers got before the system ended.
 struct Told {
     sim: Sim,
     law: Law,
@@ -269,14 +269,14 @@ struct Told {
     calls: usize,
 }
 
-/// Runs the steps until `count` calls of the disk were done.
+/// Runs the steps until `count` operations of the disk are done.
 fn run(steps: &[Step], segment_bytes_max: u64, count: usize) -> Option<Told> {
     let sim = Sim::new();
     sim.crash_after(count);
     let log = open(&sim, ALWAYS, segment_bytes_max)?;
     let mut law = Law::new(log.id());
     let mut workers = [TestWorker::new(&log), TestWorker::new(&log)];
-    // A record that opens the segment, and one that a worker can write.
+    // The first record opens the segment. A worker can write the second.
     let prelude = [Step::Wait(0, Level::Written), Step::Wait(1, Level::Written)];
     for step in prelude.iter().chain(steps) {
         let (Step::HandOver(place, level) | Step::Wait(place, level)) = *step;
@@ -340,7 +340,7 @@ fn workers_on_threads_of_their_own_lose_nothing_and_keep_their_order() {
             let fill = |transaction: &mut Transaction<'_>| transaction.row(SchemaId(0), row).unwrap();
             let (appended, ()) = worker.appender.append(Level::Written, fill).unwrap();
             assert!(worker.appender.hand_over());
-            // Now and then, so that the queue is empty at times and full of batches at others.
+            // The worker waits now and then, so that the queue is sometimes empty and sometimes full.
             if content % 3 == 0 {
                 assert!(worker.wait(appended.unwrap(), Level::Written));
             }
@@ -364,7 +364,7 @@ fn workers_on_threads_of_their_own_lose_nothing_and_keep_their_order() {
     }
 }
 
-/// The first column of all records, in the order of the log.
+/// Returns the first column of all records, in the order of the log.
 fn contents(sim: &Sim, log: LogId) -> Vec<u64> {
     let mut cursor = Cursor::new(sim.storage(), &dir(), log, None);
     let mut contents = Vec::new();

@@ -1,6 +1,6 @@
-//! A log that is written step by step, and the law that what is found afterwards has to keep.
+//! A log that is written step by step, and the law that every later read has to obey.
 //!
-//! The n-th record of each log has a content that follows from n, so a reader knows what it must find.
+//! The content of the n-th record follows from n, so a reader knows what it must find.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tollgate_log::{
 
 use crate::sim::Sim;
 
-/// The folder of all logs; two levels of it are to be made.
+/// Returns the folder of all logs. Two levels of it have to be created.
 pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/data/log")
 }
@@ -25,13 +25,13 @@ pub(crate) fn schema() -> Schema {
     Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text)]).unwrap()
 }
 
-/// The text of the n-th record: some are long, so that batches cross sectors and pages.
+/// Returns the text of the n-th record. Some texts are long, so that batches cross sectors and pages.
 pub(crate) fn text(n: u64) -> String {
     let length = if n % 17 == 16 { 5_000 } else { n as usize % 90 };
     format!("{n}:{}", "x".repeat(length))
 }
 
-/// One row in the bytes of the format.
+/// Appends one row in the bytes of the format.
 fn push_row(out: &mut Vec<u8>, n: u64) {
     let text = text(n);
     out.extend_from_slice(&(1 + 8 + 4 + text.len() as u32).to_le_bytes());
@@ -41,7 +41,7 @@ fn push_row(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// A batch of the records from `first` on.
+/// Makes a batch of `count` records, beginning with `first`.
 pub(crate) fn batch(first: u64, count: u32) -> Handover {
     let mut payload = Vec::new();
     for n in first..first + u64::from(count) {
@@ -72,24 +72,24 @@ pub(crate) fn append(
     Ok(appended.unwrap())
 }
 
-/// Zeros by which files grow in workloads: none, and what is larger than some writes and smaller than others.
+/// Zeros by which files grow in workloads: none, and a number between the sizes of the writes.
 pub(crate) const RUNWAYS: [usize; 2] = [0, 700];
 
 /// A step of a workload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
-    /// Two batches in one write: of so many records, and of one.
+    /// Two batches in one write: one of this many records, and one of a single record.
     Write(u32),
-    /// Take the work that is to be synced; what is written later is not of it.
+    /// Take the sync work so far. It does not cover later writes.
     Take,
-    /// Sync what was taken, or what there is.
+    /// Sync the taken work, or all work if none was taken.
     Sync,
     Close,
     /// Seal the oldest closed segment, if its records are synced.
     Seal,
 }
 
-/// Writes one log, and remembers what it was told.
+/// Writes one log, and remembers its acknowledgements.
 pub(crate) struct Driver {
     sim: Sim,
     writer: SegmentWriter,
@@ -104,7 +104,7 @@ impl Driver {
         Self::with_runway(sim, 0)
     }
 
-    /// Its files grow by so many zeros.
+    /// Makes a driver whose files grow by `bytes` zeros.
     pub(crate) fn with_runway(sim: &Sim, bytes: usize) -> Self {
         let writer = new_writer(sim).with_runway(bytes);
         let law = Law { log: writer.log(), acknowledged: 0, attempted: 0, ends: vec![0] };
@@ -162,15 +162,15 @@ impl Driver {
     }
 }
 
-/// What may and what must be found of a log.
+/// The records that may and must be found in a log.
 #[derive(Debug, Clone)]
 pub(crate) struct Law {
     pub(crate) log: LogId,
-    /// All up to here must be there.
+    /// All records up to this one must exist.
     pub(crate) acknowledged: u64,
-    /// None behind here may be there.
+    /// No record after this one may exist.
     pub(crate) attempted: u64,
-    /// The last number of each batch: what is there ends at one of them.
+    /// Last number of each batch. A read ends at one of them.
     ends: Vec<u64>,
 }
 
@@ -184,7 +184,7 @@ impl Law {
         self.ends.push(self.attempted);
     }
 
-    /// Checks what is found, and returns the last number of it.
+    /// Checks the records that are found, and returns the last number.
     pub(crate) fn check(&self, sim: &Sim, report: &RecoveryReport, context: &str) -> u64 {
         assert!(report.failed.is_empty(), "{context}: {:?}", report.failed);
         let found = read(sim, self.log);
@@ -205,10 +205,10 @@ impl Law {
     }
 }
 
-/// Whether a segment was set aside because its header was lost and batches behind it were not.
+/// Returns whether a segment was set aside because its header was lost and batches after it were not.
 ///
-/// Such batches were never acknowledged, but nothing in the file says so: they are kept, with a gap before
-/// them. No power cut is a reason to set another segment aside.
+/// Such batches were never acknowledged, but nothing in the file shows it. They are kept, with a gap before
+/// them. A power cut must not set aside any other segment.
 fn has_headless_segment(sim: &Sim, log: LogId, context: &str) -> bool {
     let segments = segments_of(sim, log);
     let mut aside = segments.iter().filter(|(name, _)| name.state == SegmentState::Damaged).peekable();
@@ -225,7 +225,7 @@ fn has_headless_segment(sim: &Sim, log: LogId, context: &str) -> bool {
 pub(crate) struct Found {
     pub(crate) numbers: Vec<u64>,
     pub(crate) gaps: Vec<Gap>,
-    /// Records up to the limit are damaged, and nobody knows yet which.
+    /// Records up to the limit are damaged, and it is not known yet which.
     pub(crate) has_damaged_end: bool,
 }
 
@@ -234,13 +234,13 @@ impl Found {
         self.numbers.last().copied().unwrap_or_default()
     }
 
-    /// The numbers that the gaps name.
+    /// Returns the numbers that the gaps name.
     pub(crate) fn missing(&self) -> Vec<u64> {
         self.gaps.iter().flat_map(|gap| gap.first.0..=gap.last.0).collect()
     }
 }
 
-/// Reads a log from its beginning; every row has to be the one that was written.
+/// Reads a log from its beginning. Checks that every row is the one that was written.
 pub(crate) fn read(sim: &Sim, log: LogId) -> Found {
     read_from(sim, log, None)
 }
@@ -250,7 +250,7 @@ pub(crate) fn read_from(sim: &Sim, log: LogId, position: Option<Position>) -> Fo
     drain(&mut cursor, None)
 }
 
-/// Reads on to the limit.
+/// Reads on up to the limit.
 pub(crate) fn drain(cursor: &mut Cursor, limit: Option<Sequence>) -> Found {
     let mut found = Found::default();
     loop {
@@ -286,7 +286,7 @@ fn check_row(sequence: Sequence, body: &RecordBody<'_>) {
     }
 }
 
-/// Makes the folder and mends what is in it, as a start does.
+/// Creates the folder and recovers its logs, as a start does.
 pub(crate) fn mend(sim: &Sim) -> RecoveryReport {
     try_mend(sim).unwrap()
 }
@@ -296,24 +296,24 @@ pub(crate) fn try_mend(sim: &Sim) -> Result<RecoveryReport, LogError> {
     recover(&sim.storage(), &dir(), SegmentDigestAlgorithm::Sha256)
 }
 
-/// The segments of a log; none where its folder is gone.
+/// Returns the segments of a log. A missing folder has none.
 pub(crate) fn segments_of(sim: &Sim, log: LogId) -> Vec<(SegmentName, PathBuf)> {
     segments(sim, &dir(), log).unwrap_or_default()
 }
 
-/// The file names of a log without locks, in order.
+/// Returns the names of a log's segments, in order.
 pub(crate) fn names_of(sim: &Sim, log: LogId) -> Vec<String> {
     segments_of(sim, log).iter().map(|(name, _)| name.to_string()).collect()
 }
 
-/// The one log that is there.
+/// Returns the only log of the folder.
 pub(crate) fn only_log(sim: &Sim) -> LogId {
     let ids = log_ids(sim, &dir()).unwrap();
     assert_eq!(ids.len(), 1);
     ids[0]
 }
 
-/// Where each batch of a segment begins, and the number of its first record.
+/// Returns the offset of each batch in a segment, and the number of its first record.
 pub(crate) fn batches_in(bytes: &[u8]) -> Vec<(usize, u64)> {
     let mut places = Vec::new();
     let mut at = 128;
@@ -325,7 +325,7 @@ pub(crate) fn batches_in(bytes: &[u8]) -> Vec<(usize, u64)> {
     places
 }
 
-/// A dead log on a disk of its own: the steps ran, then the process ended.
+/// Makes a dead log on its own disk: the steps ran, then the process ended.
 pub(crate) fn dead_log(steps: &[Step]) -> (Sim, Law) {
     dead_log_with_runway(steps, 0)
 }

@@ -1,4 +1,4 @@
-//! The loader: one thread that brings what is synced in the logs of a folder into one sink.
+//! The loader: one thread that loads the synced records of all logs in a folder into one sink.
 
 mod backlog;
 mod chunk;
@@ -31,7 +31,7 @@ pub use options::{LoadOptions, LoadTuning};
 pub use skip::{SkipError, skip};
 pub use status::{LoadState, LoadStatus, STALLED_MIN};
 
-/// Sees how a loader does, also after its end.
+/// Reads the state of a loader, even after its end.
 #[derive(Clone)]
 pub struct LoadWatch {
     name: String,
@@ -39,19 +39,19 @@ pub struct LoadWatch {
 }
 
 impl LoadWatch {
-    /// The name of its sink.
+    /// Returns the name of its sink.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How the loader does.
+    /// Returns the state of the loader.
     pub fn status(&self) -> LoadStatus {
         self.control.status()
     }
 }
 
-/// Loads logs into one sink, on its own thread. Dropping it ends the thread after the present chunk; one that
-/// hangs is left behind.
+/// Loads logs into one sink, on its own thread. Dropping it ends the thread after the current chunk. A thread
+/// that hangs is not joined.
 pub struct Loader {
     name: String,
     control: Arc<LoaderControl>,
@@ -59,13 +59,13 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Starts to load: dead logs to their end, the live one up to its synced watermark.
+    /// Starts to load: dead logs to their end, and the live log up to its synced watermark.
     ///
-    /// The sink is opened by the thread: one that cannot be is no error here, it is waited for and told in
-    /// the status.
+    /// The thread opens the sink. A sink that cannot be opened is no error here: the thread tries again, and
+    /// the status shows it.
     ///
     /// # Errors
-    /// No thread started.
+    /// No thread could be started.
     pub fn start(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
@@ -74,10 +74,10 @@ impl Loader {
         Self::start_beside(options, storage, live.map(|live| Box::new(live) as Box<dyn LiveLog>))
     }
 
-    /// The same, beside a log that any process writes.
+    /// Starts to load next to a log that this or another process writes.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// The same as [`Self::start`].
     pub fn start_beside(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
@@ -93,7 +93,7 @@ impl Loader {
         open: OpenSink,
     ) -> Result<Self, LoaderStartError> {
         let name = options.sink.name.clone();
-        // A sink that begins at "now" takes nothing until it knows when that was.
+        // With `LoadFrom::Now`, the sink accepts no waiting replies until it knows where the logs end now.
         if let (Some(live), LoadFrom::Now) = (&live, options.sink.from) {
             live.set_breaker(SinkBreaker::Open);
         }
@@ -104,29 +104,29 @@ impl Loader {
         Ok(Self { name, control, thread: Some(thread) })
     }
 
-    /// The name of its sink.
+    /// Returns the name of its sink.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Goes on with other options for the same database and name, after the present chunk. Its positions
+    /// Continues with other options for the same database and name, after the current chunk. Its positions
     /// stay.
     pub fn change(&self, sink: SinkOptions) {
         self.control.change(sink);
     }
 
-    /// Ends the thread after the present chunk, and does not wait for it.
+    /// Ends the thread after the current chunk, without waiting for it.
     pub fn leave(mut self) {
         self.control.give(Order::Abort);
         self.thread = None;
     }
 
-    /// How the loader does.
+    /// Returns the state of the loader.
     pub fn status(&self) -> LoadStatus {
         self.control.status()
     }
 
-    /// A handle for whoever wants to know that without owning the loader.
+    /// Returns a handle that reads the state without owning the loader.
     pub fn watch(&self) -> LoadWatch {
         LoadWatch { name: self.name.clone(), control: self.control.clone() }
     }

@@ -1,5 +1,5 @@
-//! What a loader has before it: whole segments, counted now and then, and the age of the oldest record in
-//! them.
+//! The backlog of a loader: segments with records to load, counted now and then, and the age of the oldest
+//! record.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,33 +14,33 @@ use super::follow::ReadableEnd;
 use crate::clock::now_us;
 use crate::footer::read_footer;
 
-/// Segments that hold records which are not loaded yet and may be.
+/// Segments with records that are not loaded yet and may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadBacklog {
-    /// How many there are.
+    /// Number of segments.
     pub segments: u64,
-    /// Their bytes, those of records that are loaded already included.
+    /// Bytes of the segments, including records that are loaded already.
     pub bytes: u64,
-    /// Records in them that are not loaded, as far as it is known where they end.
+    /// Records in them that are not loaded, as far as the ends of the segments are known.
     pub records: u64,
-    /// Wall clock when the oldest batch that is not loaded was written, microseconds since 1970. None: there
-    /// is none, or it cannot be read.
+    /// Wall clock at the write of the oldest batch that is not loaded, in microseconds since 1970. `None` if
+    /// there is no such batch, or if it cannot be read.
     pub(super) oldest_us: Option<i64>,
 }
 
 impl LoadBacklog {
-    /// How old the oldest record is, for people: wall time may jump.
+    /// Returns the age of the oldest record, for people: the wall clock may jump.
     pub(super) fn age(&self) -> Duration {
         let age_us = self.oldest_us.map_or(0, |oldest_us| now_us().saturating_sub(oldest_us).max(0));
         Duration::from_micros(age_us.cast_unsigned())
     }
 
-    /// Something was recorded just now.
+    /// Notes that something was recorded just now.
     pub(super) fn saw_more(&mut self) {
         self.oldest_us.get_or_insert_with(now_us);
     }
 
-    /// Adds what of a log lies behind `position`; false: nothing does.
+    /// Adds the part of a log after `position`. Returns false if there is none.
     pub(super) fn add(
         &mut self,
         storage: &dyn Storage,
@@ -64,7 +64,7 @@ impl LoadBacklog {
                     let next = position.after(1).max(name.first);
                     self.records = self.records.saturating_add(next.count_to(last.min(limit)));
                 }
-                // One that was sealed or deleted meanwhile is counted next time.
+                // A segment that was sealed or deleted meanwhile is counted next time.
                 self.bytes = self.bytes.saturating_add(file.unwrap_or_default());
             }
         }
@@ -72,14 +72,16 @@ impl LoadBacklog {
     }
 }
 
-/// What is remembered between two looks, also while the sink is away and nobody can be asked.
+/// State that is kept between two looks, also while the sink is away and cannot be read.
 #[derive(Default)]
 pub(super) struct Pending {
-    /// How far each log is loaded, as the sink said last.
+    /// How far each log is loaded, as the sink last reported.
     positions: BTreeMap<LogId, Sequence>,
-    /// Behind which record the oldest one of a log is, and its stamp: found once, not at each look.
+    /// For each log, the position that the oldest record follows, and the stamp of that record. It is
+    /// searched once, not at each look.
     oldest: BTreeMap<LogId, (Sequence, i64)>,
-    /// The log that is loaded now, and the stamp of what was loaded last: near enough, and costs nothing.
+    /// The log that is being loaded, and the stamp of its last loaded batch. It approximates the oldest
+    /// record and costs no read.
     loading: Option<(LogId, i64)>,
     seen_at: Option<Instant>,
 }
@@ -90,24 +92,24 @@ impl Pending {
         self.positions.insert(log, last);
     }
 
-    /// Where the sink stood in each log that it had anything of.
+    /// Returns the position in each log that the sink has records of.
     pub(super) fn ends(&self) -> BTreeMap<LogId, Position> {
         let end = |last: Sequence| Position { last, chain: None };
         let begun = self.positions.iter().filter(|(_, last)| **last > Sequence(0));
         begun.map(|(log, last)| (*log, end(*last))).collect()
     }
 
-    /// Notes when the last batch that was loaded was written.
+    /// Notes when the last loaded batch was written.
     pub(super) fn loaded(&mut self, log: LogId, stamp_us: Option<i64>) {
         self.loading = stamp_us.map(|stamp_us| (log, stamp_us));
     }
 
-    /// Nothing is loaded for now.
+    /// Notes that nothing is being loaded.
     pub(super) fn paused(&mut self) {
         self.loading = None;
     }
 
-    /// Whether it is time to look; if so, this is a look.
+    /// Returns whether it is time to look. If so, notes the look.
     pub(super) fn is_due(&mut self, period: Duration) -> bool {
         let is_due = self.seen_at.is_none_or(|at| at.elapsed() >= period);
         if is_due {
@@ -116,7 +118,7 @@ impl Pending {
         is_due
     }
 
-    /// Adds a log to a backlog. Of one that nobody knows the position of, all counts.
+    /// Adds a log to a backlog. Without a known position, all of it counts.
     pub(super) fn add(
         &mut self,
         backlog: &mut LoadBacklog,

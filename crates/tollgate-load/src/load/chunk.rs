@@ -1,4 +1,4 @@
-//! One chunk: batches and gaps of a log that go into the sink together.
+//! One chunk: batches and gaps of a log that are committed to the sink together.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::options::LoadTuning;
 use crate::error::SinkError;
 use crate::sink::{Sink, Taken};
 
-/// Whose fault it is that a chunk is not loaded.
+/// Why a chunk is not loaded: an error of the log or of the sink.
 pub(super) enum ChunkError {
     Log(LogError),
     Sink(SinkError),
@@ -26,23 +26,24 @@ impl From<SinkError> for ChunkError {
     }
 }
 
-/// A chunk ends with the batch that meets this many tables: each is looked at and locked in its transaction.
+/// A chunk ends with the batch that reaches this many tables. Each table is checked and locked in the
+/// transaction of the chunk.
 const TABLES_MAX: usize = 64;
 
-/// One chunk while it is made.
+/// One chunk while it is filled.
 #[derive(Default)]
 pub(super) struct Chunk {
     pub(super) end: Option<Position>,
     pub(super) rows: u64,
     pub(super) bytes: u64,
-    /// When its last batch was written.
+    /// Wall clock at the write of its last batch.
     pub(super) stamp_us: Option<i64>,
 }
 
-/// Brings batches and gaps into a transaction until the chunk is full or nothing more may be read.
+/// Writes batches and gaps into a transaction until the chunk is full or nothing more may be read.
 ///
-/// Each batch and each gap is progress, which `on_progress` hears of. Nothing is copied: a batch goes from
-/// the cursor's window into the database. The transaction begins with the first.
+/// Each batch and each gap is progress, and calls `on_progress`. Nothing is copied: a batch goes from the
+/// cursor's window into the database. The transaction begins with the first batch or gap.
 pub(super) fn fill(
     cursor: &mut Cursor,
     sink: &mut dyn Sink,
@@ -58,7 +59,8 @@ pub(super) fn fill(
         && sink.tables_met() < TABLES_MAX
     {
         let step = match cursor.step(limit) {
-            // What was read before it is loaded first. The next chunk begins with the error.
+            // The batches that were read before the error are loaded first. The next chunk then begins with
+            // the error.
             Err(_) if chunk.end.is_some() => break,
             step => step?,
         };
@@ -89,7 +91,7 @@ pub(super) fn fill(
     Ok(chunk)
 }
 
-/// Leaves records of streams that the sink does not take out of a batch, and has them counted.
+/// Leaves out records of streams that the sink does not take, and has the sink count them.
 pub(super) fn leave_out(batch: &mut RecordBatch<'_>, taken: &Taken, sink: &mut dyn Sink) {
     if *taken == Taken::All {
         return;

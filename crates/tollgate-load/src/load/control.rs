@@ -1,4 +1,4 @@
-//! What the thread of a loader and its owner share: the order to the thread, and its status.
+//! The state that a loader's thread and its owner share: the order to the thread, and its status.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,36 +7,36 @@ use std::time::{Duration, Instant};
 use super::status::{LoadState, LoadStatus, STALLED_MIN};
 use crate::sink::SinkOptions;
 
-/// What the thread is asked for.
+/// Order to the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Order {
     #[default]
     Follow,
     /// Load what is synced, then end.
     Finish,
-    /// End after the present chunk.
+    /// End after the current chunk.
     Abort,
 }
 
 #[derive(Default)]
 pub(super) struct ControlState {
     pub(super) order: Order,
-    /// What the sink is to be from now on, until the thread takes it up.
+    /// New options of the sink, until the thread takes them.
     pub(super) change: Option<SinkOptions>,
     pub(super) status: LoadStatus,
 }
 
-/// What the thread and its owner share.
+/// The state that the thread and its owner share.
 pub(super) struct LoaderControl {
     pub(super) state: Mutex<ControlState>,
-    /// The order changed, or the thread ended.
+    /// Signals that the order changed, or that the thread ended.
     pub(super) wake: Condvar,
     pub(super) begun: Instant,
-    /// Milliseconds from `begun` to the last progress; [`RESTING`] while the thread waits.
+    /// Milliseconds from `begun` to the last progress, or [`RESTING`] while the thread waits.
     pub(super) progress_ms: AtomicU64,
 }
 
-/// Stands for a thread that waits for more, or for its next try.
+/// Value of `progress_ms` while the thread waits for more records or for its next try.
 const RESTING: u64 = u64::MAX;
 
 impl Default for LoaderControl {
@@ -47,18 +47,18 @@ impl Default for LoaderControl {
 }
 
 impl LoaderControl {
-    /// Notes that the thread got on.
+    /// Notes progress of the thread.
     pub(super) fn note_progress(&self) {
         let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(RESTING - 1);
         self.progress_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Notes that the thread has nothing to do for now.
+    /// Notes that the thread has nothing to do at present.
     pub(super) fn note_rest(&self) {
         self.progress_ms.store(RESTING, Ordering::Relaxed);
     }
 
-    /// How long the thread has made no progress; zero below [`STALLED_MIN`].
+    /// Returns how long the thread has made no progress, or zero below [`STALLED_MIN`].
     pub(super) fn stalled(&self) -> Duration {
         let progress_ms = self.progress_ms.load(Ordering::Relaxed);
         if progress_ms == RESTING {
@@ -68,7 +68,7 @@ impl LoaderControl {
         if idle < STALLED_MIN { Duration::ZERO } else { idle }
     }
 
-    /// The state is whole after every statement, so a panic elsewhere does not spoil it.
+    /// Locks the state. A poisoned lock is taken too, because each statement leaves the state consistent.
     pub(super) fn state(&self) -> MutexGuard<'_, ControlState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +88,7 @@ impl LoaderControl {
             LoadState::Ended | LoadState::Opening => Duration::ZERO,
             _ => self.stalled(),
         };
-        // It looked before it stalled: what is there by now it does not know.
+        // A stalled thread last looked before it stalled. It does not know of newer records.
         let is_outdated = status.state == LoadState::CaughtUp && !stalled.is_zero();
         let state = if is_outdated { LoadState::Loading } else { status.state };
         LoadStatus { state, lag: status.backlog.age(), stalled, ..status }
@@ -98,13 +98,13 @@ impl LoaderControl {
         change(&mut self.state().status);
     }
 
-    /// Waits, shorter if the order is no longer `seen` or the sink changes; not at all once the loader is to
-    /// end.
+    /// Waits at most `time`. Returns earlier if the order is no longer `seen` or the sink changes, and at
+    /// once if the loader has to end.
     pub(super) fn rest(&self, seen: Order, time: Duration) {
         self.is_undisturbed_for(seen, time);
     }
 
-    /// The same; tells whether it was the whole time.
+    /// Waits as [`Self::rest`] does. Returns whether it waited the whole time.
     pub(super) fn is_undisturbed_for(&self, seen: Order, time: Duration) -> bool {
         let state = self.state();
         let is_undisturbed =

@@ -1,7 +1,7 @@
-//! Records that retention deleted because the sink had them, and that its database, put back, lacks.
+//! Records that retention deleted because the sink had them, and that its restored database lacks.
 //!
-//! Their segments are gone, perhaps with the folder of their log, so that no cursor meets them:
-//! `log.dir/deleted` tells.
+//! Their segments are gone, and maybe the folder of their log too, so no cursor finds them. The file
+//! `log.dir/deleted` shows them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,13 +10,14 @@ use tollgate_log::{Deleted, LogError, LogId, Position, Sequence, Storage, join_c
 
 use super::follow::is_lasting;
 
-/// Why such records are in a gap. If they turn up, they are loaded.
+/// Reason of the gap with such records. If the records are found again, they are loaded.
 pub(super) const DELETED: &str = "deleted before the database was put back";
 
-/// Where a sink stands that has all that was deleted, of each log: before the oldest record that is kept.
+/// Returns the position in each log of a sink that has all deleted records: just before the oldest kept
+/// record.
 ///
-/// A line whose number no record can have is passed. So is a log whose folder cannot be listed, because its
-/// loader reports that. Neither holds up the other logs.
+/// A line with an impossible record number is skipped. A log whose folder cannot be listed is skipped too,
+/// because its loader reports that. Neither stops the other logs.
 pub(crate) fn deleted_ends(storage: &dyn Storage, dir: &Path) -> Result<BTreeMap<LogId, Position>, LogError> {
     let mut ends = BTreeMap::new();
     let deleted = match Deleted::read(storage, dir) {
@@ -39,7 +40,7 @@ pub(crate) fn deleted_ends(storage: &dyn Storage, dir: &Path) -> Result<BTreeMap
     Ok(ends)
 }
 
-/// The first record that is kept; none if the log is gone.
+/// Returns the first kept record, or `None` if the log is gone.
 fn oldest(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Option<Sequence>, LogError> {
     match segments(storage, dir, log) {
         Err(error) if error.is_not_found() => Ok(None),

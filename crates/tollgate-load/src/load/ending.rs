@@ -1,9 +1,9 @@
-//! The end of a loader, from its owner's side: the rest is loaded, or the chunk at hand, and whoever hangs is
-//! left behind.
+//! The end of a loader, as its owner sees it. The thread loads the rest or the current chunk, and is not
+//! waited for if it hangs.
 //!
-//! A thread that waits for a database or a disk cannot be woken. It is not joined then: the process ends
-//! without it, as by a kill, which costs work and never a row; in a process that goes on it ends by itself
-//! when its wait does.
+//! A thread that waits for a database or a disk cannot be woken, so it is not joined. If the process ends
+//! without it, that is like a kill: it costs work, but never a row. If the process continues, the thread ends
+//! after its wait.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use super::control::Order;
 use super::status::{LoadState, LoadStatus};
 use crate::error::FinishError;
 
-/// How long a sink that is away is waited for.
+/// Longest wait for a sink that is away.
 const AWAY_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a sink that has taken rows is waited for to take more.
+/// Longest wait for the next commit of a sink that answers.
 const CHUNK_PATIENCE: Duration = Duration::from_secs(5);
-/// How soon another state is seen.
+/// Pause between two looks at the state.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a thread is not waited for any longer.
@@ -29,13 +29,13 @@ enum Late {
 }
 
 impl Loader {
-    /// Loads all that is synced, then ends the thread. Call after the log was closed.
+    /// Loads all synced records, then ends the thread. Call it after the log was closed.
     ///
-    /// `Ok` does not promise that every log is loaded: see `stopped_logs`. A sink that is away is waited for
-    /// no longer than a second, one that hangs in a load no longer than five.
+    /// `Ok` does not promise that every log is loaded: see `stopped_logs`. The call waits at most one second
+    /// for a sink that is away, and at most five seconds for one that hangs in a load.
     ///
     /// # Errors
-    /// The time was over, the sink is away, or it stopped. Nothing is lost: the next run goes on.
+    /// The time was over, the sink is away, or the loader stopped. Nothing is lost: the next run continues.
     pub fn finish(mut self, timeout: Duration) -> Result<LoadStatus, FinishError> {
         let began = Instant::now();
         self.control.give(Order::Finish);
@@ -57,7 +57,7 @@ impl Loader {
         })
     }
 
-    /// Waits for another state, as long as there is hope.
+    /// Waits for another state, as long as the sink answers.
     fn wait_while(&self, timeout: Duration, is_waiting: impl Fn(LoadState) -> bool) -> Result<(), Late> {
         let began = Instant::now();
         let (mut present_at, mut committed_at, mut commits) = (began, began, None);
@@ -81,7 +81,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Has the thread end by itself.
+    /// Orders the thread to end, without waiting for it.
     fn abandon(&mut self) {
         self.control.give(Order::Abort);
         self.thread = None;
@@ -94,7 +94,7 @@ impl Drop for Loader {
         let Some(thread) = self.thread.take() else { return };
         let is_running = |state| state != LoadState::Ended && !thread.is_finished();
         if self.wait_while(Duration::MAX, is_running).is_ok() {
-            // A thread that panicked has said so in the log.
+            // A thread that panicked has logged that.
             let _ = thread.join();
         }
     }

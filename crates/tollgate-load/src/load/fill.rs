@@ -1,6 +1,6 @@
-//! Filling gaps: a segment that was mended, or came late, has records that the sink counts as missing.
+//! Fills gaps: a segment that was repaired, or came late, has records that the sink counts as missing.
 //!
-//! Gaps are looked at again when the segment files of their log are others than at the last look.
+//! Gaps are checked again when the segment files of their log changed since the last look.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,9 +11,10 @@ use super::chunk::{ChunkError, leave_out};
 use super::skip::SKIPPED_READABLE;
 use crate::sink::{Sink, Taken, Tally};
 
-/// Loads what can be read of a gap. None: nothing can.
+/// Loads the records of a gap that can be read. Returns `None` if there are none.
 ///
-/// Not more than `chunk_rows_max` records and the batch beyond: what is left of the gap is looked at again.
+/// One call loads at most `chunk_rows_max` records and the rest of the last batch. The rest of the gap is
+/// checked again.
 pub(super) fn fill(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -36,7 +37,7 @@ pub(super) fn fill(
                 left.push(Gap { reason: gap.reason.clone(), ..found });
                 next = found.last.after(1);
             }
-            // Only its end was skipped: whoever said so knows why.
+            // An operator skipped only the end of this batch, and had a reason. So the batch is not loaded.
             CursorStep::Batch(batch) if batch.end().last > gap.last => break,
             CursorStep::Batch(mut batch) => {
                 if !is_begun {

@@ -1,4 +1,4 @@
-//! One log as the loader sees it: where it stands, how far it may read, what stopped it.
+//! One log as the loader sees it: its position, how far it may be read, and what stopped it.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::footer::read_footer;
 /// How far a log may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadableEnd {
-    /// Nothing of it may be.
+    /// None of it may be read.
     Nothing,
-    /// Up to this record.
+    /// It may be read up to this record.
     UpTo(Sequence),
-    /// Up to this record: what lies behind is in a segment that is open, and nobody tells how far it is
-    /// synced.
+    /// It may be read up to this record. The records after it are in an open segment, and how far that is
+    /// synced is unknown.
     Sealed(Sequence),
-    /// To its end: nobody writes it.
+    /// It may be read to its end, because no process writes it.
     End,
 }
 
@@ -35,10 +35,10 @@ impl ReadableEnd {
     }
 }
 
-/// How far a log that is not this process's may be read: what is sealed, or set aside. Nothing, if it is
-/// gone.
+/// Returns how far a log of another process may be read: its sealed and damaged segments. A missing log has
+/// nothing to read.
 ///
-/// An open segment belongs to another process, which alone knows what is synced, or waits for recovery.
+/// An open segment belongs to another process, which alone knows what is synced. Or it waits for recovery.
 pub(super) fn reach_of_sealed(
     storage: &dyn Storage,
     dir: &Path,
@@ -50,19 +50,19 @@ pub(super) fn reach_of_sealed(
     }
     match segments.last() {
         None => Ok(ReadableEnd::Nothing),
-        // Set aside by a start: the run is over. What lay behind it may be loaded and deleted.
+        // A start set it aside, so the run is over. Segments after it may have been loaded and deleted.
         Some((name, _)) if name.state == SegmentState::Damaged => Ok(ReadableEnd::End),
-        // Its writer may open another segment at any moment: stop at the end of this one.
+        // Its writer may open another segment at any moment. So the reader stops at the end of this one.
         Some((_, path)) => match read_footer(storage, path) {
             Ok(footer) => Ok(footer.map_or(ReadableEnd::End, |footer| ReadableEnd::UpTo(footer.last))),
-            // What lies before it is read, and then the cursor names it.
+            // The records before it are read. Then the cursor reports the error.
             Err(error) if is_lasting(&error) => Ok(ReadableEnd::End),
             Err(error) => Err(error),
         },
     }
 }
 
-/// Where a log ends now, as far as it may be read. None: nothing of it may be.
+/// Returns where a log ends now, as far as it may be read. Returns `None` if none of it may be.
 pub(super) fn end_of_log(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -85,9 +85,9 @@ pub(super) fn end_of_log(
     }
 }
 
-/// Whether the log here is the one that the position was made with, as far as its sealed segments tell.
+/// Returns whether the log is the one that the position was made with, as far as its sealed segments show.
 ///
-/// A copy of the log that went another way has other records under the same numbers: nobody has those.
+/// A diverged copy of the log has other records under the same numbers. No sink has those.
 pub(super) fn is_log_of_position(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -102,17 +102,17 @@ pub(super) fn is_log_of_position(
     match read_footer(&**storage, path)? {
         Some(footer) if footer.last == position.last && footer.chain == chain => Ok(true),
         Some(footer) if footer.last < position.last => Ok(false),
-        // The position is inside, or before schemas whose records a crash took: the cursor compares before it
-        // reads on.
+        // The position is inside the segment, or before schemas whose records were lost in a crash. The
+        // cursor compares the chain before it reads on.
         _ => Ok(Cursor::new(storage.clone(), dir, log, Some(position)).step(None).is_ok()),
     }
 }
 
-/// What is known of a log between two looks.
+/// State of a log between two looks.
 #[derive(Default)]
 pub(super) struct Following {
     pub(super) cursor: Option<Cursor>,
-    /// The position in the sink, as of the last look or commit.
+    /// The position in the sink at the last look or commit.
     pub(super) position: Option<Position>,
     pub(super) are_tables_looked_at: bool,
     pub(super) is_stopped: bool,
@@ -124,12 +124,12 @@ pub(super) struct Following {
 /// What is known of the gaps that the sink has of a log.
 #[derive(Default)]
 pub(super) enum Gaps {
-    /// There may be some.
+    /// There may be gaps.
     #[default]
     Unknown,
-    /// There are none: nothing is to be looked at.
+    /// There are no gaps to check.
     None,
-    /// None can be filled from the segments that there were.
+    /// None of the gaps can be filled from these segments.
     Unfilled(Vec<SegmentName>),
 }
 
@@ -138,14 +138,14 @@ pub(super) enum Gaps {
 enum Pause {
     #[default]
     None,
-    /// It could not be read: the moment of the next try, and how long that one waits.
+    /// The log could not be read. The time of the next try, and the wait before it.
     Retry(Instant, Duration),
-    /// Another loader has it, and had at that moment.
+    /// Another loader is loading the log. The time of the next look.
     Left(Instant),
 }
 
 impl Following {
-    /// Forgets what was read ahead of the sink.
+    /// Drops the cursor, which may be ahead of the sink.
     pub(super) fn reset(&mut self) {
         self.cursor = None;
     }
@@ -163,22 +163,22 @@ impl Following {
         !self.is_stopped && is_over
     }
 
-    /// Whether it could not be read.
+    /// Returns whether the log could not be read.
     pub(super) fn is_failing(&self) -> bool {
         !self.is_stopped && matches!(self.pause, Pause::Retry(..))
     }
 
-    /// Whether it is loaded, as far as it goes.
+    /// Returns whether the log is loaded, as far as it may be read.
     pub(super) fn is_well(&self) -> bool {
         !self.is_stopped && !self.is_failing()
     }
 
-    /// Whether another loader had it at the last look.
+    /// Returns whether another loader had the log at the last look.
     pub(super) fn is_left(&self) -> bool {
         matches!(self.pause, Pause::Left(_))
     }
 
-    /// Leaves the log to another loader for a while, with the position that this one brought it to.
+    /// Leaves the log to another loader for `pause`. `position` is where that loader is.
     pub(super) fn leave(&mut self, position: Option<Position>, pause: Duration) {
         self.position = position;
         self.gaps = Gaps::Unknown;
@@ -186,7 +186,7 @@ impl Following {
         self.reset();
     }
 
-    /// Puts the next look off, twice as long as the last time.
+    /// Puts the next look off, each time twice as long.
     pub(super) fn put_off(&mut self, min: Duration, max: Duration) {
         let wait = match self.pause {
             Pause::Retry(_, wait) => (wait * 2).min(max),
@@ -201,8 +201,8 @@ impl Following {
     }
 }
 
-/// Whether somebody has to act before a log can be read. Disks come back; damage, later versions and files
-/// that are no regular ones stay. The next batch tells what is behind a damaged end.
+/// Returns whether a log stays unreadable until an operator acts. Errors of a disk may end. Damage, later
+/// versions and special files stay. After a damaged end the next batch may follow.
 pub(super) fn is_lasting(error: &LogError) -> bool {
     match error {
         LogError::Damaged { .. } => true,

@@ -1,19 +1,19 @@
-//! The thread of a loader: passes over all logs, oldest first, chunk by chunk.
+//! The thread of a loader: visits all logs, oldest first, chunk by chunk.
 //!
 //! | what fails | what follows |
 //! | --- | --- |
-//! | reading a log | that log waits, 100 ms doubling to 30 s; the others go on |
+//! | reading a log | that log waits, 100 ms doubling to 30 s; the others are loaded |
 //! | a log is not the one that the position belongs to, or of a later version | that log is stopped |
 //! | another loader moved the position | that log is left to it for half a second, then looked at again |
-//! | the file of the database was removed or replaced | as the sink for now; what was loaded is known by the new one alone |
-//! | the sink, for now | all wait, 100 ms doubling to 30 s; the sink is opened anew |
-//! | the sink, for good (a changed type) | all wait 30 s, the state says stopped |
-//! | a log of an earlier run makes the sink fail permanently, or three times in a row | that log waits 30 s; the others go on |
-//! | a panic | as the sink for now |
+//! | the file of the database was removed or replaced | as a temporary failure of the sink; the new file alone knows what was loaded |
+//! | the sink, temporarily | all logs wait, 100 ms doubling to 30 s; the sink is opened again |
+//! | the sink, permanently (a changed type) | all logs wait 30 s, the state is stopped |
+//! | a log of an earlier run makes the sink fail permanently, or three times in a row | that log waits 30 s; the others are loaded |
+//! | a panic | as a temporary failure of the sink |
 //!
-//! Replies may wait for the sink. Then the live log is loaded first, as soon as it is synced, and while one
-//! commit runs the next batch gathers; and while the sink fails, the breaker is open, so that no further
-//! reply waits.
+//! Replies may wait for the sink. Then the live log is loaded first, as soon as it is synced. While one
+//! commit runs, the next batch gathers. While the sink fails, the breaker is open, so that no further reply
+//! waits.
 
 mod gaps;
 mod lag;
@@ -38,47 +38,48 @@ use crate::error::SinkError;
 use crate::live::LiveLog;
 use crate::sink::{LoadFrom, Sink, SinkOptions};
 
-/// How soon an order is heard while the watermark is waited for.
+/// Longest delay before an order is noticed while the thread waits for the watermark.
 const ORDER_LATENCY: Duration = Duration::from_millis(50);
 
-/// When the sink failed so often in a row while it took one log, the log is the reason.
+/// Failures in a row with one log before the log counts as their cause.
 const FAILURES_OF_LOG: u32 = 3;
 
-/// How much nicer than the workers the thread of a loader is, so that requests come first while processors
-/// are scarce.
+/// Niceness that the thread of a loader adds to its own, so that requests come first while processors are
+/// scarce.
 const LOADER_NICENESS: i32 = 5;
-/// A lock is asked for again after this at the latest: whoever holds it is at work, as a rule.
+/// Longest wait before the next try to take a lock. The thread that holds it usually works and releases it
+/// soon.
 const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What one pass over the logs came to.
+/// Result of one pass over the logs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// All that may be read is loaded, but for logs that are stopped.
+    /// All that may be read is loaded, except stopped logs.
     Done,
-    /// Some log is left to another loader.
+    /// A log is left to another loader.
     Left,
-    /// Some log waits for its next try.
+    /// A log waits for its next try.
     Waiting,
-    /// It is to be begun anew, because replies wait for the live log.
+    /// The pass has to begin again, because replies wait for the live log.
     Anew,
-    /// The owner has no time.
+    /// The owner ordered the end.
     Aborted,
 }
 
-/// Which logs a pass looks at.
+/// Which logs a pass visits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
     All,
-    /// The one that is written now: the others were looked at a moment ago.
+    /// Only the live log. The others were visited recently.
     Live,
 }
 
-/// Whether the database has seen the sink.
+/// Whether the database knows the sink.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Enrolled {
-    /// Nobody has asked.
+    /// Not checked yet.
     Unknown,
-    /// The one that was open before has.
+    /// The database that was open before knows it.
     Before,
     Here,
 }
@@ -88,27 +89,27 @@ pub(super) struct LoaderThread {
     options: LoadOptions,
     storage: Arc<dyn Storage>,
     live: Option<Box<dyn LiveLog>>,
-    /// How far the log that is written now may be read in this pass.
+    /// How far the live log may be read in this pass.
     watermark: Option<Watermark>,
     open: OpenSink,
     sink: Option<Box<dyn Sink>>,
     enrolled: Enrolled,
-    /// Whether the database was looked at for what was deleted, since it was opened.
+    /// Whether deleted records that the database lacks were named since it was opened.
     is_deleted_named: bool,
-    /// Records in gaps that nobody has given up; none if that may have changed.
+    /// Records in gaps that no operator has given up. `None` if that may have changed.
     gap_records: Option<u64>,
     logs: BTreeMap<LogId, Following>,
     control: Arc<LoaderControl>,
-    /// The wait after the last error of the sink; none if all is well.
+    /// Wait after the last error of the sink. `None` without an error.
     backoff: Option<Duration>,
-    /// When all was loaded that might be, the last time; the start, if never.
+    /// Last time when all readable records were loaded. At first, the time of the start.
     caught_up_at: Instant,
     pending: Pending,
-    /// When the log last said that the sink is behind. None: the sink is not behind.
+    /// Last time when the logs reported that the sink lags. `None` if it does not lag.
     behind_reported_at: Option<Instant>,
-    /// When a pass found that all logs are loaded; none if something happened since.
+    /// Time when a pass found that all logs are loaded. `None` if something happened since.
     all_looked_at: Option<Instant>,
-    /// How often in a row the sink failed while it took a log.
+    /// Failures of the sink in a row with each log.
     failures: BTreeMap<LogId, u32>,
 }
 
@@ -141,9 +142,9 @@ impl LoaderThread {
         }
     }
 
-    /// Runs until the owner orders the end. A panic costs a wait and the chunk at hand.
+    /// Runs until the owner orders the end. A panic costs a wait and the current chunk.
     pub(super) fn run(&mut self) {
-        // A loader that keeps its priority loads nevertheless.
+        // A failure is only logged, because the loader works with any priority.
         if let Err(error) = rustix::process::nice(LOADER_NICENESS) {
             tracing::debug!(%error, "the loader keeps the priority of the process");
         }
@@ -169,7 +170,7 @@ impl LoaderThread {
         self.control.end();
     }
 
-    /// Notes that all is loaded that was looked at.
+    /// Notes that all visited logs are loaded.
     fn caught_up(&mut self, look: Look) {
         self.caught_up_at = Instant::now();
         if look == Look::All {
@@ -217,7 +218,7 @@ impl LoaderThread {
         }
     }
 
-    /// Notes since when logs that cannot be read are all that is left.
+    /// Notes since when only unreadable logs are left to load.
     fn note_failing(&self, is_left: bool) {
         self.control.update(|status| {
             status.only_failing_since =
@@ -225,7 +226,8 @@ impl LoaderThread {
         });
     }
 
-    /// New logs and segments are looked for in every `poll`, and in between while something is not loaded.
+    /// Returns which logs are due. New logs and segments are searched once in `poll`, and more often while
+    /// something is not loaded.
     fn look_due(&self, order: Order) -> Look {
         let is_known = self.watermark.is_some_and(|watermark| self.logs.contains_key(&watermark.log));
         let is_recent = self.all_looked_at.is_some_and(|at| at.elapsed() < self.options.tuning.poll);
@@ -247,7 +249,8 @@ impl LoaderThread {
         });
     }
 
-    /// Goes on by other options, if there are any: with another connection, unless it is about streams alone.
+    /// Takes new options of the sink, if there are any. Opens a new connection, unless only the streams
+    /// changed.
     fn take_change(&mut self) {
         let Some(sink) = self.control.take_change() else { return };
         let before = std::mem::replace(&mut self.options.sink, sink);
@@ -270,7 +273,7 @@ impl LoaderThread {
         self.control.update(|status| status.last_error = Some(reason));
         if error.is_retriable() {
             match error {
-                // A connection that only waited for a lock is as good as a new one.
+                // The connection works: it only waited for a lock. So it is kept.
                 SinkError::Locked { .. } => {
                     self.restart_logs();
                     self.backoff = self.backoff.map(|wait| wait.min(LOCKED_PAUSE_MAX / 2));
@@ -295,7 +298,7 @@ impl LoaderThread {
         self.restart_logs();
     }
 
-    /// What is known of the database does not hold any more.
+    /// Forgets what was known of the database.
     fn forget_positions(&mut self) {
         self.is_deleted_named = false;
         self.gap_records = None;
@@ -304,7 +307,7 @@ impl LoaderThread {
         }
     }
 
-    /// A log that is not the one of a position may be that of another database.
+    /// Forgets stopped logs, because their positions were those of another database.
     fn forget_stopped(&mut self) {
         self.logs.clear();
         self.control.update(|status| status.stopped_logs.clear());
@@ -312,7 +315,7 @@ impl LoaderThread {
 
     fn restart_logs(&mut self) {
         self.pending.paused();
-        // What stopped a log for good is known; the rest is read again.
+        // A log that is stopped permanently stays so. The others are read again.
         self.logs.retain(|_, following| following.is_stopped);
         self.all_looked_at = None;
     }
@@ -326,7 +329,7 @@ impl LoaderThread {
         self.rest_and_look(wait);
     }
 
-    /// Waits, as long as nobody gives another order, and goes on counting what is to be loaded.
+    /// Waits until the time is over or another order comes. Meanwhile the backlog is counted.
     fn rest_and_look(&mut self, wait: Duration) {
         let (order, until) = (self.control.order(), Instant::now() + wait);
         loop {
@@ -340,7 +343,7 @@ impl LoaderThread {
         }
     }
 
-    /// Looks at every log once and loads what may be loaded of it. Errors are those of the sink.
+    /// Visits each log once and loads what may be loaded. Errors are those of the sink.
     fn pass(&mut self, look: Look) -> Result<Pass, SinkError> {
         self.sink()?;
         if let (Look::Live, Some(live)) = (look, self.watermark) {
@@ -384,7 +387,7 @@ impl LoaderThread {
                 Pass::Done | Pass::Left | Pass::Waiting => {}
             }
         }
-        // Beside a server the other logs go on to be loaded meanwhile. Without one they have been.
+        // Next to a server, the other logs are loaded meanwhile. Without one they are loaded already.
         if let (Some(error), None) = (refused, self.watermark) {
             return Err(error);
         }
@@ -397,11 +400,11 @@ impl LoaderThread {
         })
     }
 
-    /// Whether the sink fails for what this one log holds: a stream that its tables do not take, rows that
-    /// they refuse.
+    /// Returns whether an error of the sink is caused by the records of this log. The tables may not take a
+    /// stream, or may refuse rows.
     ///
-    /// Whether an error of the sink is taken for a fault of one log, because time did not mend it. An error
-    /// of the log that is written now is always the sink's.
+    /// An error that time does not end counts as a fault of the log. An error of the live log always counts
+    /// as a fault of the sink.
     fn is_fault_of_log(&mut self, log: LogId, error: &SinkError) -> bool {
         if self.is_live(log) {
             return false;
@@ -416,13 +419,14 @@ impl LoaderThread {
         }
     }
 
-    /// Nothing can be said of the logs for now.
+    /// Notes that the logs cannot be listed at present.
     fn put_off(&self, error: &LogError) -> Pass {
         self.control.update(|status| status.last_error = Some(join_chain(error)));
         Pass::Waiting
     }
 
-    /// Has the sink begin where its configuration says, if the database has never seen it.
+    /// Enrolls a new sink at the start that its configuration names. A database that knows the sink is
+    /// unchanged.
     fn enroll(&mut self, logs: &[LogId]) -> Result<(), ChunkError> {
         if self.enrolled == Enrolled::Here {
             return Ok(());
@@ -431,8 +435,8 @@ impl LoaderThread {
             let mut ends = deleted_ends(&*self.storage, &self.options.dir)?;
             match (self.options.sink.from, self.enrolled) {
                 (LoadFrom::Oldest, _) => {}
-                // It was gone behind what it is known to have had: what came since is to be loaded, and
-                // replies wait for it.
+                // The database lost a state that it is known to have had. Later records have to be loaded,
+                // and replies wait for them.
                 (LoadFrom::Now, Enrolled::Before) => ends.extend(self.pending.ends()),
                 (LoadFrom::Now, _) => ends.extend(self.ends_of(logs)?),
             }
@@ -442,7 +446,7 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Looks whether the database was put back to what it was before, under the feet of the connection.
+    /// Checks whether the database was restored to an older state while the connection was open.
     fn look_at_database(&mut self) -> Result<(), SinkError> {
         if !self.sink()?.is_changed()? {
             return Ok(());
@@ -464,7 +468,7 @@ impl LoaderThread {
             let end = reach.and_then(|reach| end_of_log(&self.storage, &self.options.dir, *log, reach));
             match end {
                 Ok(end) => ends.extend(end.map(|end| (*log, end))),
-                // The pass over the logs reports it. The others have their ends.
+                // The pass over the logs reports it. The other logs have their ends.
                 Err(error) if is_lasting(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -484,7 +488,7 @@ impl LoaderThread {
                 }
             });
             self.sink = Some(opened?);
-            // It answers: whoever waits for the end has hope.
+            // The sink answers, so an owner that waits for the end keeps waiting.
             self.control.update(|status| status.state = LoadState::Loading);
         }
         match &mut self.sink {

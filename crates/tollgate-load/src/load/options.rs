@@ -1,4 +1,4 @@
-//! What a loader loads, where to, and how its loads are cut.
+//! Options of a loader: which logs, which sink, and how loads are split.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use crate::error::SinkError;
 use crate::sink::{Sink, SinkOptions};
 
-/// What is loaded, and where.
+/// Options of a loader.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// The folder of all logs.
     pub dir: PathBuf,
-    /// Where rows go.
+    /// The sink.
     pub sink: SinkOptions,
-    /// How loads are cut.
+    /// How loads are split.
     pub tuning: LoadTuning,
 }
 
 impl LoadOptions {
-    /// The defaults for a folder and a sink.
+    /// Returns the defaults for a folder and a sink.
     pub fn new(dir: impl Into<PathBuf>, sink: SinkOptions) -> Self {
         Self { dir: dir.into(), sink, tuning: LoadTuning::default() }
     }
@@ -31,15 +31,16 @@ pub struct LoadTuning {
     pub chunk_rows_max: u64,
     /// A chunk ends with the batch that reaches this many bytes.
     pub chunk_bytes_max: u64,
-    /// What was written to the sink is tidied up when it has about this many bytes.
+    /// Written data of the sink is tidied up at about this many bytes.
     pub tidy_bytes: u64,
-    /// How long records of a live log gather before they are committed together, if no reply waits for that.
+    /// How long records of a live log gather before they are committed together. It is cut short if a reply
+    /// waits for them.
     pub gather: Duration,
-    /// How often new logs are looked for.
+    /// Interval between two searches for new logs.
     pub poll: Duration,
-    /// The first wait after an error; it doubles.
+    /// First wait after an error. Each next wait is twice as long.
     pub backoff_min: Duration,
-    /// The longest wait after an error.
+    /// Longest wait after an error.
     pub backoff_max: Duration,
     /// A loader that has not caught up for this long logs a warning once a minute.
     pub lag_max: Duration,
@@ -61,8 +62,7 @@ impl Default for LoadTuning {
 }
 
 impl LoadTuning {
-    /// Keeps what a load needs on the sink's disk, beside its rows, within the free bytes that are kept for
-    /// it.
+    /// Limits what a load needs on the sink's disk, apart from its rows, to a part of the reserve.
     #[must_use]
     pub fn within(self, reserve_bytes: u64) -> Self {
         Self {
@@ -73,5 +73,5 @@ impl LoadTuning {
     }
 }
 
-/// Opens the sink, again after errors.
+/// Function that opens the sink, again after errors.
 pub(super) type OpenSink = Box<dyn Fn(&SinkOptions) -> Result<Box<dyn Sink>, SinkError> + Send>;

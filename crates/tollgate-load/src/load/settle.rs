@@ -1,7 +1,7 @@
-//! Telling the replies that wait until a sink has their records what became of these.
+//! Reports to waiting replies what the sink did with their records.
 //!
-//! Rejects and gaps are read back from the database, and only where replies wait and something is no row: so
-//! it is the same whether a commit of this loader brought them, one whose outcome was unknown, or another
+//! Rejects and gaps are read back from the database, only if replies wait and some record is no row. So the
+//! result is the same for a commit of this loader, a commit with unknown outcome, and a commit of another
 //! loader.
 
 use tollgate_log::{Exception, LogId, Mishap, Sequence};
@@ -10,19 +10,19 @@ use crate::error::SinkError;
 use crate::live::LiveLog;
 use crate::sink::Sink;
 
-/// Whether records of a load may be something else than rows and duplicates.
+/// Whether records of a load may be anything else than rows and duplicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Brought {
-    /// No.
+    /// They are only rows and duplicates.
     Rows,
-    /// They may.
+    /// They may be rejects or in gaps too.
     Anything,
 }
 
-/// Releases the replies that wait for records of a log up to `last`, all of which the sink has.
+/// Releases the replies that wait for records of a log up to `last`. The sink has all of these.
 ///
 /// # Errors
-/// The database does not tell what became of them: the replies wait on.
+/// The database does not return what became of the records. The replies keep waiting.
 pub(super) fn settle(
     live: &dyn LiveLog,
     sink: &mut dyn Sink,
@@ -39,7 +39,7 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// What of these records is neither a row nor a duplicate, in the order of the log.
+/// Returns the records that are neither rows nor duplicates, in the order of the log.
 fn exceptions(
     sink: &mut dyn Sink,
     log: LogId,

@@ -1,5 +1,7 @@
-//! Skipping by hand: records that will not be had, or that nobody wants, become a gap, and the load goes on
-//! behind them. Those of a gap that is there already are given up: nobody is told of them any more.
+//! Skips records by command. Records that are lost or unwanted become a gap, and the load continues after
+//! them.
+//!
+//! The records of an existing gap can be given up. They are then no longer reported as missing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,12 +12,12 @@ use super::follow::{end_of_log, reach_of_sealed};
 use crate::error::SinkError;
 use crate::sink::{Sink, SinkOptions};
 
-/// Why records are in a gap that could not be read. If they can be one day, they are loaded.
+/// Reason of a gap whose records could not be read. If they become readable, they are loaded.
 pub(super) const SKIPPED: &str = "skipped by command";
-/// Why records are in a gap that could be read. They are not loaded by themselves.
+/// Reason of a gap whose records could be read. They are not loaded automatically.
 pub(super) const SKIPPED_READABLE: &str = "skipped by command while readable";
 
-/// Whether somebody knows of a gap and has given its records up.
+/// Returns whether an operator has given up the records of a gap.
 pub(super) fn is_given_up(reason: &str) -> bool {
     reason.starts_with(SKIPPED)
 }
@@ -23,53 +25,54 @@ pub(super) fn is_given_up(reason: &str) -> bool {
 /// Why nothing was skipped.
 #[derive(Debug, thiserror::Error)]
 pub enum SkipError {
-    /// Not the records that are next, nor those of a gap that nobody has given up.
+    /// The records are not the next ones, and not those of a gap that no operator has given up.
     #[error("records {first}-{last} of log {log} cannot be skipped: the next to be loaded is {next}")]
     NotNext {
         /// The log.
         log: LogId,
-        /// What was asked for.
+        /// First record of the command.
         first: Sequence,
-        /// Its end.
+        /// Last record of the command.
         last: Sequence,
-        /// What the sink waits for.
+        /// Next record of the sink.
         next: Sequence,
     },
-    /// Records that nobody has written yet, or that are in a segment that is open.
+    /// The records are not written yet, or are in an open segment.
     #[error("record {last} of log {log} cannot be skipped: its sealed segments end at {end}")]
     Beyond {
         /// The log.
         log: LogId,
-        /// What was asked for.
+        /// Last record of the command.
         last: Sequence,
-        /// Where the log ends.
+        /// Last record that may be skipped.
         end: Sequence,
     },
-    /// A batch is skipped as a whole.
+    /// The command ends inside a batch. A batch is skipped as a whole.
     #[error(
         "record {last} cannot be the last that is skipped: it is in the batch of {batch_first}-{batch_last}"
     )]
     InsideBatch {
-        /// What was asked for.
+        /// Last record of the command.
         last: Sequence,
-        /// The first of the batch.
+        /// First record of the batch.
         batch_first: Sequence,
-        /// The last of the batch.
+        /// Last record of the batch.
         batch_last: Sequence,
     },
     /// The log cannot be listed.
     #[error("cannot tell where the log ends")]
     Log(#[from] LogError),
-    /// The database, or another loader that moved the position meanwhile.
+    /// The database failed, or another loader moved the position meanwhile.
     #[error("cannot note the gap")]
     Sink(#[from] SinkError),
 }
 
-/// Records `first` to `last` of a log become a gap of the sink, and its position moves behind them; or they
-/// are one, which is given up. If its records turn up, they are loaded all the same.
+/// Makes records `first` to `last` of a log a gap of the sink, and moves its position after them. An existing
+/// gap is given up instead. If its records are found again, they are loaded nevertheless.
 ///
 /// # Errors
-/// They are neither the next nor a gap, or not all of them exist here; the sink cannot be used.
+/// The records are neither the next ones nor a gap, some of them do not exist here, or the sink cannot be
+/// used.
 pub fn skip(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -80,7 +83,7 @@ pub fn skip(
     let mut sink = sink.open()?;
     let is_meant = |gap: &&Gap| (gap.first, gap.last) == (first, last) && !is_given_up(&gap.reason);
     if let Some(gap) = sink.gaps(log)?.iter().find(is_meant) {
-        // Whoever filled it meanwhile has done better.
+        // If a loader has filled the gap meanwhile, nothing has to be renamed.
         sink.rename_gap(log, gap, &format!("{SKIPPED}: {}", gap.reason))?;
         return Ok(());
     }
@@ -99,7 +102,7 @@ pub fn skip(
     Ok(noted?)
 }
 
-/// A log of which nothing is here ends where the operator says.
+/// Checks that the log has the records. A missing log ends where the operator says.
 fn check_end(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, last: Sequence) -> Result<(), SkipError> {
     let reach = match reach_of_sealed(&**storage, dir, log) {
         Err(error) if error.is_not_found() => return Ok(()),
@@ -111,7 +114,7 @@ fn check_end(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, last: Sequence)
     }
 }
 
-/// Whether any of the records can be read.
+/// Returns whether any of the records can be read.
 fn is_readable(
     storage: &Arc<dyn Storage>,
     dir: &Path,

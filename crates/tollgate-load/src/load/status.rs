@@ -1,4 +1,4 @@
-//! How a loader does.
+//! The state of a loader.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,30 +9,30 @@ use super::backlog::LoadBacklog;
 
 /// A loader that makes no progress for this long is stalled.
 ///
-/// It makes progress when it reads a batch, commits, or waits for more. What lies in between is one call of
-/// the database or one batch.
+/// It makes progress when it reads a batch, commits, or waits for more. Between these it makes one call of
+/// the database or reads one batch.
 pub const STALLED_MIN: Duration = Duration::from_secs(5);
 
-/// What a loader is about.
+/// Activity of a loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadState {
-    /// There is more to load than was loaded.
+    /// There are records to load.
     #[default]
     Loading,
-    /// The sink is opened, and has not answered yet.
+    /// The sink is being opened, and has not answered yet.
     Opening,
-    /// All that was synced at the last look is loaded.
+    /// All records that were synced at the last look are loaded.
     CaughtUp,
-    /// An error is waited out.
+    /// The loader waits after an error.
     Retrying,
-    /// Somebody has to act; it is looked at again now and then.
+    /// An operator has to act. The loader tries again now and then.
     Stopped,
-    /// The thread is over.
+    /// The thread has ended.
     Ended,
 }
 
 impl LoadState {
-    /// The name in log lines and reports.
+    /// Returns the name in log lines and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Loading => "loading",
@@ -45,47 +45,46 @@ impl LoadState {
     }
 }
 
-/// How a loader does, counted since its start.
+/// State of a loader. Its counts begin with its start.
 #[derive(Debug, Clone, Default)]
 pub struct LoadStatus {
-    /// What it is about.
+    /// Current activity.
     pub state: LoadState,
     /// Rows loaded.
     pub rows: u64,
     /// Rejects loaded.
     pub rejects: u64,
-    /// Records whose key another record has: counted, not loaded.
+    /// Records with the key of an earlier record. They are counted, not loaded.
     pub duplicates: u64,
     /// Records in gaps that the position passed.
     pub missing: u64,
-    /// Records of gaps that were found after all.
+    /// Records of gaps that were found later and loaded.
     pub filled: u64,
-    /// Records in gaps that the sink has now, also of earlier runs, but for those that were given up by
-    /// command.
+    /// Records in gaps that the sink has now, including those of earlier runs. Gaps that were given up by
+    /// command do not count.
     pub in_gaps: u64,
-    /// Commits.
+    /// Number of commits.
     pub commits: u64,
-    /// Bytes of the records that they brought, as they are in the log; those of gaps that filled are not
-    /// counted.
+    /// Bytes of the committed records, as they are in the log. Records that filled gaps do not count.
     pub bytes: u64,
-    /// Age of the oldest record that is not loaded, by the stamp of its batch; zero when caught up.
+    /// Age of the oldest record that is not loaded, by the stamp of its batch. It is zero when caught up.
     pub lag: Duration,
-    /// What is still to be loaded, as of the last look.
+    /// Records to load, as of the last look.
     pub backlog: LoadBacklog,
-    /// Logs that are not followed any more, and why.
+    /// Logs that are no longer followed, with the reason.
     pub stopped_logs: BTreeMap<LogId, String>,
-    /// Logs that cannot be read for now, and why: each is tried again.
+    /// Logs that cannot be read at present, with the reason. Each is tried again.
     pub failing_logs: BTreeMap<LogId, String>,
-    /// Since when such logs are all that is left to load; none if more is left, or nothing.
+    /// Since when only such logs are left to load. `None` if more is left, or nothing.
     pub only_failing_since: Option<Instant>,
-    /// How long the loader has made no progress, from [`STALLED_MIN`] on; else zero.
+    /// How long the loader has made no progress, if at least [`STALLED_MIN`]. Otherwise zero.
     pub stalled: Duration,
     /// The last error, with its causes.
     pub last_error: Option<String>,
-    /// The sink could not be opened the last time, and waiting alone will not change that.
+    /// The last attempt to open the sink failed, and waiting alone will not change that.
     pub is_unusable: bool,
-    /// The present wait after errors; zero while the sink works.
+    /// Current wait after errors. It is zero while the sink works.
     pub backoff: Duration,
-    /// How often the thread was restarted after a panic.
+    /// Restarts of the thread after a panic.
     pub restarts: u64,
 }

@@ -1,5 +1,5 @@
-//! Real logs, real databases: what is written to a log is in the database exactly once, whatever happens in
-//! between.
+//! Tests with real logs and databases: each record of a log is in the database exactly once, whatever happens
+//! in between.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -51,18 +51,18 @@ fn visits() -> Schema {
         .unwrap()
 }
 
-/// For rejects that no item of a client is among.
+/// Reads items of rejects where no test has an item of a client.
 fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
     Err(format!("an item of {stream} is read"))
 }
 
-/// A folder of logs and a database beside it.
+/// A folder of logs with a database.
 struct Site {
     folder: TempDir,
     storage: Arc<dyn Storage>,
     after_load: Option<PathBuf>,
     rejects_max: u64,
-    /// Whether the database has a folder of its own, which is not there yet.
+    /// Whether the database is in its own folder, which does not exist yet.
     is_deep: bool,
 }
 
@@ -122,7 +122,8 @@ impl Site {
         self.write(vec![visits()], 4 << 10, |appender| {
             for n in numbers {
                 let appended = visit(appender, n);
-                // A segment is closed between writes only, and one write takes what waits.
+                // A segment is closed only between writes, and one write takes all waiting batches. So the
+                // test waits for a write now and then.
                 if n % 20 == 0 {
                     eventually("it is written", || appender.reached(appended, Level::Written).is_some());
                 }
@@ -136,7 +137,8 @@ impl Site {
 
     fn load(&self) -> LoadStatus {
         let loader = self.start();
-        // On a busy disk a database takes longer to open than one that is away is waited for at the end.
+        // On a busy disk, opening a database takes longer than the wait for a sink that is away. So the test
+        // waits here first.
         let is_at_work = |state| matches!(state, LoadState::Loading | LoadState::Opening);
         eventually("it has looked at all", || !is_at_work(loader.status().state));
         loader.finish(PATIENCE).unwrap()
@@ -171,7 +173,7 @@ impl Site {
     }
 }
 
-/// One row in a batch of its own.
+/// Appends one row in its own batch.
 fn visit(appender: &mut Appender, n: i64) -> AppendedRecords {
     let path = format!("/path/{n:06}");
     row(appender, &[Value::Int(n), Value::Text(&path)])
@@ -198,8 +200,8 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until the retainer of a log has begun and ended a pass. The pass under way may have begun before the
-/// call.
+/// Waits until the retainer of a log has begun and ended a pass. The pass under way may have begun before
+/// this call.
 fn wait_for_retainer(log: &Log) {
     let watch = log.watch();
     let before = watch.status().retain_passes;

@@ -1,4 +1,4 @@
-//! Gaps: what was deleted and a database that was put back lacks becomes one, and what turns up again fills
+//! Gaps: deleted records that a restored database lacks become a gap, and records that are found again fill
 //! it.
 
 use tollgate_log::{Gap, LogId, Position, Sequence, segments};
@@ -13,8 +13,8 @@ use crate::error::SinkError;
 use crate::sink::Tally;
 
 impl LoaderThread {
-    /// Makes a gap of what was deleted and the database lacks. Only one that was put back does: it is looked
-    /// at when it was opened.
+    /// Makes a gap of deleted records that the database lacks. Only a restored database lacks some, so this
+    /// runs once after the database is opened.
     pub(super) fn name_deleted(&mut self) -> Result<(), ChunkError> {
         if self.is_deleted_named {
             return Ok(());
@@ -38,7 +38,7 @@ impl LoaderThread {
     ) -> Result<(), SinkError> {
         if let Err(error) = note(self.sink()?, log, position, &gap) {
             self.sink()?.rollback();
-            // A loader that was faster has named it.
+            // A faster loader has made the gap already.
             return if let SinkError::Lost { .. } = error { Ok(()) } else { Err(error) };
         }
         let Gap { first, last, reason } = gap;
@@ -53,8 +53,8 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Counts the records of gaps that nobody has given up, for as long as there are some: others may fill
-    /// them, or give them up.
+    /// Counts the records of gaps that no operator has given up. It is repeated while there are some, because
+    /// others may fill gaps or give them up.
     pub(super) fn count_gaps(&mut self) -> Result<(), SinkError> {
         if self.gap_records == Some(0) {
             return Ok(());
@@ -67,8 +67,8 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Looks at the gaps of a log if its segments are others than at the last look. What cannot be read stays
-    /// a gap.
+    /// Tries to fill the gaps of a log if its segments changed since the last look. Records that cannot be
+    /// read stay a gap.
     pub(super) fn fill_gaps(&mut self, log: LogId, following: &mut Following) -> Result<(), ChunkError> {
         if matches!(following.gaps, Gaps::Unknown) && self.sink()?.gaps(log)?.is_empty() {
             following.gaps = Gaps::None;
@@ -86,7 +86,7 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Loads what it can of the first gap that anything can be read of. False: nothing can of any.
+    /// Loads records of the first gap that has readable ones. Returns false if no gap has.
     pub(super) fn fill_gap(&mut self, log: LogId) -> Result<bool, ChunkError> {
         let (storage, dir, taken) =
             (self.storage.clone(), self.options.dir.clone(), self.options.sink.taken.clone());

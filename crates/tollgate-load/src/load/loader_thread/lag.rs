@@ -1,4 +1,4 @@
-//! How far behind a loader is, and what follows from that.
+//! The lag of a loader, and its reports.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use super::super::backlog::LoadBacklog;
 use super::super::follow::Following;
 use super::LoaderThread;
 
-/// How often the log says that a sink is behind.
+/// Interval between two reports that a sink lags.
 const BEHIND_REPORT_PERIOD: Duration = Duration::from_mins(1);
 
 impl LoaderThread {
-    /// Whether it was not caught up for `lag_max`.
+    /// Returns whether the loader has not caught up for `lag_max`.
     fn is_behind(&self) -> bool {
         self.caught_up_at.elapsed() > self.options.tuning.lag_max
     }
 
-    /// Counts what is still to be loaded, not more often than new logs are looked for.
+    /// Counts the backlog, at most once in `poll`.
     pub(super) fn look_at_backlog(&mut self) {
         if !self.pending.is_due(self.options.tuning.poll) {
             return;
@@ -37,7 +37,7 @@ impl LoaderThread {
         self.report_behind();
     }
 
-    /// Tells now and then that the sink is behind.
+    /// Reports now and then that the sink lags.
     fn report_behind(&mut self) {
         if !self.is_behind() || self.behind_reported_at.is_some_and(|at| at.elapsed() < BEHIND_REPORT_PERIOD)
         {

@@ -1,5 +1,4 @@
-//! The log that is written now, and those who wait for it: how far it is, who hears what is loaded, whose
-//! replies wait.
+//! The live log: how far it is, which positions it gets confirmed, and which replies wait.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,8 @@ use crate::error::SinkError;
 use crate::live::LiveLog;
 
 impl LoaderThread {
-    /// Asks how far the live log is. Another one is that of another run, which has been told nothing yet.
+    /// Reads how far the live log is. If its id changed, another run writes it and has no confirmations yet.
+    /// So all logs are visited again.
     pub(super) fn look_at_live(&mut self) {
         let watermark = self.live.as_ref().and_then(|live| live.watermark());
         let log = |watermark: Option<Watermark>| watermark.map(|watermark| watermark.log);
@@ -27,8 +27,8 @@ impl LoaderThread {
         self.watermark.is_some_and(|watermark| watermark.log == log)
     }
 
-    /// Waits for the watermark to move or the next look for logs, then lets records gather, unless replies
-    /// wait for them.
+    /// Waits until the watermark moves or the next search for logs is due. Then lets records gather, unless
+    /// replies wait for them.
     pub(super) fn wait_for_more(&mut self) {
         let until = Instant::now() + self.options.tuning.poll;
         match (&self.live, self.watermark) {
@@ -47,7 +47,7 @@ impl LoaderThread {
         }
     }
 
-    /// Whether replies wait for records that could be loaded.
+    /// Returns whether replies wait for records that could be loaded.
     pub(super) fn is_awaited(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.is_awaited())
     }
@@ -68,7 +68,7 @@ impl LoaderThread {
         self.settle(log, last, Brought::Anything)
     }
 
-    /// What the sink has for good may be deleted.
+    /// Confirms what the sink durably has, so that it may be deleted.
     pub(super) fn confirm(&mut self, log: LogId, last: Sequence) {
         self.pending.passed(log, last);
         if let Some(live) = &self.live {
@@ -76,7 +76,7 @@ impl LoaderThread {
         }
     }
 
-    /// Tells the replies that wait for these records what became of them.
+    /// Reports to the replies that wait for these records what became of them.
     pub(super) fn settle(&mut self, log: LogId, last: Sequence, brought: Brought) -> Result<(), SinkError> {
         match (&self.live, &mut self.sink) {
             (Some(live), Some(sink)) => settle(&**live, &mut **sink, log, last, brought),
@@ -85,7 +85,7 @@ impl LoaderThread {
     }
 }
 
-/// Lets records gather for a while, or until replies wait for some.
+/// Lets records gather for `time`, or until replies wait for some.
 fn gather(live: &dyn LiveLog, control: &LoaderControl, time: Duration) {
     let end = Instant::now() + time;
     while control.order() == Order::Follow && !live.is_awaited() {

@@ -1,5 +1,4 @@
-//! One log, chunk by chunk: how far it may be read, what was loaded of it, and what becomes of it when
-//! reading fails.
+//! One log, chunk by chunk: how far it may be read, what is loaded, and what happens when a read fails.
 
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use super::{LoaderThread, Look, Pass};
 use crate::error::SinkError;
 use crate::sink::Tally;
 
-/// How long a log is left to another loader. If the position has not moved by then, it is anybody's.
+/// How long a log is left to another loader. If the position has not moved by then, any loader may load it.
 const LEFT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Schemas of a log whose tables are looked at before anything of it is loaded: a configuration has no more
+/// Most schemas of a log whose tables are checked before anything of it is loaded. A configuration has fewer
 /// streams.
 const SCHEMAS_LOOKED_AT_MAX: usize = 512;
 
@@ -81,7 +80,7 @@ impl LoaderThread {
         }
     }
 
-    /// Looks whether another loader is at the log; if so, leaves it to that one.
+    /// Checks whether another loader is loading the log. If so, leaves the log to it.
     pub(super) fn is_moving(&mut self, log: LogId, following: &mut Following) -> Result<bool, SinkError> {
         let position = self.sink()?.position(log)?;
         if position == following.position {
@@ -92,7 +91,7 @@ impl LoaderThread {
         Ok(true)
     }
 
-    /// Puts a log off whose records the sink does not take.
+    /// Puts off a log whose records the sink does not take.
     pub(super) fn log_refused(&self, log: LogId, following: &mut Following, error: &SinkError) {
         let (sink, reason) = (&self.options.sink.name, join_chain(error));
         tracing::error!(sink, %log, reason, "the sink does not take this log, others are loaded meanwhile");
@@ -139,7 +138,7 @@ impl LoaderThread {
         }
     }
 
-    /// How far the log may be read now; warns of an old copy.
+    /// Returns how far the log may be read now. Warns of an old copy.
     pub(super) fn reach(&self, log: LogId, following: &mut Following) -> Result<ReadableEnd, LogError> {
         let reach = self.reach_of(log)?;
         if self.watermark.is_some_and(|watermark| watermark.log == log) {
@@ -156,7 +155,7 @@ impl LoaderThread {
         Ok(reach)
     }
 
-    /// Loads one chunk. False: nothing more may be read.
+    /// Loads one chunk. Returns false if nothing more may be read.
     pub(super) fn chunk(&mut self, log: LogId, following: &mut Following) -> Result<bool, ChunkError> {
         let limit = self.reach(log, following)?.limit();
         if following.position.is_some_and(|position| limit.is_some_and(|limit| position.last >= limit)) {
@@ -191,9 +190,10 @@ impl LoaderThread {
         Ok(true)
     }
 
-    /// Looks ahead with a cursor of its own: a type that changed since another run has to be told before
-    /// anything of this one is loaded. The sink looks at what is declared later, and at what is too much for
-    /// this, when a record of it comes.
+    /// Checks the tables of the log's schemas with a second cursor. A type that changed since another run has
+    /// to be reported before anything of this log is loaded.
+    ///
+    /// Schemas that are declared later, or exceed the limit, are checked by the sink with their first record.
     fn look_at_tables(
         &mut self,
         log: LogId,

@@ -1,25 +1,24 @@
-//! Counting twice: what the segments hold, and what the sink says it has.
+//! Compares what the segments have with what the sink reports.
 //!
 //! In each row: ingested = pending + loaded + rejected + duplicates + missing. The sink is read first, so
-//! that what is written or loaded meanwhile counts as pending. What the position passed and the sink neither
-//! loaded, rejected nor found to be a duplicate is missing, whatever the gap table says: the two are
+//! records that are written or loaded meanwhile count as pending. A record before the position that is
+//! neither loaded, rejected nor a duplicate is missing. The gap table does not matter here, so the two are
 //! independent.
 //!
-//! A log that went another way than the one that the sink has under its id - a machine and its snapshot both
-//! went on, say - has records here that are nowhere: as many as are kept of it count as missing, for nobody
-//! can tell where the two parted.
+//! A log may have diverged from the one that the sink has under the same id. For example, a machine and its
+//! snapshot both continued. Its records here are in no sink. All that are kept count as missing, because the
+//! point where the two diverged is unknown.
 //!
-//! A record whose stream nobody can tell any more (its segment is gone or lost its footer) is in a row of the
-//! stream [`STREAM_UNKNOWN`].
+//! A record may have an unknown stream, because its segment is gone or lost its footer. It counts in the row
+//! of the stream [`STREAM_UNKNOWN`].
 //!
-//! The account of a sink covers its streams: what it passed of others it counts as skipped, so that this is
-//! no loss either, also when a stream is taken or left out later. Records before the one that it began with
-//! are nobody's.
+//! The account of a sink covers its streams. Records of others count as skipped. So they are no loss either,
+//! also when a stream is added or removed later. Records before the start of the sink do not count.
 //!
-//! Segments that retention deleted are no loss, and no hole in the account: records are numbered without
-//! gaps, so the position itself says how many the log has given, and the sink counts in each transaction what
-//! became of them. What the sink says it has beyond that number is taken off what counts as ingested: then
-//! the account does not add up.
+//! Segments that retention deleted are no loss, and leave no hole in the account. Records are numbered
+//! without gaps, so the position shows how many records the log had. The sink counts their results in each
+//! transaction. If the sink reports more results than that, the excess is subtracted from ingested. The
+//! account then does not add up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -47,15 +46,15 @@ pub struct AuditRow {
     pub stream: String,
     /// Records that were written.
     pub ingested: u64,
-    /// Behind the position: to be loaded.
+    /// Records after the position, which are still to be loaded.
     pub pending: u64,
     /// Rows in the sink.
     pub loaded: u64,
     /// Rejects in the sink.
     pub rejected: u64,
-    /// Records whose key another record has: a retry, which the sink counted and left.
+    /// Records whose key another record has: retries, which the sink only counted.
     pub duplicates: u64,
-    /// None of these: damaged or lost.
+    /// All other records: damaged or lost.
     pub missing: u64,
 }
 
@@ -65,12 +64,12 @@ impl AuditRow {
         Self { log, stream, ingested: 0, pending: 0, loaded: 0, rejected: 0, duplicates: 0, missing: 0 }
     }
 
-    /// What the sink says became of records.
+    /// Returns how many records have a result in the sink.
     fn settled(&self) -> u64 {
         self.loaded.saturating_add(self.rejected).saturating_add(self.duplicates)
     }
 
-    /// All that is accounted for.
+    /// Returns how many records are accounted for.
     fn accounted(&self) -> u64 {
         self.pending.saturating_add(self.settled()).saturating_add(self.missing)
     }
@@ -81,21 +80,22 @@ impl AuditRow {
 pub struct Audit {
     /// One row for each log and stream.
     pub rows: Vec<AuditRow>,
-    /// Logs that cannot be counted, and why: their folder or a segment cannot be read. They have no rows.
+    /// Logs that cannot be counted, with the error: their folder or a segment cannot be read. They have no
+    /// rows.
     pub failed: Vec<(LogId, LogError)>,
 }
 
 /// Compares the logs of a folder with a sink.
 ///
 /// # Errors
-/// The folder or the sink cannot be read. What goes wrong with one log is in the result, and the others have
+/// The folder or the sink cannot be read. The error of one log is in the result, and the other logs have
 /// their rows.
 pub fn audit(
     storage: &(impl Storage + Clone + 'static),
     dir: &Path,
     sink: &SinkOptions,
 ) -> Result<Audit, AuditError> {
-    // A cursor keeps its storage.
+    // A cursor owns its storage.
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     let mut look = Look::take(&storage, dir, sink)?;
     for _ in 1..LOOKS_MAX {
@@ -109,17 +109,17 @@ pub fn audit(
     Ok(Audit { rows, failed })
 }
 
-/// One look at the sink, then at the segments.
+/// One read of the sink, and then of the segments.
 struct Look {
     rows: Vec<AuditRow>,
     failed: Vec<(LogId, LogError)>,
-    /// What was pending is not there any more: it was loaded and deleted between the two, or it is lost.
+    /// Pending records are gone: they were loaded and deleted between the two reads, or they are lost.
     is_outrun: bool,
 }
 
 impl Look {
     fn take(storage: &Arc<dyn Storage>, dir: &Path, sink: &SinkOptions) -> Result<Self, AuditError> {
-        // Before the sink is read: what is deleted by now, it had.
+        // This is read before the sink. So the sink had all records that are deleted by now.
         let deleted = deleted_ends(&**storage, dir)?;
         let counts = sink.counts()?.into_iter().map(|counts| (counts.log, counts));
         let mut in_sink: BTreeMap<_, _> = counts.collect();
@@ -135,7 +135,7 @@ impl Look {
                 look.failed.push((log, error));
             }
         }
-        // Logs whose folder is gone.
+        // The remaining logs have no folder any more.
         for (log, counts) in &in_sink {
             look.rows.extend(account(*log, &sink.taken, Some(counts), &BTreeMap::new()));
         }
@@ -167,8 +167,8 @@ impl Look {
     }
 }
 
-/// What was deleted and the sink lacks, its database put back: its loader will name it. A sink without a
-/// position is new.
+/// Returns rows for deleted records that a restored database lacks. Its loader will name them as a gap. A
+/// sink without any position is new, and has no such rows.
 fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts>) -> Vec<AuditRow> {
     let lost = deleted.iter().filter_map(|(log, end)| {
         let has = in_sink.get(log).map_or(Sequence(0), |counts| counts.position.last);
@@ -178,14 +178,14 @@ fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts
     if in_sink.is_empty() { Vec::new() } else { lost.collect() }
 }
 
-/// Whether the log here is another one than that of a position, as far as what is kept shows it.
+/// Returns whether the log differs from the one of a position, as far as its kept segments show.
 fn went_another_way(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, position: Position) -> bool {
     let mut cursor = Cursor::new(storage.clone(), dir, log, Some(position));
     let step = cursor.step(Some(position.last.after(1)));
     matches!(step, Err(LogError::Damaged { source: FormatError::Chain { .. }, .. }))
 }
 
-/// The account of records that no sink can have.
+/// Returns the account of records that no sink can have.
 fn nowhere(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -201,20 +201,20 @@ fn nowhere(
     Ok(rows)
 }
 
-/// Whether all segments that are left begin behind the record that is to be loaded next.
+/// Returns whether all remaining segments begin after the record that is to be loaded next.
 fn is_outrun(names: &[(SegmentName, PathBuf)], position: Sequence) -> bool {
     names.first().is_some_and(|(oldest, _)| position > Sequence(0) && oldest.first > position.after(1))
 }
 
-/// Records of one stream in the segments that are there.
+/// Records of one stream in the existing segments.
 #[derive(Debug, Clone, Copy, Default)]
 struct Written {
-    /// Up to the position.
+    /// Records up to the position.
     passed: u64,
     pending: u64,
 }
 
-/// What a sink has been given of a log: all behind `start`, up to `last`.
+/// Range of a log that a sink was given: the records after `start` up to `last`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
     start: Sequence,
@@ -229,7 +229,8 @@ impl Passed {
 
 type WrittenByStream = BTreeMap<String, Written>;
 
-/// The account of one log. Of streams that the sink does not take there is a row only if it took them once.
+/// Returns the account of one log. A stream that the sink does not take has a row only if the sink took it
+/// before.
 fn account(
     log: LogId,
     taken: &Taken,
@@ -266,7 +267,7 @@ fn account(
     rows
 }
 
-/// Sums up each row, but for the records that the sink says it has and the log never gave.
+/// Sums up each row. Subtracts records that the sink reports and the log never had.
 fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
     for row in rows {
         let taken_off = never_given.min(row.settled());
@@ -279,8 +280,7 @@ fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str
     rows.entry(stream.to_owned()).or_insert_with(|| AuditRow::empty(log, stream))
 }
 
-/// Counts by footers where they are whole, record by record where not, and where the position is inside a
-/// segment.
+/// Counts by intact footers. Counts record by record without one, and where the position is inside a segment.
 fn count_log(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -293,7 +293,7 @@ fn count_log(
     for (index, (name, path)) in names.iter().enumerate() {
         let end = names.get(index + 1).map(|(next, _)| next.first.before());
         match counter.segment(*name, path, end) {
-            // Deleted since it was listed: what it held, the sink counts.
+            // The segment was deleted after it was listed. The sink counts its records.
             Err(error) if error.is_not_found() => {}
             result => result?,
         }
@@ -306,8 +306,8 @@ struct Counter<'a> {
     dir: &'a Path,
     log: LogId,
     passed: Passed,
-    /// Schemas keep their numbers throughout a log, so a segment that lost its own is helped by its
-    /// neighbours.
+    /// Streams by schema number, which stays the same throughout a log. So a segment that lost its schemas
+    /// uses those of its neighbours.
     streams: HashMap<SchemaId, String>,
     written: WrittenByStream,
 }
@@ -350,8 +350,8 @@ impl Counter<'_> {
         }
     }
 
-    /// A segment shows the schemas that it begins with before its first record; one that is damaged there, or
-    /// got more in its middle, is read to its end.
+    /// Reads the schemas of a segment. They are before its first record. A segment with damage there, or with
+    /// later schemas, is read to its end.
     fn learn_streams(
         &mut self,
         name: SegmentName,
@@ -380,14 +380,14 @@ impl Counter<'_> {
         Cursor::new(self.storage.clone(), self.dir, self.log, Some(before))
     }
 
-    /// The position is inside: intact records behind it are pending, all others that the footer counts are
-    /// passed.
+    /// Counts a segment with the position inside. Intact records after the position are pending. All others
+    /// that the footer counts are passed.
     fn walk_divided(&mut self, name: SegmentName, footer: &SegmentFooter) -> Result<(), LogError> {
         let before = self.written.clone();
         self.walk(name, Some(footer.last))?;
         let mut totals: HashMap<SchemaId, u64> = HashMap::new();
         for count in &footer.counts {
-            // A stream that changed has several schemas: its first stands for all of them.
+            // A stream whose columns changed has several schemas. The first one stands for all of them.
             let stream = self.streams.get(&count.schema);
             let same = totals.keys().find(|known| self.streams.get(*known) == stream).copied();
             *totals.entry(same.unwrap_or(count.schema)).or_default() += count.rows + count.rejects;

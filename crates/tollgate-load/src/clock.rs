@@ -1,12 +1,12 @@
-//! The one wall clock of the loader: times for people, and the lag. Nothing is decided by it.
+//! The only wall clock of the loader: times for people, and the lag. No decision depends on it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones.
+/// The last microsecond of 9999-12-30. jiff counts no further, to leave hours for time zones.
 const LAST_US: i64 = 253_402_207_199_999_999;
 
-/// Microseconds since 1970. A clock outside 1970 to 9999 is moved to the nearer end: tables have no text for
-/// it.
+/// Returns microseconds since 1970. A time outside 1970 to 9999 is replaced by the nearest time inside,
+/// because tables have no text for it.
 #[expect(clippy::disallowed_methods, reason = "the one wall clock of the loader")]
 pub(crate) fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What can go wrong with a sink, at the start and end of a loader, and in an audit.
+//! Errors of a sink, of the start and end of a loader, and of an audit.
 
 use std::path::PathBuf;
 
@@ -6,61 +6,60 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use tollgate_log::{LogError, LogId, Sequence};
 
-/// Why a sink did not do what it was asked. Rows refused for their content are no error: they become rejects.
+/// Error of a sink. Rows refused for their content are no error, because they become rejects.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
-    /// Somebody else holds the lock of the database.
+    /// Another program holds the lock of the database.
     #[error("database {} is locked by another program", path.display())]
     Locked {
         /// The database.
         path: PathBuf,
     },
-    /// The database failed, or is none.
+    /// The database failed, or the file is no database.
     #[error("cannot {action} in database {}", path.display())]
     Database {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
         /// The database.
         path: PathBuf,
-        /// Why not.
+        /// Error of SQLite.
         source: rusqlite::Error,
     },
-    /// The file at the path is not the one that was opened, or its write-ahead log is not; whatever was
-    /// committed since may be lost.
+    /// The database or its write-ahead log is no longer the file that was opened. Later commits may be lost.
     #[error("database {} was removed or replaced while it was open", path.display())]
     Moved {
         /// The database.
         path: PathBuf,
     },
-    /// The folder of a database cannot be made.
+    /// The folder of a database cannot be created.
     #[error("cannot make the folder of database {}", path.display())]
     Folder {
         /// The database.
         path: PathBuf,
-        /// Why not.
+        /// Error of the folder.
         source: LogError,
     },
-    /// A database that a later version of this program keeps its bookkeeping in.
+    /// A later version of this program made the bookkeeping of the database.
     #[error(
         "bookkeeping in database {database} is of version {found}, this program knows {known}: use a later one"
     )]
     Bookkeeping {
         /// The database.
         database: String,
-        /// The version there.
+        /// Version of the bookkeeping.
         found: i64,
-        /// The only one that is known.
+        /// Version that this program knows.
         known: i64,
     },
-    /// What an earlier run left in the write-ahead log could not be put on disk.
+    /// The write-ahead log that an earlier run left could not be synced.
     #[error("cannot sync {}", path.display())]
     Sync {
-        /// The file or folder.
+        /// File or folder that could not be synced.
         path: PathBuf,
-        /// Why not.
+        /// Error of the sync.
         source: std::io::Error,
     },
-    /// The transaction ended under the loader's feet.
+    /// A trigger ended the transaction of a load.
     #[error(
         "a trigger on table {table:?} rolled the load back: use RAISE(ABORT), then the row becomes a reject"
     )]
@@ -68,78 +67,78 @@ pub enum SinkError {
         /// The table.
         table: String,
     },
-    /// Another loader moved the position of the log; nothing was committed.
+    /// Another loader moved the position of the log. Nothing was committed.
     #[error("another loader moved the position of log {log}")]
     Lost {
         /// The log.
         log: LogId,
     },
-    /// Rows lack the parents that they shall have at the commit; nothing was committed. Once more, they are
-    /// refused one by one.
+    /// Rows lack the parents that a foreign key checks at the commit. Nothing was committed. The load is
+    /// repeated, and each such row is refused.
     #[error("rows of log {log} lack the parents that foreign keys ask for at the commit")]
     Orphans {
         /// The log.
         log: LogId,
     },
-    /// The database library is too old to be trusted with a WAL.
+    /// The SQLite library has a version with a known WAL bug.
     #[error("SQLite is {found}, needed is {needed} or later")]
     Version {
-        /// Its version.
+        /// Version of the library.
         found: &'static str,
-        /// The oldest that is allowed.
+        /// Oldest allowed version.
         needed: &'static str,
     },
-    /// The database cannot keep a write-ahead log.
+    /// The database cannot use a write-ahead log.
     #[error("database {} has journal mode {found}, needed is wal", path.display())]
     JournalMode {
         /// The database.
         path: PathBuf,
-        /// The mode it stays in.
+        /// Journal mode that it stays in.
         found: String,
     },
-    /// A stream whose name cannot be that of a table.
+    /// The name of a stream cannot be the name of a table.
     #[error("stream {stream:?} cannot be a table: {reason}")]
     StreamName {
         /// The stream.
         stream: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The server refused something, or is not there.
+    /// The server returned an error, or does not answer.
     #[error("cannot {action} in database {server}")]
     Server {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
         /// The database, without its password.
         server: String,
-        /// What mends it.
+        /// What ends the error.
         remedy: Remedy,
-        /// Why not.
+        /// Error of the server or the connection.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A setting of the server that rows cannot be trusted to.
+    /// A setting of the server could lose rows.
     #[error("database {server} has {setting} {found}, needed is {needed}")]
     ServerSetting {
         /// The database.
         server: String,
         /// The setting.
         setting: &'static str,
-        /// Its value.
+        /// Value found.
         found: String,
-        /// What would do.
+        /// Value needed.
         needed: &'static str,
     },
-    /// A column of a table that somebody else made, and that no row of the stream fits.
+    /// No row of the stream fits a column of an operator's table.
     #[error("column {column:?} of table {table:?} {reason}")]
     ColumnUnfit {
         /// The table.
         table: String,
         /// The column.
         column: String,
-        /// What is wrong with it.
+        /// What is wrong with the column.
         reason: &'static str,
     },
-    /// So many rows are refused that something else than rows must be wrong.
+    /// The database refuses so many rows that something other than the rows is wrong.
     #[error(
         "database refused {found} rows of one segment for their content, limit {limit}: \
          the one of log {log} that begins with record {segment}; nothing of this load was kept"
@@ -149,26 +148,26 @@ pub enum SinkError {
         log: LogId,
         /// The first record of the segment.
         segment: Sequence,
-        /// How many so far, in all loads.
+        /// Rows refused so far, in all loads.
         found: u64,
-        /// `rejects_max`.
+        /// Value of `rejects_max`.
         limit: u64,
     },
-    /// The file that runs after each load failed; nothing of the load was kept.
+    /// The file that runs after each load failed. Nothing of the load was kept.
     #[error("cannot run {} after a load", file.display())]
     AfterLoad {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// Error of the file or its statements.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file that runs after each load ended the transaction that it runs in.
+    /// The file that runs after each load ended its transaction.
     #[error("{} ended the transaction of the load that it ran in", file.display())]
     AfterLoadEnded {
         /// The file.
         file: PathBuf,
     },
-    /// A column that has another type in the database.
+    /// A column has another type in the database than in the stream.
     #[error(
         "column {column:?} of table {table:?} is {found}, the stream has {wanted}: \
          columns are never retyped; rename the one in the table \
@@ -186,17 +185,17 @@ pub enum SinkError {
     },
 }
 
-/// What mends an error.
+/// What ends an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Trying again.
+    /// Another try.
     Time,
-    /// Somebody who acts.
+    /// An action of the operator.
     Operator,
 }
 
 impl SinkError {
-    /// Whether time may mend it. What it does not mend stops the sink until somebody acts.
+    /// Returns whether a later try may succeed. Other errors stop the sink until an operator acts.
     pub fn is_retriable(&self) -> bool {
         matches!(
             self,
@@ -212,14 +211,14 @@ impl SinkError {
         )
     }
 
-    /// Whether the configuration is wrong, as far as the database shows: all else its surroundings can cause
-    /// and mend.
+    /// Returns whether the configuration is wrong, as far as the database shows. All other errors can have
+    /// causes outside the configuration.
     pub fn is_of_configuration(&self) -> bool {
         matches!(self, Self::TypeChanged { .. } | Self::StreamName { .. })
     }
 
-    /// Whether it is worth waiting for by somebody who wants to be done: the lock of another program, a disk
-    /// that is full, a server that is away.
+    /// Returns whether a command should wait for the end of this error: the lock of another program, a full
+    /// disk, a server that is away.
     pub(crate) fn is_waited_for(&self) -> bool {
         match self {
             Self::Locked { .. } | Self::Server { remedy: Remedy::Time, .. } => true,
@@ -229,18 +228,19 @@ impl SinkError {
     }
 }
 
-/// Shared memory that does not fit is told as a failed read or write.
+/// Returns whether the disk is full. SQLite reports shared memory that does not fit as a failed read or
+/// write.
 fn is_disk_full(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     error.sqlite_error_code() == Some(ErrorCode::DiskFull) || code == Some(SQLITE_IOERR_SHMSIZE)
 }
 
-/// Why a loader did not start: there is no thread to be had.
+/// Error of a loader that could not start, because no thread could be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start the thread of a loader")]
 pub struct LoaderStartError(#[source] pub std::io::Error);
 
-/// Why a loader ended before everything was loaded. Nothing is lost: the next run goes on at the position.
+/// Why a loader ended before everything was loaded. Nothing is lost: the next run continues at the position.
 #[derive(Debug, thiserror::Error)]
 pub enum FinishError {
     /// The time was over.
@@ -248,9 +248,9 @@ pub enum FinishError {
     Timeout {
         /// The sink.
         name: String,
-        /// How long it was waited for.
+        /// How long the caller waited, in milliseconds.
         waited_ms: u128,
-        /// What held it up, if anything did.
+        /// Last error of the loader, if any.
         last_error: Option<String>,
     },
     /// The sink does not answer.
@@ -258,17 +258,17 @@ pub enum FinishError {
     Away {
         /// The sink.
         name: String,
-        /// How long it was waited for.
+        /// How long the caller waited, in milliseconds.
         waited_ms: u128,
-        /// What it said last, if anything.
+        /// Last error of the loader, if any.
         last_error: Option<String>,
     },
-    /// The sink stopped: somebody has to act.
+    /// The sink stopped. An operator has to act.
     #[error("sink {name:?} stopped: {reason}")]
     Stopped {
         /// The sink.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -1,18 +1,19 @@
 //! From log to rows, exactly once.
 //!
-//! A record goes through the files in this order: `load` follows each log with a cursor and gathers chunks, a
-//! `sink` commits each chunk, that is rows, rejects, gaps and the new position, in one transaction. `audit`
-//! compares afterwards what the segments hold with what the sink says it has.
+//! A record goes through the files in this order. `load` follows each log with a cursor and gathers chunks. A
+//! `sink` commits each chunk in one transaction: rows, rejects, gaps and the new position. `audit` later
+//! compares what the segments have with what the sink reports.
 //!
-//! Exactly once rests on one thing: the position of a log lies in the database and changes in the transaction
-//! that brings the rows, and only if it still is what the loader read before. Nothing else is remembered, so
-//! a crash, a panic or a second loader at any point costs work, never a row.
+//! Exactly once rests on one rule. The position of a log is in the database, and changes only in the
+//! transaction that writes the rows. It changes only if it is still the position that the loader read before.
+//! The loader stores nothing else. So a crash, a panic or a second loader at any point costs work, never a
+//! row.
 //!
-//! `query` asks databases for others, and has nothing to do with loading but the connections.
+//! `query` runs queries of other crates. It shares only the connections with loading.
 //!
-//! Absent here: HTTP, scripts, any file of our own beside the database. An async runtime exists inside the
-//! connection to PostgreSQL alone, whose library wants one; nothing runs on it while the loader's thread does
-//! not wait for it.
+//! Absent here: HTTP, scripts, any file besides the database. An async runtime exists only inside the
+//! connections to PostgreSQL, because their library needs one. For a loader, it runs only while the loader's
+//! thread waits for it.
 
 mod audit;
 mod clock;

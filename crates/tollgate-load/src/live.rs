@@ -1,5 +1,4 @@
-//! The log that a server writes now, as a loader sees it: how far it may be read, and who is told what is
-//! loaded.
+//! The live log as a loader sees it: how far it may be read, and where loaded positions are reported.
 
 use std::thread;
 use std::time::Duration;
@@ -8,39 +7,42 @@ use tollgate_log::{Exception, Follower, LogId, Sequence, SinkBreaker, Watermark}
 
 /// A log that is being written, in this process or another one.
 pub trait LiveLog: Send {
-    /// How far the log is on disk. None: nobody tells, so only sealed segments may be read.
+    /// Returns how far the log is on disk. Returns `None` if that is unknown: then only sealed segments may
+    /// be read.
     fn watermark(&self) -> Option<Watermark>;
 
-    /// Waits until the log is on disk beyond `seen`, or the time is over; tells how far it is.
+    /// Waits until a record after `seen` is synced, or `timeout` passes. Returns how far the log is on disk.
     fn wait_beyond(&self, seen: Sequence, timeout: Duration) -> Option<Watermark>;
 
-    /// Confirms that the sink has all records of a log up to `last`, durably: as far as this sink is
-    /// concerned, their segments may go.
+    /// Confirms that the sink durably has all records of a log up to `last`. As far as this sink is
+    /// concerned, their segments may be deleted.
     fn confirm(&self, log: LogId, last: Sequence);
 
-    /// Whether replies wait until the sink has records that may be read and are not loaded. They do in the
-    /// process that writes the log alone.
+    /// Returns whether replies wait for records that may be read and are not loaded. Replies wait only in the
+    /// process that writes the log.
     fn is_awaited(&self) -> bool {
         false
     }
 
-    /// Waits until [`Self::is_awaited`], or the time is over; returns whether it is.
+    /// Waits until [`Self::is_awaited`] is true or `timeout` passes. Returns whether it is true.
     fn wait_awaited(&self, timeout: Duration) -> bool {
         thread::sleep(timeout);
         false
     }
 
-    /// The first record that replies wait for until the sink has it; none if they wait for nothing of that
+    /// Returns the first record that a reply waits for. Returns `None` if no reply waits for records of that
     /// log up to `last`.
     fn awaited_from(&self, _log: LogId, _last: Sequence) -> Option<Sequence> {
         None
     }
 
-    /// Releases the replies that wait until the sink has records of a log up to `last`, which it has,
-    /// durably: as rows or duplicates, but for the exceptions. These are in the order of the log.
+    /// Releases the replies that wait for records of a log up to `last`. The sink durably has these as rows
+    /// or duplicates, apart from the exceptions.
+    ///
+    /// The exceptions are in the order of the log.
     fn settle(&self, _log: LogId, _last: Sequence, _exceptions: &[Exception]) {}
 
-    /// Says whether the sink takes records.
+    /// Sets whether the sink takes records.
     fn set_breaker(&self, _breaker: SinkBreaker) {}
 }
 

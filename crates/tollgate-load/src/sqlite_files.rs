@@ -1,15 +1,16 @@
-//! Whether the files of an open SQLite database are still those at their paths.
+//! Checks whether the files of an open SQLite database are still those at their paths.
 //!
-//! A database that is removed, or has another moved into its place, while it is open goes on taking rows and
-//! answering questions: those of a file that has no name any more. The same holds for its write-ahead log and
-//! its shared memory. SQLite can tell of the database (`SQLITE_FCNTL_HAS_MOVED`: it compares its descriptor
-//! with the path), not of a link to it that leads elsewhere by now, nor of the two beside it: these are
-//! compared with what was found behind the open.
+//! An open database may be removed, or replaced by another file. It still takes rows and answers queries, but
+//! its file has no name any more. The same is true of its write-ahead log and its shared memory. SQLite
+//! detects a moved database (`SQLITE_FCNTL_HAS_MOVED` compares its descriptor with the path). It does not
+//! detect a link to the database that now leads elsewhere, nor the two other files. So these are compared
+//! with the files found after the open.
 //!
-//! A look is four calls of stat and opens nothing: closing a second descriptor of a database would drop the
+//! A check is four calls of stat, and opens nothing. Closing a second descriptor of a database would drop the
 //! locks of the first.
 //!
-//! Source: <https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>, <https://sqlite.org/howtocorrupt.html> section 2.
+//! Source: <https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>, <https://sqlite.org/howtocorrupt.html>
+//! section 2.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -22,7 +23,8 @@ use rusqlite::{Connection, FileControl, MAIN_DB};
 /// The files that a connection has open.
 #[derive(Debug)]
 pub(crate) struct SqliteFiles {
-    /// The database as it was named, its write-ahead log and its shared memory as SQLite names them.
+    /// The database under its configured path, and its write-ahead log and shared memory under SQLite's
+    /// names.
     paths: [PathBuf; 3],
     found: [Option<FileId>; 3],
 }
@@ -38,23 +40,23 @@ impl FileId {
 }
 
 impl SqliteFiles {
-    /// Notes the files of a connection that has read from its database: only then it has opened all of them.
+    /// Notes the files of a connection. It must have read from its database before, because only then all
+    /// files are open.
     pub(crate) fn of(path: &Path) -> Self {
-        // Both lie beside the database itself, not beside a link to it.
+        // Both are in the folder of the database itself, not in that of a link to it.
         let resolved = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let paths = [path.to_owned(), beside(&resolved, "-wal"), beside(&resolved, "-shm")];
         let found = paths.each_ref().map(|path| FileId::of(path));
         Self { paths, found }
     }
 
-    /// Whether they are at their paths. One that cannot be looked at is not.
+    /// Returns whether the files are at their paths. A file that cannot be checked counts as moved.
     pub(crate) fn are_in_place(&self, connection: &Connection) -> bool {
         !has_moved(connection) && self.paths.each_ref().map(|path| FileId::of(path)) == self.found
     }
 
-    /// Puts aside the write-ahead log that a database left at the path that another one has by now: whoever
-    /// opens that one would take the pages of the log for its own. Returns where it is; none if there is
-    /// nothing to be put aside.
+    /// Moves the write-ahead log of a replaced database aside. Otherwise a program that opens the new
+    /// database would read its pages. Returns its new path, or `None` if there is nothing to move.
     pub(crate) fn put_left_wal_aside(&self, connection: &Connection) -> Option<io::Result<PathBuf>> {
         let [_, wal, shm] = &self.paths;
         let is_left = |at: usize| self.found[at].is_some() && FileId::of(&self.paths[at]) == self.found[at];
@@ -62,7 +64,7 @@ impl SqliteFiles {
             return None;
         }
         if is_left(2) {
-            // An index of the log alone: whoever misses it makes another.
+            // The shared memory is only an index of the WAL. A program that needs it makes another.
             drop(fs::remove_file(shm));
         }
         let aside = beside(wal, ".left");
@@ -76,7 +78,7 @@ fn has_moved(connection: &Connection) -> bool {
     asked.is_err() || has_moved != 0
 }
 
-/// The write-ahead log of a database.
+/// Returns the path of a database's write-ahead log.
 pub(crate) fn wal_of(database: &Path) -> PathBuf {
     beside(database, "-wal")
 }

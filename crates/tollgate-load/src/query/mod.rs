@@ -1,11 +1,10 @@
-//! Questions to databases, for whoever has no connection of its own: a few threads, each with one that can
-//! only read.
+//! Queries to databases. A few threads ask them, each with a read-only connection.
 //!
-//! A question waits in a queue that is bounded, then for its answer no longer than `timeout`. Whoever gave up
-//! before its turn is not answered. Rows and bytes are bounded: more is an error, never a part of an answer.
+//! A query waits in a bounded queue, and then for its answer no longer than `timeout`. A query whose asker
+//! gave up before its turn is not run. Rows and bytes are bounded. A longer answer is an error, never cut.
 //!
-//! Read-only is the database's own rule: SQLite opens the file so, PostgreSQL gets each question in a
-//! transaction that is.
+//! The database itself enforces that queries only read. SQLite opens the file read-only, and PostgreSQL runs
+//! each query in a read-only transaction.
 
 mod pool;
 mod postgres;

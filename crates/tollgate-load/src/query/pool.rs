@@ -1,4 +1,4 @@
-//! The threads that ask a database, each with a connection of its own.
+//! The threads that query a database, each with its own connection.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,11 +11,11 @@ use super::question::{
 };
 use super::{postgres, sqlite};
 
-/// How often a connection that nobody asks is looked at: a file that was removed keeps its room on the disk
-/// while it is open.
+/// Interval between two checks of an idle connection. An open connection to a removed file keeps its space on
+/// the disk occupied.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
-/// A database that can be asked. Threads begin with the first question, and end with it.
+/// A database that can be queried. Its threads start with the first queries, and end when this is dropped.
 pub struct QueryPool {
     state: Arc<PoolState>,
 }
@@ -40,32 +40,33 @@ struct Question {
     asker: Box<dyn Asker>,
 }
 
-/// What a thread does next.
+/// Next work of a thread.
 enum Next {
     Question(Question),
-    /// Nobody has asked for a while.
+    /// No query came for a while: check the connection.
     Look,
     End,
 }
 
 impl QueryPool {
-    /// Makes it. Nothing is opened yet.
+    /// Makes a pool. Nothing is opened yet.
     pub fn new(options: QueryOptions) -> Self {
         let (queue, is_work_there) = (Mutex::default(), Condvar::new());
         Self { state: Arc::new(PoolState { options, queue, is_work_there }) }
     }
 
-    /// Its name.
+    /// Returns the name of the database.
     pub fn name(&self) -> &str {
         &self.state.options.name
     }
 
-    /// Which database it is, and within which bounds.
+    /// Returns which database it is, and the bounds of its queries.
     pub fn options(&self) -> &QueryOptions {
         &self.state.options
     }
 
-    /// Asks one question; `asker` is told on a thread of the pool, or at once where too many wait.
+    /// Runs one query. `asker` gets the answer on a thread of the pool, or an error at once if the queue is
+    /// full.
     pub fn ask(&self, sql: String, parameters: Vec<QueryValue>, asker: Box<dyn Asker>) {
         let state = &self.state;
         let mut queue = state.queue();
@@ -145,7 +146,7 @@ impl PoolState {
         })
     }
 
-    /// Waits for a question, or until the connection is to be looked at, if there is one.
+    /// Waits for a query. With a connection, waits only until it has to be checked.
     fn next(&self, has_connection: bool) -> Next {
         let mut queue = self.queue();
         loop {

@@ -1,6 +1,8 @@
-//! Questions to PostgreSQL: each in a read-only transaction of its own that is rolled back, as a subquery
-//! whose rows the server makes JSON of. So one question is one query, whatever its types are, and nothing of
-//! it lives on in the session.
+//! Queries to PostgreSQL. Each runs in its own read-only transaction, which is rolled back, so nothing of it
+//! stays in the session.
+//!
+//! The query becomes a subquery, and the server makes JSON of its rows. So one query has one form for all
+//! types.
 
 use std::error::Error;
 use std::time::Duration;
@@ -16,7 +18,8 @@ use super::question::{
 };
 use crate::sink::{PostgresUrl, connect};
 
-/// The server ends a query at its time; a server that does not answer is left so much later.
+/// The server ends a query at its timeout. If the server does not answer, the client gives up this much
+/// later.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) struct Server {
@@ -106,7 +109,7 @@ async fn rows(
     Ok(answer)
 }
 
-/// A parameter as text: the server knows the type.
+/// A parameter as text. The server knows its type.
 #[derive(Debug)]
 struct Bound<'a>(&'a QueryValue);
 

@@ -1,31 +1,31 @@
-//! A question to a database, its answer, and the bounds of both.
+//! A query to a database, its answer, and the bounds of both.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::sink::PostgresUrl;
 
-/// Questions that may wait.
+/// Most queries in the queue.
 pub(super) const QUEUE_MAX: usize = 1024;
 
-/// Which database, and within which bounds.
+/// Options of a database that is queried: its address and the bounds.
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
     /// Its name, for threads and errors.
     pub name: String,
-    /// Where it is.
+    /// Address of the database.
     pub source: QuerySource,
-    /// Connections at once, each with a thread.
+    /// Most connections at a time, each with a thread.
     pub connections: usize,
-    /// How long an answer may take.
+    /// Longest wait for an answer.
     pub timeout: Duration,
-    /// Rows of an answer.
+    /// Most rows of an answer.
     pub rows_max: usize,
-    /// Bytes of an answer.
+    /// Most bytes of an answer.
     pub bytes_max: usize,
 }
 
-/// Where a database is.
+/// Address of a database.
 #[derive(Debug, Clone)]
 pub enum QuerySource {
     /// A file.
@@ -34,7 +34,7 @@ pub enum QuerySource {
     Postgres(Box<PostgresUrl>),
 }
 
-/// A value of a question or an answer.
+/// A value of a query or an answer.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // The names are the types.
 pub enum QueryValue {
@@ -49,46 +49,46 @@ pub enum QueryValue {
 /// One row of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QueryRow {
-    /// By the columns of the answer.
+    /// The values in the order of the columns.
     Values(Vec<QueryValue>),
-    /// An object of JSON, as the database made it.
+    /// A JSON object that the database made.
     Json(String),
 }
 
-/// What a database answered.
+/// Answer of a database.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryAnswer {
     /// The names of the columns of [`QueryRow::Values`].
     pub columns: Vec<String>,
-    /// The rows, in their order.
+    /// The rows, in order.
     pub rows: Vec<QueryRow>,
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// The database says so: of the question, or of itself.
+    /// The database returned this error, about the query or about itself.
     #[error("{0}")]
     Refused(String),
     /// The answer is too long.
     #[error("the answer exceeds limit: {rows_max} rows, {bytes_max} bytes")]
     TooLong {
-        /// Rows that are allowed.
+        /// Most rows.
         rows_max: usize,
-        /// Bytes that are allowed.
+        /// Most bytes.
         bytes_max: usize,
     },
-    /// It took too long.
+    /// No answer came in time.
     #[error("no answer within {}ms", .0.as_millis())]
     Late(Duration),
-    /// Too many wait already.
+    /// The queue is full.
     #[error("{QUEUE_MAX} questions wait already")]
     Busy,
 }
 
-/// Who wants an answer.
+/// The receiver of an answer.
 pub trait Asker: Send {
-    /// Whether nobody waits any more.
+    /// Returns whether the receiver no longer waits.
     fn is_gone(&self) -> bool;
     /// Takes the answer.
     fn deliver(self: Box<Self>, answer: Result<QueryAnswer, QueryError>);
@@ -98,11 +98,11 @@ pub trait Asker: Send {
 pub(super) trait Connection {
     fn ask(&mut self, sql: &str, parameters: &[QueryValue]) -> Result<QueryAnswer, QueryError>;
 
-    /// Whether it can be asked again.
+    /// Returns whether the connection can be used again.
     fn is_usable(&self) -> bool;
 }
 
-/// What an answer may still take.
+/// Rows and bytes that an answer may still add.
 pub(super) struct AnswerBudget {
     rows: usize,
     bytes: usize,

@@ -1,5 +1,6 @@
-//! Questions to a SQLite file, opened read-only, and anew when another one is at its path. Whoever writes it
-//! meanwhile is waited for no longer than an answer may take.
+//! Queries to an SQLite file. It is opened read-only, and opened again when another file is at its path.
+//!
+//! A query waits for a program that writes the file, but no longer than for an answer.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,9 +15,9 @@ use super::question::{
 };
 use crate::sqlite_files::SqliteFiles;
 
-/// Steps of the virtual machine between two looks at the clock.
+/// Steps of the virtual machine between two checks of the clock.
 const STEPS: i32 = 10_000;
-/// What SQLite needs to read its own schema, however small an answer may be.
+/// Least bytes for SQLite to read its own schema, also if answers are bounded lower.
 const LENGTH_MIN: i32 = 64 << 10;
 
 pub(super) struct File {
@@ -30,10 +31,10 @@ impl File {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = rusqlite::Connection::open_with_flags(path, flags).map_err(refused)?;
         connection.busy_timeout(options.timeout).map_err(refused)?;
-        // No value is larger than an answer may be: what a function makes takes no more memory on its way.
+        // No value may be larger than an answer. So values that a function makes use no more memory either.
         let bytes_max = i32::try_from(options.bytes_max).unwrap_or(i32::MAX);
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes_max.max(LENGTH_MIN)).map_err(refused)?;
-        // From the first read on it has all of its files open.
+        // The first read makes SQLite open all of its files.
         connection.pragma_query_value(None, "schema_version", |_| Ok(())).map_err(refused)?;
         let files = SqliteFiles::of(path);
         connection.authorizer(Some(|context: AuthContext<'_>| judge(context.action))).map_err(refused)?;
@@ -65,8 +66,8 @@ impl File {
     }
 }
 
-/// Lets a statement read, and nothing else: ATTACH and PRAGMA are read-only to SQLite too, and would open
-/// another file or change what all connections of the process share.
+/// Allows a statement only to read. SQLite counts ATTACH and PRAGMA as read-only too. But they would open
+/// another file, or change state that all connections of the process share.
 fn judge(action: AuthAction<'_>) -> Authorization {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => Authorization::Allow,
@@ -88,7 +89,7 @@ impl Connection for File {
         let is_over = move || Instant::now() > deadline;
         self.connection.progress_handler(STEPS, Some(is_over)).map_err(refused)?;
         let answer = self.rows(sql, parameters);
-        // What is not there any more is not asked.
+        // The handler has the deadline of this query, so it is removed here.
         let _ = self.connection.progress_handler(0, None::<fn() -> bool>);
         match answer {
             Err(QueryError::Refused(_)) if is_over() => Err(QueryError::Late(timeout)),
@@ -101,7 +102,7 @@ impl Connection for File {
     }
 }
 
-/// `$2` is the second parameter, wherever it stands; so is the second `?`.
+/// Binds the parameters. `$2` means the second parameter at any place, and so does the second `?`.
 fn bind(statement: &mut Statement<'_>, parameters: &[QueryValue]) -> Result<(), QueryError> {
     let mut most = 0;
     for at in 1..=statement.parameter_count() {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use crate::error::SinkError;
 
-/// A file of SQL that runs after the rows of a load are in their tables. Read anew each time: it may be
-/// changed.
+/// A file of SQL that runs after the rows of a load are in their tables. It is read for each load, because it
+/// may change.
 #[derive(Debug, Clone)]
 pub(super) struct AfterLoad {
     file: PathBuf,

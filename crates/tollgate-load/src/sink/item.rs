@@ -1,5 +1,6 @@
-//! The columns of rejects as JSON objects, as [`super::ItemRow`] writes them down. Rejects of databases that
-//! do not tell who refused them may be as a client sent them.
+//! Reads the columns of rejects from JSON objects, as [`super::ItemRow`] writes them.
+//!
+//! Rejects of databases that do not store who refused them may be items as clients sent them.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +8,19 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value};
 
-/// Reads an item. What a field holds is looked at by its column: JSON comes back as it was written, however
-/// deep.
+/// Parses an item. The values are read later by the types of their columns. JSON values stay as they were
+/// written, at any depth.
 ///
 /// # Errors
-/// Why it is none, for people.
+/// A text for people: why the bytes are no item.
 pub(super) fn parse(item: &[u8]) -> Result<BTreeMap<String, &RawValue>, String> {
     serde_json::from_slice(item).map_err(|error| format!("item is no JSON object: {error}"))
 }
 
-/// Hands out a value as the log would have it, or tells what is wrong with it.
+/// Passes a value to `take` as the log would have it.
 ///
 /// # Errors
-/// It does not fit a column of that type.
+/// The value does not fit a column of that type.
 pub(super) fn with_value<R>(
     (name, kind): (&str, ColumnType),
     json: &RawValue,
@@ -33,7 +34,7 @@ fn value_of<R>(kind: ColumnType, raw: &RawValue, take: impl FnOnce(&Value<'_>) -
         return Some(take(&Value::Null));
     }
     let json = match kind {
-        // Taken as it is.
+        // JSON is taken without parsing.
         ColumnType::Json => Json::Null,
         _ => serde_json::from_str(raw.get()).ok()?,
     };
@@ -58,7 +59,7 @@ fn not_finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| !number.is_finite())
 }
 
-/// Base64 as clients send it (RFC 4648 section 4), or hexadecimal behind `\x` as we write it down.
+/// Decodes base64 as clients send it (RFC 4648 section 4), or hexadecimal after `\x` as sinks write it.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     use base64::Engine;
     let Some(digits) = text.strip_prefix("\\x") else {

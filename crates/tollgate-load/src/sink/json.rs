@@ -1,4 +1,4 @@
-//! Rows and values as JSON: what a reject keeps, for programs and for people.
+//! Rows and values as JSON, which rejects store for programs and for people.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tollgate_log::{Schema, Value};
 use super::key::{KeptKey, millis};
 use super::timestamp::timestamp_text;
 
-/// Most bytes of the readable form; the item itself is kept whole.
+/// Most bytes of the readable text. The item itself is stored completely.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// A record as a row, for the columns that it has a value for.
+/// A record as a row, with the columns that it has a value for.
 #[derive(Default)]
 pub struct ItemRow {
     fields: BTreeMap<String, String>,
@@ -21,17 +21,17 @@ pub struct ItemRow {
 }
 
 impl ItemRow {
-    /// Takes the value of a column.
+    /// Sets the value of a column.
     pub fn push(&mut self, column: &str, value: &Value<'_>) {
         self.fields.insert(column.to_owned(), json_text(value));
     }
 
-    /// Takes the key, and how long a sink remembers it.
+    /// Sets the key, and how long a sink remembers it.
     pub fn set_key(&mut self, key: &[u8], window: Duration) {
         self.key = Some(KeptKey { bytes: key.into(), window_ms: millis(window) });
     }
 
-    /// It as a JSON object.
+    /// Returns the row as a JSON object.
     pub(super) fn to_json(&self) -> Vec<u8> {
         let fields: Vec<_> =
             self.fields.iter().map(|(name, json)| format!("{}:{json}", Json::from(name.as_str()))).collect();
@@ -39,7 +39,7 @@ impl ItemRow {
     }
 }
 
-/// The row as a JSON object: what the reject table keeps of a row that the database refused.
+/// Returns a row as a JSON object. The reject table stores it for a row that the database refused.
 pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
     let mut row = ItemRow::default();
     let columns = schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
@@ -47,7 +47,8 @@ pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
     row.to_json()
 }
 
-/// JSON stays as it was written: no digit is lost, and it may be too deep to be read.
+/// Returns a value as JSON. JSON stays as it was written, so no digit is lost. It may also be too deep to be
+/// parsed.
 pub(super) fn json_text(value: &Value<'_>) -> String {
     match value {
         Value::Json(text) if serde_json::from_str::<&RawValue>(text).is_ok() => (*text).to_owned(),
@@ -55,7 +56,8 @@ pub(super) fn json_text(value: &Value<'_>) -> String {
     }
 }
 
-/// Numbers that JSON lacks are text, bytes are hexadecimal behind `\x`, JSON that does not parse is text.
+/// Returns a value as JSON. Numbers that JSON lacks and invalid JSON become text. Bytes become hexadecimal
+/// after `\x`.
 fn value_as_json(value: &Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -77,7 +79,7 @@ fn value_as_json(value: &Value<'_>) -> Json {
     }
 }
 
-/// The beginning of an item for people; bytes that are no UTF-8 show as U+FFFD, U+0000 too.
+/// Returns the beginning of an item for people. U+FFFD replaces invalid UTF-8 and U+0000.
 pub(super) fn readable(item: &[u8]) -> String {
     let head = &item[..item.len().min(TEXT_BYTES_MAX)];
     String::from_utf8_lossy(head).replace('\0', "\u{fffd}")

@@ -1,15 +1,16 @@
-//! Keys of records and the time that they are kept by, as every sink has them.
+//! Keys of records and the count of ticks that bounds their windows, the same in every sink.
 //!
-//! Ticks are milliseconds that a loader ran with its database: wall time has no part in it, and no clock that
-//! is set moves a window. The count goes on from the stored one by the monotonic clock; of two loaders each
-//! goes on from what it found and the larger count is stored, so it never runs faster than time does.
+//! Ticks are milliseconds that a loader ran with its database. They do not depend on wall time, so setting a
+//! clock moves no window. A loader continues the stored count by its monotonic clock. If two loaders run,
+//! each continues the count that it found, and the larger count is stored. So the count never runs faster
+//! than time.
 
 use std::time::{Duration, Instant};
 
 use tollgate_log::{Schema, Value};
 
-/// Expired keys that are deleted with a load: beside as many as it brought, so that the table shrinks while
-/// it loads.
+/// Expired keys that each load deletes, in addition to twice the keys that it claimed. So the table shrinks
+/// during loads.
 pub(super) const PURGE_MIN: u64 = 1_000;
 
 /// The key of one row.
@@ -20,7 +21,7 @@ pub(super) struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The key of a row, if it has one.
+    /// Returns the key of a row, if it has one.
     pub(super) fn of(schema: &Schema, values: &[Value<'a>]) -> Option<Self> {
         let (place, window) = schema.key()?;
         match values.get(place) {
@@ -37,7 +38,7 @@ pub(super) struct KeptKey {
 }
 
 impl KeptKey {
-    /// As a database keeps it: both or none.
+    /// Makes a key from the columns of a database. Both are null or none is.
     pub(super) fn read(bytes: Option<Vec<u8>>, window_ms: Option<i64>) -> Option<Self> {
         Some(Self { bytes: bytes?.into(), window_ms: window_ms?.cast_unsigned() })
     }
@@ -47,10 +48,10 @@ impl KeptKey {
     }
 }
 
-/// Time since some moment, by a clock that nobody sets.
+/// Time since some moment, by a clock that cannot be set.
 pub(crate) type Monotonic = Box<dyn Fn() -> Duration + Send>;
 
-/// The clock of the system (`CLOCK_MONOTONIC`).
+/// Returns the clock of the system (`CLOCK_MONOTONIC`).
 pub(super) fn system_clock() -> Monotonic {
     let begun = Instant::now();
     Box::new(move || begun.elapsed())
@@ -59,12 +60,12 @@ pub(super) fn system_clock() -> Monotonic {
 /// Milliseconds that loaders ran with a database.
 pub(super) struct Ticks {
     clock: Monotonic,
-    /// The count at the clock's zero.
+    /// The count when the clock was at zero.
     base_ms: u64,
 }
 
 impl Ticks {
-    /// Goes on from the count of the database.
+    /// Continues the count of the database.
     pub(super) fn new(stored_ms: i64, clock: Monotonic) -> Self {
         let base_ms = stored_ms.cast_unsigned().saturating_sub(millis(clock()));
         Self { clock, base_ms }
@@ -79,12 +80,12 @@ pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// As databases hold it; what is beyond never comes.
+/// Converts a count for the database. A larger count than an `i64` holds is never reached.
 pub(super) fn storable(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The most expired keys that go with a load that brought so many.
+/// Returns how many expired keys a load deletes at most. `claimed` is the number of keys that it claimed.
 pub(super) fn purged_max(claimed: u64) -> i64 {
     storable(PURGE_MIN.saturating_add(claimed.saturating_mul(2)))
 }

@@ -1,4 +1,4 @@
-//! The databases that rows are loaded into: the contract of a sink, what all sinks share, SQLite and
+//! The databases that rows are loaded into: the contract of a sink, code that all sinks share, SQLite and
 //! PostgreSQL.
 
 mod accounts;

@@ -1,4 +1,4 @@
-//! What a sink is: its name, its place, what it takes; and how it is opened and read.
+//! Options of a sink: its name, its database, its streams. Opens and reads it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,41 +14,42 @@ use super::sqlite::{self, SqliteSink};
 use super::streams::Taken;
 use crate::error::SinkError;
 
-/// How many rows of one segment the database may refuse before something else must be wrong.
+/// Rows of one segment that the database may refuse. More refusals mean that something other than the rows is
+/// wrong.
 const REJECTS_MAX: u64 = 1_000;
 
-/// Names a sink and says where it is.
+/// Options of a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkOptions {
     /// The name in configuration, log lines and metrics.
     pub name: String,
-    /// Where it is.
+    /// Its database.
     pub kind: SinkKind,
-    /// What of the logs it takes.
+    /// Streams that it takes.
     pub taken: Taken,
-    /// Where it begins, when the database has never seen it.
+    /// Where it begins if the database has never seen it.
     pub from: LoadFrom,
-    /// A file of SQL that runs in the transaction of each load, after its rows were written.
+    /// A file of SQL that runs in the transaction of each load, after its rows are written.
     pub after_load: Option<PathBuf>,
-    /// More rows of one segment than this refused by the database stop the sink.
+    /// The sink stops if the database refuses more rows of one segment than this.
     pub rejects_max: u64,
 }
 
-/// Where a sink begins that the database has never seen.
+/// Where a new sink begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadFrom {
-    /// At the oldest record that is kept.
+    /// At the oldest kept record.
     #[default]
     Oldest,
-    /// Behind what may be read at that moment: the records before are neither pending nor missing.
+    /// After the records that may be read at that moment. Earlier records are neither pending nor missing.
     Now,
 }
 
 impl LoadFrom {
-    /// Both, with their names in configuration.
+    /// Both values, with their names in configuration.
     pub const ALL: [(&'static str, Self); 2] = [("oldest", Self::Oldest), ("now", Self::Now)];
 
-    /// The name in configuration.
+    /// Returns the name in configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Oldest => "oldest",
@@ -57,12 +58,12 @@ impl LoadFrom {
     }
 }
 
-/// The kinds of sinks.
+/// Kinds of sinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SinkKind {
-    /// An SQLite database in a file, made with its folder if missing.
+    /// An SQLite database in a file. The file and its folder are created if missing.
     Sqlite {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A PostgreSQL database.
@@ -70,14 +71,14 @@ pub enum SinkKind {
 }
 
 impl SinkOptions {
-    /// A sink with the defaults: it takes all streams from the oldest record on.
+    /// Returns the default options: the sink takes all streams, from the oldest record.
     pub fn new(name: impl Into<String>, kind: SinkKind) -> Self {
         let (taken, from) = (Taken::default(), LoadFrom::default());
         Self { name: name.into(), kind, taken, from, after_load: None, rejects_max: REJECTS_MAX }
     }
 
-    /// What else than before is meant by the same name, so that its positions would not be there. None: it is
-    /// the same.
+    /// Returns what makes `new` another database under the same name, so that its positions would be missing.
+    /// Returns `None` if it is the same.
     pub fn moved_by(&self, new: &Self) -> Option<&'static str> {
         match (&self.kind, &new.kind) {
             (SinkKind::Sqlite { path }, SinkKind::Sqlite { path: new }) if path == new => None,
@@ -99,10 +100,10 @@ impl SinkOptions {
         }
     }
 
-    /// Looks whether the rows of these streams fit their tables, as far as there are any, changing nothing.
+    /// Checks whether the rows of these streams fit their tables, as far as these exist. Changes nothing.
     ///
     /// # Errors
-    /// [`SinkError::is_of_configuration`] if they do not; or the database does not answer.
+    /// [`SinkError::is_of_configuration`] is true if they do not fit. Otherwise the database does not answer.
     pub fn check(&self, streams: &[Schema]) -> Result<(), SinkError> {
         let taken = streams.iter().filter(|schema| self.taken.takes(schema.stream()));
         match &self.kind {
@@ -111,19 +112,19 @@ impl SinkOptions {
         }
     }
 
-    /// Tries the rejects of the sink again; `read` knows the streams of today.
+    /// Tries the rejects of the sink again. `read` reads items by the current streams.
     ///
     /// # Errors
-    /// The sink cannot be opened or fails; what was committed before counts.
+    /// The sink cannot be opened or fails. Transactions that were committed before stay.
     pub fn retry_rejects(&self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
         self.open()?.retry_rejects(read)
     }
 
-    /// Reads how far each log is loaded, changing nothing. None: the database is not there, or nothing was
-    /// loaded yet.
+    /// Reads how far each log is loaded, and changes nothing. Returns `None` if the database does not exist
+    /// or nothing was loaded.
     ///
     /// # Errors
-    /// It is there and cannot be read.
+    /// The database exists and cannot be read.
     pub fn positions(&self) -> Result<Option<BTreeMap<LogId, Position>>, SinkError> {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_positions(path, &self.name),
@@ -131,7 +132,7 @@ impl SinkOptions {
         }
     }
 
-    /// Reads positions and counters, changing nothing. A database that is not there has loaded nothing.
+    /// Reads positions and counters, and changes nothing. A missing database has loaded nothing.
     pub(crate) fn counts(&self) -> Result<Vec<LogCounts>, SinkError> {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_counts(path, &self.name),
@@ -140,7 +141,7 @@ impl SinkOptions {
     }
 }
 
-/// An SQLite sink whose windows of keys go by another clock.
+/// Opens an SQLite sink with another clock for the windows of keys.
 #[cfg(test)]
 pub(crate) fn sqlite_with_clock(
     path: &std::path::Path,

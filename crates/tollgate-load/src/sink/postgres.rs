@@ -1,13 +1,14 @@
-//! PostgreSQL as a sink, 15 and later: rows by binary COPY, straight from the log's columns.
+//! PostgreSQL 15 and later as a sink: rows by binary COPY, directly from the log's columns.
 //!
-//! One transaction brings rows, rejects, gaps, counters and the position, under the lock of the position's
-//! row: whoever holds it loads, others wait for `lock_timeout` and find that the position moved. The first
-//! load of a log makes that row, where the primary key decides. A connection that breaks at COMMIT leaves
-//! open whether it happened; the next one reads the position, and its lock waits for a server process that is
-//! still at it.
+//! One transaction writes rows, rejects, gaps, counters and the position, under the lock of the position's
+//! row. The loader with the lock loads. Others wait for `lock_timeout`, and then find that the position
+//! moved. The first load of a log inserts that row, and the primary key decides between two loaders.
 //!
-//! `synchronous_commit` is on, and looked at again by the statement that moves the position: a trigger may
-//! have changed it. Errors are told apart in `error`.
+//! If a connection breaks at COMMIT, the outcome is unknown. The next connection reads the position. Its lock
+//! waits for a server process that still works on the commit.
+//!
+//! `synchronous_commit` is on. The statement that moves the position checks it again, because a trigger may
+//! have changed it. `error` classifies the errors.
 
 mod bisection;
 mod bookkeeping;
@@ -51,7 +52,7 @@ pub(crate) use table::check;
 /// A PostgreSQL database that is loaded into.
 pub(crate) struct PostgresSink {
     options: PostgresOptions,
-    /// Whose bookkeeping it is.
+    /// Name of the sink in the bookkeeping.
     name: String,
     after: Option<AfterLoad>,
     rejects_max: u64,
@@ -61,10 +62,10 @@ pub(crate) struct PostgresSink {
 }
 
 impl PostgresSink {
-    /// Connects and makes the bookkeeping tables.
+    /// Connects, and creates the bookkeeping tables.
     ///
     /// # Errors
-    /// Nobody there, login refused, settings that would lose rows.
+    /// No server answers, it refuses the login, or its settings could lose rows.
     pub(crate) fn open(
         options: &PostgresOptions,
         name: &str,
@@ -87,7 +88,7 @@ impl PostgresSink {
         table(&self.options, name)
     }
 
-    /// Reads the position of a log, and keeps it from changing if `lock` says so.
+    /// Reads the position of a log. `lock` may keep other loaders from changing it.
     fn read_position(&mut self, log: LogId, lock: &str) -> Result<Option<Position>, SinkError> {
         let positions = self.table("positions");
         let question = format!("SELECT last, chain FROM {positions} WHERE sink = $1 AND log = $2 {lock}");
@@ -107,7 +108,7 @@ impl PostgresSink {
         Ok(())
     }
 
-    /// Notes the first record of a chunk; the first of a log makes its position.
+    /// Notes the first record of a chunk. The first chunk of a log inserts its position.
     fn saw(&mut self, first: Sequence) -> Result<(), SinkError> {
         let insert = format!(
             "INSERT INTO {} (sink, log, start, last) VALUES ($1, $2, $3, $3) ON CONFLICT (sink, log) DO NOTHING",
@@ -174,7 +175,7 @@ impl PostgresSink {
         Ok(())
     }
 
-    /// Adds what the chunk counted, runs the operator's file and commits.
+    /// Adds the counts of the chunk, runs the operator's file, and commits.
     fn finish_chunk(&mut self, chunk: &PostgresChunk, last: Sequence) -> Result<Tally, SinkError> {
         self.add_counts(chunk)?;
         self.keys.store(&mut self.session).map_err(at("delete old keys", &self.options))?;
@@ -183,8 +184,10 @@ impl PostgresSink {
         Ok(chunk.counts.total(chunk.missing))
     }
 
-    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and
-    /// position went the same way, and where that was back, the load is told as failed.
+    /// Runs the operator's file.
+    ///
+    /// The file cannot be kept from ending the transaction. Rows and position are then committed together, or
+    /// rolled back together. After a rollback the load is reported as failed.
     fn run_after(&mut self, chunk: &PostgresChunk, last: Sequence) -> Result<(), SinkError> {
         let Some(after) = self.after.clone() else { return Ok(()) };
         let text = after.read()?;
@@ -348,7 +351,7 @@ impl Sink for PostgresSink {
 
     fn rollback(&mut self) {
         self.chunk = None;
-        // A connection that broke has given its transaction up by that.
+        // A broken connection has ended its transaction.
         if self.session.is_usable()
             && let Err(error) = self.session.run("ROLLBACK")
         {
@@ -356,12 +359,12 @@ impl Sink for PostgresSink {
         }
     }
 
-    /// A server that is put back to what it was before ends its sessions: the next one reads the positions.
+    /// Returns false. A server that is restored ends its sessions, and the next session reads the positions.
     fn is_changed(&mut self) -> Result<bool, SinkError> {
         Ok(false)
     }
 
-    /// PostgreSQL keeps itself tidy: autovacuum does, when it should.
+    /// Does nothing, because autovacuum tidies up PostgreSQL.
     fn tidy(&mut self, _bytes: u64) -> Result<(), SinkError> {
         Ok(())
     }

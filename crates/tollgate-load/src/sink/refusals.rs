@@ -1,5 +1,7 @@
-//! Rows that a database refused for their content, counted by segment: over all loads and runs that it takes,
-//! not more than `rejects_max` of one segment are. Beyond that it is not the rows.
+//! Counts the rows of each segment that a database refused for their content.
+//!
+//! At most `rejects_max` rows of one segment may be refused, over all loads and runs. More refusals mean that
+//! something other than the rows is wrong.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +9,12 @@ use tollgate_log::{LogId, Sequence};
 
 use crate::error::SinkError;
 
-/// Refused rows of the segments that an open transaction reaches.
+/// Refused rows of the segments in an open transaction.
 #[derive(Debug)]
 pub(super) struct Refusals {
     log: LogId,
     max: u64,
-    /// The first record of each segment that came, in order.
+    /// First record of each segment in the transaction, in order.
     segments: Vec<Sequence>,
     counts: BTreeMap<Sequence, Count>,
 }
@@ -20,7 +22,7 @@ pub(super) struct Refusals {
 /// Refused rows of one segment.
 #[derive(Debug, Clone, Copy)]
 struct Count {
-    /// Those of loads before.
+    /// Rows refused in earlier loads.
     kept: u64,
     new: u64,
 }
@@ -30,17 +32,17 @@ impl Refusals {
         Self { log, max, segments: Vec::new(), counts: BTreeMap::new() }
     }
 
-    /// Notes the segment that the next records are of, by its first.
+    /// Notes the segment of the next records. `segment` is its first record.
     pub(super) fn enter(&mut self, segment: Sequence) {
         if self.segments.last() != Some(&segment) {
             self.segments.push(segment);
         }
     }
 
-    /// Counts a row; `kept` reads how many of its segment were refused in loads before.
+    /// Counts a refused row. `kept` reads how many of its segment were refused in earlier loads.
     ///
     /// # Errors
-    /// It is one too many; or `kept` failed.
+    /// More rows are refused than allowed, or `kept` failed.
     pub(super) fn count(
         &mut self,
         row: Sequence,
@@ -62,7 +64,7 @@ impl Refusals {
         }
     }
 
-    /// The refused rows of this transaction, by segment.
+    /// Returns the refused rows of this transaction, by segment.
     pub(super) fn new_ones(&self) -> impl Iterator<Item = (Sequence, u64)> {
         self.counts.iter().map(|(segment, count)| (*segment, count.new))
     }

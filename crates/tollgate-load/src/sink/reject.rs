@@ -1,8 +1,8 @@
-//! Records that are no rows: what a sink keeps of them, and what they are when they are tried again.
+//! Records that are no rows: what a sink stores of them, and how they are retried.
 //!
-//! Who refused it decides how an item is read. A row that the database refused is written down by its
-//! columns. What was no row when it came is as a client sent it, by the fields of its stream: what columns
-//! they fill is asked of the configuration of today.
+//! How an item is read depends on who refused it. A row that the database refused is stored by its columns.
+//! An item that was refused at ingest is stored as the client sent it, by the fields of its stream. The
+//! current configuration then decides which columns these fields fill.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use tollgate_log::{Schema, Value};
 use super::json::{ItemRow, row_as_json};
 use super::key::{KeptKey, Key};
 
-/// Rejects that are tried again in one transaction.
+/// Rejects that are retried in one transaction.
 pub(super) const RETRIED_AT_ONCE: i64 = 500;
 
-/// Who refused a record.
+/// Where a record was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RefusedBy {
     Ingest,
@@ -22,7 +22,7 @@ pub(super) enum RefusedBy {
 }
 
 impl RefusedBy {
-    /// As databases hold it.
+    /// Returns the name in databases.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Ingest => "ingest",
@@ -30,7 +30,8 @@ impl RefusedBy {
         }
     }
 
-    /// Rejects that do not say it were kept when nobody asked: rows, as far as one can tell.
+    /// Reads the name in databases. Older rejects without one were refused by the database, as far as is
+    /// known.
     fn read(name: Option<&str>) -> Self {
         if name == Some(Self::Ingest.name()) { Self::Ingest } else { Self::Database }
     }
@@ -45,33 +46,34 @@ pub(super) struct Refused<'a> {
 }
 
 impl<'a> Refused<'a> {
-    /// An item that was no row when it came.
+    /// Makes the reject of an item that was refused at ingest.
     pub(super) fn at_ingest(reason: &'a str, item: &'a [u8]) -> Self {
         Self { by: RefusedBy::Ingest, reason: reason.into(), item: item.into(), key: None }
     }
 
-    /// A row that the database does not take.
+    /// Makes the reject of a row that the database refused.
     pub(super) fn row(reason: String, schema: &Schema, values: &[Value<'a>]) -> Self {
         let (item, key) = (row_as_json(schema, values).into(), Key::of(schema, values));
         Self { by: RefusedBy::Database, reason: reason.into(), item, key }
     }
 }
 
-/// What the streams of today make of an item that was no row when it came, or why it is none.
+/// Reads an item that was refused at ingest by the current streams. Returns its row, or the reason why it is
+/// none.
 pub type ReadItem<'a> = dyn Fn(&str, &[u8]) -> Result<ItemRow, String> + 'a;
 
-/// A reject that is tried again, with the id of its log as its database has ids.
+/// A reject that is retried. The type of its log id depends on the database.
 pub(super) struct Reject<L> {
     pub(super) log: L,
     pub(super) sequence: i64,
     pub(super) stream: String,
     pub(super) reason: String,
-    /// Its columns as a JSON object; or why it has none.
+    /// Its columns as a JSON object, or the reason why it has none.
     pub(super) item: Result<Vec<u8>, String>,
     pub(super) key: Option<KeptKey>,
 }
 
-/// A reject as a database keeps it.
+/// A reject as a database stores it.
 pub(super) struct StoredReject<L> {
     pub(super) log: L,
     pub(super) sequence: i64,
@@ -96,14 +98,14 @@ impl<L> StoredReject<L> {
     }
 }
 
-/// What became of rejects that were tried again.
+/// Counts of retried rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retried {
-    /// They are rows now.
+    /// Rejects that became rows.
     pub loaded: u64,
-    /// Another record had their key by now.
+    /// Rejects whose key another record now has.
     pub duplicates: u64,
-    /// They stay rejects.
+    /// Rejects that stay.
     pub kept: u64,
 }
 
@@ -117,7 +119,7 @@ impl Retried {
     }
 }
 
-/// What became of one of them.
+/// Result of one retried reject.
 #[derive(Clone, Copy)]
 pub(super) enum Fate {
     Loaded,

@@ -1,16 +1,16 @@
 //! SQLite as a sink: one connection that writes, in WAL mode, with a sync at every commit.
 //!
-//! Others may read meanwhile (`tollgate sql`, any program), and even write: whoever holds the lock is waited
-//! for. Checkpoints run between commits, never inside one: a commit costs one sync of the WAL, and the WAL
-//! stays bounded unless a reader keeps an old snapshot for long.
+//! Other programs may read meanwhile (for example `tollgate sql`), and even write. The sink waits for the
+//! lock while another program holds it. Checkpoints run between commits, never inside one. So a commit costs
+//! one sync of the WAL. The WAL stays bounded unless a reader keeps an old snapshot for a long time.
 //!
-//! The file is looked at before each load and behind each commit: one that was removed or replaced meanwhile
-//! has taken nothing. Its connection is closed without a checkpoint, which would write into files that are
-//! somebody else's by now.
+//! The file is checked before each load and after each commit. A file that was removed or replaced meanwhile
+//! has lost the load. Its connection is closed without a checkpoint, because a checkpoint would write into
+//! the files of another database.
 //!
-//! A statement that fails for the content of its row leaves the transaction whole (`INSERT OR ABORT`;
-//! `insert` has where that takes a savepoint), so rows need no bisection: the row becomes a reject and its
-//! neighbours load.
+//! A statement that fails for the content of its row keeps the transaction intact (`INSERT OR ABORT`;
+//! `insert` lists the cases that need a savepoint). So rows need no bisection: the row becomes a reject, and
+//! the other rows are loaded.
 
 mod bind;
 mod bookkeeping;
@@ -99,7 +99,7 @@ impl Sink for SqliteSink {
 
     fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {
         self.begin_chunk(log, expected, None)?;
-        // The commit decides; looking here spares the work of a chunk that cannot win.
+        // The commit decides. This early check saves the work of a chunk that cannot be committed.
         if self.position(log)?.map(|found| found.last) != expected.map(|position| position.last) {
             return Err(SinkError::Lost { log });
         }
@@ -223,7 +223,7 @@ impl Sink for SqliteSink {
 
     fn rollback(&mut self) {
         self.chunk = None;
-        // Tables that were made in the transaction are gone with it.
+        // The rollback also removed tables that were created in the transaction.
         self.tables.clear();
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
@@ -255,7 +255,7 @@ impl Sink for SqliteSink {
     }
 }
 
-/// Does nothing if the sink is known: another loader was faster.
+/// Enrolls the sink. Does nothing if another loader has enrolled it already.
 fn enroll(
     connection: &Connection,
     sink: &str,

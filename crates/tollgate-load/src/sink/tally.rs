@@ -1,14 +1,14 @@
-//! Counting what becomes of records, by stream and in all.
+//! Counts the results of records, by stream and in total.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// What one commit brought.
+/// Results of one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Rows in tables.
     pub rows: u64,
-    /// Rejects, those made at ingest and those that the database made.
+    /// Rejects, from ingest and from the database.
     pub rejects: u64,
     /// Records whose key another record of their stream has.
     pub duplicates: u64,
@@ -19,7 +19,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Records that came, whatever became of them.
+    /// Returns the number of records read, with any result.
     pub(crate) fn records(&self) -> u64 {
         self.rows + self.rejects + self.duplicates + self.skipped
     }
@@ -35,7 +35,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// What a transaction brings of each stream.
+/// Results of a transaction by stream.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(BTreeMap<String, Tally>);
 
@@ -51,7 +51,7 @@ impl Counts {
         self.0.iter()
     }
 
-    /// All streams together, and records that are missing.
+    /// Returns the sum over all streams, with the missing records.
     pub(crate) fn total(&self, missing: u64) -> Tally {
         let mut total = Tally { missing, ..Tally::default() };
         self.0.values().for_each(|tally| total += *tally);

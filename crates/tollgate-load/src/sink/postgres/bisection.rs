@@ -1,9 +1,9 @@
-//! Bisects rows of all buffers, in the order of the log, until each row that the server refuses is alone.
+//! Bisects the rows of all buffers, in the order of the log, until each row that the server refuses is alone.
 //!
-//! A range of that order is stored as one: of each buffer the rows that lie in it. So what comes first is
-//! there first, also among streams, and with `b` bad among `n` rows it takes about `2 b log2 n` attempts.
-//! Constraints that can wait are asked for at the end of each: later it is too late to tell whose fault it
-//! is.
+//! A range of that order is stored in one attempt, with the rows of each buffer in the range. So earlier
+//! records are stored first, also across streams. With `b` bad rows among `n`, it makes about `2 b log2 n`
+//! attempts. Each attempt checks deferrable constraints at its end, because later it is unknown which row
+//! broke them.
 
 use std::ops::Range;
 
@@ -19,33 +19,33 @@ pub(super) type BufferRows<'a> = (&'a ClosedCopyBuffer, Range<usize>);
 /// Which half is tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// The order of the log.
+    /// In the order of the log.
     Forward,
-    /// What comes last may be the parents of what comes before.
+    /// Against the order of the log, because later rows may be the parents of earlier ones.
     Backward,
 }
 
-/// What became of rows.
+/// Result of one step.
 pub(super) enum BisectionStep<'a> {
     Stored(Vec<BufferRows<'a>>),
-    /// One row of a buffer.
+    /// The server refused this row of a buffer.
     Refused((&'a ClosedCopyBuffer, usize), Refusal),
 }
 
-/// What the server says of a row.
+/// The server's error about a row.
 pub(super) struct Refusal {
     pub(super) reason: String,
-    /// It may fit when more rows are there.
+    /// The row may fit when more rows are stored.
     pub(super) lacks_parent: bool,
 }
 
-/// Rows on their way into the tables.
+/// State of the bisection of rows.
 pub(super) struct Bisection<'a> {
     buffers: &'a [ClosedCopyBuffer],
-    /// The rows of all buffers.
+    /// Records of the rows of all buffers, in order.
     order: Vec<Sequence>,
     direction: Direction,
-    /// Ranges of `order` that are not tried yet, the next one last.
+    /// Ranges of `order` that are not tried yet. The next one is the last element.
     open: Vec<Range<usize>>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Bisection<'a> {
         Self { buffers, order, direction, open }
     }
 
-    /// Goes on until rows are stored or one is refused; none at the end.
+    /// Continues until rows are stored or one is refused. Returns `None` at the end.
     pub(super) fn next(&mut self, session: &mut Session) -> Result<Option<BisectionStep<'a>>, Failure> {
         while let Some(range) = self.open.pop() {
             let parts = self.parts(&range);
@@ -75,7 +75,7 @@ impl<'a> Bisection<'a> {
         Ok(None)
     }
 
-    /// The rows of a range, the buffer of the first one first.
+    /// Returns the rows of a range by buffer. The buffer of the first row is first.
     fn parts(&self, range: &Range<usize>) -> Vec<BufferRows<'a>> {
         let ends = self.order[range.start]..=self.order[range.end - 1];
         let part = |buffer: &'a ClosedCopyBuffer| (buffer, buffer.between(&ends));
@@ -96,11 +96,12 @@ impl<'a> Bisection<'a> {
 
 enum Stored {
     All,
-    /// A row is to blame.
+    /// The server refused the rows because of one of them.
     Nothing(Refusal),
 }
 
-/// Copies rows, all or none. Constraints wait until all are there: the attempt before had them wait no more.
+/// Copies all rows or none. Constraints are deferred until all rows are there, because the previous attempt
+/// made them immediate.
 fn attempt(session: &mut Session, parts: &[BufferRows<'_>]) -> Result<Stored, Failure> {
     session.run("SAVEPOINT tollgate_rows; SET CONSTRAINTS ALL DEFERRED")?;
     let result = parts

@@ -1,7 +1,7 @@
-//! The tables of our own, by sink: several may share a database. Sequence numbers are positive 64-bit
-//! integers.
+//! The bookkeeping tables, with a column for the sink, because several sinks may share a database. Sequence
+//! numbers are positive 64-bit integers.
 //!
-//! `columns` remembers the Tollgate type of each column that a sink fills: what a reject holds is read by it.
+//! `columns` stores the Tollgate type of each column that a sink fills. A reject is read by these types.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::table::{exists, lock_ddl};
 use crate::error::SinkError;
 use crate::sink::accounts::{BOOKKEEPING_VERSION, LogCounts, StreamCounts};
 
-/// The version of the layout of all of these, in one row.
+/// Table with one row: the version of the layout of all these tables.
 const META: &str = "meta";
 
 const TABLES: [(&str, &str); 10] = [
@@ -56,10 +56,10 @@ const TABLES: [(&str, &str); 10] = [
     ("columns", "sink text, stream text, name text, type text NOT NULL, PRIMARY KEY (sink, stream, name)"),
 ];
 
-/// Makes the tables and columns that are missing. Where all are there, no right to make any is needed.
+/// Creates missing tables and columns. If none is missing, the role needs no right to create any.
 ///
 /// # Errors
-/// `Bookkeeping` if a later version of this program made them: then nothing is changed.
+/// `Bookkeeping` if a later version of this program made the tables. Then nothing is changed.
 pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
     let failed = || at("make the bookkeeping tables", options);
     check_version(session, options)?;
@@ -96,15 +96,15 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
     session.run(&format!("{} COMMIT", missing.concat())).map_err(failed())
 }
 
-/// Whether rejects are there without what they gained. A program that knows nothing of it reads and writes
-/// them as before, so the version stays.
+/// Returns whether the table of rejects lacks newer columns. A program without these columns reads and writes
+/// the table as before, so the version stays.
 fn lacks_columns(session: &mut Session, rejects: &str) -> Result<bool, Failure> {
     let question = "SELECT to_regclass($1) IS NOT NULL AND (SELECT count(*) FROM pg_attribute \
          WHERE attrelid = to_regclass($1) AND attname IN ('key', 'key_window_ms', 'refused_by')) < 3";
     Ok(session.query(question, &[&rejects])?.first().is_some_and(|row| row.get(0)))
 }
 
-/// Tables without a version are of the first.
+/// Checks the version of the tables. Tables without a version have the first one.
 pub(super) fn check_version(session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
     let failed = || at("read the version of the bookkeeping", options);
     let meta = table(options, META);
@@ -121,7 +121,7 @@ pub(super) fn check_version(session: &mut Session, options: &PostgresOptions) ->
     }
 }
 
-/// Connects to read what the tables hold.
+/// Connects to read the tables.
 fn open_to_read(options: &PostgresOptions) -> Result<Session, SinkError> {
     let mut session = Session::open(options)?;
     check_version(&mut session, options)?;
@@ -134,7 +134,7 @@ pub(super) fn position_of(row: &tokio_postgres::Row, at: usize) -> Position {
     Position { last: Sequence(last.cast_unsigned()), chain }
 }
 
-/// Reads the positions of a sink in all logs. None: nothing was loaded yet.
+/// Reads the positions of a sink in all logs. Returns `None` if nothing was loaded yet.
 pub(crate) fn read_positions(
     options: &PostgresOptions,
     sink: &str,
@@ -152,7 +152,7 @@ pub(crate) fn read_positions(
     read(&mut session).map_err(at("read the positions", options))
 }
 
-/// Notes that a sink begins behind these positions. Does nothing if it is known: another loader was faster.
+/// Notes that a sink begins after these positions. Does nothing if another loader has enrolled it already.
 pub(super) fn enroll(
     session: &mut Session,
     options: &PostgresOptions,
@@ -180,7 +180,7 @@ fn log_of(row: &tokio_postgres::Row) -> LogId {
     LogId::from_bytes(row.get::<_, Uuid>(0).into_bytes())
 }
 
-/// Reads what a sink says of all logs, in one snapshot. Without bookkeeping nothing was loaded.
+/// Reads the bookkeeping of a sink about all logs, in one snapshot. Without the tables nothing was loaded.
 pub(crate) fn read_counts(options: &PostgresOptions, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
     let mut session = open_to_read(options)?;
     let failed = || at("read the counters", options);

@@ -1,8 +1,8 @@
-//! What one transaction brings, and how it gets into the tables.
+//! The content of one transaction, and how it gets into the tables.
 //!
-//! All rows go in by one COPY per stream. Where the server refuses one for its content, `bisection` finds it.
-//! A row that lacks its parent is tried again when all others are in: the parent may have come later, or have
-//! waited itself. Only what is left then is a reject.
+//! All rows of a stream are written by one COPY. If the server refuses a row for its content, `bisection`
+//! finds it. A row without its parent is tried again after all others, because the parent may come later or
+//! wait too. A row that still lacks its parent then becomes a reject.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use crate::sink::refusals::Refusals;
 use crate::sink::reject::{Refused, RefusedBy};
 use crate::sink::tally::{Counts, Tally};
 
-/// How often rows that lack their parents are tried again at most, as long as that changes something: nobody
-/// may send rows that take time with the square of their number. A pass brings in a whole line of parents
-/// that stand in its direction.
+/// Most passes over rows that lack their parents. Passes also end when one changes nothing. The bound keeps a
+/// client from causing work that grows with the square of its rows. One pass stores a whole chain of parents
+/// in its direction.
 const WAITING_PASSES_MAX: usize = 16;
 
 /// An open transaction.
@@ -38,9 +38,9 @@ pub(super) struct PostgresChunk {
     sink: String,
     pub(super) log: LogId,
     pub(super) expected: Option<Position>,
-    /// The gap that it fills; none if it moves the position.
+    /// The gap that it fills. `None` if it moves the position.
     pub(super) filled: Option<Gap>,
-    /// The first record; none yet.
+    /// The first record, once there is one.
     pub(super) first: Option<Sequence>,
     pub(super) missing: u64,
     pub(super) counts: Counts,
@@ -70,7 +70,7 @@ impl PostgresChunk {
         }
     }
 
-    /// Takes a record: encodes its row, or keeps what is none.
+    /// Writes a record: encodes its row, or stores it as a reject.
     pub(super) fn record(
         &mut self,
         session: &mut Session,
@@ -80,7 +80,7 @@ impl PostgresChunk {
         let (sequence, stream) = (record.sequence, record.schema.stream());
         match &record.body {
             RecordBody::Reject { reason, item } => {
-                // It is tried again one day, and becomes a row of this table.
+                // The reject may be retried later, and then becomes a row of this table.
                 self.buffer(session, options, record.schema_id, record.schema)?;
                 self.reject(sequence, stream, &Refused::at_ingest(reason, item));
             }
@@ -95,23 +95,24 @@ impl PostgresChunk {
         Ok(())
     }
 
-    /// How many tables it has looked at and locked.
+    /// Returns how many tables were checked and locked.
     pub(super) fn tables_met(&self) -> usize {
         self.buffers.len()
     }
 
-    /// Keeps what is no row.
+    /// Stores a record that is no row.
     pub(super) fn reject(&mut self, sequence: Sequence, stream: &str, refused: &Refused<'_>) {
         self.rejects.push(&self.sink, sequence, stream, refused);
         self.counts.add(stream, Tally { rejects: 1, ..Tally::default() });
     }
 
-    /// Notes the segment that the next records are of.
+    /// Notes the segment of the next records.
     pub(super) fn enter(&mut self, segment: Sequence) {
         self.refusals.enter(segment);
     }
 
-    /// Counts a row that the database refused; those that were refused at ingest say nothing about the table.
+    /// Counts a row that the database refused. Items refused at ingest do not count, because they show
+    /// nothing about the table.
     fn refuse(
         &mut self,
         session: &mut Session,
@@ -148,7 +149,7 @@ impl PostgresChunk {
         Ok(&mut self.buffers[at])
     }
 
-    /// Brings everything into the tables.
+    /// Writes everything to the tables.
     pub(super) fn store(
         &mut self,
         session: &mut Session,
@@ -191,8 +192,8 @@ impl PostgresChunk {
         Ok(())
     }
 
-    /// Copies rows and returns those that the server refused, which are rejects now. Those that lack their
-    /// parents wait until all others are in, and go in as their parents do.
+    /// Copies rows. Returns those that the server refused, which are rejects now. Rows that lack their
+    /// parents wait until all others are stored, and follow when their parents are.
     fn copy(
         &mut self,
         session: &mut Session,
@@ -270,18 +271,18 @@ impl PostgresChunk {
     }
 }
 
-/// What became of rows that were tried once.
+/// Results of rows that were tried once.
 #[derive(Default)]
 struct Pass {
     stored: usize,
     refused: HashSet<Sequence>,
-    /// Rows without their parents, and what the server said.
+    /// Rows without their parents, with the server's error.
     waiting: BTreeMap<Sequence, String>,
 }
 
 impl Pass {
-    /// Those that wait would wait in vain: nothing came in, and nothing that is away now stood in the way of
-    /// others.
+    /// Returns whether another pass would be useless. No row was stored, and no row was refused that could
+    /// have blocked others.
     fn changed_nothing(&self) -> bool {
         self.stored == 0 && self.refused.is_empty()
     }
@@ -295,11 +296,11 @@ fn place(buffers: &[ClosedCopyBuffer], sequence: Sequence) -> Option<(&ClosedCop
     buffers.iter().find_map(|buffer| Some((buffer, buffer.row_of(sequence)?)))
 }
 
-/// The length of a null in the data of a COPY.
+/// Length of a null in the data of a COPY.
 const NULL: i32 = -1;
 
-/// Rows of the reject table. They cannot be refused for their content: raw bytes are bytea, texts hold no
-/// U+0000.
+/// Rows of the reject table. The server cannot refuse them for their content: raw bytes are bytea, and texts
+/// have no U+0000.
 struct Rejects {
     log: Uuid,
     data: BytesMut,

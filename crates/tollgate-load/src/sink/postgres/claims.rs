@@ -1,10 +1,9 @@
-//! Which rows of a chunk are loaded, where their streams have keys: of those with one key, the first that the
-//! database takes.
+//! Decides which rows of a chunk with keys are loaded: for each key, the first row that the database accepts.
 //!
-//! The rows of a chunk go in together, so the order of the log is kept by rounds: in each, the first row of
-//! each key that is open asks for it. What gets its key is copied. A row that the database refuses gives its
-//! key back, and the next one asks in another round; so there is one round more than rows are refused at
-//! most.
+//! The rows of a chunk are copied together, so rounds keep the order of the log. In each round, the first row
+//! of each open key claims the key. Rows that get their key are copied. A row that the database refuses gives
+//! its key back, and the next row claims it in another round. So there is at most one round more than refused
+//! rows.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -15,7 +14,7 @@ use super::error::Failure;
 use super::keys::{Claim, PostgresKeys, StreamKey};
 use super::session::Session;
 
-/// A row that asks for a key.
+/// A row that claims a key.
 struct Claimant {
     buffer: usize,
     row: usize,
@@ -23,11 +22,11 @@ struct Claimant {
     window_ms: u64,
 }
 
-/// Rows with keys of which nobody knows yet whether they are loaded.
+/// Rows with keys that are not decided yet.
 pub(super) struct Claims {
-    /// Of each key the rows that ask for it, in the order of the log; never empty.
+    /// For each key, the rows that claim it, in the order of the log. Never empty.
     open: BTreeMap<StreamKey, VecDeque<Claimant>>,
-    /// Rows whose key another record has, by stream.
+    /// Number of duplicates by stream.
     duplicates: BTreeMap<String, u64>,
 }
 
@@ -43,7 +42,7 @@ impl Claims {
                 claimants.or_default().push_back(Claimant { buffer: index, row, sequence, window_ms });
             }
         }
-        // A stream that changed has a buffer for each of its schemas.
+        // A stream whose columns changed has a buffer for each of its schemas.
         for claimants in open.values_mut() {
             claimants.make_contiguous().sort_by_key(|claimant| claimant.sequence);
         }
@@ -54,12 +53,12 @@ impl Claims {
         self.open.is_empty()
     }
 
-    /// Rows whose key another record has, by stream.
+    /// Returns the number of duplicates by stream.
     pub(super) fn duplicates(&self) -> &BTreeMap<String, u64> {
         &self.duplicates
     }
 
-    /// Has the first row of each key ask for it, and adds those that got theirs to the rows of their buffers.
+    /// Claims each key for its first row. Adds the rows that got their key to the rows of their buffers.
     pub(super) fn claim(
         &mut self,
         session: &mut Session,
@@ -83,8 +82,8 @@ impl Claims {
         self.deny(session, keys, log, &denied)
     }
 
-    /// What asks for the key of another record is a duplicate. Where that other is in the chunk too (a
-    /// position was taken back), it is its turn.
+    /// Counts rows as duplicates if another record has their key. If that record is in this chunk too (a
+    /// position was moved back), it is the next to claim the key.
     fn deny(
         &mut self,
         session: &mut Session,
@@ -109,7 +108,7 @@ impl Claims {
         Ok(())
     }
 
-    /// Ends a round: what is loaded keeps its key, what was refused gives it back for the next.
+    /// Ends a round: a loaded row keeps its key, and a refused row gives it back for the next round.
     pub(super) fn settle(
         &mut self,
         session: &mut Session,

@@ -1,4 +1,5 @@
-//! The rows of one schema while a chunk is filled: encoded once, in the order of the log, ready for COPY.
+//! The rows of one schema while a chunk is filled. They are encoded once, in the order of the log, ready for
+//! COPY.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use super::table::Plan;
 use crate::sink::json::row_as_json;
 use crate::sink::key::Key;
 
-/// Signature, flags, length of the extension.
+/// Signature, flags, and length of the header extension.
 const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const COPY_TRAILER: &[u8] = &[0xff, 0xff];
 
@@ -42,10 +43,10 @@ impl CopyBuffer {
         Self { schema_id, schema, plan, data, rows: Vec::new(), keyed: Vec::new() }
     }
 
-    /// Takes a row.
+    /// Encodes a row.
     ///
     /// # Errors
-    /// Why the table has no place for it.
+    /// Why the table cannot hold the row.
     pub(super) fn push(&mut self, sequence: Sequence, values: &[Value<'_>]) -> Result<(), String> {
         let start = self.data.len();
         // A schema has at most 1,000 columns.
@@ -64,7 +65,7 @@ impl CopyBuffer {
         Ok(())
     }
 
-    /// Ends the buffer: no row comes any more.
+    /// Ends the buffer. No row can be added any more.
     pub(super) fn close(self) -> ClosedCopyBuffer {
         let Self { schema, plan, data, rows, keyed, .. } = self;
         ClosedCopyBuffer { schema, plan, data: data.freeze(), rows, keyed }
@@ -85,25 +86,25 @@ impl ClosedCopyBuffer {
         self.rows.len()
     }
 
-    /// The rows that have a key, in order.
+    /// Returns the rows that have a key, in order.
     pub(super) fn keyed(&self) -> &[Keyed] {
         &self.keyed
     }
 
-    /// The rows that have none, in order.
+    /// Returns the rows without a key, in order.
     pub(super) fn without_key(&self) -> Vec<usize> {
         let mut keyed = self.keyed.iter().map(|keyed| keyed.row).peekable();
         (0..self.rows()).filter(|row| keyed.next_if_eq(row).is_none()).collect()
     }
 
-    /// The key of a row, if it has one.
+    /// Returns the key of a row, if it has one.
     pub(super) fn key(&self, row: usize) -> Option<Key<'_>> {
         let (_, window) = self.schema.key()?;
         let at = self.keyed.binary_search_by_key(&row, |keyed| keyed.row).ok()?;
         Some(Key { bytes: &self.keyed[at].key, window })
     }
 
-    /// Some of its rows as a buffer of their own.
+    /// Copies some rows to a new buffer.
     pub(super) fn select(&self, chosen: &[usize]) -> Self {
         let (mut data, mut rows) = (BytesMut::new(), Vec::with_capacity(chosen.len()));
         let mut keyed = Vec::new();
@@ -120,7 +121,7 @@ impl ClosedCopyBuffer {
         &self.plan.copy
     }
 
-    /// Some of its rows as the data of a COPY.
+    /// Returns some rows as the data of a COPY.
     pub(super) fn copy_data(&self, rows: Range<usize>) -> [Bytes; 3] {
         copy_data(self.data.slice(self.start(rows.start)..self.start(rows.end)))
     }
@@ -133,18 +134,18 @@ impl ClosedCopyBuffer {
         self.rows.iter().map(|row| row.sequence)
     }
 
-    /// The rows that lie in a part of the log.
+    /// Returns the rows with records in a range of the log.
     pub(super) fn between(&self, ends: &RangeInclusive<Sequence>) -> Range<usize> {
         let start = self.rows.partition_point(|row| row.sequence < *ends.start());
         start..self.rows.partition_point(|row| row.sequence <= *ends.end())
     }
 
-    /// The row of a record.
+    /// Returns the row of a record.
     pub(super) fn row_of(&self, sequence: Sequence) -> Option<usize> {
         self.rows.binary_search_by_key(&sequence, |row| row.sequence).ok()
     }
 
-    /// A row as a JSON object, for the reject table.
+    /// Returns a row as a JSON object, for the reject table.
     pub(super) fn row_as_json(&self, row: usize) -> Vec<u8> {
         let mut rest = &self.data[self.start(row) + 2..self.start(row + 1)];
         let mut wires = self.plan.wires.iter();
@@ -165,12 +166,12 @@ impl ClosedCopyBuffer {
     }
 }
 
-/// Wraps rows into what a COPY begins and ends with.
+/// Adds the header and the trailer of a COPY to rows.
 pub(super) fn copy_data(rows: Bytes) -> [Bytes; 3] {
     [Bytes::from_static(COPY_HEADER), rows, Bytes::from_static(COPY_TRAILER)]
 }
 
-/// Splits a value off that was encoded here. None: null.
+/// Splits an encoded value from the front. Returns `None` for null.
 fn split_value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, behind) = rest.split_first_chunk::<4>()?;
     let bytes = usize::try_from(i32::from_be_bytes(*length)).ok();

@@ -1,4 +1,4 @@
-//! Whose fault an error of PostgreSQL is: the row's, the moment's, or the operator's.
+//! Classifies errors of PostgreSQL: caused by the row, temporary, or for the operator.
 //!
 //! | SQLSTATE | fault of | what follows |
 //! | --- | --- | --- |
@@ -9,8 +9,8 @@
 //! | 42P01, 42P07, 42701, 42703, 42710 what is there or is not | the moment | tables are looked at again |
 //! | all else: 42501 no grant, 28 login, 3D no database, 2200H sequence at its end, P0001 raised by a trigger | the operator | the sink stops |
 //!
-//! A row takes the blame for nothing that a server which is ill says of every row. Of what is said of both -
-//! 54001 of a trigger that calls itself, 23514 of a partition that nobody made - `rejects_max` stops the
+//! A row is not blamed for an error that a failing server reports for every row. Some states have both
+//! causes: 54001 of a trigger that calls itself, 23514 of a missing partition. Then `rejects_max` stops the
 //! sink.
 //!
 //! Source: PostgreSQL 15, appendix A.
@@ -32,7 +32,7 @@ pub(super) enum Failure {
     Io(io::Error),
     /// TLS cannot be set up.
     Tls(String),
-    /// Nothing came back for so long.
+    /// No answer came within this time.
     NoAnswer(Duration),
 }
 
@@ -44,13 +44,13 @@ impl Failure {
         }
     }
 
-    /// What to keep beside a row that was refused; none if the row is not to blame.
+    /// Returns the reason to store with a refused row. Returns `None` if the row is not the cause.
     pub(super) fn row_reason(&self) -> Option<String> {
         let state = self.state()?;
         is_of_row(state).then(|| self.to_string())
     }
 
-    /// Whether a foreign key found no row to refer to.
+    /// Returns whether a foreign key found no row to refer to.
     pub(super) fn lacks_parent(&self) -> bool {
         self.state() == Some("23503")
     }
@@ -74,13 +74,13 @@ impl Failure {
             // The connection ended.
             None => Remedy::Time,
             Some(Some(error)) if !is_of_tls(error) => Remedy::Time,
-            // A certificate or a login that was refused.
+            // The server's certificate or the login was refused.
             Some(_) => Remedy::Operator,
         }
     }
 }
 
-/// Whether what a client sent can be the cause.
+/// Returns whether content of a client can be the cause.
 fn is_of_row(state: &str) -> bool {
     match state {
         "2200H" | "22P03" | "22P04" => false,
@@ -117,7 +117,7 @@ fn write_db_error(error: &DbError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 impl StdError for Failure {}
 
-/// Names the database of a failure.
+/// Makes the error of a failure, with the name of its database.
 pub(super) fn at(
     action: &'static str,
     options: &PostgresOptions,

@@ -1,4 +1,4 @@
-//! Gaps that records were found for: they are loaded, and the gap shrinks or goes, in one transaction.
+//! Fills gaps: found records are loaded, and the gap shrinks or is deleted, in one transaction.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::names::{table, uuid_of};
 use super::options::PostgresOptions;
 use super::session::Session;
 
-/// The gaps of a log, in order.
+/// Returns the gaps of a log, in order.
 pub(super) fn gaps(
     session: &mut Session,
     options: &PostgresOptions,
@@ -27,8 +27,7 @@ pub(super) fn gaps(
     Ok(rows.iter().map(gap).collect())
 }
 
-/// The records in all gaps of a sink, by the reason. The sum is total: too large a one is the largest
-/// integer.
+/// Returns the records in all gaps of a sink, by reason. A sum that is too large becomes the largest integer.
 pub(super) fn records(
     session: &mut Session,
     options: &PostgresOptions,
@@ -44,7 +43,7 @@ pub(super) fn records(
     Ok(rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1).cast_unsigned())).collect())
 }
 
-/// Gives a gap another reason. False: it is not there any more.
+/// Gives a gap another reason. Returns false if the gap no longer exists.
 pub(super) fn rename(
     session: &mut Session,
     options: &PostgresOptions,
@@ -60,7 +59,7 @@ pub(super) fn rename(
     Ok(session.execute(&update, &[&sink, &uuid_of(log), &first, &last, &reason])? == 1)
 }
 
-/// Keeps other loaders from a gap, to the end of the transaction. False: it is not there any more.
+/// Locks a gap until the end of the transaction. Returns false if the gap no longer exists.
 pub(super) fn lock(
     session: &mut Session,
     options: &PostgresOptions,
@@ -75,8 +74,8 @@ pub(super) fn lock(
     Ok(session.query(&question, &[&sink, &uuid_of(log), &first, &last])?.len() == 1)
 }
 
-/// Puts what is left of a gap in its place and tells how the session commits. None: the gap is not there any
-/// more.
+/// Replaces a gap by what is left of it. Returns how the session commits, or `None` if the gap no longer
+/// exists.
 pub(super) fn replace(
     session: &mut Session,
     options: &PostgresOptions,

@@ -1,7 +1,7 @@
-//! The keys of records that are loaded: each is kept for the window of its stream, so that a retry is not
-//! loaded again.
+//! The keys of loaded records. Each is kept for the window of its stream, so that a retry is not loaded
+//! again.
 //!
-//! A sink has keys of its own. `expires` is the tick at which a window ends.
+//! Each sink has separate keys. `expires` is the tick at which a window ends.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::sink::key::{Ticks, purged_max, storable, system_clock};
 /// A key with its stream.
 pub(super) type StreamKey = (String, Box<[u8]>);
 
-/// A record that asks for a key.
+/// A record that claims a key.
 pub(super) struct Claim<'a> {
     pub(super) key: &'a StreamKey,
     pub(super) sequence: Sequence,
@@ -36,7 +36,7 @@ pub(super) struct PostgresKeys {
 }
 
 impl PostgresKeys {
-    /// Goes on from the count of the database.
+    /// Continues the count of the database.
     pub(super) fn new(session: &mut Session, options: &PostgresOptions, sink: &str) -> Result<Self, Failure> {
         let (keys_table, ticks_table) = (table(options, "keys"), table(options, "ticks"));
         let question = format!("SELECT ms FROM {ticks_table} WHERE sink = $1");
@@ -46,8 +46,10 @@ impl PostgresKeys {
         Ok(Self { sink, keys_table, ticks_table, ticks, claimed: 0, is_in_use })
     }
 
-    /// Takes keys for records of a log, each key once, in the order of the keys: two loaders that want the
-    /// same do not wait for each other. Returns the records that have theirs now.
+    /// Claims keys for records of a log, each key once. Returns the records that now have their key.
+    ///
+    /// Keys are claimed in their own order, so that two loaders that want the same keys do not wait for each
+    /// other.
     pub(super) fn claim(
         &mut self,
         session: &mut Session,
@@ -79,7 +81,7 @@ impl PostgresKeys {
         Ok(rows.iter().map(|row| Sequence(row.get::<_, i64>(0).cast_unsigned())).collect())
     }
 
-    /// Which of these keys are held by records of the same log, and by which.
+    /// Returns which of these keys records of the same log hold, and which records.
     pub(super) fn holders(
         &self,
         session: &mut Session,
@@ -100,7 +102,7 @@ impl PostgresKeys {
         Ok(rows.iter().map(holder).collect())
     }
 
-    /// Gives back the keys of rows that the database refused.
+    /// Deletes the keys of rows that the database refused.
     pub(super) fn give_back(&self, session: &mut Session, keys: &[&StreamKey]) -> Result<(), Failure> {
         let delete = format!(
             "DELETE FROM {} AS old USING unnest($2::text[], $3::bytea[]) AS refused (stream, key) \
@@ -111,8 +113,8 @@ impl PostgresKeys {
         session.execute(&delete, &[&self.sink, &streams, &keys]).map(drop)
     }
 
-    /// Stores the count and deletes keys whose window ended, inside the transaction of a load. Those that
-    /// another loader takes over are passed.
+    /// Stores the count and deletes expired keys, in the transaction of a load. Keys that another loader
+    /// takes over are skipped.
     pub(super) fn store(&mut self, session: &mut Session) -> Result<(), Failure> {
         if !self.is_in_use {
             return Ok(());

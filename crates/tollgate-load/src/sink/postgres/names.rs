@@ -1,11 +1,11 @@
-//! Tables of the bookkeeping and logs, as statements name them.
+//! Names of the bookkeeping tables and of logs in statements.
 
 use tollgate_log::LogId;
 use uuid::Uuid;
 
 use super::options::{PostgresOptions, TableName};
 
-/// A table of bookkeeping as it is written in a statement.
+/// Returns the name of a bookkeeping table for a statement.
 pub(super) fn table(options: &PostgresOptions, name: &str) -> String {
     TableName { schema: options.schema.clone(), name: name.to_owned() }.quoted()
 }

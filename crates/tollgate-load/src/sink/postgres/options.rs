@@ -1,4 +1,5 @@
-//! Where a PostgreSQL database is, and how it is spoken to: what libpq would read from the same text.
+//! Options of a PostgreSQL database: its address and its connection, as libpq would read them from the same
+//! text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,35 +12,35 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tollgate_tls::Trust;
 
-/// What is shown in place of a password.
+/// Text shown in place of a password.
 const HIDDEN: &str = "***";
-/// Keys that the protocol library does not know, and we do.
+/// Keys that the protocol library does not know and this file reads.
 const TLS_KEYS: [&str; 2] = ["sslmode", "sslrootcert"];
 
-/// Told with what a text does not name.
+/// End of the error about a missing host or user.
 const ALLOWED: &str = "allowed is what names both, like \"postgres://USER@HOST/DATABASE\"";
 
-/// A PostgreSQL sink.
+/// Options of a PostgreSQL sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Where it is.
+    /// Address of the database.
     pub server: PostgresUrl,
-    /// The schema of the bookkeeping tables, made if missing. Sinks that share a database need one each.
+    /// Schema of the bookkeeping tables, created if missing. Sinks that share a database need one each.
     pub schema: String,
-    /// The schema of the tables of streams that `tables` does not name.
+    /// Schema of the tables of streams that `tables` does not name.
     pub table_schema: String,
-    /// Tables of streams, where they are not named like the stream.
+    /// Tables of streams that are not named like their stream.
     pub tables: BTreeMap<String, TableName>,
-    /// How long a connection may take to be made.
+    /// Longest time to connect.
     pub connect_timeout: Duration,
-    /// How long one statement may take, a COPY too.
+    /// Longest time of one statement, including a COPY.
     pub statement_timeout: Duration,
-    /// How long a lock is waited for.
+    /// Longest wait for a lock.
     pub lock_timeout: Duration,
 }
 
 impl PostgresOptions {
-    /// What makes it another place for rows and positions than before. None: it is the same.
+    /// Returns what makes `new` another place for rows and positions. Returns `None` if it is the same.
     pub(crate) fn moved_by(&self, new: &Self) -> Option<&'static str> {
         let tables =
             |options: &Self| (options.schema.clone(), options.table_schema.clone(), options.tables.clone());
@@ -49,7 +50,7 @@ impl PostgresOptions {
         (tables(self) != tables(new)).then_some("another schema or other tables")
     }
 
-    /// The defaults for a database.
+    /// Returns the defaults for a database.
     pub fn new(server: PostgresUrl) -> Self {
         Self {
             server,
@@ -62,7 +63,7 @@ impl PostgresOptions {
         }
     }
 
-    /// The table of a stream.
+    /// Returns the table of a stream.
     pub(super) fn table_of(&self, stream: &str) -> TableName {
         self.tables
             .get(stream)
@@ -71,7 +72,7 @@ impl PostgresOptions {
     }
 }
 
-/// A table with its schema, both as the catalog has them.
+/// A table with its schema, both spelled as in the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableName {
     /// Its schema.
@@ -81,10 +82,10 @@ pub struct TableName {
 }
 
 impl TableName {
-    /// Reads `table`, `schema.table`, `"My Schema"."my.table"`. Case is kept, quoted or not.
+    /// Parses `table`, `schema.table` or `"My Schema"."my.table"`. Case is kept, quoted or not.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub fn parse(text: &str, default_schema: &str) -> Result<Self, String> {
         let (first, rest) = identifier(text)?;
         let Some(rest) = rest.strip_prefix('.') else {
@@ -99,7 +100,7 @@ impl TableName {
         }
     }
 
-    /// As it is written in a statement.
+    /// Returns the name for a statement.
     pub fn quoted(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
@@ -111,7 +112,7 @@ impl fmt::Display for TableName {
     }
 }
 
-/// Splits a name off, in double quotes or up to the next dot.
+/// Splits a name from the front, in double quotes or up to the next dot.
 fn identifier(text: &str) -> Result<(String, &str), String> {
     let (name, rest) = match text.strip_prefix('"') {
         None => {
@@ -139,23 +140,23 @@ fn identifier(text: &str) -> Result<(String, &str), String> {
     Ok((name, rest))
 }
 
-/// A name in a statement.
+/// Quotes a name for a statement.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Where a database is: a URL or a list of `key=value`, as libpq takes them. It never shows its password.
+/// Address of a database: a URL or a list of `key=value`, as libpq takes them. It never shows its password.
 #[derive(Clone)]
 pub struct PostgresUrl {
     text: String,
     pub(super) config: Config,
     pub(super) trust: Trust,
-    /// Authorities that are trusted, as PEM. None: those of the system.
+    /// File of trusted authorities, as PEM. `None`: those of the system.
     pub(super) root_cert: Option<PathBuf>,
 }
 
 impl PostgresUrl {
-    /// Reads one.
+    /// Parses an address.
     ///
     /// # Errors
     /// What is wrong with it, without its secrets.
@@ -183,7 +184,7 @@ impl PostgresUrl {
                 ));
             }
         };
-        // As libpq does: whoever names an authority wants it asked.
+        // As in libpq, a named authority means that the certificate has to be checked.
         if mode == SslMode::Require && trust == Trust::Anybody && root_cert.is_some() {
             trust = Trust::Authority;
         }
@@ -192,7 +193,7 @@ impl PostgresUrl {
         Ok(Self { text: text.to_owned(), config, trust, root_cert })
     }
 
-    /// Whether both lead to one database, whoever logs in and however.
+    /// Returns whether both are the same database. Role and options may differ.
     fn is_same_database(&self, other: &Self) -> bool {
         fn place(url: &PostgresUrl) -> (&[Host], &[IpAddr], &[u16], Option<&str>) {
             let config = &url.config;
@@ -217,7 +218,7 @@ impl fmt::Debug for PostgresUrl {
     }
 }
 
-/// `user@host:port/database`, of each host.
+/// Shows `user@host:port/database`, with all hosts.
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (config, ports) = (&self.config, self.config.get_ports());
@@ -233,7 +234,8 @@ impl fmt::Display for PostgresUrl {
     }
 }
 
-/// Whoever leaves an `@` of the password as it is has the rest of it in the host.
+/// Returns the text of a host. If an `@` in the password is not escaped, the host begins with the rest of the
+/// password. So only the part after the last `@` is shown.
 fn host_text(host: &Host) -> String {
     match host {
         Host::Tcp(host) => host.rsplit('@').next().unwrap_or_default().to_owned(),
@@ -241,11 +243,12 @@ fn host_text(host: &Host) -> String {
     }
 }
 
-/// The text of a connection with its password hidden, for people.
+/// Returns the text of a connection with its password hidden, for people.
 pub fn hide_password(text: &str) -> String {
     if let Some(at) = text.find("://") {
         let (scheme, rest) = text.split_at(at + 3);
-        // A password with `@` or `/` of its own is malformed, and hidden all the same: the last `@` ends it.
+        // An unescaped `@` or `/` in a password is malformed, but must be hidden too. The last `@` ends the
+        // password.
         let (login, rest) = rest.split_at(rest.rfind('@').unwrap_or(0));
         let login = match login.split_once(':') {
             Some((user, _)) => format!("{user}:{HIDDEN}"),
@@ -258,13 +261,13 @@ pub fn hide_password(text: &str) -> String {
 
 fn hide_pairs(text: &str, separators: &[char]) -> String {
     let Some(at) = text.find("password") else { return text.to_owned() };
-    // Quotes and escapes make the end of a value hard to tell: all behind it is hidden where there are any.
+    // With quotes or escapes, the end of a value is hard to find. All text after it is then hidden.
     let behind = &text[at..];
     let end = if behind.contains(['\'', '\\']) { None } else { behind.find(separators) };
     format!("{}password={HIDDEN}{}", &text[..at], end.map_or("", |end| &behind[end..]))
 }
 
-/// Takes the keys out that say how TLS is done.
+/// Removes the keys for TLS from the text and returns them.
 fn take_tls_keys(text: &str) -> (String, Vec<(String, String)>) {
     let mut taken = Vec::new();
     let mut keep = |pair: &&str| match pair.split_once('=') {

@@ -1,4 +1,4 @@
-//! How many rows of each segment the database refused: read and added to inside a load.
+//! Reads and adds the counts of refused rows by segment, in the transaction of a load.
 
 use tollgate_log::{LogId, Sequence};
 
@@ -8,7 +8,7 @@ use super::options::PostgresOptions;
 use super::session::Session;
 use crate::sink::refusals::Refusals;
 
-/// How many rows of a segment the database refused in loads before.
+/// Returns how many rows of a segment the database refused in earlier loads.
 pub(super) fn read(
     session: &mut Session,
     options: &PostgresOptions,

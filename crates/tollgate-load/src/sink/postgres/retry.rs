@@ -1,8 +1,8 @@
-//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject
-//! away. One whose key another record has by now is a duplicate.
+//! Retries rejects. A reject that now fits its table becomes a row, in the transaction that deletes the
+//! reject. If another record now has its key, it is a duplicate.
 //!
-//! A column that the item lacks gets what the table has for it. Rejects are locked while they are tried, so
-//! that each becomes one row whoever else tries them.
+//! A column that the item lacks gets the default of the table. Rejects are locked while they are retried, so
+//! that each becomes one row even if another process retries them too.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ type Reject = reject::Reject<Uuid>;
 
 /// Why an item is no row yet.
 enum Refusal {
-    /// For its content.
+    /// Its content does not fit, for this reason.
     Item(String),
     Database(Failure),
 }
@@ -40,7 +40,7 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// Tries all rejects of a sink, so many in one transaction, each once.
+/// Tries each reject of a sink once, [`RETRIED_AT_ONCE`] in one transaction.
 pub(super) fn retry(
     session: &mut Session,
     options: &PostgresOptions,
@@ -101,15 +101,15 @@ struct Pass<'a> {
     options: &'a PostgresOptions,
     sink: &'a str,
     keys: &'a mut PostgresKeys,
-    /// Those of the streams, or what is wrong with one.
+    /// Tables of the streams, or the reason why one cannot be used.
     tables: BTreeMap<String, Result<Known, String>>,
-    /// Rejects that are none any more, by log and stream.
+    /// Rejects that were resolved, by log and stream.
     settled: BTreeMap<(Uuid, String), Retried>,
 }
 
 impl Pass<'_> {
-    /// Asks for each key once, in the order that loaders ask in: none waits for one that waits for it. Who
-    /// has a key is told when its reject is tried.
+    /// Claims each key once, in the order that loaders use, so that the two never wait for each other. The
+    /// result is read when the reject is tried.
     fn claim_in_order(&mut self, rejects: &[Reject]) -> Result<(), Failure> {
         let mut firsts = BTreeMap::new();
         for reject in rejects {
@@ -120,7 +120,7 @@ impl Pass<'_> {
         firsts.into_values().try_for_each(|(reject, key)| self.claim(reject, key).map(drop))
     }
 
-    /// Takes the key for a reject. False: another record has it.
+    /// Claims the key for a reject. Returns false if another record has it.
     fn claim(&mut self, reject: &Reject, key: &KeptKey) -> Result<bool, Failure> {
         let (sequence, window_ms) = (Sequence(reject.sequence.cast_unsigned()), key.window_ms);
         let claim = Claim { key: &stream_key(reject, key), sequence, window_ms };
@@ -128,7 +128,7 @@ impl Pass<'_> {
         Ok(!self.keys.claim(self.session, log, &[claim])?.is_empty())
     }
 
-    /// Tries one.
+    /// Tries one reject.
     fn reject(&mut self, reject: &Reject) -> Result<Fate, SinkError> {
         let failed = || at("try a reject again", self.options);
         let (claimed, given_back) = (failed(), failed());
@@ -148,7 +148,7 @@ impl Pass<'_> {
     fn try_row(&mut self, reject: &Reject) -> Result<Fate, SinkError> {
         if !self.tables.contains_key(&reject.stream) {
             let table = match known(self.session, self.options, self.sink, &reject.stream) {
-                // The table is another by now: other rejects are tried all the same.
+                // The table has changed. Rejects of other streams are tried nevertheless.
                 Err(error) if error.is_of_configuration() => Err(error.to_string()),
                 found => Ok(found?),
             };
@@ -194,7 +194,7 @@ impl Pass<'_> {
         self.session.execute(&update, &[&self.sink, &reject.log, &reject.sequence, &reason]).map(drop)
     }
 
-    /// Last of all and in order: loaders add to the same counters.
+    /// Changes the counters last and in order, because loaders add to the same counters.
     fn count(&mut self) -> Result<(), Failure> {
         let counts = table(self.options, "counts");
         let update = format!(
@@ -238,7 +238,7 @@ fn insert(session: &mut Session, known: &Known, reject: &Reject) -> Result<(), R
     Err(refusal)
 }
 
-/// An item as one row of a COPY, and the columns that it has.
+/// Encodes an item as one row of a COPY. Returns its columns and the row.
 fn encode(known: &Known, item: &[u8]) -> Result<(Vec<String>, BytesMut), String> {
     let item = parse(item)?;
     let (mut names, mut data) = (Vec::new(), BytesMut::new());

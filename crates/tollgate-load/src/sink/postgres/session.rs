@@ -1,6 +1,6 @@
-//! One connection, whose every call ends: the loader's thread waits for each statement, for so long.
+//! One connection with a time limit on every call, because the loader's thread waits for each statement.
 //!
-//! The protocol library is asynchronous, so the connection has a runtime of its own; it runs only while a
+//! The protocol library is asynchronous, so the connection has its own runtime. The runtime runs only while a
 //! call waits.
 
 use std::future::Future;
@@ -18,16 +18,16 @@ use super::options::{PostgresOptions, PostgresUrl};
 use super::tls;
 use crate::error::SinkError;
 
-/// A client waits this much longer than the server was told to: who answers late is better heard than cut
-/// off.
+/// The client waits this much longer than the server's own timeout, because the server's error is better than
+/// a cut connection.
 const ANSWER_GRACE: Duration = Duration::from_secs(10);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
-/// The oldest version that is supported.
+/// The oldest supported version.
 const VERSION_MIN: i32 = 150_000;
 
-/// A connection to a server that keeps what it commits.
+/// A connection to a server that durably stores its commits.
 pub(super) struct Session {
     runtime: Runtime,
     client: Client,
@@ -39,15 +39,15 @@ pub(super) struct Session {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Good,
-    /// An answer is still due: what comes next would wait behind it.
+    /// An answer is still due. The next statement would wait for it.
     Unknown,
 }
 
 impl Session {
-    /// Connects, sets the session up and looks whether the server is one that rows may be trusted to.
+    /// Connects, sets the session up, and checks whether the server's settings keep rows safe.
     ///
     /// # Errors
-    /// Nobody there, login refused, settings that would lose rows.
+    /// No server answers, it refuses the login, or its settings could lose rows.
     pub(super) fn open(options: &PostgresOptions) -> Result<Self, SinkError> {
         let failed = |failure| at("connect", options)(failure);
         let runtime = runtime::Builder::new_current_thread()
@@ -73,19 +73,19 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether it is worth sending anything.
+    /// Returns whether another statement may be sent.
     pub(super) fn is_usable(&self) -> bool {
         self.health == Health::Good && !self.client.is_closed()
     }
 
-    /// Runs statements that give no rows.
+    /// Runs statements that return no rows.
     pub(super) fn run(&mut self, statements: &str) -> Result<(), Failure> {
         let Self { runtime, client, wait, health } = self;
         bounded(runtime, *wait, health, client.batch_execute(statements))
     }
 
-    /// Runs one statement with parameters; prepared each time, for the loader's statements are few and its
-    /// chunks large.
+    /// Runs one statement with parameters. It is prepared each time, because the loader has few statements
+    /// and large chunks.
     pub(super) fn query(
         &mut self,
         statement: &str,
@@ -95,7 +95,7 @@ impl Session {
         bounded(runtime, *wait, health, client.query(statement, parameters))
     }
 
-    /// Runs one statement with parameters and tells how many rows it touched.
+    /// Runs one statement with parameters. Returns how many rows it changed.
     pub(super) fn execute(
         &mut self,
         statement: &str,
@@ -105,13 +105,13 @@ impl Session {
         bounded(runtime, *wait, health, client.execute(statement, parameters))
     }
 
-    /// Runs a COPY with the pieces of its data. Nothing is copied on our side.
+    /// Runs a COPY with the pieces of its data, without copying them in memory.
     pub(super) fn copy<const N: usize>(&mut self, statement: &str, data: [Bytes; N]) -> Result<(), Failure> {
         let Self { runtime, client, wait, health } = self;
         bounded(runtime, *wait, health, async {
             let mut sink = pin!(client.copy_in(statement).await?);
             for piece in data {
-                // What the server does not like ends the sending; `finish` says why.
+                // An error of the server ends the sending. `finish` returns it.
                 if sink.send(piece).await.is_err() {
                     break;
                 }
@@ -146,8 +146,7 @@ impl Session {
     }
 }
 
-/// Waits for an answer. One that does not come leaves the connection in a state that nobody knows: drop it
-/// then.
+/// Waits for an answer. Without one the state of the connection is unknown: drop it then.
 fn bounded<T>(
     runtime: &Runtime,
     wait: Duration,
@@ -163,7 +162,7 @@ fn bounded<T>(
     }
 }
 
-/// Connects for questions; the runtime that this is polled in drives the connection.
+/// Connects for queries. The runtime that polls this also drives the connection.
 pub(crate) async fn connect(url: &PostgresUrl) -> Result<Client, String> {
     let tls = tls::connector(url)?;
     let mut config = url.config.clone();
@@ -194,8 +193,8 @@ fn configured(options: &PostgresOptions) -> Config {
     config
 }
 
-/// A loader that is gone must not hold its locks for long either: the server looks after it by the same
-/// bounds.
+/// Returns the settings of the session. The server uses the same time limits, so that a dead loader does not
+/// hold its locks for long.
 fn settings(options: &PostgresOptions) -> String {
     let (statement_ms, lock_ms) = (options.statement_timeout.as_millis(), options.lock_timeout.as_millis());
     let (idle_s, interval_s) = (KEEPALIVE_IDLE.as_secs(), KEEPALIVE_INTERVAL.as_secs());

@@ -1,8 +1,7 @@
-//! One table per stream: made, extended, or taken as somebody else made it, where its columns fit.
+//! One table per stream: created, extended, or used as an operator created it, if its columns fit.
 //!
-//! Tables are looked at in every load, under a lock that keeps others from changing them until it is
-//! committed: binary COPY would take the bytes of one type for those of another. What loaders change, one
-//! does at a time.
+//! Tables are checked in every load, under a lock that keeps them unchanged until the commit. Binary COPY
+//! would otherwise read the bytes of one type as those of another. Only one loader at a time changes tables.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use super::session::Session;
 use super::wire::{ServerType, Wire};
 use crate::error::SinkError;
 
-/// The advisory lock of those who make or change tables: "tollgate" in ASCII.
+/// Advisory lock for creating and changing tables: "tollgate" in ASCII.
 const DDL_LOCK: i64 = 0x746f_6c6c_6761_7465;
 
 const COLUMNS: &str = "
@@ -27,12 +26,12 @@ const COLUMNS: &str = "
     LEFT JOIN pg_catalog.pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
     WHERE a.attrelid = to_regclass($1)::oid AND a.attnum > 0 AND NOT a.attisdropped";
 
-/// How rows of a schema get into their table.
+/// How rows of a schema are copied into their table.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Columns that the stream lacks are not named: their defaults apply.
+    /// The COPY statement. It does not name columns that the stream lacks, so these get their defaults.
     pub(super) copy: String,
-    /// One for each column of the schema, but its key.
+    /// One for each column of the schema, except its key.
     pub(super) wires: Vec<Wire>,
 }
 
@@ -46,11 +45,11 @@ struct ServerColumn {
     is_generated: bool,
 }
 
-/// Makes the table of a stream or adds what it lacks, locks it, and tells how rows get in. Call it in a
-/// transaction.
+/// Creates the table of a stream or adds missing columns, locks it, and returns how rows are copied. Call it
+/// in a transaction.
 ///
 /// # Errors
-/// Nothing is changed if a column does not fit: that is looked at first.
+/// A column does not fit. This is checked first, so nothing is changed.
 pub(super) fn plan(
     session: &mut Session,
     options: &PostgresOptions,
@@ -69,7 +68,8 @@ pub(super) fn plan(
     if !missing.is_empty() {
         add(session, &table, &missing).map_err(changed())?;
     }
-    // Not before: two loaders with this lock would wait for each other, each to add what the other adds.
+    // The lock is not taken earlier. Two loaders that hold it and both add a column would wait for each
+    // other.
     lock(session, &table).map_err(failed())?;
     let columns = columns(session, &table).map_err(failed())?;
     remember(session, options, sink, schema).map_err(changed())?;
@@ -77,7 +77,7 @@ pub(super) fn plan(
     Ok(Plan { copy: copy_statement(&table, schema), wires: wires.collect::<Result<_, _>>()? })
 }
 
-/// Looks whether the rows of these streams fit the tables that are there, changing nothing.
+/// Checks whether the rows of these streams fit the existing tables. Changes nothing.
 pub(crate) fn check<'a>(
     options: &PostgresOptions,
     schemas: impl Iterator<Item = &'a Schema>,
@@ -89,7 +89,7 @@ pub(crate) fn check<'a>(
     Ok(())
 }
 
-/// Looks whether the rows of a stream fit its table, as far as there is one, changing nothing.
+/// Checks whether the rows of a stream fit its table, if the table exists. Changes nothing.
 pub(super) fn look(
     session: &mut Session,
     options: &PostgresOptions,
@@ -112,13 +112,13 @@ fn check_name(schema: &Schema) -> Result<(), SinkError> {
     }
 }
 
-/// Whether there is a table of that name, quoted and with its schema.
+/// Returns whether the table exists. `table` is quoted, with its schema.
 pub(super) fn exists(session: &mut Session, table: &str) -> Result<bool, Failure> {
     let rows = session.query("SELECT to_regclass($1) IS NOT NULL", &[&table])?;
     Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
-/// Waits until no other loader makes or changes tables, to the end of the transaction.
+/// Waits until no other loader creates or changes tables. The lock is held until the end of the transaction.
 pub(super) fn lock_ddl(session: &mut Session) -> Result<(), Failure> {
     session.run(&format!("SELECT pg_advisory_xact_lock({DDL_LOCK})"))
 }
@@ -140,7 +140,7 @@ fn declared(column: &Column) -> String {
     format!("{} {}", quoted(&column.name), Wire::made(column.kind))
 }
 
-/// Rows of others may come in meanwhile; the columns stay as they are. Foreign tables know no locks.
+/// Locks the columns of a table, while other sessions may still write rows. Foreign tables cannot be locked.
 fn lock(session: &mut Session, table: &TableName) -> Result<(), Failure> {
     let kind = session.query(
         "SELECT relkind = 'f' FROM pg_catalog.pg_class WHERE oid = to_regclass($1)::oid",
@@ -165,7 +165,7 @@ fn columns(session: &mut Session, table: &TableName) -> Result<Vec<ServerColumn>
     Ok(rows.iter().map(column).collect())
 }
 
-/// Notes the types of the stream, where they are not noted yet.
+/// Stores the types of the stream's columns that are new or changed.
 fn remember(
     session: &mut Session,
     options: &PostgresOptions,
@@ -186,7 +186,7 @@ fn remember(
     Ok(())
 }
 
-/// The types of a stream's columns, as they were noted.
+/// Returns the stored types of a stream's columns.
 fn kinds(
     session: &mut Session,
     options: &PostgresOptions,
@@ -200,18 +200,18 @@ fn kinds(
     Ok(rows.iter().filter_map(kind).collect())
 }
 
-/// A table that rejects may go to.
+/// A table that retried rejects may be copied into.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) table: TableName,
-    /// Of each column the stream's type, and how its values get in.
+    /// For each column, the type of the stream and the encoding of its values.
     pub(super) columns: BTreeMap<String, (ColumnType, Wire)>,
 }
 
-/// Locks the table of a stream and tells which columns it takes. Call it in a transaction.
+/// Locks the table of a stream and returns which columns it takes. Call it in a transaction.
 ///
 /// # Errors
-/// The database fails; a column was retyped to what the stream's values do not fit.
+/// The database fails, or a column was changed to a type that the stream's values do not fit.
 pub(super) fn known(
     session: &mut Session,
     options: &PostgresOptions,
@@ -235,7 +235,7 @@ pub(super) fn known(
     Ok(Known { table, columns })
 }
 
-/// Looks whether all columns fit, and tells which are missing.
+/// Checks that all columns fit, and returns the missing ones.
 fn check_columns<'a>(
     table: &TableName,
     schema: &'a Schema,
@@ -280,7 +280,7 @@ fn copy_statement(table: &TableName, schema: &Schema) -> String {
     copy_columns(table, schema.table_columns().map(|column| &*column.name))
 }
 
-/// The statement that copies rows of these columns.
+/// Returns the statement that copies rows of these columns.
 pub(super) fn copy_columns<'a>(table: &TableName, columns: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = columns.map(quoted).collect();
     format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.quoted(), names.join(", "))

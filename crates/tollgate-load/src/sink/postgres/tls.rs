@@ -1,4 +1,4 @@
-//! TLS by rustls, with what libpq's `sslmode` asks of the server's certificate.
+//! TLS by rustls, with the certificate checks of libpq's `sslmode`.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tollgate_tls::{RootsError, Verifier};
 
 use super::options::PostgresUrl;
 
-/// Makes what a connection wraps itself in.
+/// Makes the TLS connector of a connection.
 ///
 /// # Errors
-/// The authorities cannot be read, in words.
+/// The authorities cannot be read. The error is a text.
 pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> {
     let verifier = Verifier::new(url.root_cert.as_deref(), url.trust).map_err(|error| match error {
         RootsError::File(error) => format!("sslrootcert {error}"),

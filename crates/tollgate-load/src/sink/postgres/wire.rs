@@ -1,8 +1,7 @@
-//! Values of the log in the binary form that COPY takes, and back.
+//! Encodes values of the log in the binary form of COPY, and decodes them.
 //!
-//! Binary COPY converts nothing: the bytes have to be those of the column's type. So the form is chosen by
-//! what the column is, not by what the stream says. "Made" is the type of a column that the sink makes
-//! itself.
+//! Binary COPY converts nothing: the bytes must be those of the column's type. So the type of the column
+//! decides the form, not the type of the stream. "Made" is the type of a column that the sink creates.
 //!
 //! | stream | made | also taken | content that is refused |
 //! | --- | --- | --- | --- |
@@ -16,7 +15,7 @@
 //! | uuid | uuid | | |
 //! | inet | inet | | |
 //!
-//! Domains are what they stand for. jsonb keeps numbers exactly, for it holds them as numeric.
+//! A domain counts as its base type. jsonb keeps numbers exactly, because it stores them as numeric.
 //!
 //! Source: the `*_recv` functions of PostgreSQL 15.
 
@@ -25,19 +24,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::{BufMut, BytesMut};
 use tollgate_log::{ColumnType, Value};
 
-/// 2000-01-01T00:00:00Z, where the timestamps of PostgreSQL begin, in microseconds since 1970.
+/// The epoch of PostgreSQL's timestamps, 2000-01-01T00:00:00Z, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
-/// The first timestamp, in microseconds since 2000. The last is beyond what a log holds.
+/// The first timestamp of PostgreSQL, in microseconds since 2000. Its last is beyond the range of a log.
 const TIMESTAMP_US_MIN: i64 = -211_813_488_000_000_000;
 const NUMERIC_BASE: u64 = 10_000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
-/// 2^64 has 20 decimal digits.
+/// Groups of four decimal digits: 2^64 has 20 digits.
 const NUMERIC_DIGITS_MAX: usize = 5;
 const FAMILY_V4: u8 = 2;
 const FAMILY_V6: u8 = 3;
 const JSONB_VERSION: u8 = 1;
 
-/// What the bytes of a column are.
+/// Form of the bytes of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
     Bool,
@@ -56,7 +55,7 @@ pub(super) enum Wire {
     Inet,
 }
 
-/// A type of PostgreSQL as its catalog tells it, domains resolved.
+/// A type of PostgreSQL from its catalog, with domains resolved.
 pub(super) struct ServerType<'a> {
     /// `typname`.
     pub(super) name: &'a str,
@@ -65,7 +64,7 @@ pub(super) struct ServerType<'a> {
 }
 
 impl Wire {
-    /// The type of a column that the sink makes.
+    /// Returns the type of a column that the sink creates.
     pub(super) const fn made(kind: ColumnType) -> &'static str {
         match kind {
             ColumnType::Bool => "boolean",
@@ -80,7 +79,8 @@ impl Wire {
         }
     }
 
-    /// How values of a stream's column become those of a table's. None: they do not.
+    /// Returns how values of a stream's column are encoded for a table's column. Returns `None` if the types
+    /// do not fit.
     pub(super) fn between(kind: ColumnType, server: &ServerType<'_>) -> Option<Self> {
         Some(match (kind, server.name) {
             (ColumnType::Bool, "bool") => Self::Bool,
@@ -122,10 +122,10 @@ impl Wire {
         }
     }
 
-    /// Appends length and bytes of a value.
+    /// Appends the length and the bytes of a value.
     ///
     /// # Errors
-    /// The column has no such value; what was appended is to be cut off again.
+    /// The column cannot hold the value. The caller cuts off the appended bytes.
     pub(super) fn encode(self, value: &Value<'_>, out: &mut BytesMut) -> Result<(), String> {
         if matches!(value, Value::Null) {
             out.put_i32(-1);
@@ -170,7 +170,7 @@ impl Wire {
             .map_err(|_| format!("integer {value} does not fit a column of type {}", self.name()))
     }
 
-    /// Reads back what [`Self::encode`] wrote, without the length. None: these are no such bytes.
+    /// Decodes what [`Self::encode`] wrote, without the length. Returns `None` for other bytes.
     pub(super) fn decode<'a>(self, kind: ColumnType, bytes: &'a [u8]) -> Option<Value<'a>> {
         let text = |bytes: &'a [u8]| {
             let text = std::str::from_utf8(bytes).ok()?;
@@ -215,7 +215,7 @@ fn timestamp(us: i64) -> Result<i64, String> {
     })
 }
 
-/// Groups of four decimal digits, the highest first.
+/// Appends groups of four decimal digits, the highest first.
 fn put_numeric(value: i64, out: &mut BytesMut) {
     let mut digits = [0_u16; NUMERIC_DIGITS_MAX];
     let (mut rest, mut count) = (value.unsigned_abs(), 0);
@@ -242,7 +242,7 @@ fn numeric(bytes: &[u8]) -> Option<i64> {
     i64::try_from(if head[2] == NUMERIC_NEGATIVE { -value } else { value }).ok()
 }
 
-/// Family, bits of the network, whether it is a network, bytes of the address, the address.
+/// Appends family, bits of the network, whether it is a network, bytes of the address, and the address.
 fn put_inet(address: IpAddr, out: &mut BytesMut) {
     match address {
         IpAddr::V4(address) => {

@@ -1,17 +1,17 @@
-//! Values of the log as SQLite holds them.
+//! Values of the log as SQLite stores them.
 //!
 //! | type | column | value |
 //! | --- | --- | --- |
 //! | bool | INTEGER | 0 or 1 |
 //! | int | INTEGER | all 64 bits |
-//! | float | REAL | infinities are kept; NaN becomes NULL, for SQLite has none |
+//! | float | REAL | infinities are kept; NaN becomes NULL, because SQLite has no NaN |
 //! | text, json | TEXT | as it is |
 //! | bytes | BLOB | as it is |
 //! | timestamp | TEXT | `2026-11-21T10:00:00.123456Z`, always 27 bytes: it sorts, and date functions take it |
 //! | uuid | TEXT | hyphenated, lower case |
 //! | inet | TEXT | `192.0.2.1`, `2001:db8::1` |
 //!
-//! A timestamp outside the years 0000 to 9999 has no such form: its row is refused.
+//! A timestamp outside the years 0000 to 9999 has no such form. Its row is refused.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use tollgate_log::{ColumnType, Schema, Value};
 
 use crate::sink::timestamp::timestamp_text;
 
-/// The declared type of a column.
+/// Returns the declared type of a column.
 pub(super) const fn declared_type(kind: ColumnType) -> &'static str {
     match kind {
         ColumnType::Bool | ColumnType::Int => "INTEGER",
@@ -36,13 +36,13 @@ pub(super) const fn declared_type(kind: ColumnType) -> &'static str {
 
 /// Why a value is not bound.
 pub(super) enum BindError {
-    /// SQLite has no form for it.
+    /// SQLite has no form for the value.
     Value(String),
-    /// SQLite refused.
+    /// SQLite returned an error.
     Database(rusqlite::Error),
 }
 
-/// Binds the values of one row that its table has, in order, without an allocation of ours.
+/// Binds the values of the table's columns of one row, in order, without an allocation.
 pub(super) fn bind(
     statement: &mut Statement<'_>,
     schema: &Schema,
@@ -83,7 +83,7 @@ fn bind_one(statement: &mut Statement<'_>, index: usize, value: &Value<'_>) -> R
     statement.raw_bind_parameter(index, ToSqlOutput::Borrowed(value)).map_err(BindError::Database)
 }
 
-/// The longest address, `ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255`, has 45 bytes.
+/// Writes an address. The longest, `ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255`, has 45 bytes.
 fn address_text(address: IpAddr, text: &mut [u8; 48]) -> &[u8] {
     if let IpAddr::V4(address) = address {
         return v4_text(address.octets(), text);
@@ -95,7 +95,7 @@ fn address_text(address: IpAddr, text: &mut [u8; 48]) -> &[u8] {
     &text[..used]
 }
 
-/// Without the formatting machinery, which takes a tenth of the time of a row.
+/// Writes an IPv4 address without the formatting machinery, which costs a tenth of the time of a row.
 fn v4_text(octets: [u8; 4], text: &mut [u8; 48]) -> &[u8] {
     let mut used = 0;
     for (index, octet) in octets.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The tables of our own, and the version of their layout.
+//! The bookkeeping tables, and the version of their layout.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use super::connection::{LOCK_WAIT, failed};
 use crate::error::SinkError;
 use crate::sink::accounts::BOOKKEEPING_VERSION;
 
-/// Bookkeeping, by sink: a database outlives the name of the sink that filled it. Sequence numbers are
-/// positive 64-bit integers; times are those of the loader's clock.
+/// The bookkeeping tables, with a column for the sink, because a database outlives the name of the sink that
+/// filled it. Sequence numbers are positive 64-bit integers. Times are those of the loader's clock.
 pub(super) const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS tollgate_meta (
         id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
@@ -89,14 +89,14 @@ pub(super) const TABLES: &str = "
     ) STRICT;
 ";
 
-/// What rejects gained, each column with its type: a program that knows nothing of it reads and writes them
-/// as before, so the version stays.
+/// Newer columns of the rejects, with their types. A program without them reads and writes the table as
+/// before, so the version stays.
 const GAINED: [(&str, &str); 3] = [("key", "BLOB"), ("key_window_ms", "INTEGER"), ("refused_by", "TEXT")];
 
-/// Makes the tables and columns that are missing.
+/// Creates missing tables and columns.
 ///
 /// # Errors
-/// `Bookkeeping` if a later version of this program made them: then nothing is changed.
+/// `Bookkeeping` if a later version of this program made the tables. Then nothing is changed.
 pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError> {
     let found = check_version(connection, path)?;
     let made = || {
@@ -121,7 +121,7 @@ fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     for column in &GAINED {
-        // Another process may have been faster.
+        // Another process may have added the column meanwhile.
         if is_missing(column)? {
             let (name, kind) = column;
             transaction.execute_batch(&format!("ALTER TABLE tollgate_rejects ADD COLUMN {name} {kind}"))?;
@@ -130,7 +130,7 @@ fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {
     transaction.commit()
 }
 
-/// Opens a database that is there without a trace. None: it is not.
+/// Opens an existing database without changing anything. Returns `None` if there is none.
 pub(super) fn open_to_read(path: &Path) -> Result<Option<Connection>, SinkError> {
     if !path.exists() {
         return Ok(None);
@@ -142,7 +142,8 @@ pub(super) fn open_to_read(path: &Path) -> Result<Option<Connection>, SinkError>
     Ok(Some(connection))
 }
 
-/// The version of the tables, none if there are none or they never had one: then it is the first.
+/// Checks and returns the version of the tables. `None` if there are no tables, or older ones without a
+/// version: then it is the first.
 fn check_version(connection: &Connection, path: &Path) -> Result<Option<i64>, SinkError> {
     match read_version(connection).map_err(failed("read the version of the bookkeeping", path))? {
         Some(found) if found != BOOKKEEPING_VERSION => {

@@ -12,13 +12,13 @@ pub(super) struct SqliteChunk {
     pub(super) log_text: String,
     pub(super) expected: Option<Position>,
     pub(super) start: Option<Sequence>,
-    /// The gap that it fills; none if it moves the position.
+    /// The gap that it fills. `None` if it moves the position.
     pub(super) filled: Option<Gap>,
     pub(super) counts: Counts,
     pub(super) bytes: u64,
     pub(super) missing: u64,
     pub(super) refusals: Refusals,
-    /// The tables that have triggers.
+    /// Tables that have triggers.
     pub(super) triggered: Vec<String>,
     pub(super) parents: Parents,
     pub(super) tables_met: usize,

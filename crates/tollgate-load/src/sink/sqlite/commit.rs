@@ -14,7 +14,7 @@ use crate::sink::contract::Sink;
 use crate::sink::refusals::Refusals;
 use crate::sink::tally::{Counts, Tally};
 
-/// What a commit writes beside its rows: pages of the bookkeeping tables, half-filled ones.
+/// Estimate of the bytes of a commit apart from its rows: partly filled pages of the bookkeeping tables.
 const COMMIT_BYTES: u64 = 64 << 10;
 const SET_LOAD: &str = "UPDATE temp.tollgate_load SET log = ?1, first = ?2, last = ?3";
 
@@ -45,7 +45,7 @@ impl SqliteSink {
         Ok(())
     }
 
-    /// Adds what the chunk counted, runs the operator's file and commits.
+    /// Adds the counts of the chunk, runs the operator's file, and commits.
     pub(super) fn finish_chunk(&mut self, chunk: &SqliteChunk, last: Sequence) -> Result<Tally, SinkError> {
         self.add_counts(chunk).map_err(self.failed("add to the counters"))?;
         counts::add_refusals(&self.connection, &self.name, &chunk.log_text, &chunk.refusals)
@@ -122,8 +122,10 @@ impl SqliteSink {
         Ok(())
     }
 
-    /// Runs the operator's file. It may end the transaction, for nobody can keep it from that: then rows and
-    /// position went the same way, and where that was back, the load is told as failed.
+    /// Runs the operator's file.
+    ///
+    /// The file cannot be kept from ending the transaction. Rows and position are then committed together, or
+    /// rolled back together. After a rollback the load is reported as failed.
     fn run_after(&mut self, chunk: &SqliteChunk, last: Sequence) -> Result<(), SinkError> {
         let Some(after) = self.after.clone() else { return Ok(()) };
         let text = after.read()?;
@@ -137,7 +139,7 @@ impl SqliteSink {
             }
             _ => after.failed(error),
         })?;
-        // Its own: those of the load had them.
+        // The file wrote these rows, because all rows of the load had their parents.
         if chunk.parents == Parents::AtRow && parents::are_missing(&self.connection) {
             return Err(after.failed(parents::MISSING));
         }

@@ -1,4 +1,4 @@
-//! What all connections to the database of a sink share: the wait for a lock, the names of errors, the time
+//! Code that all connections to a sink's database share: the wait for a lock, the names of errors, the time
 //! of a row.
 
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::clock::now_us;
 use crate::error::SinkError;
 use crate::sink::timestamp::timestamp_text;
 
-/// How long SQLite itself waits for a lock; the loader's backoff comes on top.
+/// Longest wait of SQLite for a lock. The loader's backoff comes in addition.
 pub(super) const LOCK_WAIT: Duration = Duration::from_millis(250);
 
-/// Names the database of an error.
+/// Makes the error of a database, with its path.
 pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite::Error) -> SinkError {
     let path = path.to_owned();
     move |source| match source.sqlite_error_code() {
@@ -22,7 +22,7 @@ pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(rusqlite:
     }
 }
 
-/// The time now, as a column of the bookkeeping holds it.
+/// Returns the current time as text for a column of the bookkeeping.
 pub(super) fn now_text() -> String {
     let text = timestamp_text(now_us()).unwrap_or(*b"9999-12-31T23:59:59.999999Z");
     String::from_utf8_lossy(&text).into_owned()

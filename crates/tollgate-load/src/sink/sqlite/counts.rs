@@ -1,4 +1,5 @@
-//! Counters: read for an audit, without a lock and without a trace; and those of refused rows, inside a load.
+//! Counters: read for an audit without a lock or a change, and those of refused rows in the transaction of a
+//! load.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,8 +13,8 @@ use crate::error::SinkError;
 use crate::sink::accounts::{LogCounts, StreamCounts};
 use crate::sink::refusals::Refusals;
 
-/// Reads what a sink says of all logs, in one snapshot. A database that is missing, or holds no bookkeeping,
-/// has loaded nothing.
+/// Reads the bookkeeping of a sink about all logs, in one snapshot. A database that is missing or has no
+/// bookkeeping has loaded nothing.
 pub(crate) fn read_counts(path: &Path, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
     let Some(connection) = open_to_read(path)? else { return Ok(Vec::new()) };
     read(&connection, sink).map_err(failed("read the counters", path))
@@ -54,7 +55,7 @@ fn read(connection: &Connection, sink: &str) -> Result<Vec<LogCounts>, rusqlite:
     Ok(logs.into_values().collect())
 }
 
-/// How many rows of a segment the database refused in loads before.
+/// Returns how many rows of a segment the database refused in earlier loads.
 pub(super) fn read_refusals(
     connection: &Connection,
     sink: &str,

@@ -1,4 +1,4 @@
-//! The database of a sink: how it is opened, and what is known of it while it is open.
+//! The database of a sink: how it is opened, and its state while it is open.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::OpenOptions;
@@ -18,31 +18,33 @@ use crate::sink::after::AfterLoad;
 use crate::sink::key::{Monotonic, system_clock};
 use crate::sqlite_files::SqliteFiles;
 
-/// The first version without the WAL-reset bug that could corrupt a database with several connections.
+/// The first version of SQLite without the WAL-reset bug, which could corrupt a database with several
+/// connections.
 const VERSION_MIN: i32 = 3_051_003;
 const VERSION_MIN_TEXT: &str = "3.51.3";
-/// A WAL that grew beyond this is cut when it is begun anew.
+/// A larger WAL is cut to this size when SQLite starts it again.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
-/// A WAL of this size means that a reader holds it up.
+/// A WAL of this size means that a reader keeps SQLite from starting it again.
 const WAL_BYTES_WARN: u64 = 256 << 20;
 const STATEMENTS_MAX: usize = 256;
 
-/// What a file that runs after each load reads what is new from: one row, of this connection alone.
+/// A table with one row for the operator's file: the range of records of the load. Only this connection sees
+/// it.
 const LOAD_TABLE: &str = "CREATE TEMP TABLE IF NOT EXISTS tollgate_load (log TEXT, first INTEGER, last INTEGER); \
      INSERT INTO tollgate_load DEFAULT VALUES";
 
 /// An SQLite database that is loaded into.
 pub(crate) struct SqliteSink {
     pub(super) path: PathBuf,
-    /// Whose bookkeeping it is.
+    /// Name of the sink in the bookkeeping.
     pub(super) name: String,
     pub(super) connection: Connection,
     pub(super) files: SqliteFiles,
-    /// What SQLite calls the state that others left the database in, as of the last look.
+    /// SQLite's `data_version` at the last look. It changes when another connection writes.
     pub(super) data_version: Option<i64>,
     pub(super) after: Option<AfterLoad>,
     pub(super) rejects_max: u64,
-    /// The insert statement of each schema whose table is ensured.
+    /// The insert statement of each schema whose table is known to fit.
     pub(super) tables: HashMap<Schema, String>,
     pub(super) keys: SqliteKeys,
     pub(super) chunk: Option<SqliteChunk>,
@@ -53,10 +55,11 @@ pub(crate) struct SqliteSink {
 }
 
 impl SqliteSink {
-    /// Opens or makes the database.
+    /// Opens or creates the database.
     ///
     /// # Errors
-    /// Not a database, not writable, too old a library, a later bookkeeping; `Locked` is worth a retry.
+    /// The file is no database or cannot be written, the library is too old, or the bookkeeping is of a later
+    /// version. `Locked` is worth a retry.
     pub(crate) fn open(
         path: &Path,
         name: &str,
@@ -66,7 +69,7 @@ impl SqliteSink {
         Self::open_with(path, name, (after, rejects_max), system_clock())
     }
 
-    /// The same with a clock that windows of keys go by.
+    /// Opens the database as [`Self::open`] does, with another clock for the windows of keys.
     pub(crate) fn open_with(
         path: &Path,
         name: &str,
@@ -107,7 +110,7 @@ impl SqliteSink {
             keys,
             chunk: None,
             orphaned: BTreeSet::new(),
-            // What a run before left in the WAL is not known: the first commit finds out.
+            // The size of the WAL that an earlier run left is unknown. It is checked after the first commit.
             unchecked_bytes: u64::MAX,
             is_wal_warned: false,
         };
@@ -133,15 +136,16 @@ impl SqliteSink {
     }
 }
 
-/// Segments are deleted because the database has them: its own name has to be as durable.
+/// Creates the folder durably. Segments are deleted because the database has them, so its name has to be on
+/// disk too.
 fn make_folder(path: &Path) -> Result<(), SinkError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     tollgate_log::make_folder(&DiskStorage, folder)
         .map_err(|source| SinkError::Folder { path: path.to_owned(), source })
 }
 
-/// Makes an empty file with mode [`FILE_MODE`], because SQLite would use all that the umask allows. SQLite
-/// gives its other files the same mode. An error shows when SQLite opens the file.
+/// Creates an empty file with mode [`FILE_MODE`], because SQLite would use all bits that the umask allows.
+/// SQLite gives its other files the same mode. An error here appears again when SQLite opens the file.
 fn make_file(path: &Path) {
     let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
     drop(made);

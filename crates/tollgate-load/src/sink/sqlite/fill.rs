@@ -1,11 +1,11 @@
-//! Gaps that records were found for: they are loaded, and the gap shrinks or goes, in one transaction.
+//! Fills gaps: found records are loaded, and the gap shrinks or is deleted, in one transaction.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tollgate_log::{Gap, LogId, Sequence};
 
-/// The gaps of a log, in order.
+/// Returns the gaps of a log, in order.
 pub(super) fn gaps(connection: &Connection, sink: &str, log: LogId) -> Result<Vec<Gap>, rusqlite::Error> {
     let mut statement = connection.prepare_cached(
         "SELECT first, last, reason FROM tollgate_gaps WHERE sink = ?1 AND log = ?2 ORDER BY first",
@@ -18,8 +18,7 @@ pub(super) fn gaps(connection: &Connection, sink: &str, log: LogId) -> Result<Ve
     statement.query_map(params![sink, log.to_string()], gap)?.collect()
 }
 
-/// The records in all gaps of a sink, by the reason. The sum is total: too large a one is the largest
-/// integer.
+/// Returns the records in all gaps of a sink, by reason. A sum that is too large becomes the largest integer.
 pub(super) fn records(connection: &Connection, sink: &str) -> Result<BTreeMap<String, u64>, rusqlite::Error> {
     let question = "SELECT reason, CAST(total(max(last - first + 1, 0)) AS INTEGER) FROM tollgate_gaps \
          WHERE sink = ?1 GROUP BY reason";
@@ -28,7 +27,7 @@ pub(super) fn records(connection: &Connection, sink: &str) -> Result<BTreeMap<St
     statement.query_map([sink], count)?.collect()
 }
 
-/// Gives a gap another reason. False: the gap is not there any more.
+/// Gives a gap another reason. Returns false if the gap no longer exists.
 pub(super) fn rename(
     connection: &Connection,
     sink: &str,
@@ -44,7 +43,7 @@ pub(super) fn rename(
     Ok(renamed == 1)
 }
 
-/// Puts what is left of a gap in its place. False: the gap is not there any more.
+/// Replaces a gap by what is left of it. Returns false if the gap no longer exists.
 pub(super) fn replace(
     connection: &Connection,
     sink: &str,

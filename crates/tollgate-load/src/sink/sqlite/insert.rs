@@ -1,11 +1,11 @@
-//! One row into its table, whole or not at all; and whose fault it is if it is not there.
+//! Inserts one row completely or not at all, and finds the cause of a failure.
 //!
-//! What a function says about a value - of an index, a generated column, a trigger - is an error without a
-//! code of its own, [`SQLITE_ERROR`]. So is a statement that does not suit the tables any more; that one
-//! cannot be prepared again.
+//! An error of a function in an index, a generated column or a trigger has no code of its own, only
+//! [`SQLITE_ERROR`]. So has a statement that no longer fits the tables. But such a statement cannot be
+//! prepared again.
 //!
-//! A statement undoes what it did only where a constraint or `RAISE(ABORT)` may fail it. A function in a
-//! trigger is none, so rows of tables that have triggers have a savepoint.
+//! A statement undoes its changes only if a constraint or `RAISE(ABORT)` can make it fail. A function in a
+//! trigger does not count for that, so rows of tables with triggers get a savepoint.
 
 use rusqlite::ffi::SQLITE_ERROR;
 use rusqlite::{Connection, Error, ErrorCode};
@@ -14,14 +14,14 @@ use super::parents::{self, Parents};
 
 /// Why a row is not in its table.
 pub(super) enum RowError {
-    /// For its content.
+    /// Its content does not fit, for this reason.
     Refused(String),
     Database(Error),
 }
 
 impl RowError {
-    /// Tells what an insert failed by. Only what a constraint, a type, the size of a value or a function says
-    /// is about the row; the rest is about the database.
+    /// Finds the cause of a failed insert. An error of a constraint, a type, the size of a value or a
+    /// function is about the row. All others are about the database.
     pub(super) fn of(error: Error, connection: &Connection, insert: &str) -> Self {
         let is_of_row = error.sqlite_error().is_some_and(|found| match found.code {
             ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig => true,
@@ -31,7 +31,7 @@ impl RowError {
     }
 }
 
-/// The tables that have triggers.
+/// Returns the tables that have triggers.
 pub(super) fn tables_with_triggers(connection: &Connection) -> Result<Vec<String>, Error> {
     let mut statement = connection.prepare_cached(
         "SELECT tbl_name FROM sqlite_schema WHERE type = 'trigger' \
@@ -40,7 +40,7 @@ pub(super) fn tables_with_triggers(connection: &Connection) -> Result<Vec<String
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Inserts a row by `insert`. Of one that is refused nothing is left, unless a trigger ended the transaction.
+/// Inserts a row by `insert`. A refused row leaves no change, unless a trigger ended the transaction.
 pub(super) fn or_nothing(
     connection: &Connection,
     parents: Parents,

@@ -1,5 +1,5 @@
-//! The keys of records that are loaded: each is kept for the window of its stream, so that a retry is not
-//! loaded again.
+//! The keys of loaded records. Each is kept for the window of its stream, so that a retry is not loaded
+//! again.
 //!
 //! `expires` is the tick at which a window ends.
 
@@ -8,7 +8,7 @@ use tollgate_log::Sequence;
 
 use crate::sink::key::{Key, Monotonic, Ticks, millis, purged_max, storable};
 
-/// The record that asks for a key.
+/// The record that claims a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claimant<'a> {
     pub(super) log_text: &'a str,
@@ -26,7 +26,7 @@ pub(super) struct SqliteKeys {
 }
 
 impl SqliteKeys {
-    /// Goes on from the count of the database.
+    /// Continues the count of the database.
     pub(super) fn new(connection: &Connection, clock: Monotonic) -> Result<Self, rusqlite::Error> {
         let stored: Option<i64> =
             connection.query_row("SELECT ms FROM tollgate_ticks", [], |row| row.get(0)).optional()?;
@@ -34,7 +34,7 @@ impl SqliteKeys {
         Ok(Self { ticks, claimed: 0, is_in_use: stored.is_some() })
     }
 
-    /// Takes the key for a record. False: another record has it.
+    /// Claims the key for a record. Returns false if another record has it.
     pub(super) fn claim(
         &mut self,
         connection: &Connection,
@@ -63,7 +63,7 @@ impl SqliteKeys {
         Ok(changed == 1)
     }
 
-    /// Gives back the key of a row that the database refused.
+    /// Deletes the key of a row that the database refused.
     pub(super) fn give_back(
         connection: &Connection,
         key: Key<'_>,
@@ -75,7 +75,7 @@ impl SqliteKeys {
         Ok(())
     }
 
-    /// Stores the count and deletes keys whose window ended, inside the transaction of a load.
+    /// Stores the count and deletes expired keys, in the transaction of a load.
     pub(super) fn store(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
         if !self.is_in_use {
             return Ok(());
@@ -116,7 +116,7 @@ mod tests {
         connection
     }
 
-    /// A clock that is moved by hand, in milliseconds.
+    /// Returns a clock that the test moves, in milliseconds.
     fn clock() -> (Arc<AtomicU64>, Monotonic) {
         let time = Arc::new(AtomicU64::new(0));
         let read = time.clone();
@@ -177,7 +177,7 @@ mod tests {
         assert!(claim(&mut ticks, &connection, 1));
         advance(&time, DAY / 2);
         ticks.store(&connection).unwrap();
-        // A year may lie between the two: nothing tells them.
+        // A year may be between the two loaders, because only the time that they run counts.
         let (time, second) = clock();
         let mut ticks = SqliteKeys::new(&connection, second).unwrap();
         assert!(!claim(&mut ticks, &connection, 2));

@@ -1,4 +1,4 @@
-//! A database whose files are not at their paths any more: nothing is loaded into it, and nothing of it is
+//! A database whose files are no longer at their paths: nothing is loaded into it, and none of its data is
 //! written back.
 
 use rusqlite::config::DbConfig;
@@ -7,7 +7,7 @@ use super::database::SqliteSink;
 use crate::error::SinkError;
 
 impl SqliteSink {
-    /// What a file holds that nobody can open any more is lost.
+    /// Checks that the files are in place. Rows in a file without a name would be lost.
     pub(super) fn check_files(&self) -> Result<(), SinkError> {
         match self.files.are_in_place(&self.connection) {
             true => Ok(()),
@@ -15,12 +15,12 @@ impl SqliteSink {
         }
     }
 
-    /// The same, and whether somebody else wrote to the database since the last look.
+    /// Checks the files, and returns whether another program wrote to the database since the last look.
     pub(super) fn look_at_files(&mut self) -> Result<bool, SinkError> {
         self.check_files()?;
         let version = self.connection.pragma_query_value(None, "data_version", |row| row.get(0));
         let version = match version.map_err(self.failed("look who wrote to it")) {
-            // Whoever holds the lock is looked for again.
+            // The next look tries again when the lock is free.
             Err(SinkError::Locked { .. }) => return Ok(false),
             version => version?,
         };
@@ -31,7 +31,8 @@ impl SqliteSink {
 impl Drop for SqliteSink {
     fn drop(&mut self) {
         if self.check_files().is_err() {
-            // The last connection of a process would write its log back and delete the one at the path.
+            // Without this, the last connection of a process would write its WAL back, and delete the WAL at
+            // the path.
             let kept = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             debug_assert!(kept.is_ok(), "{kept:?}");
             let database = self.path.display();

@@ -1,4 +1,4 @@
-//! Reading positions for a check of the log, without a lock and without a trace.
+//! Reads positions for a check of the log, without a lock or a change.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,8 @@ use super::bookkeeping::open_to_read;
 use super::connection::failed;
 use crate::error::SinkError;
 
-/// Reads the positions of a sink in all logs. None: the database is missing, or holds no bookkeeping.
+/// Reads the positions of a sink in all logs. Returns `None` if the database is missing, or has no
+/// bookkeeping.
 pub(crate) fn read_positions(
     path: &Path,
     sink: &str,

@@ -1,4 +1,4 @@
-//! Writing the records of one batch: rows, duplicates, rejects.
+//! Writes the records of one batch: rows, duplicates, rejects.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) struct StreamInsert<'a> {
     schema_id: SchemaId,
     pub(super) stream: &'a str,
     statement: CachedStatement<'a>,
-    /// A row that fails may leave something behind.
+    /// Whether a row that fails may leave changes.
     needs_savepoint: bool,
     pub(super) tally: Tally,
 }
@@ -38,7 +38,7 @@ pub(super) struct RecordWriter<'a, 'b> {
     pub(super) sink: &'a str,
     pub(super) keys: &'b mut SqliteKeys,
     pub(super) log_text: &'a str,
-    /// The tables that have triggers.
+    /// Tables that have triggers.
     pub(super) triggered: &'b [String],
     pub(super) parents: Parents,
     pub(super) inserts: Vec<StreamInsert<'a>>,
@@ -46,7 +46,7 @@ pub(super) struct RecordWriter<'a, 'b> {
     pub(super) tables_met: &'b mut usize,
 }
 
-/// What became of a row.
+/// Result of a row.
 enum Fate {
     Loaded,
     /// Another record has its key.
@@ -85,7 +85,7 @@ impl<'a> RecordWriter<'a, '_> {
         self.reject(record.sequence, record.schema.stream(), &refused)
     }
 
-    /// Inserts a row, unless another record has its key. What is refused holds none.
+    /// Inserts a row, unless another record has its key. A refused row holds no key.
     fn row(&mut self, at: usize, record: &Record<'_>, values: &[Value<'_>]) -> Result<Fate, RowError> {
         let Some(key) = Key::of(record.schema, values) else {
             return self.insert(at, record.schema, values).map(|()| Fate::Loaded);
@@ -96,7 +96,8 @@ impl<'a> RecordWriter<'a, '_> {
             return Ok(Fate::Duplicate);
         }
         let inserted = self.insert(at, record.schema, values);
-        // A trigger that rolled back has undone the key too, and all else: the reject finds that out.
+        // If a trigger rolled back the transaction, the key is deleted too. The reject then reports the
+        // rollback.
         if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
             SqliteKeys::give_back(self.connection, key, of).map_err(RowError::Database)?;
         }
@@ -133,7 +134,7 @@ impl<'a> RecordWriter<'a, '_> {
         Ok(self.inserts.len() - 1)
     }
 
-    /// Keeps what is no row. It cannot fail for its content: every column takes any value that it is given.
+    /// Stores a record that is no row. This cannot fail for its content, because the columns take any value.
     pub(super) fn reject(
         &self,
         sequence: Sequence,

@@ -1,9 +1,9 @@
-//! Reading the rejects of a log.
+//! Reads the rejects of a log.
 
 use rusqlite::{Connection, params};
 use tollgate_log::{LogId, Sequence};
 
-/// The rejects of a log between two records, both included, each with its reason.
+/// Returns the rejects of a log between two records, both included, each with its reason.
 pub(super) fn between(
     connection: &Connection,
     sink: &str,

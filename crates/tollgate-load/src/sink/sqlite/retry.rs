@@ -1,7 +1,7 @@
-//! Trying rejects again: what fits its table by now becomes a row, in the transaction that takes the reject
-//! away. One whose key another record has by now is a duplicate.
+//! Retries rejects. A reject that now fits its table becomes a row, in the transaction that deletes the
+//! reject. If another record now has its key, it is a duplicate.
 //!
-//! A column that the item lacks gets what the table has for it.
+//! A column that the item lacks gets the default of the table.
 
 use rusqlite::ffi::SQLITE_ERROR;
 use rusqlite::types::Value as Sql;
@@ -19,11 +19,12 @@ use crate::sink::timestamp::timestamp_text;
 
 type Reject = reject::Reject<String>;
 
-/// Why rejects were not tried to the end.
+/// Why a retry ended before the last reject.
 #[derive(Debug)]
 pub(super) enum RetryError {
     Database(rusqlite::Error),
-    /// A trigger of this table ended the transaction, and with it what was done for the rejects before.
+    /// A trigger of this table ended the transaction, and undid the rejects before it in the same
+    /// transaction.
     RolledBack(String),
 }
 
@@ -33,7 +34,7 @@ impl From<rusqlite::Error> for RetryError {
     }
 }
 
-/// Tries all rejects of a sink, so many in one transaction, each once.
+/// Tries each reject of a sink once, [`RETRIED_AT_ONCE`] in one transaction.
 pub(super) fn retry(
     connection: &Connection,
     sink: &str,
@@ -112,7 +113,7 @@ fn next_rejects(
     rows.collect()
 }
 
-/// Takes the reject away and counts what it became, by the counter's name.
+/// Deletes the reject, and counts its result in the named counter.
 fn settle(
     connection: &Connection,
     sink: &str,
@@ -171,7 +172,7 @@ fn insert(connection: &Connection, reject: &Reject) -> Result<(), RowError> {
     })
 }
 
-/// A table that is another by now does not keep other rejects from being tried.
+/// Classifies an error of a statement. A changed table must not keep other rejects from being tried.
 fn of_table(error: rusqlite::Error) -> RowError {
     match error.sqlite_error().map(|found| found.extended_code) {
         Some(SQLITE_ERROR) => RowError::Refused(error.to_string()),
@@ -179,7 +180,7 @@ fn of_table(error: rusqlite::Error) -> RowError {
     }
 }
 
-/// The column of that name, whatever its case.
+/// Returns the column with that name in any case.
 fn column(
     connection: &Connection,
     stream: &str,
@@ -194,7 +195,7 @@ fn column(
     Ok(found.and_then(|(name, kind)| Some((name, ColumnType::from_name(&kind)?))))
 }
 
-/// A value as the table holds it. None: SQLite has no form for it.
+/// Returns a value as the table stores it. Returns `None` if SQLite has no form for it.
 fn sql_value(value: &Value<'_>) -> Option<Sql> {
     Some(match value {
         Value::Null => Sql::Null,

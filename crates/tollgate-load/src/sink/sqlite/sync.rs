@@ -1,8 +1,8 @@
-//! Putting on disk what SQLite found in the write-ahead log when it opened a database.
+//! Syncs what SQLite found in the write-ahead log when it opened a database.
 //!
-//! A run that was killed between the write of a commit and its sync leaves a commit that everybody sees and
-//! that a power cut still takes. Segments are deleted by positions that are read, so these have to be as
-//! durable as those that this run commits.
+//! A run may be killed between the write of a commit and its sync. The commit is then visible, but a power
+//! cut can still lose it. Segments are deleted by the positions that are read. So these positions have to be
+//! as durable as those that this run commits.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use crate::error::SinkError;
 use crate::sqlite_files::wal_of;
 
-/// The write-ahead log that an earlier run left beside a database; none after a clean end.
+/// Returns the write-ahead log that an earlier run left for a database. Returns `None` after a clean end.
 ///
-/// Ask before the database is opened: opening it makes one.
+/// Call it before the database is opened, because opening creates one.
 pub(super) fn left_wal(database: &Path) -> Option<PathBuf> {
-    // It lies beside the database itself, not beside a link to it.
+    // The WAL is in the folder of the database itself, not in that of a link to it.
     let wal = wal_of(&fs::canonicalize(database).ok()?);
     wal.exists().then_some(wal)
 }
 
-/// Syncs a write-ahead log and the folder that has its name.
+/// Syncs a write-ahead log and the folder with its name.
 ///
-/// SQLite takes its locks on the database and the shared memory, never on this file: closing it here drops
-/// none of them.
+/// SQLite takes its locks on the database and the shared memory, never on this file. So closing it here drops
+/// no lock.
 ///
 /// # Errors
 /// The file or the folder cannot be synced.

@@ -1,6 +1,6 @@
-//! One table per stream, made from its schema.
+//! One table per stream, created from its schema.
 //!
-//! `tollgate_columns` remembers the Tollgate type of each column: SQLite alone cannot tell a timestamp from a
+//! `tollgate_columns` stores the Tollgate type of each column, because SQLite cannot tell a timestamp from a
 //! text.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::bookkeeping::open_to_read;
 use super::connection::failed;
 use crate::error::SinkError;
 
-/// Why a table is not as the stream wants it.
+/// Why a table does not fit the stream.
 pub(super) enum EnsureError {
     Refused(SinkError),
     Database(rusqlite::Error),
@@ -25,7 +25,7 @@ impl From<rusqlite::Error> for EnsureError {
     }
 }
 
-/// Makes the table of a stream or adds what it lacks, and returns the statement that inserts a row.
+/// Creates the table of a stream or adds missing columns. Returns the statement that inserts a row.
 ///
 /// Everything is checked before anything is changed.
 fn ensure(connection: &Connection, schema: &Schema) -> Result<String, EnsureError> {
@@ -44,7 +44,7 @@ fn ensure(connection: &Connection, schema: &Schema) -> Result<String, EnsureErro
     Ok(insert_statement(schema))
 }
 
-/// Makes or completes the table of a stream as [`ensure`] does, with the errors of a sink.
+/// Creates or extends the table of a stream as [`ensure`] does, with the errors of a sink.
 pub(super) fn ensure_table(
     connection: &Connection,
     path: &Path,
@@ -56,7 +56,7 @@ pub(super) fn ensure_table(
     })
 }
 
-/// Looks whether the rows of these streams fit the tables that are there, changing nothing.
+/// Checks whether the rows of these streams fit the existing tables. Changes nothing.
 pub(crate) fn check<'a>(path: &Path, schemas: impl Iterator<Item = &'a Schema>) -> Result<(), SinkError> {
     let Some(connection) = open_to_read(path)? else { return Ok(()) };
     for schema in schemas {
@@ -73,7 +73,7 @@ pub(super) fn look(connection: &Connection, schema: &Schema) -> Result<(), Ensur
     check_columns(connection, schema, &existing_columns(connection, schema.stream())?).map(drop)
 }
 
-/// Looks at the columns that are there, and tells which are missing.
+/// Checks the existing columns, and returns the missing ones.
 fn check_columns<'a>(
     connection: &Connection,
     schema: &'a Schema,
@@ -116,7 +116,7 @@ fn check_name(connection: &Connection, stream: &str) -> Result<(), EnsureError> 
     }
 }
 
-/// Whether the bookkeeping was made: who only looks may come before.
+/// Returns whether the bookkeeping exists. A program that only reads may come before it is created.
 fn has_notes(connection: &Connection) -> Result<bool, rusqlite::Error> {
     connection.table_exists(None, "tollgate_columns")
 }
@@ -136,8 +136,8 @@ fn create(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
     Ok(remember(connection, schema)?)
 }
 
-/// A column that is there has to hold what the stream has: by SQLite's affinity, and by what we noted when it
-/// was made.
+/// Checks that an existing column fits the stream, by SQLite's affinity and by the type that was stored when
+/// it was created.
 fn check_type(
     connection: &Connection,
     table: &str,
@@ -173,7 +173,8 @@ fn remember(connection: &Connection, schema: &Schema) -> Result<(), rusqlite::Er
     Ok(())
 }
 
-/// `OR ABORT` undoes the statement alone, whatever the table's own conflict clauses say.
+/// Returns the insert statement. `OR ABORT` undoes only the statement, whatever conflict clauses the table
+/// has.
 fn insert_statement(schema: &Schema) -> String {
     let names: Vec<_> = schema.table_columns().map(|column| quoted(&column.name)).collect();
     let places = vec!["?"; names.len()].join(", ");
@@ -184,7 +185,7 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Source: <https://www.sqlite.org/datatype3.html> section 3.1.
+/// Returns the affinity of a declared type. Source: <https://www.sqlite.org/datatype3.html> section 3.1.
 fn affinity(declared: &str) -> &'static str {
     let upper = declared.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().any(|word| upper.contains(word));

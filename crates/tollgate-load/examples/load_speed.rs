@@ -1,5 +1,6 @@
-//! The price of a row on its way from a log into SQLite, beside a bare loop of inserts; prints figures,
-//! proves nothing.
+//! Measures the price of a row from a log into SQLite, next to a bare loop of inserts. It prints figures and
+//! checks nothing.
+//!
 //! `cargo run --release -p tollgate-load --example load_speed`
 
 use std::error::Error;
@@ -61,7 +62,7 @@ fn write_log(dir: &Path) -> Result<(), Box<dyn Error>> {
     Ok(log.close()?)
 }
 
-/// Appends one row, as soon as there is room for it.
+/// Appends one row as soon as the queue has space for it.
 fn append(appender: &mut Appender, n: i64) -> Result<(), Box<dyn Error>> {
     let path = path_of(n);
     let fill = |row: &mut RowEncoder<'_>| -> Result<(), ValueError> {
@@ -83,7 +84,7 @@ fn hand_over(appender: &mut Appender) {
     }
 }
 
-/// Loads the log into a new database; returns rows a second, and commits.
+/// Loads the log into a new database. Returns rows per second, and the number of commits.
 fn load(folder: &Path) -> Result<(f64, u64), Box<dyn Error>> {
     let database = new_database(folder, "app.db");
     let sink = SinkOptions::new("main", SinkKind::Sqlite { path: database });
@@ -93,7 +94,7 @@ fn load(folder: &Path) -> Result<(f64, u64), Box<dyn Error>> {
     Ok((status.rows as f64 / began.elapsed().as_secs_f64(), status.commits))
 }
 
-/// Inserts the same rows without a log; returns rows a second.
+/// Inserts the same rows without a log. Returns rows per second.
 fn bare_inserts(folder: &Path, rows_each: i64) -> Result<f64, Box<dyn Error>> {
     let connection = Connection::open(new_database(folder, "bare.db"))?;
     connection.execute_batch(
@@ -114,10 +115,10 @@ fn bare_inserts(folder: &Path, rows_each: i64) -> Result<f64, Box<dyn Error>> {
     Ok(ROWS as f64 / began.elapsed().as_secs_f64())
 }
 
-/// The path of a database that is not there.
+/// Returns the path of a database that does not exist.
 fn new_database(folder: &Path, name: &str) -> PathBuf {
     for suffix in ["", "-wal", "-shm"] {
-        // The first round has none to remove.
+        // The first round has no file to remove.
         let _ = std::fs::remove_file(folder.join(format!("{name}{suffix}")));
     }
     folder.join(name)

@@ -1,10 +1,10 @@
-//! A PostgreSQL of the tests' own: made by `initdb` in a temporary folder, on a Unix socket and a free
+//! The PostgreSQL server of the tests: made by `initdb` in a temporary folder, on a Unix socket and a free
 //! loopback port.
 //!
-//! A keeper process holds a pipe to the test. When that breaks, however the test ended, it stops the server
-//! and removes the folder.
+//! A keeper process holds a pipe to the test. When the pipe breaks, however the test ended, the keeper stops
+//! the server and removes the folder.
 
-// Each test binary that takes this file uses its own part of it.
+// Each test binary that includes this file uses a part of it.
 #![allow(dead_code)]
 
 use std::fs;
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Who runs the server when the tests are run by root, whom it refuses.
+/// User that runs the server when root runs the tests, because the server refuses to run as root.
 const NOBODY: u32 = 65534;
 const INSTALL: &str = "PostgreSQL is not installed; on Debian: apt-get install -y --no-install-recommends postgresql (make tools)";
 
@@ -29,14 +29,14 @@ pub(crate) struct Cluster {
 
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
-/// The server that tests share which do it no harm.
+/// Returns the server that all tests share if they do not harm it.
 pub(crate) fn shared() -> &'static Cluster {
     static SHARED: OnceLock<Cluster> = OnceLock::new();
     SHARED.get_or_init(|| Cluster::start(""))
 }
 
 impl Cluster {
-    /// Makes and starts a server with more lines of configuration.
+    /// Makes and starts a server with additional lines of configuration.
     pub(crate) fn start(settings: &str) -> Self {
         let bin = programs();
         let folder = make_folder();
@@ -65,7 +65,7 @@ impl Cluster {
         cluster
     }
 
-    /// Starts the server, also after it was killed: then what it left in memory may take a moment to go.
+    /// Starts the server, also after it was killed. Its shared memory may then need a moment to disappear.
     pub(crate) fn boot(&self) {
         let start = || {
             as_nobody(&self.bin.join("pg_ctl"))
@@ -83,7 +83,7 @@ impl Cluster {
         assert!(is_up, "{}", fs::read_to_string(self.folder.join("log")).unwrap_or_default());
     }
 
-    /// Stops the server as it is, without a last word to clients or disk.
+    /// Stops the server at once, without a shutdown of clients or a checkpoint.
     pub(crate) fn stop_immediately(&self) {
         run(as_nobody(&self.bin.join("pg_ctl")).arg("-D").arg(self.folder.join("data")).args([
             "-m",
@@ -93,13 +93,13 @@ impl Cluster {
         ]));
     }
 
-    /// Kills the server by SIGKILL, its own process and all that it started.
+    /// Kills the server process and all its children by SIGKILL.
     pub(crate) fn kill(&self) {
         let pid = fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap();
         let pid = pid.lines().next().unwrap().to_owned();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         let pids: Vec<_> = std::iter::once(&*pid).chain(children.split_whitespace()).collect();
-        // Some end by themselves as soon as the first is dead.
+        // Some children end as soon as the first process is dead.
         let _ = Command::new("kill").arg("-9").args(&pids).stderr(Stdio::null()).status().unwrap();
         for pid in pids {
             while Path::new(&format!("/proc/{pid}/exe")).read_link().is_ok() {
@@ -108,25 +108,25 @@ impl Cluster {
         }
     }
 
-    /// Where its socket, data and log are.
+    /// Returns the folder of its socket, data and log.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Makes a database that no other test has, and gives its name.
+    /// Creates a database that no other test has. Returns its name.
     pub(crate) fn database(&self) -> String {
         let name = format!("d{}", DATABASES.fetch_add(1, Ordering::SeqCst));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
         name
     }
 
-    /// How a client reaches a database over the Unix socket.
+    /// Returns the address of a database on the Unix socket.
     pub(crate) fn url(&self, database: &str) -> String {
         let (folder, port) = (self.folder.display(), self.port);
         format!("host={folder} port={port} user=tollgate dbname={database}")
     }
 
-    /// Runs statements and gives what they print, fields separated by `|`.
+    /// Runs statements and returns their output, with fields separated by `|`.
     pub(crate) fn sql(&self, database: &str, statements: &str) -> String {
         let out = self.try_sql(database, statements);
         out.unwrap_or_else(|error| panic!("{statements}: {error}"))
@@ -155,7 +155,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The folder of `initdb`: that of the PATH, or where Debian has it.
+/// Returns the folder of `initdb`: from the PATH, or the one of Debian.
 fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<_> = std::env::split_paths(&path).collect();
@@ -172,7 +172,7 @@ fn is_root() -> bool {
 }
 
 fn make_folder() -> PathBuf {
-    // The keeper removes it.
+    // The keeper removes the folder.
     let folder = tempfile::Builder::new().prefix("tollgate-pg-").tempdir().unwrap().keep();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     if is_root() {
@@ -209,7 +209,8 @@ fn keep(bin: &Path, folder: &Path) -> Child {
 }
 
 fn run(command: &mut Command) {
-    // A server that stays keeps its outputs: files, not pipes that somebody would read to their end.
+    // A running server keeps its outputs open. They are files, because a reader of pipes would wait for their
+    // end.
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
     let status = status.unwrap_or_else(|error| panic!("{command:?}: {error}; {INSTALL}"));
     assert!(status.success(), "{command:?}: {status}");

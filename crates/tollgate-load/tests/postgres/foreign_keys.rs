@@ -1,5 +1,5 @@
-//! Rows that refer to rows of the same load: a parent may stand behind its children, in another stream or in
-//! the same.
+//! Tests of rows that refer to rows of the same load. A parent may come after its children, in another stream
+//! or in the same.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tollgate_log::{Appender, ColumnType, Level, RowEncoder, Schema, SchemaId, Va
 use crate::cluster::shared;
 use crate::site::{Site, column, eventually, visits};
 
-/// The streams of a log; the place of each is its schema.
+/// Streams of a log. The index of each is its schema number.
 const STREAMS: [&str; 3] = ["items", "orders", "visits"];
 
 fn streams() -> Vec<Schema> {
@@ -47,7 +47,7 @@ const DEFERRED: &str = "DEFERRABLE INITIALLY DEFERRED";
 /// All ways to declare a foreign key.
 const MODES: [&str; 3] = [DEFERRED, "DEFERRABLE INITIALLY IMMEDIATE", "NOT DEFERRABLE"];
 
-/// A database where items refer to orders, and negative numbers are refused.
+/// Makes a database where items refer to orders, and negative numbers are refused.
 fn shop(mode: &str) -> Site<'static> {
     let site = Site::new(shared());
     site.sql(&format!(
@@ -63,7 +63,7 @@ impl Site<'_> {
         self.write(&streams(), |appender| records.iter().for_each(|record| put(appender, record)));
     }
 
-    /// Loads, and looks whether these are the rejects: the stream of each and its number.
+    /// Loads, and checks the stream and number of all rejects.
     fn assert_rejects(&self, expected: &str) {
         self.load();
         let rejects = "SELECT string_agg(stream || ' ' || (text::json->>'n'), ', ' ORDER BY sequence) FROM tollgate.rejects";
@@ -141,7 +141,7 @@ fn nodes() -> Schema {
 /// A node and its parent.
 type Node = (i64, Option<i64>);
 
-/// Loads nodes that refer to each other, and gives the numbers of those that are there then.
+/// Loads nodes that refer to each other. Returns the numbers of the loaded ones.
 fn loaded_nodes(mode: &str, nodes_in_order: &[Node]) -> BTreeSet<i64> {
     let site = Site::new(shared());
     site.sql(&format!("CREATE TABLE nodes (n bigint PRIMARY KEY, parent bigint REFERENCES nodes {mode})"));
@@ -168,12 +168,12 @@ fn a_chain_of_parents_that_come_later_is_loaded_link_by_link() {
 
 #[test]
 fn rows_that_are_each_others_parents_are_tried_together() {
-    // Halved for the bad one, the others stand apart.
+    // The bad rows make the bisection split the range, so that the others are apart.
     let ring = [(1, Some(4)), (2, Some(1)), (-1, None), (-1, None), (3, Some(2)), (4, Some(3))];
     assert_eq!(loaded_nodes(DEFERRED, &ring), BTreeSet::from([-1, 1, 2, 3, 4]));
 }
 
-/// The nodes of which a line of parents leads to one that needs none.
+/// Returns the nodes whose chain of parents ends at a node without a parent.
 fn model(nodes: &[Node]) -> BTreeSet<i64> {
     let mut loaded = BTreeSet::new();
     for _ in nodes {
@@ -183,7 +183,7 @@ fn model(nodes: &[Node]) -> BTreeSet<i64> {
     loaded
 }
 
-/// Nodes in any order, each with none, or one of less than its own number, or one that is not there.
+/// Makes nodes in any order. Each has no parent, a parent with a lower number, or a missing parent.
 fn any_nodes() -> impl Strategy<Value = Vec<Node>> {
     let parents = prop::collection::vec(prop_oneof![Just(-1), Just(-2), 0..16_i64, 0..16_i64], 1..16);
     parents.prop_flat_map(|parents| {

@@ -1,4 +1,4 @@
-//! Keys: of several records with one key, one is a row, whatever happens between them.
+//! Tests of keys: of several records with one key, exactly one becomes a row, whatever happens in between.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,15 +18,15 @@ const WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
 fn orders() -> Schema {
     let origin = ColumnOrigin::Key { window_ms: WINDOW_MS };
     let key = Column { name: "(key)".to_owned(), kind: ColumnType::Bytes, origin };
-    // In the middle: its place among the columns decides nothing.
+    // The key is in the middle, because its place among the columns must not matter.
     Schema::new("orders", vec![column("n", ColumnType::Int), key, column("item", ColumnType::Text)]).unwrap()
 }
 
-/// A record: what it holds, and its key.
+/// A record: its number, and its key.
 type Order = (i64, Option<u8>);
 
 impl Site<'_> {
-    /// Writes a log of orders, one batch for each group.
+    /// Writes a log of orders with one batch for each group.
     fn write_orders(&self, groups: &[&[Order]]) -> LogId {
         self.write(&[orders()], |appender| groups.iter().for_each(|group| append(appender, group)))
     }
@@ -35,7 +35,7 @@ impl Site<'_> {
         self.sql("SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM orders")
     }
 
-    /// Loaded, rejected, duplicates; nothing pending or missing.
+    /// Returns the counts of loaded rows, rejects and duplicates. Checks that nothing is pending.
     fn counted(&self) -> (u64, u64, u64) {
         let rows = self.audit();
         assert!(rows.iter().all(|row| row.pending == 0), "{rows:?}");
@@ -90,7 +90,7 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     let site = Site::new(shared());
     site.sql("CREATE TABLE orders (n bigint CONSTRAINT not_one CHECK (n <> 1), item text)");
     site.write_orders(&[&[(1, Some(1)), (1, Some(2)), (8, Some(8)), (1, Some(2)), (1, None)]]);
-    // The client sent the first of them again, mended.
+    // The client sent the first of them again, corrected.
     site.write_orders(&[&[(2, Some(1))]]);
     site.load();
     assert_eq!(site.counted(), (2, 4, 0));
@@ -98,7 +98,7 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     assert_eq!(site.sql("SELECT count(*) FROM tollgate.keys"), "2");
     site.sql("ALTER TABLE orders DROP CONSTRAINT not_one");
     assert_eq!(site.options.retry_rejects(&unread).unwrap(), Retried { loaded: 2, duplicates: 1, kept: 0 });
-    // And what it sends from now on is a duplicate of what was tried again.
+    // Later records with the key of a retried reject are duplicates.
     site.write_orders(&[&[(3, Some(2))]]);
     site.load();
     assert_eq!(site.loaded_orders(), "1 1 2 8");
@@ -108,7 +108,7 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
 #[test]
 fn a_row_that_waits_for_its_parent_keeps_its_key_and_one_without_gives_it_back() {
     let site = Site::new(shared());
-    // The parent of each is the next number, but tens have none.
+    // The parent of each order is the next number, but multiples of ten have none.
     site.sql(
         "CREATE TABLE orders (n bigint PRIMARY KEY, item text, parent bigint REFERENCES orders
          GENERATED ALWAYS AS (CASE WHEN n % 10 = 0 THEN NULL ELSE n + 1 END) STORED)",
@@ -171,7 +171,7 @@ fn a_log_whose_position_was_taken_back_is_loaded_again_in_full() {
     assert_eq!(site.loaded_orders(), "2 4");
     let back = "DELETE FROM tollgate.positions; DELETE FROM tollgate.counts; DELETE FROM tollgate.rejects; \
                 DELETE FROM orders";
-    // The second holds the key: the first, which would fit by now, is the duplicate.
+    // The second order holds the key. So the first, which would fit now, is the duplicate.
     site.sql(&format!("{back}; ALTER TABLE orders DROP CONSTRAINT orders_n_check"));
     site.load();
     assert_eq!(site.loaded_orders(), "2 4");
@@ -217,7 +217,8 @@ fn a_key_is_loaded_by_one_of_two_loaders_and_counted_by_the_other() {
     other.options = site.options.clone();
     let keys: Vec<u8> = (0..200).collect();
     let a: Vec<Order> = keys.iter().map(|key| (i64::from(*key), Some(*key))).collect();
-    // The other way round: without an order of their own the two would wait for each other.
+    // The other log has the reverse order. Without a fixed order of claims, the two loaders would wait for
+    // each other.
     let b: Vec<Order> = keys.iter().rev().map(|key| (1000 + i64::from(*key), Some(*key))).collect();
     site.write_orders(&a.chunks(7).collect::<Vec<_>>());
     other.write_orders(&b.chunks(7).collect::<Vec<_>>());
@@ -243,7 +244,7 @@ fn sinks_of_one_database_have_keys_of_their_own() {
     options.table_schema = "copy".to_owned();
     site.sql("CREATE SCHEMA copy");
     assert_eq!(site.load_into(&copy).rows, 0);
-    // The first is a row of one sink alone.
+    // The first record is a row in only one of the sinks.
     site.write_orders(&[&[(2, Some(1)), (3, Some(1))]]);
     assert_eq!(site.load().duplicates, 2);
     let status = site.load_into(&copy);
@@ -251,7 +252,8 @@ fn sinks_of_one_database_have_keys_of_their_own() {
     assert_eq!(site.sql("SELECT n FROM copy.orders"), "2");
 }
 
-/// What becomes of records one after the other: loaded, and counted as loaded, rejected, duplicates.
+/// Returns the expected result of records that are loaded one by one: the loaded numbers, and the counts of
+/// loaded, rejected and duplicates.
 fn model(orders: &[Order], refuses: impl Fn(i64) -> bool) -> (Vec<i64>, (u64, u64, u64)) {
     let (mut seen, mut loaded, mut rejects, mut duplicates) = (HashSet::new(), Vec::new(), 0, 0);
     for (n, key) in orders {

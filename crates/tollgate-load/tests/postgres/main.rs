@@ -1,7 +1,7 @@
-//! Real logs, a real PostgreSQL: what is written to a log is in the database exactly once, whatever happens
-//! in between.
+//! Tests with real logs and a real PostgreSQL: each record of a log is in the database exactly once, whatever
+//! happens in between.
 
-// clippy knows test functions, but not the helpers between them.
+// clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod after_load;

@@ -1,4 +1,4 @@
-//! What is mended later: gaps that are filled, records that are skipped, rejects that are tried again.
+//! Tests of later repairs: filled gaps, skipped records, retried rejects.
 
 use std::fs;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::site::{PATIENCE, Site, column, eventually, row, unread, visits};
 const GAPS: &str =
     "SELECT coalesce(string_agg(first || '-' || last, ' ' ORDER BY first), '') FROM tollgate.gaps";
 
-/// A site whose second segment is put away; returns where from, where to, and its records.
+/// Writes a log and moves its second segment away. Returns both paths and the records of the segment.
 fn with_a_lost_segment(site: &Site<'_>) -> (PathBuf, PathBuf, Range<u64>) {
     let log = site.write_visits(0..500);
     let names = segments(&DiskStorage, &site.dir(), log).unwrap();
@@ -61,7 +61,7 @@ fn a_gap_that_fills_by_parts_shrinks_and_keeps_its_reason_and_age() {
     site.sql("UPDATE tollgate.gaps SET since = '2001-02-03 04:05:06.789012+00'");
     let kept = "SELECT DISTINCT reason, since AT TIME ZONE 'UTC' FROM tollgate.gaps";
     let before = site.sql(kept);
-    // What a damaged batch takes stays a gap.
+    // The records of a damaged batch stay a gap.
     let mut bytes = fs::read(&away).unwrap();
     let text = format!("/path/{:06}", lost.start + 1);
     let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap();

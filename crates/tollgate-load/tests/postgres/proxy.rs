@@ -1,4 +1,5 @@
-//! A wire between loader and server that breaks at the worst moment: when COMMIT is on its way.
+//! A proxy between loader and server that breaks the connection at the worst moment: when COMMIT is on its
+//! way.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,23 +8,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// What becomes of the first COMMIT.
+/// What happens to the first COMMIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The server gets it and does it; the answer is lost.
+    /// The server gets and executes it. The answer is lost.
     Arrives,
-    /// It is lost.
+    /// The COMMIT is lost.
     Lost,
 }
 
 pub(crate) struct Proxy {
     pub(crate) port: u16,
-    /// Whether the wire broke.
+    /// Whether the connection was broken.
     pub(crate) broke: Arc<AtomicBool>,
 }
 
 impl Proxy {
-    /// Forwards to a port, but for the first COMMIT behind a COPY.
+    /// Forwards to a port, except the first COMMIT after a COPY.
     pub(crate) fn start(server: u16, fate: Fate) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -45,11 +46,11 @@ impl Proxy {
     }
 }
 
-/// The message of a COMMIT: `Q`, length 11, text.
+/// Message of a COMMIT: `Q`, length 11, text.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
-/// What the server says when it is done.
+/// End of the server's answer to a COMMIT.
 const DONE: &[u8] = b"COMMIT\0";
-/// What the data of a binary COPY begins with.
+/// First bytes of the data of a binary COPY.
 const COPY: &[u8] = b"PGCOPY";
 
 fn forward(

@@ -1,4 +1,4 @@
-//! Several sinks in one database: each has its own streams, its own positions and its own account.
+//! Tests of several sinks in one database: each has its own streams, positions and account.
 
 use tollgate_load::{LoadFrom, SinkKind, SinkOptions, Taken};
 use tollgate_log::{ColumnType, Level, LogId, Schema, SchemaId, Value};
@@ -10,7 +10,7 @@ fn numbers_of(name: &str) -> Schema {
     Schema::new(name, vec![column("n", ColumnType::Int)]).unwrap()
 }
 
-/// Writes so many records, by turns to the streams `a` and `b`.
+/// Writes `count` records in turn to the streams `a` and `b`.
 fn write_both(site: &Site<'_>, count: i64) -> LogId {
     site.write(&[numbers_of("a"), numbers_of("b")], |appender| {
         for n in 0..count {
@@ -25,7 +25,7 @@ fn write_both(site: &Site<'_>, count: i64) -> LogId {
     })
 }
 
-/// Another sink of the same database, its tables in a schema of their own.
+/// Makes another sink of the same database, with its tables in another schema.
 fn beside(site: &Site<'_>, name: &str, taken: &[&str]) -> SinkOptions {
     site.sql(&format!("CREATE SCHEMA IF NOT EXISTS {name}"));
     let mut sink = SinkOptions { name: name.to_owned(), ..site.options.clone() };
@@ -37,7 +37,7 @@ fn beside(site: &Site<'_>, name: &str, taken: &[&str]) -> SinkOptions {
     sink
 }
 
-/// Stream, ingested, pending, loaded, missing of each row.
+/// Returns stream, ingested, pending, loaded and missing of each row.
 fn account(site: &Site<'_>, sink: &SinkOptions) -> Vec<(String, [u64; 4])> {
     let rows = site.audit_of(sink).into_iter();
     rows.map(|row| (row.stream, [row.ingested, row.pending, row.loaded, row.missing])).collect()

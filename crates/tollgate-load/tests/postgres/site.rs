@@ -1,4 +1,4 @@
-//! A folder of logs, and a database of its own beside it.
+//! A folder of logs, with its own database.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
     Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored }
 }
 
-/// A stream with a number and a path.
+/// Makes the schema of a stream with a number and a path.
 pub(crate) fn visits() -> Schema {
     Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text)]).unwrap()
 }
 
-/// For rejects that no item of a client is among.
+/// Reads items of rejects where no test has an item of a client.
 pub(crate) fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
     Err(format!("an item of {stream} is read"))
 }
@@ -67,8 +67,8 @@ impl<'a> Site<'a> {
         let mut log = None;
         eventually("the log is free", || {
             log = match Log::open(Arc::new(DiskStorage), options.clone(), schemas.to_vec(), |_| {}) {
-                // A program that another test starts holds the lock of the log before it between fork and
-                // exec.
+                // Another test may be starting a program. Between fork and exec that process still holds the
+                // lock of the log before.
                 Err(OpenError::Locked(_)) => None,
                 opened => Some(opened.unwrap().0),
             };
@@ -92,7 +92,8 @@ impl<'a> Site<'a> {
         self.write(&[visits()], |appender| {
             for n in numbers {
                 let appended = visit(appender, n);
-                // A segment is closed between writes only, and one write takes what waits.
+                // A segment is closed only between writes, and one write takes all waiting batches. So the
+                // test waits for a write now and then.
                 if n % 20 == 0 {
                     eventually("it is written", || appender.reached(appended, Level::Written).is_some());
                 }
@@ -125,7 +126,7 @@ impl<'a> Site<'a> {
         looked(self.start()).finish(PATIENCE).unwrap()
     }
 
-    /// Loads until the sink stops, and gives the reason.
+    /// Loads until the sink stops. Returns the reason.
     pub(crate) fn load_until_stopped(&self) -> String {
         match Loader::start(self.load_options(), Arc::new(DiskStorage), None) {
             Ok(loader) => looked(loader).finish(PATIENCE).unwrap_err().to_string(),
@@ -139,7 +140,7 @@ impl<'a> Site<'a> {
         rows
     }
 
-    /// The account of a sink, which has to add up.
+    /// Returns the account of a sink. Checks that it adds up.
     pub(crate) fn audit_of(&self, sink: &SinkOptions) -> Vec<AuditRow> {
         let rows = audit(&DiskStorage, &self.dir(), sink).unwrap().rows;
         for row in &rows {
@@ -153,7 +154,7 @@ impl<'a> Site<'a> {
         self.cluster.sql(&self.database, statements)
     }
 
-    /// Each number exactly once, by count and by checksum.
+    /// Checks that each number is loaded exactly once, by count and by checksum.
     pub(crate) fn assert_visits(&self, numbers: std::ops::Range<i64>) {
         let found = self.sql("SELECT count(*), count(DISTINCT n), coalesce(sum(n), 0), md5(string_agg(path, '' ORDER BY n)) FROM visits");
         let (count, sum) = (numbers.end - numbers.start, numbers.clone().sum::<i64>());
@@ -163,8 +164,8 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The loader after its first look at all of the log. On a busy disk, a database takes longer to open than a
-/// loader that ends waits for one that is away.
+/// Returns the loader after its first look at all logs. On a busy disk, opening a database takes longer than
+/// an ending loader waits for a sink that is away.
 fn looked(loader: Loader) -> Loader {
     let is_at_work = |state| matches!(state, LoadState::Loading | LoadState::Opening);
     eventually("it has looked at all", || !is_at_work(loader.status().state));
@@ -176,7 +177,7 @@ pub(crate) fn sink_at(url: &str) -> SinkOptions {
     SinkOptions::new("main", SinkKind::Postgres(Box::new(options)))
 }
 
-/// One row in a batch of its own.
+/// Appends one row in its own batch.
 pub(crate) fn visit(appender: &mut Appender, n: i64) -> AppendedRecords {
     let path = format!("/path/{n:06}");
     row(appender, &[Value::Int(n), Value::Text(&path)])

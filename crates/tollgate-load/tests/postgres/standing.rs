@@ -1,5 +1,5 @@
-//! Sinks that cannot be opened or loaded into: they stand, tell why, and go on by themselves when it is
-//! mended.
+//! Tests of sinks that cannot be opened or loaded into: they wait, report the reason, and continue after the
+//! repair without a restart.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use tollgate_log::{ColumnType, DiskStorage, Schema};
 use crate::cluster::shared;
 use crate::site::{Site, chain, column, eventually, sink_at, visits};
 
-/// Starts a loader, waits until it tells this, mends what is wrong and waits until all is loaded, with
-/// nothing rejected.
+/// Starts a loader and waits until it reports `told`. Then calls `mend`, and waits until all rows are loaded
+/// and none is rejected.
 fn check(site: &Site<'_>, told: &str, mend: impl FnOnce()) {
     site.write_visits(0..20);
     let loader = Loader::start(site.load_options(), Arc::new(DiskStorage), None).unwrap();
@@ -23,7 +23,7 @@ fn check(site: &Site<'_>, told: &str, mend: impl FnOnce()) {
     assert_eq!(loader.status().rejects, 0);
 }
 
-/// A site whose sink logs in as another role, and the name of that.
+/// Makes a site whose sink logs in as another role. Returns the name of the role too.
 fn with_role(rights: &str) -> (Site<'static>, String) {
     let mut site = Site::new(shared());
     let role = format!("stands_{}", site.database);

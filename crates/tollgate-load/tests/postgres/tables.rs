@@ -1,4 +1,4 @@
-//! Tables that are made, extended, or were there before.
+//! Tests of tables that are created, extended, or existed before.
 
 use tollgate_log::{ColumnType, Schema, Value};
 
@@ -141,7 +141,7 @@ fn a_column_retyped_under_the_loader_is_seen_before_the_next_rows() {
     )
     .unwrap();
     eventually("the first is loaded", || loader.status().rows == 1);
-    // As many bytes, but another meaning.
+    // The new type has as many bytes, but another meaning.
     site.sql("ALTER TABLE visits ALTER n TYPE double precision");
     visit(&mut appender, 2);
     eventually("it stopped", || loader.status().state == tollgate_load::LoadState::Stopped);

@@ -1,4 +1,4 @@
-//! A server with a certificate, and what `sslmode` asks of it.
+//! Tests of a server with a certificate, and of the checks that `sslmode` asks for.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn openssl(folder: &Path, arguments: &str) {
     assert!(status.success(), "openssl {arguments}");
 }
 
-/// An authority, and a certificate of the host name `localhost` by it.
+/// Makes an authority, and its certificate for the host name `localhost`.
 fn authority(folder: &Path, name: &str) {
     openssl(
         folder,
@@ -95,7 +95,7 @@ fn tls_is_verified_as_far_as_sslmode_says() {
     assert!(refused.contains("invalid peer certificate"), "{refused}");
     let refused = load("127.0.0.1", &format!("sslmode=verify-full&{ca}")).unwrap_err();
     assert!(refused.contains("not valid for name"), "{refused}");
-    // The server takes nobody over TCP without TLS.
+    // The server refuses all roles over TCP without TLS.
     let refused = load("127.0.0.1", "sslmode=disable").unwrap_err();
     assert!(refused.contains("no encryption"), "{refused}");
     let refused = load("127.0.0.1", "sslmode=verify-full&sslrootcert=/nowhere.pem").unwrap_err();

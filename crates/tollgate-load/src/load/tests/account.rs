@@ -1,4 +1,4 @@
-//! The account of records that are not loaded yet, or whose segments are gone.
+//! Tests of the account of records that are not loaded yet, or whose segments are gone.
 
 use super::*;
 
@@ -22,14 +22,14 @@ fn the_audit_counts_what_is_not_loaded_yet_as_pending() {
     let rows = site.audit();
     assert_eq!((only_row(&rows).ingested, only_row(&rows).pending), (300, 300));
     site.load();
-    // As if the loader had stopped in the middle of a segment.
+    // This is the state of a loader that stopped in the middle of a segment.
     let set =
         "UPDATE tollgate_positions SET last = 100, chain = NULL; UPDATE tollgate_counts SET loaded = 100";
     site.connect().execute_batch(set).unwrap();
     let rows = site.audit();
     let row = only_row(&rows);
     assert_eq!((row.ingested, row.pending, row.loaded, row.missing), (300, 200, 100, 0));
-    // A row that the sink lost is found out.
+    // The audit finds a row that the sink lost.
     site.connect().execute_batch("UPDATE tollgate_counts SET loaded = 99").unwrap();
     assert_eq!(only_row(&site.audit()).missing, 1);
 }

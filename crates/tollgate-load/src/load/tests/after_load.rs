@@ -1,4 +1,4 @@
-//! The operator's own file at the end of each load.
+//! Tests of the operator's own file at the end of each load.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Replies that wait for the sink: told after the commit and not before, with what is no row, whatever
-//! happens between.
+//! Tests of replies that wait for the sink: they are released after the commit and never before, with the
+//! records that are no rows.
 
 use tollgate_log::{Follower, Mishap, Settled, SinkBreaker, SinkPlace};
 
@@ -8,7 +8,7 @@ use super::*;
 
 const MAIN: SinkPlace = SinkPlace(0);
 
-/// A live log with one worker, whose records are waited for.
+/// A live log with one worker whose replies wait for the sink.
 struct Awaiting {
     site: Site,
     log: Log,
@@ -28,7 +28,7 @@ impl Awaiting {
         Self { site, log, appender, follower }
     }
 
-    /// A transaction of rows, one for each number; a negative one is a reject.
+    /// Appends a transaction with one row for each number. A negative number becomes a reject.
     fn append(&mut self, numbers: &[i64]) -> AppendedRecords {
         let fill = |transaction: &mut tollgate_log::Transaction<'_>| {
             for n in numbers {
@@ -50,7 +50,8 @@ impl Awaiting {
         Loader::start_with(self.site.options(), self.site.storage.clone(), live, open).unwrap()
     }
 
-    /// Waits until the worker is told of a transaction; returns what is no row, by its place.
+    /// Waits until the worker gets the result of a transaction. Returns the records that are no rows, by
+    /// place.
     fn settled(&self, appended: AppendedRecords) -> Vec<(usize, Mishap)> {
         let mut found = None;
         eventually("the worker is told", || {

@@ -1,14 +1,14 @@
-//! The end of a loader whose sink is away or hangs.
+//! Tests of the end of a loader whose sink is away or hangs.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use super::*;
 use crate::sink::{PostgresOptions, PostgresUrl};
 
-/// Longer than a sink that is away is waited for, shorter than any timeout of it.
+/// Longer than the wait for a sink that is away, and shorter than any timeout of the sink.
 const PROMPT: Duration = Duration::from_secs(4);
 
-/// A sink, and the listener that has its address.
+/// Makes a sink, and the listener at its address.
 fn silent_sink() -> (SinkOptions, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -16,13 +16,13 @@ fn silent_sink() -> (SinkOptions, TcpListener) {
     (SinkOptions::new("main", SinkKind::Postgres(Box::new(PostgresOptions::new(url)))), listener)
 }
 
-/// Who takes connections and says nothing.
+/// A server that accepts connections and never answers.
 struct Silent {
     _listener: TcpListener,
     _connection: Option<(TcpStream, SocketAddr)>,
 }
 
-/// A loader that waits for the silent one.
+/// Makes a loader that waits for a silent server.
 fn waiting_loader(site: &Site) -> (Loader, Silent) {
     let (sink, listener) = silent_sink();
     let (address, live) = (listener.local_addr().unwrap(), None);

@@ -1,4 +1,4 @@
-//! The fault of one log stops no sink: that log is named, and the others are loaded.
+//! Tests that the fault of one log does not stop a sink: that log is named, and the others are loaded.
 
 #[path = "../../../../tollgate-log/tests/log/forge.rs"]
 mod forge;
@@ -8,7 +8,7 @@ use std::fs;
 use super::*;
 use forge::Forged;
 
-/// Two logs of ten visits each; the older one is returned.
+/// Writes two logs of ten visits each. Returns the older one.
 fn two_logs(site: &Site) -> LogId {
     let older = site.write_visits(0..10);
     site.write_visits(10..20);
@@ -21,7 +21,7 @@ fn only_segment(site: &Site, log: LogId) -> PathBuf {
     paths.remove(0).1
 }
 
-/// Loads until a look at all logs came to its end, whatever it came to.
+/// Loads until the loader has looked at all logs, with any result.
 fn load_what_can_be(site: &Site) -> LoadStatus {
     let loader = site.start();
     let is_over =
@@ -46,7 +46,7 @@ fn a_footer_whose_last_number_cannot_be_costs_no_row_and_no_gap() {
         let status = load_what_can_be(&site);
         assert_eq!((status.rows, status.missing), (20, 0), "last {last}: {status:?}");
         assert_eq!(site.numbers(), (0..20).collect::<Vec<_>>());
-        // Each later start goes on.
+        // Each later start continues.
         assert_eq!(load_what_can_be(&site).state, LoadState::CaughtUp);
         assert!(site.audit().iter().all(|row| row.missing == 0));
     }
@@ -56,7 +56,7 @@ fn a_footer_whose_last_number_cannot_be_costs_no_row_and_no_gap() {
 fn a_number_in_deleted_that_cannot_be_makes_no_gap() {
     let site = Site::new();
     two_logs(&site);
-    // A database that was put back lacks what was deleted. This one was seen before.
+    // A restored database lacks deleted records. This database was seen before.
     site.load();
     let text = format!("{} {}\n{} {}\n", LogId::random(), u64::MAX, LogId::random(), 1_u64 << 63);
     fs::write(site.dir().join("deleted"), text).unwrap();
@@ -128,7 +128,7 @@ fn gaps_of_any_size_in_the_database_keep_no_loader_from_its_work() {
     let site = Site::new();
     site.write_visits(0..10);
     site.load();
-    // What an earlier version committed for an end of 2^63 and of 2^64 - 1.
+    // An earlier version committed these gaps for ends of 2^63 and 2^64 - 1.
     let gaps = "INSERT INTO tollgate_gaps (sink, log, first, last, reason, since) VALUES \
          ('main', 'a', 1, 9223372036854775807, 'x', ''), ('main', 'b', 1, 9223372036854775807, 'x', ''), \
          ('main', 'c', 1, -1, 'x', '')";

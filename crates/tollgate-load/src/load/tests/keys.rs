@@ -1,4 +1,4 @@
-//! Keys: of several records with one key, one is a row, whatever happens between them.
+//! Tests of keys: of several records with one key, exactly one becomes a row, whatever happens in between.
 
 use std::collections::HashSet;
 
@@ -11,15 +11,15 @@ const WINDOW: Duration = Duration::from_hours(24);
 fn orders() -> Schema {
     let origin = ColumnOrigin::Key { window_ms: WINDOW.as_millis() as u64 };
     let key = Column { name: "(key)".to_owned(), kind: ColumnType::Bytes, origin };
-    // In the middle: its place among the columns decides nothing.
+    // The key is in the middle, because its place among the columns must not matter.
     Schema::new("orders", vec![column("n", ColumnType::Int), key, column("item", ColumnType::Text)]).unwrap()
 }
 
-/// A record: what it holds, and its key.
+/// A record: its number, and its key.
 type Order = (i64, Option<u8>);
 
 impl Site {
-    /// Writes a log of orders, one batch for each group.
+    /// Writes a log of orders with one batch for each group.
     fn write_orders(&self, groups: &[&[Order]]) -> LogId {
         self.write(vec![orders()], 64 << 10, |appender| {
             groups.iter().for_each(|group| append(appender, group));
@@ -32,7 +32,7 @@ impl Site {
         statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
-    /// Loaded, rejected, duplicates; nothing pending or missing.
+    /// Returns the counts of loaded rows, rejects and duplicates. Checks that nothing is pending or missing.
     fn counted(&self) -> (u64, u64, u64) {
         let rows = self.audit();
         assert!(rows.iter().all(|row| (row.pending, row.missing) == (0, 0)), "{rows:?}");
@@ -71,7 +71,8 @@ fn a_gap_that_is_filled_counts_its_duplicates() {
     let log = site.write(vec![orders()], 4 << 10, |appender| {
         for n in 0..300 {
             let appended = row(appender, &[Value::Int(n), Value::Bytes(&[1; 32]), Value::Text("item")]);
-            // A segment is closed between writes only, and one write takes what waits.
+            // A segment is closed only between writes, and one write takes all waiting batches. So the test
+            // waits for a write now and then.
             if n % 20 == 0 {
                 eventually("it is written", || appender.reached(appended, Level::Written).is_some());
             }
@@ -141,7 +142,7 @@ fn a_row_that_the_database_refused_holds_no_key() {
     assert_eq!(item, r#"{"item":"item","n":1}"#);
 }
 
-/// Refuses orders with the number 1.
+/// A trigger that refuses orders with the number 1.
 const REFUSE_ONE: &str = "CREATE TRIGGER not_one BEFORE INSERT ON orders WHEN NEW.n = 1 \
      BEGIN SELECT RAISE(ABORT, 'not one'); END";
 
@@ -152,7 +153,7 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     site.load();
     site.connect().execute_batch(REFUSE_ONE).unwrap();
     site.write_orders(&[&[(1, Some(1)), (1, Some(2)), (1, Some(2)), (1, None)]]);
-    // The client sent the first of them again, mended.
+    // The client sent the first of them again, corrected.
     site.write_orders(&[&[(2, Some(1))]]);
     site.load();
     assert_eq!(site.counted(), (2, 4, 0));
@@ -160,7 +161,7 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     assert_eq!(site.ask::<i64>("SELECT count(*) FROM tollgate_keys"), 2);
     site.connect().execute_batch("DROP TRIGGER not_one").unwrap();
     assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 2, duplicates: 1, kept: 0 });
-    // And what it sends from now on is a duplicate of what was tried again.
+    // Later records with the key of a retried reject are duplicates.
     site.write_orders(&[&[(3, Some(2))]]);
     site.load();
     assert_eq!(site.loaded_orders(), [9, 2, 1, 1]);
@@ -227,7 +228,8 @@ fn a_key_is_loaded_by_one_of_two_loaders_and_counted_by_the_other() {
 #[test]
 fn a_key_is_loaded_again_when_its_window_is_over_whatever_the_wall_clock_says() {
     let site = Site::new();
-    // How long each loader ran, by the only clock that windows know: it starts at zero, and nobody sets it.
+    // The hours are the running time of each loader. Windows use only this clock, which starts at zero and
+    // cannot be set.
     for (hours, expected) in [(0, 1), (23, 1), (1, 2)] {
         site.write_orders(&[&[(1, Some(1))]]);
         let path = site.database();

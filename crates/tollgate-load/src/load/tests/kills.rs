@@ -1,9 +1,9 @@
-//! A sink that fails, panics or is raced at any point: each row is loaded once.
+//! Tests of a sink that fails, panics or races with another at any point: each row is loaded once.
 
 use super::*;
 use crate::sink::ReadItem;
 
-/// Where a sink is made to fail.
+/// The call of a sink that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kill {
     Begin,
@@ -14,14 +14,15 @@ pub(super) enum Kill {
 
 pub(super) const KILLS: [Kill; 4] = [Kill::Begin, Kill::Write, Kill::BeforeCommit, Kill::AfterCommit];
 
-/// Fails or panics when it comes past certain points.
+/// A sink that fails or panics at planned calls.
 struct KillSink {
     inner: Box<dyn Sink>,
     plan: Arc<Plan>,
 }
 
 pub(super) struct Plan {
-    /// After so many calls of the place: fail (false) or panic (true).
+    /// Each entry has the call, how many such calls come before, and whether the sink fails (false) or panics
+    /// (true).
     kills: Vec<(Kill, usize, bool)>,
     calls: [AtomicUsize; 4],
     happened: AtomicUsize,
@@ -136,7 +137,7 @@ impl Sink for KillSink {
     }
 }
 
-/// A way to open a sink that fails where it is planned.
+/// Returns the plan, and a function that opens a sink that follows it.
 pub(super) fn killed_sink(kills: Vec<(Kill, usize, bool)>) -> (Arc<Plan>, OpenSink) {
     let plan = Arc::new(Plan { kills, calls: Default::default(), happened: AtomicUsize::new(0) });
     let shared = plan.clone();
@@ -220,7 +221,7 @@ proptest! {
             let mut options = site.options();
             options.tuning.chunk_rows_max = 7;
             let loader = Loader::start(options, site.storage.clone(), None).unwrap();
-            // The moment is the point of the test, no condition is waited for.
+            // The time of the end is what this test varies. It waits for no condition.
             thread::sleep(Duration::from_micros(pause_us));
             drop(loader);
         }

@@ -1,9 +1,9 @@
-//! How far behind a loader says that it is.
+//! Tests of the reported lag of a loader.
 
 use super::*;
 use crate::clock::now_us;
 
-/// A loader of a live log, and who records.
+/// Starts a loader of a live log. Returns the log and its appender too.
 fn live_loader(site: &Site) -> (Log, Appender, Loader) {
     let log = site.open_log(vec![visits()], 64 << 20);
     let mut options = site.options();
@@ -30,7 +30,7 @@ fn the_lag_is_the_age_of_the_oldest_unloaded_record_while_the_sink_is_away() {
     let blocker = site.connect();
     blocker.busy_timeout(PATIENCE).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // Records that are loaded were written before this moment, and have no part in the lag.
+    // Loaded records were written before this time, and do not count for the lag.
     let began_us = now_us();
     visit(&mut appender, 1);
     eventually("it is behind", || {

@@ -1,4 +1,4 @@
-//! What is done by hand: gaps that are filled, records that are skipped, rejects that are tried again.
+//! Tests of repairs by an operator: filled gaps, skipped records, retried rejects.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::load::skip::SkipError;
 use crate::sink::{ItemRow, Retried};
 
-/// A loaded site whose second segment is put away; returns where from, where to, and its records.
+/// Loads a log, and then moves its second segment away. Returns both paths and the records of the segment.
 fn with_a_lost_segment(site: &Site) -> (PathBuf, PathBuf, std::ops::Range<u64>) {
     let log = site.write_visits(0..500);
     let names = segments(&*site.storage, &site.dir(), log).unwrap();
@@ -59,7 +59,7 @@ fn a_segment_that_comes_back_damaged_fills_what_it_can_and_the_gap_shrinks() {
     let site = Site::new();
     let (place, away, lost) = with_a_lost_segment(&site);
     site.load();
-    // The third record of the segment.
+    // The third record of the segment is damaged.
     let damaged = lost.start + 2;
     assert!(flip_byte_of(&away, &format!("/path/{:06}", damaged - 1)));
     fs::rename(&away, &place).unwrap();
@@ -107,7 +107,7 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
     let count = |rows: &[AuditRow]| (only_row(rows).loaded, only_row(rows).rejected);
     assert_eq!(count(&site.audit()), (2, 1));
     assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
-    // The table is made anew without the check; another reject will never fit.
+    // The table is created again without the check. Another reject will never fit.
     site.connect()
         .execute_batch(
             "ALTER TABLE visits RENAME TO old; \
@@ -227,7 +227,7 @@ fn a_trigger_that_ends_the_transaction_of_a_retry_leaves_all_as_it_was() {
     assert_eq!((site.numbers(), count(&site.audit())), ((0..10).collect(), (10, 0)));
 }
 
-/// Has an item refused at ingest.
+/// Appends an item that is refused at ingest.
 fn refuse_item(appender: &mut Appender, id: SchemaId, item: &[u8]) {
     appender.append(Level::Synced, |transaction| transaction.reject(id, "refused", item)).unwrap();
     hand_over(appender);

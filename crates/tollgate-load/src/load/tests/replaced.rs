@@ -1,5 +1,5 @@
-//! A database whose files are removed or replaced while a loader has them open: what was recorded is in the
-//! one at the path.
+//! Tests of a database whose files are removed or replaced while a loader has them open. All records end in
+//! the database at the path.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -43,12 +43,12 @@ impl Serving {
     fn record(&mut self, numbers: std::ops::Range<i64>) {
         for n in numbers {
             let appended = visit(&mut self.appender, n);
-            // A segment is closed between writes only.
+            // A segment is closed only between writes.
             eventually("it is written", || self.appender.reached(appended, Level::Written).is_some());
         }
     }
 
-    /// Waits until these numbers are in the database at the path, and no others.
+    /// Waits until the database at the path has exactly these numbers.
     fn holds(&self, numbers: std::ops::Range<i64>) {
         let numbers: Vec<_> = numbers.collect();
         eventually(&format!("the database at the path holds {numbers:?}"), || {
@@ -56,7 +56,7 @@ impl Serving {
         });
     }
 
-    /// Copies the database as it is now.
+    /// Copies the database in its current state.
     fn copy(&self) -> PathBuf {
         let copy = self.site.folder.path().join("copy.db");
         self.site.connect().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
@@ -69,7 +69,7 @@ impl Serving {
         }
     }
 
-    /// Ends all; nothing may be missing, and all is loaded.
+    /// Ends the server and the loader. Checks that everything is loaded and nothing is missing.
     fn end(self, loader: Loader) {
         let Self { site, log, appender, .. } = self;
         drop(appender);
@@ -81,7 +81,7 @@ impl Serving {
     }
 }
 
-/// Reads a database without making one. None: it is not there, or lacks the table.
+/// Reads a database without creating one. Returns `None` if the database or its table does not exist.
 fn numbers_at(path: &Path) -> Option<Vec<i64>> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
     let mut statement = connection.prepare("SELECT n FROM visits ORDER BY n").ok()?;

@@ -1,11 +1,11 @@
-//! Databases that come back as they were before: what is kept is loaded again, what is not has a name.
+//! Tests of restored databases: kept records are loaded again, and deleted ones are named as a gap.
 
 use std::fs;
 
 use super::*;
 
 impl Site {
-    /// Runs a server that records these numbers, loads them, and deletes what is loaded.
+    /// Runs a server that records these numbers, loads them, and deletes the loaded segments.
     fn serve_and_delete(&self, numbers: std::ops::Range<i64>) -> LogId {
         let options =
             LogOptions { retain: Duration::ZERO, segment_bytes_max: 4 << 10, ..LogOptions::new(&self.dir()) };
@@ -25,7 +25,7 @@ impl Site {
         id
     }
 
-    /// Lets a server delete what earlier ones left.
+    /// Runs a server that deletes what earlier runs left.
     fn delete_rest(&self, log: LogId) {
         let options = LogOptions { retain: Duration::ZERO, ..LogOptions::new(&self.dir()) };
         let run = self.open_log_with(options, vec![visits()]);
@@ -96,7 +96,7 @@ fn a_database_restored_to_the_middle_of_a_log_that_is_wholly_deleted_names_the_r
     let log = site.write_visits(0..200);
     let mut options = site.options();
     options.tuning.chunk_rows_max = 30;
-    // A loader that is stopped after its first chunk.
+    // The loader is stopped after its first chunk.
     let loader = Loader::start(options, site.storage.clone(), None).unwrap();
     eventually("some is loaded", || loader.status().commits > 0);
     drop(loader);
@@ -147,7 +147,8 @@ fn a_log_that_differs_from_the_one_in_the_database_is_missing_in_the_account() {
     site.write_visits(30..40);
     site.load();
     assert_eq!(site.missing(), 0);
-    // A machine that went on from a snapshot, beside the first: both wrote on under the same numbers.
+    // Two machines continued from the same state, one from a snapshot. Both wrote other records under the
+    // same numbers.
     let other_way = format!("UPDATE tollgate_positions SET last = 25, chain = 12345 WHERE log = '{log}'");
     site.connect().execute_batch(&other_way).unwrap();
     assert_eq!(site.load().stopped_logs.len(), 1);

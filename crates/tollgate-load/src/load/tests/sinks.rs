@@ -1,5 +1,4 @@
-//! Several sinks: each has its own streams, its own positions and its own account; segments wait for all of
-//! them.
+//! Tests of several sinks: each has its own streams, positions and account. Segments wait for all of them.
 
 use std::fs;
 
@@ -10,7 +9,7 @@ fn numbers_of(name: &str) -> Schema {
     Schema::new(name, vec![column("n", ColumnType::Int)]).unwrap()
 }
 
-/// A sink with a database of its own.
+/// Makes a sink with its own database.
 fn sink(site: &Site, name: &str) -> SinkOptions {
     let path = site.folder.path().join(format!("{name}.db"));
     SinkOptions::new(name, SinkKind::Sqlite { path })
@@ -46,7 +45,7 @@ fn has_table(sink: &SinkOptions, name: &str) -> bool {
     Connection::open(path).unwrap().table_exists(None, name).unwrap()
 }
 
-/// Stream, ingested, pending, loaded, rejected, missing of each row, which has to add up.
+/// Returns stream, ingested, pending, loaded, rejected and missing of each row. Checks that they add up.
 fn account(site: &Site, sink: &SinkOptions) -> Vec<(String, [u64; 5])> {
     let rows = audit(&DiskStorage, &site.dir(), sink).unwrap().rows;
     let shown = |row: AuditRow| {
@@ -60,7 +59,7 @@ fn row(stream: &str, counts: [u64; 5]) -> (String, [u64; 5]) {
     (stream.to_owned(), counts)
 }
 
-/// Writes so many records, by turns to the streams `a` and `b`, in small segments.
+/// Writes `count` records in turn to the streams `a` and `b`, in small segments.
 fn write_both(site: &Site, count: i64) -> LogId {
     site.write(vec![numbers_of("a"), numbers_of("b")], 4 << 10, |appender| {
         for n in 0..count {
@@ -210,7 +209,7 @@ fn a_position_that_went_back_loads_the_kept_records_and_names_the_lost_ones() {
     load(&site, &site.sink());
     let names = segments(&*site.storage, &site.dir(), next).unwrap();
     assert!(names.len() > 3);
-    // The database comes back as it was; of the second log the middle is gone.
+    // The database is restored. The middle of the second log is gone.
     for suffix in ["-wal", "-shm"] {
         let _ = fs::remove_file(format!("{}{suffix}", site.database().display()));
     }
@@ -234,7 +233,7 @@ fn copies_of_a_log_directory_on_two_servers_give_each_record_once() {
     let (from, to) = (site.dir().join(log.to_string()), other.dir().join(log.to_string()));
     fs::create_dir_all(&to).unwrap();
     let names = segments(&*site.storage, &site.dir(), log).unwrap();
-    // The copy is older: it ends earlier.
+    // The copy is older, so it ends earlier.
     for (name, path) in &names[..names.len() - 1] {
         fs::copy(path, name.path(&to)).unwrap();
     }
@@ -248,7 +247,7 @@ fn copies_of_a_log_directory_on_two_servers_give_each_record_once() {
     assert_eq!(load(&other, &site.sink()).stopped_logs.len(), 0);
 }
 
-/// The niceness of each thread of a sink's loader, lowest first.
+/// Returns the niceness of each thread of a sink's loader, lowest first.
 fn niceness(name: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task").unwrap() {

@@ -1,8 +1,9 @@
-//! Sinks that cannot be opened, or are told to be others: they stand, and go on by themselves.
+//! Tests of sinks that cannot be opened or were changed: they wait, and continue without a restart.
 
 use super::*;
 
-/// Starts a loader, waits until it tells this, mends what is wrong and waits until all of ten rows is loaded.
+/// Starts a loader and waits until it reports `told`. Then calls `mend`, and waits until all ten rows are
+/// loaded.
 fn check_standing(site: &Site, told: &str, mend: impl FnOnce()) {
     site.write_visits(0..10);
     let mut options = site.options();
@@ -125,7 +126,7 @@ fn a_sink_that_waits_takes_its_change_at_once() {
     std::fs::write(&file, "SELEC 1").unwrap();
     site.after_load = Some(file);
     site.write_visits(0..10);
-    // It looks again in half a minute: longer than anybody here waits.
+    // The next try is in half a minute, longer than this test waits.
     let loader = site.start();
     eventually("it stopped", || loader.status().state == LoadState::Stopped);
     site.after_load = None;

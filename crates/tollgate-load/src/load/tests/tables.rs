@@ -1,4 +1,4 @@
-//! Tables that follow their streams, and streams that do not fit.
+//! Tests of tables that follow their streams, and of streams that do not fit.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Values of all types, to their extremes.
+//! Tests of values of all types, with their extremes.
 
 use super::*;
 

@@ -135,7 +135,7 @@ pub enum SinkError {
         table: String,
         /// The column.
         column: String,
-        /// What is wrong with the column.
+        /// The reason.
         reason: &'static str,
     },
     /// The database refuses so many rows that something other than the rows is wrong.

@@ -185,7 +185,7 @@ impl Appender {
     /// Hands over the current batch. Returns false if the queue is full: call again soon.
     ///
     /// If the last writes were quick and no other thread writes, this call writes the batch before it
-    /// returns. It then takes the time of one write, or of two if other workers queued batches meanwhile.
+    /// returns. It then waits for at most one write, or for two if other workers queued batches meanwhile.
     pub fn hand_over(&mut self) -> bool {
         // After a failure, `reached` gives the reason to the replies that wait.
         if self.count == 0 || self.pipeline.state.failure().is_some() {

@@ -37,7 +37,7 @@ pub(crate) fn keep() {
 /// Opens a file, with a reserved descriptor if no other is left.
 ///
 /// # Errors
-/// Those of `open`.
+/// An error of `open`.
 pub(crate) fn opened<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let mut result = open();
     let begun = Instant::now();

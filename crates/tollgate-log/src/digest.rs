@@ -20,7 +20,7 @@ const STRIDE_BYTES: u64 = 1 << 20;
 /// Digests the first `bytes` bytes of a file.
 ///
 /// # Errors
-/// Those of the disk, or the file is shorter.
+/// An error of the disk, or a file that is shorter.
 pub(crate) fn digest_of(
     file: &dyn StorageFile,
     path: &Path,
@@ -59,7 +59,7 @@ fn update(
 /// Scans a segment from its first byte to its last, and digests it up to the end of its intact batches.
 ///
 /// # Errors
-/// Only those of the disk. Damage of the bytes is in the result.
+/// Only an error of the disk. Damage of the bytes is in the result.
 pub(crate) fn scan_digested(
     storage: &dyn Storage,
     path: &Path,

@@ -29,9 +29,9 @@ pub enum LogEvent {
     Queue {
         /// The new state.
         state: QueueState,
-        /// Longest wait of a reply for the disk.
+        /// Current wait of the oldest record whose reply waits for the disk.
         age: Duration,
-        /// Longest allowed wait.
+        /// Longest allowed wait of such a record.
         age_max: Duration,
         /// Bytes that wait for the writer.
         queued_bytes: u64,

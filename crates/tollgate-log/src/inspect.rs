@@ -142,7 +142,7 @@ impl Inspector {
     /// Opens a segment file of any name.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// An error of the disk.
     pub fn open(storage: &dyn Storage, path: &Path) -> Result<Self, LogError> {
         let file = storage.open_read(path).map_err(LogError::io("open", path))?;
         let file_bytes = file.size().map_err(LogError::io("read the size of", path))?;
@@ -174,7 +174,7 @@ impl Inspector {
     /// Returns the next part. Returns `None` after the last byte, or after a header of an unknown version.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// An error of the disk.
     pub fn next_part(&mut self) -> Result<Option<SegmentPart>, LogError> {
         if self.offset >= self.file_bytes && self.offset > 0 {
             return Ok(None);

@@ -22,13 +22,13 @@ use crate::storage::{Storage, StorageFile};
 pub struct RecoveryReport {
     /// Logs that needed a recovery.
     pub logs: Vec<LogRecovery>,
-    /// Logs whose recovery failed. Their other files are unchanged.
+    /// Logs whose recovery failed. A later recovery does the rest.
     pub failed: Vec<(LogId, LogError)>,
     /// The newest log in the directory.
     pub newest: Option<LogId>,
 }
 
-/// What was done to one log.
+/// Actions of the recovery on one log.
 #[derive(Debug)]
 pub struct LogRecovery {
     /// The log.

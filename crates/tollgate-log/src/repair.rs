@@ -72,7 +72,7 @@ pub enum Treatment {
     SetAside {
         /// Its new path.
         aside: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }

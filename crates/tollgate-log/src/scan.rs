@@ -23,7 +23,7 @@ pub struct Failure {
     pub offset: u64,
     /// Number of the first record that cannot be read because of it.
     pub first: Sequence,
-    /// What is wrong.
+    /// Kind of the failure.
     pub error: FormatError,
 }
 

@@ -29,9 +29,9 @@ pub struct LogStatus {
     pub queued_bytes: u64,
     /// Most bytes that may wait for the writer.
     pub queue_bytes_max: u64,
-    /// Longest wait of a reply for the disk.
+    /// Current wait of the oldest record whose reply waits for the disk.
     pub queue_age: Duration,
-    /// Longest allowed wait of a reply for the disk.
+    /// Longest allowed wait of such a record.
     pub queue_age_max: Duration,
     /// Whether records are refused because too many or too old ones wait for the disk.
     pub queue: QueueState,

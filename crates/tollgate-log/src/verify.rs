@@ -54,7 +54,7 @@ pub struct SegmentProblem {
     pub first: Sequence,
     /// Last record concerned, if a later batch, the footer or the next segment shows it.
     pub last: Option<Sequence>,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
 }
 
@@ -86,7 +86,7 @@ impl SegmentVerdict {
 /// Checks every checksum of a segment, its digest, and that it continues `before`, if that is known.
 ///
 /// # Errors
-/// Only those of the disk.
+/// Only an error of the disk.
 pub fn verify_segment(
     storage: &dyn Storage,
     name: SegmentName,
@@ -154,7 +154,8 @@ fn end_of_damage(
     scan: &SegmentScan,
     problem: &SegmentProblem,
 ) -> Result<Option<Sequence>, LogError> {
-    // Without a header, nothing proves that the first batch belongs here, nor those that continue it.
+    // Without a header, nothing proves that the first batch belongs here. Nothing proves it for the batches
+    // that continue the first one either.
     if scan.header.is_some() {
         let mut reader = SegmentReader::open(storage, path, Schemas::new())?;
         let mut from = problem.offset + 8;
@@ -181,7 +182,7 @@ pub struct BatchEnd {
 /// it.
 ///
 /// # Errors
-/// Only those of the disk.
+/// Only an error of the disk.
 pub fn batch_that_ends_at(
     storage: &dyn Storage,
     path: &Path,

@@ -72,13 +72,13 @@ impl LoadBacklog {
     }
 }
 
-/// State that is kept between two looks, also while the sink is away and cannot be read.
+/// State that is kept between two counts of the backlog, also while the sink is away and cannot be read.
 #[derive(Default)]
 pub(super) struct Pending {
     /// How far each log is loaded, as the sink last reported.
     positions: BTreeMap<LogId, Sequence>,
     /// For each log, the position that the oldest record follows, and the stamp of that record. It is
-    /// searched once, not at each look.
+    /// searched once, not at each count.
     oldest: BTreeMap<LogId, (Sequence, i64)>,
     /// The log that is being loaded, and the stamp of its last loaded batch. It approximates the oldest
     /// record and costs no read.
@@ -109,7 +109,7 @@ impl Pending {
         self.loading = None;
     }
 
-    /// Returns whether it is time to look. If so, notes the look.
+    /// Returns whether a count is due. If so, notes that it begins.
     pub(super) fn is_due(&mut self, period: Duration) -> bool {
         let is_due = self.seen_at.is_none_or(|at| at.elapsed() >= period);
         if is_due {

@@ -88,7 +88,7 @@ impl LoaderControl {
             LoadState::Ended | LoadState::Opening => Duration::ZERO,
             _ => self.stalled(),
         };
-        // A stalled thread last looked before it stalled. It does not know of newer records.
+        // A stalled thread knows nothing of records that came after it stalled.
         let is_outdated = status.state == LoadState::CaughtUp && !stalled.is_zero();
         let state = if is_outdated { LoadState::Loading } else { status.state };
         LoadStatus { state, lag: status.backlog.age(), stalled, ..status }

@@ -1,6 +1,6 @@
 //! Fills gaps: a segment that was repaired, or came late, has records that the sink counts as missing.
 //!
-//! Gaps are checked again when the segment files of their log changed since the last look.
+//! Gaps are checked again when the segment files of their log changed since the last check.
 
 use std::path::Path;
 use std::sync::Arc;

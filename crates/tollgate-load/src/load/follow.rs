@@ -108,11 +108,11 @@ pub(super) fn is_log_of_position(
     }
 }
 
-/// State of a log between two looks.
+/// State of a log between two visits.
 #[derive(Default)]
 pub(super) struct Following {
     pub(super) cursor: Option<Cursor>,
-    /// The position in the sink at the last look or commit.
+    /// The position in the sink at the last visit or commit.
     pub(super) position: Option<Position>,
     pub(super) are_tables_looked_at: bool,
     pub(super) is_stopped: bool,
@@ -133,14 +133,14 @@ pub(super) enum Gaps {
     Unfilled(Vec<SegmentName>),
 }
 
-/// Whether a log waits for its next look.
+/// Whether a log waits for its next visit.
 #[derive(Default)]
 enum Pause {
     #[default]
     None,
     /// The log could not be read. The time of the next try, and the wait before it.
     Retry(Instant, Duration),
-    /// Another loader is loading the log. The time of the next look.
+    /// Another loader is loading the log. The time of the next visit.
     Left(Instant),
 }
 
@@ -173,7 +173,7 @@ impl Following {
         !self.is_stopped && !self.is_failing()
     }
 
-    /// Returns whether another loader had the log at the last look.
+    /// Returns whether another loader had the log at the last visit.
     pub(super) fn is_left(&self) -> bool {
         matches!(self.pause, Pause::Left(_))
     }
@@ -186,7 +186,7 @@ impl Following {
         self.reset();
     }
 
-    /// Puts the next look off, each time twice as long.
+    /// Puts the next visit off, each time twice as long.
     pub(super) fn put_off(&mut self, min: Duration, max: Duration) {
         let wait = match self.pause {
             Pause::Retry(_, wait) => (wait * 2).min(max),

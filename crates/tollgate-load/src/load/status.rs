@@ -21,7 +21,7 @@ pub enum LoadState {
     Loading,
     /// The sink is being opened, and has not answered yet.
     Opening,
-    /// All records that were synced at the last look are loaded.
+    /// All records that were synced at the last visit are loaded.
     CaughtUp,
     /// The loader waits after an error.
     Retrying,
@@ -69,7 +69,7 @@ pub struct LoadStatus {
     pub bytes: u64,
     /// Age of the oldest record that is not loaded, by the stamp of its batch. It is zero when caught up.
     pub lag: Duration,
-    /// Records to load, as of the last look.
+    /// Records to load, at the last count.
     pub backlog: LoadBacklog,
     /// Logs that are no longer followed, with the reason.
     pub stopped_logs: BTreeMap<LogId, String>,

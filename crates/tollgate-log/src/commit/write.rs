@@ -77,8 +77,8 @@ fn end(log: &LogState, mut writer: Box<BatchWriter>) {
 /// Writes the waiting batches in one write. Closes and opens segments where that is due.
 fn write_queued(pipeline: &CommitPipeline, writer: &mut BatchWriter) -> Result<(), LogError> {
     let log = &pipeline.state;
-    // On a disk that is short of space, the segment is closed early. Only a sealed segment can be loaded and
-    // deleted, which frees space.
+    // On a disk that is short of space, the segment is closed early. Only a sealed segment can be deleted,
+    // which frees space.
     let is_old = writer.open_until(log).is_some_and(|until| until <= Instant::now());
     if is_old || writer.is_segment_full(log) || log.room.is_short() {
         close_segment(log, &mut writer.segments);

@@ -206,7 +206,7 @@ impl SegmentFooter {
 /// The batches before it are not read.
 ///
 /// # Errors
-/// Those of the disk, also if the segment is missing.
+/// An error of the disk, also if the segment is missing.
 pub fn read_footer(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentFooter>, LogError> {
     let file = storage.open_read(path).map_err(LogError::io("open", path))?;
     footer_at_end(&*file, path)

@@ -67,7 +67,7 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Tries to fill the gaps of a log if its segments changed since the last look. Records that cannot be
+    /// Tries to fill the gaps of a log if its segments changed since the last check. Records that cannot be
     /// read stay a gap.
     pub(super) fn fill_gaps(&mut self, log: LogId, following: &mut Following) -> Result<(), ChunkError> {
         if matches!(following.gaps, Gaps::Unknown) && self.sink()?.gaps(log)?.is_empty() {

@@ -85,7 +85,7 @@ impl TableName {
     /// Parses `table`, `schema.table` or `"My Schema"."my.table"`. Case is kept, quoted or not.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The mistake in the text.
     pub fn parse(text: &str, default_schema: &str) -> Result<Self, String> {
         let (first, rest) = identifier(text)?;
         let Some(rest) = rest.strip_prefix('.') else {
@@ -159,7 +159,7 @@ impl PostgresUrl {
     /// Parses an address.
     ///
     /// # Errors
-    /// What is wrong with it, without its secrets.
+    /// The mistake in the text, without its secrets.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (rest, tls) = take_tls_keys(text);
         let find = |key| tls.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());

@@ -51,7 +51,7 @@ pub enum AppendError {
     TooLarge {
         /// Bytes of its records.
         bytes: usize,
-        /// Most bytes.
+        /// Maximum bytes.
         limit: usize,
     },
     /// Too many bytes wait for the disk. Retry later.
@@ -59,7 +59,7 @@ pub enum AppendError {
     Busy {
         /// Bytes that wait.
         queued: u64,
-        /// Most bytes that may wait.
+        /// Maximum bytes that may wait.
         limit: u64,
     },
     /// A record waits too long for the disk. Retry later.

@@ -8,7 +8,7 @@ use crate::record::FRAME_BYTES;
 
 /// Bytes of a batch header. Batches are aligned to an eighth of it.
 pub const BATCH_HEADER_BYTES: usize = 64;
-/// Most bytes of a payload.
+/// Maximum bytes of a payload.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Kind of the records in a batch.

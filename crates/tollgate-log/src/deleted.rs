@@ -18,9 +18,9 @@ use crate::storage::Storage;
 
 const NAME: &str = "deleted";
 const NEW_NAME: &str = "deleted.new";
-/// Most logs in the file. Beyond that the oldest are forgotten.
+/// Maximum number of logs in the file. Beyond that the oldest are forgotten.
 const LOGS_MAX: usize = 4_096;
-/// Most bytes that are read. An id, a blank, a number and a line end have at most 58 bytes.
+/// Maximum bytes that are read. An id, a blank, a number and a line end have at most 58 bytes.
 const BYTES_MAX: u64 = 64 * LOGS_MAX as u64;
 
 /// The last deleted record of each log.

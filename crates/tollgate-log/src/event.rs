@@ -35,7 +35,7 @@ pub enum LogEvent {
         age_max: Duration,
         /// Bytes that wait for the writer.
         queued_bytes: u64,
-        /// Most bytes that may wait.
+        /// Maximum bytes that may wait.
         queue_bytes_max: u64,
     },
     /// Logs that could not be recovered at the start for lack of space were recovered now.

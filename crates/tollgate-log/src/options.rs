@@ -17,11 +17,11 @@ pub struct LogOptions {
     pub segment_age_max: Duration,
     /// Written records are synced at most this much later, even if no reply waits.
     pub sync_age_max: Duration,
-    /// Most bytes that may wait for the disk before appends are refused.
+    /// Maximum bytes that may wait for the disk before appends are refused.
     pub queue_bytes_max: u64,
     /// Longest wait of a reply for the disk. Beyond it, appends whose replies would wait too are refused.
     pub queue_age_max: Duration,
-    /// Most bytes of the records of one transaction.
+    /// Maximum bytes of the records of one transaction.
     pub transaction_bytes_max: usize,
     /// The digest that seals segments.
     pub digest: SegmentDigestAlgorithm,
@@ -29,7 +29,7 @@ pub struct LogOptions {
     pub node: String,
     /// How long a sealed segment is kept after every sink has it. It is deleted earlier if space is short.
     pub retain: Duration,
-    /// Most bytes of all sealed segments. Beyond that, segments that every sink has are deleted, oldest
+    /// Maximum bytes of all sealed segments. Beyond that, segments that every sink has are deleted, oldest
     /// first.
     pub retain_bytes_max: u64,
     /// Bytes that have to stay free on the disk. With less, records are refused.
@@ -46,7 +46,7 @@ pub struct WorkerWrites {
     pub after: u32,
     /// Longest duration of a quick write.
     pub took_max: Duration,
-    /// Most bytes of records that are written and not synced, including those of the next write.
+    /// Maximum bytes of records that are written and not synced, including those of the next write.
     pub unsynced_bytes_max: u64,
 }
 
@@ -94,7 +94,7 @@ pub enum OpenError {
     TransactionBytes {
         /// Configured value.
         found: usize,
-        /// Most bytes that fit into a batch that has other records already.
+        /// Maximum bytes that fit into a batch that has other records already.
         limit: usize,
     },
 }

@@ -100,7 +100,7 @@ pub enum ValueError {
         column: String,
         /// Bytes of the value.
         bytes: usize,
-        /// Most bytes.
+        /// Maximum bytes.
         limit: usize,
     },
     /// The JSON is nested more deeply than databases are known to handle.
@@ -108,7 +108,7 @@ pub enum ValueError {
     TooDeep {
         /// The column.
         column: String,
-        /// Most levels.
+        /// Maximum number of levels.
         limit: usize,
     },
     /// The item has fields that no column takes.

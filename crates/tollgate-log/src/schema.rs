@@ -5,15 +5,17 @@ use std::time::Duration;
 use crate::error::FormatError;
 use crate::reader::{Reader, utf8};
 
-/// Most bytes of the name of a stream or column. PostgreSQL cuts longer identifiers.
+/// Maximum bytes of the name of a stream or column. PostgreSQL cuts longer identifiers.
 const NAME_BYTES_MAX: usize = 63;
-/// Most columns of a stream. The default limit of SQLite is 2,000, and that of PostgreSQL is 1,600.
+/// Maximum number of columns of a stream. The default limit of SQLite is 2,000, and that of PostgreSQL is
+/// 1,600.
 const COLUMNS_MAX: usize = 1_000;
 const KEY_NUMBER: u8 = 3;
 
-/// Most schemas of a log. A reader keeps all of them in memory, and a sink makes a table for each stream.
+/// Maximum number of schemas of a log. A reader keeps all of them in memory, and a sink makes a table for
+/// each stream.
 pub const SCHEMAS_MAX: usize = 4_096;
-/// Most schemas of the records of one batch. A sink locks the table of each in one transaction.
+/// Maximum number of schemas of the records of one batch. A sink locks the table of each in one transaction.
 pub const BATCH_SCHEMAS_MAX: usize = 1_024;
 
 /// The number of a schema in its log, from 0.

@@ -11,12 +11,13 @@ use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
 impl ClosedSegment {
-    /// Seals the segment and returns its footer. Its batches are synced before.
+    /// Seals the segment and returns its footer. Its batches are synced already.
     ///
-    /// The order survives a crash at any point: see the table in `docs/log-format.md`.
+    /// The order is: write the footer, cut the bytes after it, sync the file, rename it, sync the folder. It
+    /// survives a crash at any point: see the table in `docs/log-format.md`.
     ///
     /// # Errors
-    /// Any error of the disk, or bytes that differ from those that were written.
+    /// Any error of the disk, or bytes that differ from the written ones.
     pub fn seal(
         &self,
         storage: &dyn Storage,

@@ -111,7 +111,7 @@ struct Active {
     file: Arc<dyn StorageFile>,
     nonce: u64,
     bytes: u64,
-    /// Bytes of the file. The bytes after `bytes` are zeros.
+    /// Size of the file. The part after the first `bytes` bytes is zeros.
     file_bytes: u64,
     /// How many of the log's schemas the segment contains.
     schemas: usize,

@@ -27,7 +27,7 @@ pub struct LogStatus {
     pub reserve_bytes: u64,
     /// Bytes that wait for the writer.
     pub queued_bytes: u64,
-    /// Most bytes that may wait for the writer.
+    /// Maximum bytes that may wait for the writer.
     pub queue_bytes_max: u64,
     /// Current wait of the oldest record whose reply waits for the disk.
     pub queue_age: Duration,

@@ -324,7 +324,7 @@ impl StorageFile for DiskFile {
     }
 }
 
-/// Most parts of a sparse file that are told apart. The rest counts as one part.
+/// Maximum number of parts of a sparse file that are told apart. The rest counts as one part.
 const EXTENTS_MAX: usize = 4_096;
 
 /// Seeks data or a hole (lseek(2)). Returns `None` after the last one. Reads and writes pass their offsets,
@@ -337,5 +337,5 @@ fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
     }
 }
 
-/// Most slices of one call: IOV_MAX of Linux.
+/// Maximum number of slices of one call: IOV_MAX of Linux.
 const IO_SLICES_MAX: usize = 1024;

@@ -17,7 +17,7 @@ use crate::error::FinishError;
 const AWAY_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest wait for the next commit of a sink that answers.
 const CHUNK_PATIENCE: Duration = Duration::from_secs(5);
-/// Pause between two looks at the state.
+/// Pause between two checks of the state.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a thread is not waited for any longer.

@@ -105,7 +105,7 @@ pub(super) struct LoaderThread {
     /// Last time when all readable records were loaded. At first, the time of the start.
     caught_up_at: Instant,
     pending: Pending,
-    /// Last time when the logs reported that the sink lags. `None` if it does not lag.
+    /// Time of the last warning that the sink lags. `None` if it does not lag.
     behind_reported_at: Option<Instant>,
     /// Time when a pass found that all logs are loaded. `None` if something happened since.
     all_looked_at: Option<Instant>,
@@ -343,7 +343,7 @@ impl LoaderThread {
         }
     }
 
-    /// Visits each log once and loads what may be loaded. Errors are those of the sink.
+    /// Visits each log once and loads what may be loaded. Returns only errors of the sink.
     fn pass(&mut self, look: Look) -> Result<Pass, SinkError> {
         self.sink()?;
         if let (Look::Live, Some(live)) = (look, self.watermark) {
@@ -403,8 +403,8 @@ impl LoaderThread {
     /// Returns whether an error of the sink is caused by the records of this log. The tables may not take a
     /// stream, or may refuse rows.
     ///
-    /// An error that time does not end counts as a fault of the log. An error of the live log always counts
-    /// as a fault of the sink.
+    /// A permanent error counts as a fault of the log. An error of the database counts after
+    /// `FAILURES_OF_LOG` failures in a row. An error of the live log always counts as a fault of the sink.
     fn is_fault_of_log(&mut self, log: LogId, error: &SinkError) -> bool {
         if self.is_live(log) {
             return false;
@@ -425,8 +425,7 @@ impl LoaderThread {
         Pass::Waiting
     }
 
-    /// Enrolls a new sink at the start that its configuration names. A database that knows the sink is
-    /// unchanged.
+    /// If the database does not know the sink, enrolls it where its configuration says.
     fn enroll(&mut self, logs: &[LogId]) -> Result<(), ChunkError> {
         if self.enrolled == Enrolled::Here {
             return Ok(());

@@ -31,10 +31,10 @@ pub struct LoadTuning {
     pub chunk_rows_max: u64,
     /// A chunk ends with the batch that reaches this many bytes.
     pub chunk_bytes_max: u64,
-    /// Written data of the sink is tidied up at about this many bytes.
+    /// The sink does maintenance after about this many written bytes.
     pub tidy_bytes: u64,
-    /// How long records of a live log gather before they are committed together. It is cut short if a reply
-    /// waits for them.
+    /// How long records of a live log gather before they are committed together. The wait is cut short if a
+    /// reply waits for them.
     pub gather: Duration,
     /// Interval between two searches for new logs.
     pub poll: Duration,

@@ -1,7 +1,7 @@
 //! Reports to waiting replies what the sink did with their records.
 //!
-//! Rejects and gaps are read back from the database, only if replies wait and some record is no row. So the
-//! result is the same for a commit of this loader, a commit with unknown outcome, and a commit of another
+//! Rejects and gaps are read back from the database, but only if replies wait and some record is no row. So
+//! the result is the same for a commit of this loader, a commit with unknown outcome, and a commit of another
 //! loader.
 
 use tollgate_log::{Exception, LogId, Mishap, Sequence};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::sink::PostgresUrl;
 
-/// Most queries in the queue.
+/// Maximum number of queries in the queue.
 pub(super) const QUEUE_MAX: usize = 1024;
 
 /// Options of a database that is queried: its address and the bounds.
@@ -15,13 +15,13 @@ pub struct QueryOptions {
     pub name: String,
     /// Address of the database.
     pub source: QuerySource,
-    /// Most connections at a time, each with a thread.
+    /// Maximum number of connections at a time, each with a thread.
     pub connections: usize,
     /// Longest wait for an answer.
     pub timeout: Duration,
-    /// Most rows of an answer.
+    /// Maximum number of rows of an answer.
     pub rows_max: usize,
-    /// Most bytes of an answer.
+    /// Maximum bytes of an answer.
     pub bytes_max: usize,
 }
 
@@ -73,9 +73,9 @@ pub enum QueryError {
     /// The answer is too long.
     #[error("the answer exceeds limit: {rows_max} rows, {bytes_max} bytes")]
     TooLong {
-        /// Most rows.
+        /// Maximum number of rows.
         rows_max: usize,
-        /// Most bytes.
+        /// Maximum bytes.
         bytes_max: usize,
     },
     /// No answer came in time.

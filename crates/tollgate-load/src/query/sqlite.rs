@@ -17,7 +17,7 @@ use crate::sqlite_files::SqliteFiles;
 
 /// Steps of the virtual machine between two checks of the clock.
 const STEPS: i32 = 10_000;
-/// Least bytes for SQLite to read its own schema, also if answers are bounded lower.
+/// Minimum bytes for SQLite to read its own schema, also if answers are bounded lower.
 const LENGTH_MIN: i32 = 64 << 10;
 
 pub(super) struct File {

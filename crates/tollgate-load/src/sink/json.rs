@@ -10,7 +10,7 @@ use tollgate_log::{Schema, Value};
 use super::key::{KeptKey, millis};
 use super::timestamp::timestamp_text;
 
-/// Most bytes of the readable text. The item itself is stored completely.
+/// Maximum bytes of the readable text. The item itself is stored completely.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// A record as a row, with the columns that it has a value for.

@@ -72,7 +72,7 @@ impl BatchWriter {
         (self.segments.active_bytes() > 0).then(|| self.opened_at.checked_add(age_max)).flatten()
     }
 
-    /// Writes the taken batches in one gathered write, and publishes to their workers how far they are.
+    /// Writes the taken batches in one gathered write, and publishes the write to their workers.
     pub(super) fn write(
         &mut self,
         log: &LogState,

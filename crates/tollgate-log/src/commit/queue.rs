@@ -17,9 +17,9 @@ use crate::queue_age::{Moment, earlier};
 use crate::schema::{Schema, SchemaId};
 use crate::worker_batch::WorkerBatch;
 
-/// Most batches in the queue.
+/// Maximum number of batches in the queue.
 const QUEUE_BATCHES_MAX: usize = 1024;
-/// Most batches in one write.
+/// Maximum number of batches in one write.
 const WRITE_BATCHES_MAX: usize = 256;
 /// Pause of the writer thread when it has work while a worker writes.
 const TURN_PAUSE: Duration = Duration::from_millis(1);

@@ -14,9 +14,9 @@ use crate::error::LogError;
 use crate::segment_writer::SegmentWriter;
 use crate::worker_batch::WorkerMarks;
 
-/// Most segments that are closed and not sealed.
+/// Maximum number of segments that are closed and not sealed.
 const UNSEALED_MAX: usize = 4;
-/// Most writes of a worker in a row: its own batch, then batches that came meanwhile.
+/// Maximum number of writes of a worker in a row: its own batch, then batches that came meanwhile.
 const WORKER_WRITES_MAX: usize = 2;
 
 /// Writes for a worker, and returns the emptied buffer of its own batch. That batch was the last in the

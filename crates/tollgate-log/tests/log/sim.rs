@@ -177,7 +177,7 @@ struct State {
     syncs_waiting: usize,
     is_write_paused: bool,
     writes_waiting: usize,
-    /// Most bytes of all files together. `None`: no bound.
+    /// Maximum bytes of all files together. `None`: no bound.
     capacity: Option<u64>,
     is_copy_on_write: bool,
     /// File that is deleted when it is opened the next time.

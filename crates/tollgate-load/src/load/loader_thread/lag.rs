@@ -8,7 +8,7 @@ use super::super::backlog::LoadBacklog;
 use super::super::follow::Following;
 use super::LoaderThread;
 
-/// Interval between two reports that a sink lags.
+/// Interval between two warnings that a sink lags.
 const BEHIND_REPORT_PERIOD: Duration = Duration::from_mins(1);
 
 impl LoaderThread {
@@ -37,7 +37,7 @@ impl LoaderThread {
         self.report_behind();
     }
 
-    /// Reports now and then that the sink lags.
+    /// Warns now and then that the sink lags.
     fn report_behind(&mut self) {
         if !self.is_behind() || self.behind_reported_at.is_some_and(|at| at.elapsed() < BEHIND_REPORT_PERIOD)
         {

@@ -1,4 +1,4 @@
-//! The live log: how far it is, which positions it gets confirmed, and which replies wait.
+//! The live log: how far it is, which positions are confirmed to it, and which replies wait.
 
 use std::time::{Duration, Instant};
 

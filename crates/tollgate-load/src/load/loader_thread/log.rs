@@ -16,8 +16,8 @@ use crate::sink::Tally;
 /// How long a log is left to another loader. If the position has not moved by then, any loader may load it.
 const LEFT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Most schemas of a log whose tables are checked before anything of it is loaded. A configuration has fewer
-/// streams.
+/// Maximum number of schemas of a log whose tables are checked before anything of it is loaded. A
+/// configuration has fewer streams.
 const SCHEMAS_LOOKED_AT_MAX: usize = 512;
 
 impl LoaderThread {

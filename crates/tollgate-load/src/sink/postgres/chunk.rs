@@ -28,9 +28,9 @@ use crate::sink::refusals::Refusals;
 use crate::sink::reject::{Refused, RefusedBy};
 use crate::sink::tally::{Counts, Tally};
 
-/// Most passes over rows that lack their parents. Passes also end when one changes nothing. The bound keeps a
-/// client from causing work that grows with the square of its rows. One pass stores a whole chain of parents
-/// in its direction.
+/// Maximum number of passes over rows that lack their parents. Passes also end when one changes nothing. The
+/// bound keeps a client from causing work that grows with the square of its rows. One pass stores a whole
+/// chain of parents in its direction.
 const WAITING_PASSES_MAX: usize = 16;
 
 /// An open transaction.

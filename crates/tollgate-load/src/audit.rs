@@ -2,11 +2,11 @@
 //!
 //! In each row: ingested = pending + loaded + rejected + duplicates + missing. The sink is read first, so
 //! records that are written or loaded meanwhile count as pending. A record before the position that is
-//! neither loaded, rejected nor a duplicate is missing. The gap table does not matter here, so the two are
+//! neither loaded, rejected nor a duplicate is missing. This count does not use the gap table, so the two are
 //! independent.
 //!
 //! A log may have diverged from the one that the sink has under the same id. For example, a machine and its
-//! snapshot both continued. Its records here are in no sink. All that are kept count as missing, because the
+//! snapshot both wrote on. Its records here are in no sink. All that are kept count as missing, because the
 //! point where the two diverged is unknown.
 //!
 //! A record may have an unknown stream, because its segment is gone or lost its footer. It counts in the row
@@ -267,7 +267,8 @@ fn account(
     rows
 }
 
-/// Sums up each row. Subtracts records that the sink reports and the log never had.
+/// Sets `ingested` of each row to the sum of its counts. Subtracts records that the sink reports and the log
+/// never had.
 fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
     for row in rows {
         let taken_off = never_given.min(row.settled());
@@ -381,7 +382,7 @@ impl Counter<'_> {
     }
 
     /// Counts a segment with the position inside. Intact records after the position are pending. All others
-    /// that the footer counts are passed.
+    /// that the footer counts are treated as passed.
     fn walk_divided(&mut self, name: SegmentName, footer: &SegmentFooter) -> Result<(), LogError> {
         let before = self.written.clone();
         self.walk(name, Some(footer.last))?;

@@ -467,7 +467,7 @@ impl LoaderThread {
             let end = reach.and_then(|reach| end_of_log(&self.storage, &self.options.dir, *log, reach));
             match end {
                 Ok(end) => ends.extend(end.map(|end| (*log, end))),
-                // The pass over the logs reports it. The other logs have their ends.
+                // The pass over the logs reports this error. The ends of the other logs are known.
                 Err(error) if is_lasting(&error) => {}
                 Err(error) => return Err(error),
             }

@@ -102,7 +102,7 @@ pub fn skip(
     Ok(noted?)
 }
 
-/// Checks that the log has the records. A missing log ends where the operator says.
+/// Checks that the log has the records. If the log is missing, the operator's number counts as its end.
 fn check_end(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, last: Sequence) -> Result<(), SkipError> {
     let reach = match reach_of_sealed(&**storage, dir, log) {
         Err(error) if error.is_not_found() => return Ok(()),

@@ -150,8 +150,8 @@ pub trait Sink: Send {
     /// database refused are read from their stored bytes.
     ///
     /// A reject that fits becomes a row, or a duplicate if another record now has its key. The same
-    /// transaction deletes the reject and changes the counters. A reject that does not fit stays, with its
-    /// current reason.
+    /// transaction deletes the reject and changes the counters. A reject that does not fit stays, with the
+    /// reason of this retry.
     ///
     /// # Errors
     /// The database fails. Transactions that were committed before stay.

@@ -1,8 +1,9 @@
 //! PostgreSQL 15 and later as a sink: rows by binary COPY, directly from the log's columns.
 //!
 //! One transaction writes rows, rejects, gaps, counters and the position, under the lock of the position's
-//! row. The loader with the lock loads. Others wait for `lock_timeout`, and then find that the position
-//! moved. The first load of a log inserts that row, and the primary key decides between two loaders.
+//! row. The loader with the lock loads. Other loaders wait for the lock, at most `lock_timeout`, and then
+//! find that the position moved. The first load of a log inserts that row, and the primary key decides
+//! between two loaders.
 //!
 //! If a connection breaks at COMMIT, the outcome is unknown. The next connection reads the position. Its lock
 //! waits for a server process that still works on the commit.

@@ -22,9 +22,9 @@ use crate::sqlite_files::SqliteFiles;
 /// connections.
 const VERSION_MIN: i32 = 3_051_003;
 const VERSION_MIN_TEXT: &str = "3.51.3";
-/// A larger WAL is cut to this size when SQLite starts it again.
+/// A larger WAL is cut to this size when SQLite starts over at its beginning.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
-/// A WAL of this size means that a reader keeps SQLite from starting it again.
+/// A WAL of this size means that a reader keeps SQLite from starting over at its beginning.
 const WAL_BYTES_WARN: u64 = 256 << 20;
 const STATEMENTS_MAX: usize = 256;
 
@@ -40,7 +40,7 @@ pub(crate) struct SqliteSink {
     pub(super) name: String,
     pub(super) connection: Connection,
     pub(super) files: SqliteFiles,
-    /// SQLite's `data_version` at the last look. It changes when another connection writes.
+    /// SQLite's `data_version` at the last check. It changes when another connection writes.
     pub(super) data_version: Option<i64>,
     pub(super) after: Option<AfterLoad>,
     pub(super) rejects_max: u64,

@@ -15,12 +15,12 @@ impl SqliteSink {
         }
     }
 
-    /// Checks the files, and returns whether another program wrote to the database since the last look.
+    /// Checks the files, and returns whether another program wrote to the database since the last check.
     pub(super) fn look_at_files(&mut self) -> Result<bool, SinkError> {
         self.check_files()?;
         let version = self.connection.pragma_query_value(None, "data_version", |row| row.get(0));
         let version = match version.map_err(self.failed("look who wrote to it")) {
-            // The next look tries again when the lock is free.
+            // The next check tries again when the lock is free.
             Err(SinkError::Locked { .. }) => return Ok(false),
             version => version?,
         };

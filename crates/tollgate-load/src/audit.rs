@@ -6,8 +6,8 @@
 //! independent.
 //!
 //! A log may have diverged from the one that the sink has under the same id. For example, a machine and its
-//! snapshot both wrote on. Its records here are in no sink. All that are kept count as missing, because the
-//! point where the two diverged is unknown.
+//! snapshot both continued to write. Its records here are in no sink. All that are kept count as missing,
+//! because the point where the two diverged is unknown.
 //!
 //! A record may have an unknown stream, because its segment is gone or lost its footer. It counts in the row
 //! of the stream [`STREAM_UNKNOWN`].

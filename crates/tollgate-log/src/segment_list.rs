@@ -83,7 +83,7 @@ impl SealedSegment {
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
     waiting: BTreeMap<SegmentKey, Kept>,
-    /// Segments that every sink has, in the order of the time since when.
+    /// Segments that every sink has, ordered by the time when the last sink got them.
     loaded: BTreeMap<(Instant, SegmentKey), Kept>,
     /// Number of segments of each log.
     counts: BTreeMap<LogId, u64>,

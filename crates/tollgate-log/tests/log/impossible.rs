@@ -253,7 +253,7 @@ fn headers_that_claim_more_than_the_file_has_make_no_search_long() {
     forge(&sim, &law, 2, |forged| {
         let mut lie = forged.batches.last().unwrap().clone();
         (lie.payload, lie.payload_bytes) = (Vec::new(), Some(16 << 20));
-        // Enough bytes follow them that each claim could be true.
+        // Enough bytes follow the forged headers that each claim could be true.
         let lies = vec![lie; 20_000];
         forged.batches.truncate(1);
         forged.batches.extend(lies);

@@ -153,7 +153,7 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     site.load();
     site.connect().execute_batch(REFUSE_ONE).unwrap();
     site.write_orders(&[&[(1, Some(1)), (1, Some(2)), (1, Some(2)), (1, None)]]);
-    // The client sent the first of them again, corrected.
+    // The client sent the first rejected order again, corrected.
     site.write_orders(&[&[(2, Some(1))]]);
     site.load();
     assert_eq!(site.counted(), (2, 4, 0));

@@ -1,4 +1,4 @@
-//! The price of finding a route among one and among ten thousand; prints figures, proves nothing.
+//! Measures a route lookup among one route and among ten thousand. It prints figures and asserts nothing.
 //! `cargo run --release -p tollgate-http --example route_speed`
 
 use std::hint::black_box;
@@ -11,7 +11,7 @@ const LOOKUPS: usize = 1_000_000;
 const ROUNDS: u32 = 7;
 const MANY: usize = 10_000;
 
-/// A pattern and a path for it, `N` being the number of the route.
+/// A pattern and a path that matches it. `N` is the number of the route.
 const KINDS: [(&str, &str, &str); 6] = [
     ("literal", "/rN", "/rN"),
     ("literal, four segments", "/api/v1/rN/list", "/api/v1/rN/list"),
@@ -50,7 +50,7 @@ fn table(pattern: &str, count: usize) -> RouteTable<usize> {
     table
 }
 
-/// The best time of a lookup in nanoseconds, over `paths` in turn.
+/// Returns the best time of a lookup in nanoseconds, over `paths` in turn.
 fn measure(table: &RouteTable<usize>, paths: &[&str]) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..ROUNDS {

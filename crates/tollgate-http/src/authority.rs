@@ -1,10 +1,10 @@
-//! `uri-host [":" port]`: the value of Host and the authority of an absolute target (rule 6, RFC 9112 section
-//! 3.2).
+//! `uri-host [":" port]`: the value of Host, and the authority of an absolute target (rule 6, RFC 9112
+//! section 3.2).
 
 use crate::grammar::{REG_NAME, first_outside, percent_escape};
 use std::net::Ipv6Addr;
 
-/// Tells whether `bytes` names a host, with or without a port. Userinfo, paths, commas and blanks do not.
+/// Returns whether `bytes` is a host with an optional port. Userinfo, paths, commas and blanks are refused.
 pub fn is_authority(bytes: &[u8]) -> bool {
     let Some(host_bytes) = host_len(bytes) else { return false };
     match bytes.split_at_checked(host_bytes) {
@@ -14,7 +14,7 @@ pub fn is_authority(bytes: &[u8]) -> bool {
     }
 }
 
-/// The length of the host at the front; `None` where there is none.
+/// Returns the length of the host at the front, or `None` without a host.
 fn host_len(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [b'[', rest @ ..] => ip_literal_len(rest).map(|literal| literal + 2),
@@ -22,15 +22,18 @@ fn host_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// RFC 3986 section 3.2.2. IPvFuture and zone identifiers name nothing that reaches us: refused.
+/// Returns the length of an IPv6 address in brackets (RFC 3986 section 3.2.2).
+///
+/// IPvFuture and zone identifiers are refused, because they name no host that a client can reach us by.
 fn ip_literal_len(bytes: &[u8]) -> Option<usize> {
     let end = bytes.iter().take(IPV6_BYTES_MAX + 1).position(|&byte| byte == b']')?;
     let text = std::str::from_utf8(&bytes[..end]).ok()?;
     text.parse::<Ipv6Addr>().ok().map(|_| end)
 }
 
-/// An IPv4 address is a `reg-name` by its letters. The host of an http URI is not empty (RFC 9110 section
-/// 4.2.1).
+/// Returns the length of a `reg-name`. An IPv4 address matches the same grammar.
+///
+/// The host of an http URI is not empty (RFC 9110 section 4.2.1).
 #[inline]
 fn reg_name_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -47,7 +50,7 @@ fn reg_name_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// `*DIGIT`, up to 65535; an empty port is the default one (RFC 3986 section 3.2.3).
+/// Accepts `*DIGIT` up to 65535. An empty port is the default port (RFC 3986 section 3.2.3).
 fn is_port(bytes: &[u8]) -> bool {
     let digits = |port: u32, byte: &u8| byte.is_ascii_digit().then(|| port * 10 + u32::from(byte - b'0'));
     bytes.len() <= 5 && bytes.iter().try_fold(0, digits).is_some_and(|port| port <= 65_535)

@@ -1,9 +1,11 @@
 //! The chunked transfer coding (RFC 9112 section 7.1, rules 12 to 14).
 //!
-//! The decoder looks at each framing byte once and keeps no line, so its cost is linear and its memory
-//! constant, however the bytes are cut. Extensions and trailers are checked against the grammar and
-//! discarded: nothing of them reaches fields, scripts or backends. Trailers are kept, apart from all else,
-//! only for whoever [asks for that](ChunkedDecoder::keeping_trailers).
+//! The decoder reads each framing byte once and buffers no line. Its cost is linear and its memory constant,
+//! however the network splits the bytes.
+//!
+//! Extensions and trailers are checked against the grammar and discarded. They reach no fields, scripts or
+//! backends. A decoder made by [`ChunkedDecoder::keeping_trailers`] keeps the trailers, apart from the other
+//! fields.
 
 use crate::connection::is_hop_by_hop_field;
 use crate::error::RequestError;
@@ -12,12 +14,12 @@ use crate::grammar::{BLANK, FIELD_NAME, TOKEN, hex_value, is, is_field_content, 
 use crate::limits::{Limits, UnderscoreNames};
 use bytes::{Buf, BytesMut};
 
-/// Where a decoder stands after the bytes it was given.
+/// State of a decoder after a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoded {
-    /// All bytes are used up and the body goes on.
+    /// All input is consumed, and the body is not complete.
     NeedMore,
-    /// The body is complete; `input` begins with what follows it.
+    /// The body is complete. `input` begins with the bytes after it.
     Done,
 }
 
@@ -25,18 +27,18 @@ pub enum Decoded {
 #[derive(Debug)]
 pub struct ChunkedDecoder {
     state: State,
-    /// The size of the current chunk while its digits come, then what is left of its data.
+    /// Size of the current chunk while its digits arrive, and then the remaining bytes of its data.
     chunk_left: u64,
-    /// Data announced by all chunks so far.
+    /// Sum of the announced chunk sizes so far, in bytes.
     data_bytes: u64,
-    /// Size digits and line ends so far.
+    /// Bytes of size digits and line ends so far.
     overhead_bytes: u64,
     extension_bytes: usize,
     trailer_bytes: usize,
     framing_per_byte: u64,
     extension_bytes_max: usize,
     trailer_bytes_max: usize,
-    /// The class of the bytes of a trailer's name.
+    /// The byte class of trailer names.
     trailer_name: u8,
     failure: Option<RequestError>,
     /// The trailer section, if it is kept.
@@ -59,7 +61,7 @@ enum State {
     Done,
 }
 
-/// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, from the first `;` on.
+/// State in `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, from the first `;` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extension {
     BeforeName,
@@ -74,7 +76,7 @@ enum Extension {
 }
 
 impl ChunkedDecoder {
-    /// Makes a decoder for one body.
+    /// Creates a decoder for one body.
     pub fn new(limits: &Limits) -> Self {
         Self {
             state: State::Size { digits: 0 },
@@ -95,13 +97,15 @@ impl ChunkedDecoder {
         }
     }
 
-    /// The same, which keeps the trailer section.
+    /// Creates a decoder for one body that keeps the trailer section.
     pub fn keeping_trailers(limits: &Limits) -> Self {
         Self { trailers: Some(Vec::new()), ..Self::new(limits) }
     }
 
-    /// Lists the trailer fields of a body that was decoded, in their order, without those that no trailer
-    /// section may have (RFC 9110 section 6.5.1): nothing, unless they are kept.
+    /// Lists the trailer fields of a complete body, in their order.
+    ///
+    /// Fields that no trailer section may have are left out (RFC 9110 section 6.5.1). The list is empty
+    /// unless the decoder keeps trailers.
     pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let kept = self.trailers.as_deref().filter(|_| self.is_done()).unwrap_or_default();
         let lines = kept.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -112,14 +116,16 @@ impl ChunkedDecoder {
         fields.filter(|(name, _)| is_trailer_field(name))
     }
 
-    /// Moves decoded data from the front of `input` to the end of `body`, which may be drained between calls.
+    /// Moves decoded data from the front of `input` to the end of `body`. The caller may drain `body` between
+    /// calls.
     ///
-    /// One call adds no more data than `input` holds, so the caller bounds memory by what it reads at once.
-    /// `body_bytes_max` bounds the data of the whole body; a chunk that would pass it is refused at its size
-    /// line.
+    /// One call adds at most `input.len()` bytes. The caller therefore bounds memory by the size of its
+    /// reads. `body_bytes_max` bounds the data of the whole body. A chunk that would exceed it is refused at
+    /// its size line.
     ///
     /// # Errors
-    /// Any fault of the coding, and again the same on each later call: there is no resync (rule 15).
+    /// Any fault of the coding. Each later call returns the same error, because the decoder cannot
+    /// resynchronize (rule 15).
     pub fn decode(
         &mut self,
         input: &mut BytesMut,
@@ -136,18 +142,19 @@ impl ChunkedDecoder {
         decoded
     }
 
-    /// Tells whether bytes of the coding were taken.
+    /// Returns whether the decoder consumed bytes.
     pub fn has_started(&self) -> bool {
         self.state != (State::Size { digits: 0 }) || self.overhead_bytes > 0
     }
 
-    /// Tells whether the whole body was decoded. At the end of the stream anything else is an incomplete body
-    /// (rule 15).
+    /// Returns whether the whole body was decoded.
+    ///
+    /// If the stream ends before this, the body is incomplete (rule 15).
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Returns the bytes of data decoded so far.
+    /// Returns the size of the decoded data so far, in bytes.
     pub fn body_bytes(&self) -> u64 {
         match self.state {
             State::Data => self.data_bytes - self.chunk_left,
@@ -186,13 +193,13 @@ impl ChunkedDecoder {
         bytes
     }
 
-    /// One byte of framing.
+    /// Consumes one byte of framing.
     fn step(&mut self, byte: u8, body_bytes_max: u64) -> Result<State, RequestError> {
         match self.state {
             State::Size { digits } => self.step_size(digits, byte),
             State::Extension(extension) => self.step_extension(extension, byte),
             State::SizeLineFeed if byte == b'\n' => self.begin_chunk(body_bytes_max),
-            // Rule 13: a CR in an extension that is not followed by LF.
+            // Rule 13: a CR after an extension must be followed by LF.
             State::SizeLineFeed => Err(RequestError::ChunkSizeInvalid { byte }),
             State::DataCarriageReturn if byte == b'\r' => Ok(State::DataLineFeed),
             State::DataLineFeed if byte == b'\n' => Ok(State::Size { digits: 0 }),
@@ -206,7 +213,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Rule 12: 1 to 16 digits, leading zeros included, so the size always fits a `u64`.
+    /// Parses 1 to 16 digits with leading zeros (rule 12). The size therefore always fits a `u64`.
     fn step_size(&mut self, digits: u8, byte: u8) -> Result<State, RequestError> {
         match (byte, hex_value(byte)) {
             (_, Some(value)) if digits < SIZE_DIGITS_MAX => {
@@ -220,7 +227,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// RFC 9112 section 7.1.1.
+    /// Consumes one byte of a chunk extension (RFC 9112 section 7.1.1).
     fn step_extension(&mut self, extension: Extension, byte: u8) -> Result<State, RequestError> {
         use Extension::{
             AfterName, AfterQuoted, AfterValue, BeforeName, BeforeValue, Name, Quoted, QuotedPair, Token,
@@ -251,7 +258,7 @@ impl ChunkedDecoder {
         Ok(State::Extension(next))
     }
 
-    /// The size line is complete: check what it announces before any of it is taken.
+    /// Checks the announced size before the decoder consumes any data of the chunk.
     fn begin_chunk(&mut self, body_bytes_max: u64) -> Result<State, RequestError> {
         if self.chunk_left == 0 {
             return Ok(State::TrailerStart);
@@ -278,7 +285,9 @@ impl ChunkedDecoder {
         Ok(())
     }
 
-    /// RFC 9112 section 7.1.2, with the strictness of field lines: no folding, no blank before the colon.
+    /// Consumes one byte of the trailer section (RFC 9112 section 7.1.2).
+    ///
+    /// Trailers obey the strict rules of field lines: no folding, and no blank before the colon.
     fn step_trailer(&mut self, byte: u8) -> Result<State, RequestError> {
         self.trailer_bytes += 1;
         if self.trailer_bytes > self.trailer_bytes_max {
@@ -302,14 +311,16 @@ impl ChunkedDecoder {
     }
 }
 
-/// RFC 9110 section 6.5.1: no field of framing, routing, authentication, request modifiers, response control
-/// or about the content, which had to be known before it.
+/// Returns whether a trailer section may have this field (RFC 9110 section 6.5.1).
+///
+/// Refused are fields of framing, routing, authentication, request modifiers and response control. Fields
+/// about the content are refused, too, because the recipient needs them before the content.
 fn is_trailer_field(name: &[u8]) -> bool {
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
     !is_hop_by_hop_field(name) && !is_single_field(name) && !NEVER_TRAILERS.iter().any(is)
 }
 
-/// Those of them that are neither of one connection nor [single](is_single_field).
+/// Refused trailer fields that are neither hop-by-hop nor [single](is_single_field).
 const NEVER_TRAILERS: [&str; 22] = [
     "accept-ranges",
     "allow",
@@ -335,7 +346,9 @@ const NEVER_TRAILERS: [&str; 22] = [
     "www-authenticate",
 ];
 
-/// Appends `data` as one chunk. No data writes nothing: an empty chunk would end the body.
+/// Appends `data` as one chunk.
+///
+/// Without data it appends nothing, because an empty chunk would end the body.
 pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
     if data.is_empty() {
         return;
@@ -349,15 +362,17 @@ pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The end of a chunked body, without trailers.
+/// End of a chunked body, without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 const SIZE_DIGITS_MAX: u8 = 16;
-/// CRLF after the size and CRLF after the data.
+/// Bytes of the CRLF after the size and the CRLF after the data.
 const LINE_ENDS_OF_CHUNK: u64 = 4;
-/// Framing of a request may be four times the data beyond this. A one-byte chunk has five bytes of it, so a
-/// body may hold some 16,000 of those.
+/// Bytes of framing that are allowed beyond the share of the data.
+///
+/// A request may have four bytes of framing for each byte of data, plus this amount. A one-byte chunk has
+/// five bytes of framing, so a body may hold about 16,000 such chunks.
 const OVERHEAD_FREE_BYTES: u64 = 16 * 1024;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Conditional requests: which of the preconditions count, and what they come to (RFC 9110 section 13).
+//! Conditional requests: which preconditions count, and their result (RFC 9110 section 13).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Method, RequestHead, parse_http_date};
 
-/// What the selected representation is told by.
+/// Validators of the selected representation.
 #[derive(Debug, Clone, Copy)]
 pub struct Validators<'a> {
-    /// Its entity tag as it leaves: quoted, a weak one with `W/`.
+    /// Entity tag as sent: quoted, and with `W/` if it is weak.
     pub etag: &'a [u8],
-    /// When it was last modified, in seconds since 1970; none if nobody knows.
+    /// Time of the last modification in seconds since 1970, or `None` if it is unknown.
     pub modified_s: Option<u64>,
 }
 
@@ -19,20 +19,22 @@ impl Validators<'_> {
     }
 }
 
-/// What the preconditions of a request come to.
+/// Result of the preconditions of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
-    /// The method goes on.
+    /// The method is executed.
     Met,
-    /// 304: the client has it.
+    /// The reply is 304, because the client has the current representation.
     NotModified,
-    /// 412.
+    /// The reply is 412.
     Failed,
 }
 
 impl Precondition {
-    /// Evaluates the preconditions of a request whose reply would be 200 without them, in the order of RFC
-    /// 9110 section 13.2.2. `If-Range` belongs to the range: see [`is_range_current`].
+    /// Evaluates the preconditions in the order of RFC 9110 section 13.2.2.
+    ///
+    /// Call it only if the reply would be 200 without them. `If-Range` belongs to the range: see
+    /// [`is_range_current`].
     pub fn evaluate(head: &RequestHead, current: &Validators<'_>) -> Self {
         let if_match = Tags::of(head, "if-match");
         if if_match.is_sent() {
@@ -58,20 +60,21 @@ impl Precondition {
     }
 }
 
-/// Tells whether a condition names an entity tag itself, not by `*`.
+/// Returns whether a condition names this entity tag explicitly, not by `*`.
 pub fn names_tag(head: &RequestHead, etag: &[u8]) -> bool {
     !etag.is_empty() && named_tags(head).any(|tag| is_same(tag, etag, Comparison::Weak))
 }
 
-/// The entity tags that conditions name.
+/// Lists the entity tags in the conditions of a request.
 pub fn named_tags(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
     let fields = ["if-match", "if-none-match", "if-range"].into_iter();
     fields.flat_map(|name| values(head, name)).flat_map(tags)
 }
 
-/// Tells whether a GET may get something else than the whole of what is there, or more: it has a
-/// precondition, a range (RFC 9110 sections 13.1 and 14.2) or a wish for digests (RFC 9530 section 4). One
-/// look at each field, where most requests have none of these.
+/// Returns whether a GET may get something other than the complete representation alone.
+///
+/// Such a request has a precondition, a range (RFC 9110 sections 13.1 and 14.2) or a wish for digests (RFC
+/// 9530 section 4). Each field is looked at once, because most requests have none of these.
 pub fn is_selective(head: &RequestHead) -> bool {
     let starts = |name: &[u8], start: &[u8]| {
         name.len() >= start.len() && name[..start.len()].eq_ignore_ascii_case(start)
@@ -84,8 +87,9 @@ pub fn is_selective(head: &RequestHead) -> bool {
     })
 }
 
-/// Tells whether a range is of the representation that is selected now (RFC 9110 section 13.1.5). `now_s`, in
-/// seconds since 1970, tells whether a date is a strong validator: its second has to be over (section
+/// Returns whether a range applies to the representation that is selected now (RFC 9110 section 13.1.5).
+///
+/// `now_s` is in seconds since 1970. A date is a strong validator only after its second is over (section
 /// 8.8.2.2).
 pub fn is_range_current(head: &RequestHead, current: &Validators<'_>, now_s: u64) -> bool {
     let mut values = values(head, "if-range");
@@ -123,14 +127,14 @@ impl<'a> Tags<'a> {
         values(self.head, self.name).next().is_some()
     }
 
-    /// `*` stands for any (RFC 9110 sections 13.1.1 and 13.1.2).
+    /// Returns whether the tags contain `etag`. `*` matches any tag (RFC 9110 sections 13.1.1 and 13.1.2).
     fn contain(&self, etag: &[u8], comparison: Comparison) -> bool {
         values(self.head, self.name)
             .any(|value| value == b"*" || tags(value).any(|tag| is_same(tag, etag, comparison)))
     }
 }
 
-/// RFC 9110 section 8.8.3.2.
+/// Compares two tags (RFC 9110 section 8.8.3.2).
 fn is_same(one: &[u8], other: &[u8], comparison: Comparison) -> bool {
     match comparison {
         Comparison::Strong => one == other && !one.starts_with(b"W/"),
@@ -142,7 +146,7 @@ fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// Lists entity tags up to what is none: a comma may stand inside of one.
+/// Lists entity tags up to the first malformed one. A tag may contain a comma.
 fn tags(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let start = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b','))?;
@@ -154,8 +158,10 @@ fn tags(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// None where the field does not count: it is no date, or there is nothing to compare it with (RFC 9110
-/// sections 13.1.3 and 13.1.4).
+/// Returns whether the representation changed after the date in the field (RFC 9110 sections 13.1.3 and
+/// 13.1.4).
+///
+/// `None` means that the field is ignored: it holds no date, or the representation has no time.
 fn is_modified_since(head: &RequestHead, name: &str, current: &Validators<'_>) -> Option<bool> {
     let mut values = values(head, name);
     let value = values.next()?;

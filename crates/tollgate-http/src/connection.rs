@@ -1,16 +1,16 @@
-//! What a head says about its connection: Connection, Expect, Upgrade (RFC 9112 section 9, rules 17 to 19).
+//! Connection, Expect and Upgrade fields of a head (RFC 9112 section 9, rules 17 to 19).
 
 use crate::error::excerpt;
 use crate::grammar::{is_token, trim_blanks};
 use crate::{BodyFraming, RequestError, Version};
 
-/// The connection fields met so far.
+/// The connection fields of the lines so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionFields {
     closes: bool,
     keeps_alive: bool,
     names_fields: bool,
-    /// To something else than HTTP/2.
+    /// Whether Upgrade names a protocol other than h2c.
     upgrades: bool,
     expectation: Option<Expectation>,
 }
@@ -27,7 +27,7 @@ impl ConnectionFields {
             if !is_token(option) {
                 return Err(RequestError::ConnectionInvalid { found: excerpt(option) });
             }
-            // Rule 19: a proxy that obeyed would strip what frames or routes the message.
+            // Rule 19: a proxy that obeys this option would remove a field that frames or routes the message.
             if NEVER_OPTIONS.iter().any(|name| option.eq_ignore_ascii_case(name)) {
                 return Err(RequestError::ConnectionNamesFraming { found: excerpt(option) });
             }
@@ -40,19 +40,22 @@ impl ConnectionFields {
         Ok(())
     }
 
-    /// Whether Connection has options that may name fields (RFC 9110 section 7.6.1).
+    /// Returns whether Connection has options that may name fields (RFC 9110 section 7.6.1).
     pub(crate) fn names_fields(&self) -> bool {
         self.names_fields
     }
 
-    /// Offers of HTTP/2 count for nothing: their content is HTTP/1.1 to its end (RFC 7540 section 3.2), and
-    /// clients that would rather speak it send one with every request, curl and Java's among them.
+    /// Records Upgrade, and ignores `h2c`.
+    ///
+    /// The content of a request that offers HTTP/2 is still HTTP/1.1 (RFC 7540 section 3.2). Some clients,
+    /// such as curl and Java's, send this offer with every request.
     pub(crate) fn note_upgrade(&mut self, value: &[u8]) {
         self.upgrades |= connection_options(value).any(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"));
     }
 
-    /// A list (RFC 9110 section 10.1.1). The last word is kept for the end of the head: HTTP/1.0 does not
-    /// expect.
+    /// Records Expect, which is a list (RFC 9110 section 10.1.1).
+    ///
+    /// The verdict waits for the end of the head, because HTTP/1.0 has no expectations.
     pub(crate) fn note_expect(&mut self, value: &[u8]) {
         let mut members = connection_options(value).peekable();
         let is_continue = members.peek().is_some()
@@ -65,12 +68,16 @@ impl ConnectionFields {
         }
     }
 
-    /// RFC 9112 section 9.3: close wins; 1.1 persists by default, 1.0 when asked.
+    /// Returns whether the connection persists (RFC 9112 section 9.3).
+    ///
+    /// `close` has priority. HTTP/1.1 persists by default, HTTP/1.0 on request.
     pub(crate) fn is_persistent(&self, version: Version) -> bool {
         !self.closes && (version == Version::Http11 || self.keeps_alive)
     }
 
-    /// RFC 9110 section 10.1.1 (rule 17): none in 1.0; without content there is nothing to wait for.
+    /// Returns whether the client waits for `100 Continue` (RFC 9110 section 10.1.1, rule 17).
+    ///
+    /// HTTP/1.0 has no expectations. Without content there is nothing to wait for.
     #[inline]
     pub(crate) fn expects_continue(
         &self,
@@ -84,7 +91,7 @@ impl ConnectionFields {
         }
     }
 
-    /// Rule 18. RFC 9110 section 7.8: Upgrade in HTTP/1.0 is ignored.
+    /// Enforces rule 18. Upgrade in HTTP/1.0 is ignored (RFC 9110 section 7.8).
     pub(crate) fn check_upgrade(&self, version: Version, framing: BodyFraming) -> Result<(), RequestError> {
         if self.upgrades && version == Version::Http11 && framing.has_content() {
             return Err(RequestError::UpgradeWithBody);
@@ -93,20 +100,22 @@ impl ConnectionFields {
     }
 }
 
-/// Lists the options of a Connection value, or the elements of any comma-separated list without quoted
-/// strings; empty elements are skipped (RFC 9110 section 5.6.1.2).
+/// Lists the options of a Connection value, and skips empty elements (RFC 9110 section 5.6.1.2).
+///
+/// The function splits any comma-separated list without quoted strings.
 pub fn connection_options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim_blanks).filter(|option| !option.is_empty())
 }
 
-/// Tells whether a field belongs to one connection and is not forwarded (RFC 9110 section 7.6.1, rule 19).
-/// Those that Connection names come on top: see
-/// [`RequestHead::is_hop_by_hop`](crate::RequestHead::is_hop_by_hop).
+/// Returns whether a field is hop-by-hop and is never forwarded (RFC 9110 section 7.6.1, rule 19).
+///
+/// Connection may name further fields. [`RequestHead::is_hop_by_hop`](crate::RequestHead::is_hop_by_hop)
+/// covers them, too.
 pub fn is_hop_by_hop_field(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     let as_long: &[&str] = match name.len() {
         2 => &["te"],
-        // Reserved, so that the option names no field (RFC 9110 section 18.4).
+        // `close` is a reserved field name, because it is a connection option (RFC 9110 section 18.4).
         5 => &["close"],
         7 => &["trailer", "upgrade"],
         10 => &["connection", "keep-alive"],

@@ -1,7 +1,9 @@
-//! Cookies that a client sends (RFC 6265), read as servers do: whatever has a `=` is a pair.
+//! Cookies that a client sends (RFC 6265), parsed as leniently as servers do: any text with `=` is a pair.
 
-/// Lists the pairs of one `Cookie` field. Blanks around names and values are left out; values stay as they
-/// are, also in their quotes; a piece without `=` is skipped.
+/// Lists the pairs of one `Cookie` field.
+///
+/// Blanks around names and values are removed. Values are otherwise unchanged and keep their quotes. A piece
+/// without `=` is skipped.
 pub fn cookie_pairs(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     line.split(|byte| *byte == b';').filter_map(|pair| {
         let at = pair.iter().position(|byte| *byte == b'=')?;

@@ -1,10 +1,10 @@
-//! IMF-fixdate and its older relatives (RFC 9110 section 5.6.7). The caller brings the clock.
+//! HTTP dates: IMF-fixdate and the two obsolete forms (RFC 9110 section 5.6.7). The caller owns the clock.
 
 use std::time::{Duration, SystemTime};
 
-/// Writes `time` as IMF-fixdate, the 29 bytes that `Date` and `Last-Modified` carry.
+/// Writes `time` as IMF-fixdate, the 29 bytes in `Date` and `Last-Modified`.
 ///
-/// A time outside 1970 to 9999 is moved to the nearer end: the format has no room for it.
+/// A time outside 1970 to 9999 is moved to the nearer end, because the format cannot express it.
 pub fn http_date(time: SystemTime) -> [u8; 29] {
     let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let since_epoch = since_epoch.min(LAST_SECOND);
@@ -16,10 +16,10 @@ pub fn http_date(time: SystemTime) -> [u8; 29] {
     date
 }
 
-/// Reads any of the three forms of an HTTP date.
+/// Parses any of the three forms of an HTTP date.
 pub fn parse_http_date(value: &[u8]) -> Option<SystemTime> {
     let text = std::str::from_utf8(value).ok()?;
-    // A leap second: where the day has none, the next one has begun.
+    // A leap second that the day does not have is the first second of the next minute.
     if let Some((before, after)) = text.split_once(":60 ") {
         return Some(parse_from_1970(&format!("{before}:59 {after}"))? + Duration::from_secs(1));
     }
@@ -30,7 +30,7 @@ fn parse_from_1970(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok()
 }
 
-/// Dates, and their days of the week, are the same again after 400 years.
+/// Parses a date before 1970. Dates and their weekdays repeat after 400 years.
 fn parse_before_1970(text: &str) -> Option<SystemTime> {
     let is_year = |part: &&str| part.len() == 4 && part.bytes().all(|byte| byte.is_ascii_digit());
     let year = text.split(' ').find(is_year)?;

@@ -1,10 +1,10 @@
-//! Which digest a client wants of what it is sent (RFC 9530 section 4).
+//! Digest preferences of a client (RFC 9530 section 4).
 
 use crate::RequestHead;
 use crate::conditional::values;
 use crate::structured::integers;
 
-/// An algorithm of digest fields: those that are not deprecated (RFC 9530 section 5).
+/// An algorithm of digest fields that is not deprecated (RFC 9530 section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DigestAlgorithm {
     /// SHA-256: 32 bytes.
@@ -14,10 +14,10 @@ pub enum DigestAlgorithm {
 }
 
 impl DigestAlgorithm {
-    /// All of them; of equals the first is taken.
+    /// All algorithms. Among equal preferences the first one wins.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
-    /// Its key in digest fields.
+    /// Returns the key of the algorithm in digest fields.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "sha-256",
@@ -26,11 +26,11 @@ impl DigestAlgorithm {
     }
 }
 
-/// Returns the algorithm that a client likes most by `Want-Repr-Digest` or `Want-Content-Digest`; none if it
-/// wants none of ours.
+/// Returns the algorithm that the client prefers, or `None` if it wants none of ours.
 ///
-/// Preferences are integers from 1 to 10; 0 and anything else is no wish. All lines are one dictionary, and
-/// of a key that comes again the last counts (RFC 9651 section 4.2.2).
+/// `name` is `Want-Repr-Digest` or `Want-Content-Digest`. A preference is an integer from 1 to 10. 0 or any
+/// other value is no preference. All lines form one dictionary, and the last value of a repeated key counts
+/// (RFC 9651 section 4.2.2).
 pub fn wanted_digest(head: &RequestHead, name: &str) -> Option<DigestAlgorithm> {
     let text = values(head, name).collect::<Vec<_>>().join(&b", "[..]);
     let members = integers(&text)?;

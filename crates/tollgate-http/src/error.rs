@@ -1,12 +1,12 @@
-//! Why a request is refused. All of it is the client's doing; one table maps each variant to what happens
-//! next.
+//! Reasons for refusing a request. The client is at fault in all of them. One table gives the consequence of
+//! each variant.
 //!
-//! Two texts: `Display` is for our log (found against allowed, peer bytes escaped and cut short),
-//! [`RequestError::client_text`] is for the peer (fixed, repeats nothing that came in).
+//! There are two texts. `Display` is for our log: it states the value found and the limit, with peer bytes
+//! escaped and truncated. [`RequestError::client_text`] is for the peer: it is fixed and repeats no input.
 
 use crate::StatusCode;
 
-/// A refused request. `found` holds at most 32 bytes of what came, escaped.
+/// Reason for refusing a request. `found` holds the start of the input, at most 32 bytes, escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// A line in the head ends in LF without CR (rule 1).
@@ -30,16 +30,16 @@ pub enum RequestError {
         /// The version.
         found: Box<str>,
     },
-    /// The connection preface of HTTP/2 (rule 4). Answered with 505 and closed, so that a person sees why.
+    /// The connection preface of HTTP/2 (rule 4). The reply is 505, so that a person sees the cause.
     #[error("peer speaks HTTP/2 without having been asked to")]
     Http2Preface,
-    /// A byte that no target may hold at this place (rule 4).
+    /// A byte that is not allowed at its place in the target (rule 4).
     #[error("request target holds byte {byte:#04x}")]
     TargetByte {
         /// The byte.
         byte: u8,
     },
-    /// A target in none of the forms of RFC 9112 section 3.2, or in the wrong one for the method.
+    /// A target in no form of RFC 9112 section 3.2, or in a form that the method does not allow.
     #[error("request target has no form allowed here: \"{found}\"")]
     TargetForm {
         /// The target.
@@ -76,16 +76,16 @@ pub enum RequestError {
     /// A continuation line, obs-fold (rule 7).
     #[error("field line is folded")]
     FieldFolded,
-    /// A field name that is no token, or a blank before the colon (rule 7).
+    /// A field name that is not a token, or a blank before the colon (rule 7).
     #[error("field name is invalid: \"{found}\"")]
     FieldNameInvalid {
-        /// The line up to the byte at fault.
+        /// The line up to the bad byte.
         found: Box<str>,
     },
     /// A field name with `_` (rule 8).
     #[error("field name holds an underscore: \"{found}\"")]
     FieldNameUnderscore {
-        /// The line up to the byte at fault.
+        /// The line up to the bad byte.
         found: Box<str>,
     },
     /// A control in a field value (rule 7).
@@ -108,7 +108,7 @@ pub enum RequestError {
         /// The host.
         found: Box<str>,
     },
-    /// The authority of an absolute target differs from Host (rule 6).
+    /// The authority of an absolute target that differs from Host (rule 6).
     #[error("host differs from that of the target: \"{host}\", target \"{target}\"")]
     HostMismatch {
         /// Host.
@@ -146,19 +146,19 @@ pub enum RequestError {
     /// Transfer-Encoding in HTTP/1.0 (rule 9).
     #[error("transfer-encoding stands in an HTTP/1.0 request")]
     TransferEncodingInHttp10,
-    /// A Connection option that is no token.
+    /// A Connection option that is not a token.
     #[error("connection is invalid: \"{found}\"")]
     ConnectionInvalid {
         /// The option.
         found: Box<str>,
     },
-    /// A Connection option that names a field which frames or routes the message (rule 19).
+    /// A Connection option that names a field of framing or routing (rule 19).
     #[error("connection names a field that is not its own: \"{found}\"")]
     ConnectionNamesFraming {
         /// The option.
         found: Box<str>,
     },
-    /// Upgrade, to something else than h2c, in a request with a body (rule 18).
+    /// An Upgrade to a protocol other than h2c, in a request with a body (rule 18).
     #[error("upgrade stands in a request with a body")]
     UpgradeWithBody,
     /// An expectation other than `100-continue` (rule 17).
@@ -170,13 +170,13 @@ pub enum RequestError {
     /// A chunk size that is not 1 to 16 hexadecimal digits followed by `;` or CRLF (rule 12).
     #[error("chunk size is invalid at byte {byte:#04x}")]
     ChunkSizeInvalid {
-        /// The byte at fault.
+        /// The bad byte.
         byte: u8,
     },
     /// A chunk extension outside the grammar (rule 13).
     #[error("chunk extension is invalid at byte {byte:#04x}")]
     ChunkExtensionInvalid {
-        /// The byte at fault.
+        /// The bad byte.
         byte: u8,
     },
     /// Extensions of a body above their limit (rule 13).
@@ -191,7 +191,7 @@ pub enum RequestError {
         /// The byte at fault.
         byte: u8,
     },
-    /// Far more framing than data, as in a long run of one-byte chunks (rule 13).
+    /// More framing than the data justifies, for example a long run of one-byte chunks (rule 13).
     #[error(
         "chunk framing exceeds its share: {overhead} bytes for {data} bytes of data, limit {limit} bytes"
     )]
@@ -206,7 +206,7 @@ pub enum RequestError {
     /// A trailer line outside the grammar of field lines (rule 14).
     #[error("trailer section is invalid at byte {byte:#04x}")]
     TrailerInvalid {
-        /// The byte at fault.
+        /// The bad byte.
         byte: u8,
     },
     /// A trailer section above its limit (rule 14).
@@ -215,7 +215,7 @@ pub enum RequestError {
         /// Bytes allowed.
         limit: usize,
     },
-    /// A body above the limit of its route; for `Content-Length` the server says so.
+    /// A body above the limit of its route. For `Content-Length` the server reports this error.
     #[error("body exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
     BodyTooLarge {
         /// Bytes announced or seen.
@@ -223,40 +223,41 @@ pub enum RequestError {
         /// Bytes allowed.
         limit: u64,
     },
-    /// Content that is not what its content coding says: corrupt, cut short, or followed by something else.
+    /// Content that does not match its content coding: corrupt, truncated, or with bytes after its end.
     #[error("content is no {coding}: {reason}")]
     ContentCoding {
         /// The coding.
         coding: &'static str,
-        /// What is wrong.
+        /// The fault.
         reason: Box<str>,
     },
-    /// Content that grows beyond reason when it is decoded; the server says so.
+    /// Content that expands too much when it is decoded. The server reports this error.
     #[error("content expands from {encoded} bytes to {decoded} bytes or more, limit {ratio} times")]
     ContentExpands {
-        /// Bytes that came.
+        /// Encoded bytes so far.
         encoded: u64,
-        /// Bytes decoded.
+        /// Decoded bytes so far.
         decoded: u64,
-        /// How many times as much it may be.
+        /// Limit of decoded bytes for each encoded byte.
         ratio: u64,
     },
-    /// Far more coding than content, as in a long run of empty members; the server says so.
+    /// More coding than the content justifies, for example a long run of empty members. The server reports
+    /// this error.
     #[error(
         "content coding exceeds its share: {encoded} bytes, {parts} members or frames for {decoded} bytes of content"
     )]
     ContentCodingOverhead {
-        /// Bytes that came.
+        /// Encoded bytes so far.
         encoded: u64,
         /// Members or frames so far.
         parts: u64,
-        /// Bytes decoded.
+        /// Decoded bytes so far.
         decoded: u64,
     },
-    /// The peer ended before its body did (rule 15); the server says so at the end of the stream.
+    /// The stream ended before the body (rule 15). The server reports this error at the end of the stream.
     #[error("body is incomplete: {bytes} bytes came")]
     BodyIncomplete {
-        /// Bytes of content that came.
+        /// Bytes of content so far.
         bytes: u64,
     },
     /// A path that does not begin with `/`.
@@ -265,16 +266,16 @@ pub enum RequestError {
     /// A `%` without two hexadecimal digits (rule 28).
     #[error("path holds a malformed escape: \"{found}\"")]
     PathEscape {
-        /// The text from the `%` on.
+        /// The text from the `%` onwards.
         found: Box<str>,
     },
-    /// NUL or `\`, or a `/` that came from an escape (rule 28).
+    /// NUL or `\`, or a `/` from an escape (rule 28).
     #[error("path holds byte {byte:#04x}")]
     PathByte {
         /// The byte.
         byte: u8,
     },
-    /// A decoded path that is no UTF-8 (rule 28).
+    /// A decoded path that is not UTF-8 (rule 28).
     #[error("path is not valid UTF-8")]
     PathEncoding,
     /// Dot segments that lead above the root (rule 28).
@@ -285,9 +286,9 @@ pub enum RequestError {
 /// What happens to the connection after the refusal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// The end of the request is unknown or unread: no resync (rule 15).
+    /// The end of the request is unknown or unread, so the server cannot find the next request (rule 15).
     Close,
-    /// The head was sound, so the connection may go on once its body is read.
+    /// The head is valid. The connection may continue after its body is read.
     Keep,
 }
 
@@ -297,12 +298,13 @@ impl RequestError {
         self.row().0
     }
 
-    /// Tells whether the connection must be closed after the refusal. Always true for syntax and framing.
+    /// Returns whether the connection must close after the refusal. Faults of syntax and framing always close
+    /// it.
     pub fn closes(&self) -> bool {
         self.row().1 == After::Close
     }
 
-    /// Returns what the client is told: short, fixed, and without anything it sent.
+    /// Returns the text for the client: short, fixed, and without any input.
     pub fn client_text(&self) -> &'static str {
         self.row().2
     }
@@ -379,7 +381,7 @@ impl RequestError {
     }
 }
 
-/// The start of what a peer sent, fit for a log line.
+/// Returns the start of the bytes that a peer sent, escaped for a log line.
 pub(crate) fn excerpt(bytes: &[u8]) -> Box<str> {
     let shown = bytes.get(..EXCERPT_BYTES_MAX).unwrap_or(bytes);
     let tail = if shown.len() < bytes.len() { "..." } else { "" };

@@ -1,4 +1,5 @@
-//! Field lines: name, colon, value (RFC 9112 section 5, rules 3, 7, 8), and what a script may set itself.
+//! Field lines: name, colon, value (RFC 9112 section 5, rules 3, 7, 8). Also the fields that a script may
+//! set.
 
 use crate::RequestError;
 use crate::error::excerpt;
@@ -15,7 +16,7 @@ pub(crate) struct FieldSpan {
     pub(crate) value: Span,
 }
 
-/// The fields that decide how a message is framed, routed and ended.
+/// Field that decides how a message is framed, routed and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KnownField {
     Host,
@@ -42,8 +43,9 @@ impl KnownField {
     }
 }
 
-/// Reads the field line that begins at `start` in `head`, and finds its end, in one pass. None: it is not
-/// whole, or takes a closer look.
+/// Parses the field line that begins at `start` in `head`, and finds its end, in one pass.
+///
+/// `None` means that the line is incomplete or unusual. Then [`parse_field_line`] must decide.
 #[inline]
 pub(crate) fn whole_field_line(head: &[u8], start: usize) -> Option<(FieldSpan, usize)> {
     let line = head.get(start..)?;
@@ -51,7 +53,7 @@ pub(crate) fn whole_field_line(head: &[u8], start: usize) -> Option<(FieldSpan, 
     if colon == 0 || line[colon] != b':' {
         return None;
     }
-    // The usual blank is one.
+    // Most senders write one blank after the colon.
     let value_start = if line.get(colon + 1) == Some(&b' ') { colon + 2 } else { colon + 1 };
     let value = line.get(value_start..)?;
     let value_bytes = run_of_field_content(value);
@@ -71,7 +73,7 @@ pub(crate) fn whole_field_line(head: &[u8], start: usize) -> Option<(FieldSpan, 
     Some((field, value_start + value_bytes + 2))
 }
 
-/// Reads `line`, which begins `start` bytes into its head and is without its CRLF.
+/// Parses `line`, which begins at offset `start` of its head and has no CRLF.
 pub(crate) fn parse_field_line(line: &[u8], start: usize) -> Result<FieldSpan, RequestError> {
     let colon = first_outside(FIELD_NAME, line).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {
@@ -80,8 +82,9 @@ pub(crate) fn parse_field_line(line: &[u8], start: usize) -> Result<FieldSpan, R
     parse_value(line, start, colon)
 }
 
-/// Reads `line` of a reply: as [`parse_field_line`], but `_` may stand in the name, as no script ever reads
-/// it merged with `-`.
+/// Parses a field line of a reply like [`parse_field_line`], but allows `_` in the name.
+///
+/// No script reads reply fields under names where `_` and `-` are merged.
 pub(crate) fn parse_reply_field_line(line: &[u8], start: usize) -> Result<FieldSpan, RequestError> {
     let colon = first_outside(TOKEN, line).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {
@@ -90,7 +93,7 @@ pub(crate) fn parse_reply_field_line(line: &[u8], start: usize) -> Result<FieldS
     parse_value(line, start, colon)
 }
 
-/// Checks a line that is to be left out for the `_` in its name.
+/// Checks a line that is dropped because of the `_` in its name.
 #[cold]
 pub(crate) fn check_underscore_line(line: &[u8]) -> Result<(), RequestError> {
     let colon = first_outside(TOKEN, line).unwrap_or(line.len());
@@ -115,7 +118,7 @@ fn parse_value(line: &[u8], start: usize, colon: usize) -> Result<FieldSpan, Req
     })
 }
 
-/// `line` up to the byte at fault, so that no part of a value gets into a log.
+/// Returns the error for a name. `line` ends at the bad byte, so that no part of a value reaches a log.
 fn name_error(line: &[u8]) -> RequestError {
     match line {
         [.., b'_'] => RequestError::FieldNameUnderscore { found: excerpt(line) },
@@ -128,18 +131,22 @@ fn value_error(name: &[u8], value: &[u8]) -> RequestError {
     RequestError::FieldValueInvalid { name: excerpt(name), byte }
 }
 
-/// Tells whether `name` may name a field: a token (RFC 9110 section 5.1). Unlike in requests, `_` is allowed.
+/// Returns whether `name` is a valid field name: a token (RFC 9110 section 5.1).
+///
+/// Unlike in requests, `_` is allowed.
 pub fn is_field_name(name: &[u8]) -> bool {
     is_token(name)
 }
 
-/// Tells whether `value` may be a field value: no CR, LF, NUL, DEL or other control but HTAB, and no blank at
-/// either end (RFC 9110 section 5.5, rule 22).
+/// Returns whether `value` is a valid field value (RFC 9110 section 5.5, rule 22).
+///
+/// CR, LF, NUL, DEL and other controls except HTAB are refused, and so is a blank at either end.
 pub fn is_field_value(value: &[u8]) -> bool {
     is_all_field_content(value) && trim_blanks(value).len() == value.len()
 }
 
-/// Tells whether the engine alone writes this field: framing, connection and date (rule 22).
+/// Returns whether only the engine may write this field. These are the fields of framing, connection and date
+/// (rule 22).
 pub fn is_framing_field(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     let as_long: &[&str] = match name.len() {
@@ -155,13 +162,14 @@ pub fn is_framing_field(name: impl AsRef<[u8]>) -> bool {
     as_long.iter().any(|framing| name.eq_ignore_ascii_case(framing.as_bytes()))
 }
 
-/// Tells whether a reply may have this field once only: its value is no list (RFC 9110 section 5.3).
+/// Returns whether a reply may have this field only once, because its value is not a list (RFC 9110 section
+/// 5.3).
 pub fn is_single_field(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     SINGLE_FIELDS.iter().any(|single| name.eq_ignore_ascii_case(single.as_bytes()))
 }
 
-/// Those of RFC 9110, 9111 and 6266, of CORS, and the id of the request.
+/// Single fields of RFC 9110, 9111 and 6266 and of CORS, and the request id.
 const SINGLE_FIELDS: [&str; 13] = [
     "access-control-allow-origin",
     "age",

@@ -1,10 +1,9 @@
-//! Forms as parts: multipart/form-data (RFC 7578), cut at its boundary (RFC 2046 section 5.1), from bytes
-//! that are all there.
+//! Forms as parts: multipart/form-data (RFC 7578), split at its boundary (RFC 2046 section 5.1), from a
+//! complete body.
 //!
-//! Read strictly where two readers could differ: a delimiter with something behind it, a parameter or field
-//! that is there twice, a part without a name, or an end before the last boundary is an error, and so is a
-//! transfer encoding. Preamble and epilogue are left out. Work is linear in the bytes; a part borrows its
-//! content.
+//! The parser is strict where two parsers could differ. These are errors: bytes after a delimiter, a repeated
+//! parameter or field, a part without a name, an end before the last boundary, and a transfer encoding.
+//! Preamble and epilogue are skipped. The cost is linear in the bytes. A part borrows its content.
 
 mod stream;
 
@@ -18,29 +17,30 @@ pub use stream::{FormEvent, FormPartHead, FormStream};
 /// One part of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormPart<'a> {
-    /// The name of its field.
+    /// Name of the form field.
     pub name: Cow<'a, [u8]>,
-    /// What the client calls its file, if it is one: never the name of a file here.
+    /// Name of the file on the client, if the part is a file. Never use it as the name of a file on this
+    /// server.
     pub filename: Option<Cow<'a, [u8]>>,
-    /// What the client says that the content is.
+    /// Content type that the client states.
     pub content_type: Option<&'a [u8]>,
-    /// Its bytes.
+    /// Content of the part.
     pub content: &'a [u8],
 }
 
-/// Why a form cannot be read. The client's fault.
+/// Reason why a form cannot be parsed. The client is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
-    /// The content type names no boundary, or one that cannot be.
+    /// The content type has no boundary, or an invalid one.
     #[error("content-type has no boundary of 1 to 70 bytes")]
     Boundary,
-    /// The boundary is nowhere.
+    /// The body does not contain the boundary.
     #[error("form does not begin with its boundary")]
     Start,
-    /// A boundary is followed by something.
+    /// The line of a boundary has further bytes.
     #[error("form has a boundary with something behind it at byte {at}")]
     Delimiter {
-        /// Where the line begins, from 1.
+        /// Position of the line in the body, counted from 1.
         at: usize,
     },
     /// The last boundary is missing.
@@ -49,37 +49,37 @@ pub enum FormError {
     /// The head of a part is too long.
     #[error("header of a part of the form exceeds limit: {PART_HEAD_BYTES_MAX} bytes, at byte {at}")]
     PartHead {
-        /// Where it begins, from 1.
+        /// Position of the head in the body, counted from 1.
         at: usize,
     },
     /// The head of a part is malformed.
     #[error("header of a part of the form {problem}, at byte {at}")]
     Part {
-        /// Where it begins, from 1.
+        /// Position of the head in the body, counted from 1.
         at: usize,
-        /// What is wrong with it.
+        /// The fault.
         problem: &'static str,
     },
 }
 
-/// Bytes of the head of a part.
+/// Maximum size of the head of a part, in bytes.
 const PART_HEAD_BYTES_MAX: usize = 8 << 10;
-/// RFC 2046 section 5.1.1.
+/// Maximum length of a boundary, in bytes (RFC 2046 section 5.1.1).
 const BOUNDARY_BYTES_MAX: usize = 70;
-/// What a part without a word of it has (RFC 7578 section 4.7).
+/// Encodings that leave the content unchanged. They are allowed, but superfluous (RFC 7578 section 4.7).
 const IDENTITY_ENCODINGS: [&[u8]; 3] = [b"7bit", b"8bit", b"binary"];
 
-/// A form that is read part by part.
+/// Parser that returns a form part by part.
 #[derive(Debug)]
 pub struct FormParts<'a> {
     body: &'a [u8],
-    /// Where the next delimiter's line end begins; none once the form is over.
+    /// Offset after the delimiter of the next part. `None` after the end of the form.
     at: Option<usize>,
     delimiter: Finder<'static>,
 }
 
 impl<'a> FormParts<'a> {
-    /// Begins to read `body`, whose parts the content type sets apart.
+    /// Creates a parser for `body`. The content type has the boundary.
     ///
     /// # Errors
     /// `Boundary`, `Start`.
@@ -106,7 +106,8 @@ impl<'a> FormParts<'a> {
         }
         let start = at + blanks;
         let (head, found) = self.head(start)?;
-        // The line end before a delimiter is the delimiter's, so a part without content may have but one.
+        // The line end before a delimiter belongs to the delimiter. A part without content may therefore have
+        // only one line end.
         let content = found + 2;
         let end = content + self.delimiter.find(&self.body[content..]).ok_or(FormError::End)?;
         self.at = Some(end + self.delimiter.needle().len());
@@ -115,8 +116,9 @@ impl<'a> FormParts<'a> {
         Ok(Some(part))
     }
 
-    /// The field lines of the part whose head begins behind the line end at `start`, and where the empty line
-    /// begins.
+    /// Returns the field lines of a part, and the offset of the empty line after them.
+    ///
+    /// The head begins after the line end at `start`.
     fn head(&self, start: usize) -> Result<(&'a [u8], usize), FormError> {
         let rest = &self.body[start..];
         let within = &rest[..rest.len().min(PART_HEAD_BYTES_MAX + 6)];
@@ -131,7 +133,7 @@ impl<'a> FormParts<'a> {
 impl<'a> Iterator for FormParts<'a> {
     type Item = Result<FormPart<'a>, FormError>;
 
-    /// After an error there is no next part.
+    /// Returns the next part. After an error there is no next part.
     fn next(&mut self) -> Option<Self::Item> {
         let at = self.at.take()?;
         self.part(at).transpose()
@@ -185,14 +187,14 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A folded line begins with a blank, which is no name.
+/// Parses a field line. A folded line begins with a blank, which no field name has, and is refused.
 fn field(line: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     let colon = line.iter().position(|&byte| byte == b':').ok_or("has a line without a colon")?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     if is_field_name(name) && is_field_value(value) { Ok((name, value)) } else { Err("has a malformed line") }
 }
 
-/// The boundary of a multipart content type.
+/// Returns the boundary of a multipart content type.
 fn boundary(content_type: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut found = None;
     for parameter in (Parameters { rest: first_word(content_type).1 }) {
@@ -209,13 +211,13 @@ fn boundary(content_type: &[u8]) -> Option<Cow<'_, [u8]>> {
     found.filter(is_possible)
 }
 
-/// What stands before the parameters of a value, and these.
+/// Returns the text before the parameters of a value, and the parameters.
 fn first_word(value: &[u8]) -> (&[u8], &[u8]) {
     let end = value.iter().position(|&byte| byte == b';').unwrap_or(value.len());
     (value[..end].trim_ascii(), &value[end..])
 }
 
-/// Parameters behind a value, each with its semicolon in front (RFC 9110 section 5.6.6).
+/// Parameters after a value. Each has a semicolon before it (RFC 9110 section 5.6.6).
 struct Parameters<'a> {
     rest: &'a [u8],
 }
@@ -240,7 +242,7 @@ impl<'a> Iterator for Parameters<'a> {
 
 type Parameter<'a> = (&'a [u8], Cow<'a, [u8]>, &'a [u8]);
 
-/// The first parameter of `text`, and what stands behind it.
+/// Returns the first parameter of `text`, and the text after it.
 fn parameter(text: &[u8]) -> Option<Parameter<'_>> {
     let equals = text.iter().position(|&byte| byte == b'=')?;
     let (name, value) = (&text[..equals], &text[equals + 1..]);
@@ -256,8 +258,9 @@ fn word(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     is_field_name(&text[..end]).then(|| (text[..end].into(), &text[end..]))
 }
 
-/// A backslash escapes a quote or another one. Before anything else it is itself: old browsers send paths of
-/// Windows.
+/// Parses a quoted string. A backslash escapes only a quote or a backslash.
+///
+/// Before any other byte the backslash is literal, because old browsers send Windows paths.
 fn unquoted(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let plain = memchr::memchr2(b'"', b'\\', text)?;
     if text[plain] == b'"' {

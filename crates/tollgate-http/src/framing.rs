@@ -1,4 +1,4 @@
-//! Where the body of a request ends, decided once from its head (RFC 9112 section 6, rules 9 to 11).
+//! Framing of a request body, decided once from the head (RFC 9112 section 6, rules 9 to 11).
 
 use crate::RequestError;
 use crate::Version;
@@ -8,21 +8,22 @@ use crate::grammar::{is_token, trim_blanks};
 /// How the end of a request body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// No body: neither Content-Length nor Transfer-Encoding. A request never reads until close.
+    /// No body, because there is neither Content-Length nor Transfer-Encoding. A request body never ends by
+    /// close.
     None,
-    /// So many bytes, by Content-Length.
+    /// Number of bytes, from Content-Length.
     Length(u64),
     /// Chunks, for a [`ChunkedDecoder`](crate::ChunkedDecoder).
     Chunked,
 }
 
 impl BodyFraming {
-    /// Tells whether bytes of content may follow the head.
+    /// Returns whether content may follow the head.
     pub const fn has_content(self) -> bool {
         !matches!(self, Self::None | Self::Length(0))
     }
 
-    /// Returns the bytes of the content, where the head tells them.
+    /// Returns the length of the content in bytes, if the head states it.
     pub const fn length(self) -> Option<u64> {
         match self {
             Self::None => Some(0),
@@ -32,7 +33,7 @@ impl BodyFraming {
     }
 }
 
-/// The framing fields met so far.
+/// The framing fields of the lines so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FramingFields {
     content_length: Option<u64>,
@@ -42,13 +43,14 @@ pub(crate) struct FramingFields {
 #[derive(Debug, Clone)]
 enum TransferEncoding {
     Chunked,
-    /// Kept until the end of the head: with Content-Length or in HTTP/1.0 the fault is a graver one.
+    /// The error waits for the end of the head. Content-Length or HTTP/1.0 would be a more serious fault.
     Refused(Box<RequestError>),
 }
 
 impl FramingFields {
     pub(crate) fn note_content_length(&mut self, value: &[u8]) -> Result<(), RequestError> {
-        // Rule 10: several values are refused even if equal, on lines or by commas.
+        // Rule 10: several values are refused even if they are equal, on several lines or separated by
+        // commas.
         if self.content_length.is_some() {
             return Err(RequestError::LengthRepeated);
         }
@@ -69,9 +71,9 @@ impl FramingFields {
         match (self.transfer_encoding, self.content_length) {
             (None, None) => Ok(BodyFraming::None),
             (None, Some(length)) => Ok(BodyFraming::Length(length)),
-            // RFC 9112 section 6.1: HTTP/1.0 knows no transfer codings, its framing cannot be trusted.
+            // RFC 9112 section 6.1: HTTP/1.0 has no transfer codings, so this framing cannot be trusted.
             (Some(_), _) if version == Version::Http10 => Err(RequestError::TransferEncodingInHttp10),
-            // RFC 9112 section 6.3 item 3: may be an attempt at smuggling.
+            // RFC 9112 section 6.3 item 3: this message may be an attempt at smuggling.
             (Some(_), Some(_)) => Err(RequestError::LengthAndTransferEncoding),
             (Some(TransferEncoding::Refused(error)), None) => Err(*error),
             (Some(TransferEncoding::Chunked), None) => Ok(BodyFraming::Chunked),
@@ -79,7 +81,7 @@ impl FramingFields {
     }
 }
 
-/// RFC 9110 section 8.6: `1*DIGIT`. Nineteen digits always fit a `u64`.
+/// Parses `1*DIGIT` (RFC 9110 section 8.6). Nineteen digits always fit a `u64`.
 fn parse_length(value: &[u8]) -> Result<u64, RequestError> {
     if value.is_empty() || value.len() > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit) {
         return Err(RequestError::LengthInvalid { found: excerpt(value) });
@@ -87,8 +89,10 @@ fn parse_length(value: &[u8]) -> Result<u64, RequestError> {
     Ok(value.iter().fold(0, |length, digit| length * 10 + u64::from(digit - b'0')))
 }
 
-/// Rule 9: exactly one `chunked`. Well-formed codings before it are 501 (RFC 9112 section 6.1); a list that
-/// does not end in it leaves the length unknown, which is 400 (section 6.3 item 4), as is anything malformed.
+/// Accepts exactly one `chunked` (rule 9).
+///
+/// Well-formed codings before a final `chunked` get 501 (RFC 9112 section 6.1). A list without a final
+/// `chunked` gets 400, because the length is unknown (section 6.3 item 4). A malformed list gets 400, too.
 fn parse_transfer_encoding(value: &[u8]) -> TransferEncoding {
     if is_chunked(value) {
         return TransferEncoding::Chunked;

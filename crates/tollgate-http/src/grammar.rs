@@ -1,22 +1,22 @@
-//! The one place that says which byte may stand where: a table of byte classes, and the scans over it.
+//! Table of byte classes, and the scans that use it. Only this file says which byte is allowed where.
 //!
-//! A class is a bit, so one load answers every question about a byte.
+//! Each class is one bit, so that one load answers all questions about a byte.
 
 /// `tchar` of RFC 9110 section 5.6.2: methods, connection options, coding names.
 pub(crate) const TOKEN: u8 = 1;
-/// A byte of a field name that we take from a peer: `tchar` without `_` (rule 8).
+/// Byte of a field name that we accept from a peer: `tchar` without `_` (rule 8).
 pub(crate) const FIELD_NAME: u8 = 1 << 1;
-/// A byte of a path in a request target (rule 4).
+/// Byte of a path in a request target (rule 4).
 pub(crate) const PATH: u8 = 1 << 2;
-/// A byte of a query in a request target (rule 4).
+/// Byte of a query in a request target (rule 4).
 pub(crate) const QUERY: u8 = 1 << 3;
-/// A byte of a `reg-name` without `pct-encoded` (RFC 3986 section 3.2.2), and without the comma (rule 6).
+/// Byte of a `reg-name` without `pct-encoded` (RFC 3986 section 3.2.2), and without the comma (rule 6).
 pub(crate) const REG_NAME: u8 = 1 << 4;
-/// A byte that goes to a backend as it is: a path or query byte that RFC 3986 allows there.
+/// Byte of a path or query that RFC 3986 allows there. Such a byte goes to a backend unescaped.
 pub(crate) const URI: u8 = 1 << 5;
 /// SP or HTAB.
 pub(crate) const BLANK: u8 = 1 << 6;
-/// A byte of a path that can be neither an escape nor part of a dot segment.
+/// Byte of a path that can be neither part of an escape nor part of a dot segment.
 pub(crate) const PLAIN_PATH: u8 = 1 << 7;
 
 static CLASSES: [u8; 256] = classes();
@@ -83,7 +83,7 @@ pub(crate) fn first_outside(class: u8, bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|&byte| !is(class, byte))
 }
 
-/// Counts the bytes at the front that belong to `class`, and tells to which classes all of them belong.
+/// Counts the bytes at the front that belong to `class`, and returns the classes that all of them share.
 #[inline]
 pub(crate) fn run_of(class: u8, bytes: &[u8]) -> (usize, u8) {
     let mut common = u8::MAX;
@@ -97,29 +97,32 @@ pub(crate) fn run_of(class: u8, bytes: &[u8]) -> (usize, u8) {
     (bytes.len(), common)
 }
 
-/// Tells whether all bytes belong to `class`. Without an early exit: short texts are the rule.
+/// Returns whether all bytes belong to `class`.
+///
+/// The loop has no early exit, because most texts are short.
 #[inline]
 pub(crate) fn are_all(class: u8, bytes: &[u8]) -> bool {
     bytes.iter().fold(class, |common, &byte| common & CLASSES[usize::from(byte)]) != 0
 }
 
-/// Tells whether `bytes` is a token: one `tchar` at least (RFC 9110 section 5.6.2).
+/// Returns whether `bytes` is a token: at least one `tchar` (RFC 9110 section 5.6.2).
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && are_all(TOKEN, bytes)
 }
 
-/// Tells whether `byte` may stand in a field value: HTAB, SP, VCHAR or obs-text (RFC 9110 section 5.5).
+/// Returns whether `byte` is allowed in a field value: HTAB, SP, VCHAR or obs-text (RFC 9110 section 5.5).
 #[inline]
 pub(crate) fn is_field_content(byte: u8) -> bool {
     (byte >= b' ' || byte == b'\t') && byte != 0x7f
 }
 
-/// Tells whether all bytes may stand in a field value. They are looked at one by one only where a word of
-/// eight holds a control.
+/// Returns whether all bytes are allowed in a field value.
+///
+/// The bytes are checked one by one only if some word of eight bytes holds a control.
 #[inline]
 pub(crate) fn is_all_field_content(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
-    // The bytes behind the last whole word, as the end of a word that overlaps it.
+    // The last word overlaps the word before it, and covers the bytes after the last whole word.
     let end = if words.is_empty() { None } else { bytes.last_chunk::<8>() };
     let has_control = match end {
         Some(end) => words.iter().chain([end]).any(|word| holds_control(u64::from_ne_bytes(*word))),
@@ -128,14 +131,16 @@ pub(crate) fn is_all_field_content(bytes: &[u8]) -> bool {
     !has_control || bytes.iter().all(|&byte| is_field_content(byte))
 }
 
-/// Counts the bytes at the front that may stand in a field value. HTAB may end the count: it is rare.
+/// Counts the bytes at the front that are allowed in a field value.
+///
+/// HTAB may end the count early. The slower parser then handles the line, and HTAB is rare.
 #[inline]
 pub(crate) fn run_of_field_content(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();
     for (place, word) in words.iter().enumerate() {
         let controls = controls(u64::from_le_bytes(*word));
         if controls != 0 {
-            // The lowest bit is of the first one: what is carried into the bits above it does not matter.
+            // The lowest mark belongs to the first control. A carry can only set wrong marks above it.
             return place * 8 + controls.trailing_zeros() as usize / 8;
         }
     }
@@ -143,14 +148,17 @@ pub(crate) fn run_of_field_content(bytes: &[u8]) -> usize {
     words.len() * 8 + run
 }
 
-/// Tells whether one of eight bytes is below SP or DEL.
+/// Returns whether one of eight bytes is DEL or below SP.
 #[inline]
 fn holds_control(word: u64) -> bool {
     controls(word) != 0
 }
 
-/// Marks in eight bytes, by the highest bit of each, those below SP and DEL (Anderson, "Bit Twiddling Hacks",
-/// `hasless` and `hasvalue`). The lowest mark is right; one above it may be a carry.
+/// Sets the highest bit of each of eight bytes that is DEL or below SP.
+///
+/// The lowest mark is right. A mark above it may result from a carry.
+///
+/// Source: Anderson, "Bit Twiddling Hacks", `hasless` and `hasvalue`.
 #[inline]
 fn controls(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -161,7 +169,7 @@ fn controls(word: u64) -> u64 {
     (below_space | is_delete) & HIGH_BITS
 }
 
-/// Cuts SP and HTAB, and nothing else, from both ends (RFC 9110 section 5.6.3).
+/// Removes only SP and HTAB from both ends (RFC 9110 section 5.6.3).
 #[inline]
 pub(crate) fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = bytes
@@ -195,7 +203,7 @@ pub(crate) fn push_escaped(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'%', high, low]);
 }
 
-/// Returns the byte that the escape `%HH` at the front of `bytes` stands for.
+/// Decodes the escape `%HH` at the front of `bytes`.
 pub(crate) fn percent_escape(bytes: &[u8]) -> Option<u8> {
     match bytes {
         [b'%', high, low, ..] => Some(hex_value(*high)? << 4 | hex_value(*low)?),

@@ -1,6 +1,6 @@
-//! Text in pages that a server writes by itself.
+//! Text in HTML pages that a server generates.
 
-/// Returns a text as it stands in the content and in the quoted attributes of a page.
+/// Returns a text escaped for the content and the quoted attributes of a page.
 ///
 /// Source: HTML standard, section 13.3.
 pub fn escaped_html(text: &str) -> String {

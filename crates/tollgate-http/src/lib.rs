@@ -1,14 +1,16 @@
 //! HTTP/1.1 as bytes: request heads, body framing, chunks and reply heads (RFC 9110, RFC 9112).
 //!
-//! Step 2 of the path of a transaction. Bytes come in, a [`RequestHead`] with its [`BodyFraming`] comes out;
-//! status, framing and fields of a reply come in, bytes come out. Step 3 is [`route`]: it finds what answers
-//! a host, a path and a method. Sockets, deadlines, handlers and bodies on disk belong to the server.
+//! The parser turns bytes into a [`RequestHead`] with its [`BodyFraming`].
+//! The writer turns status, framing and fields of a reply into bytes.
+//! [`route`] finds the route for a host, a path and a method.
+//! Sockets, deadlines, handlers and bodies on disk belong to the server.
 //!
 //! Invariants:
-//! - no I/O, no clock, no unsafe code, and no input that panics;
-//! - what the bytes mean does not depend on how the network cut them;
-//! - framing is decided once, when the head is parsed, and one request never reads as two;
-//! - every refusal is a [`RequestError`] whose one table gives status, closing and client text.
+//! - There is no I/O, no clock and no unsafe code, and no input causes a panic.
+//! - The meaning of the bytes does not depend on how the network splits them.
+//! - The parser decides the framing once, at the end of the head. One request is never read as two.
+//! - Every refusal is a [`RequestError`]. One table gives its status, its client text, and whether the
+//!   connection closes.
 
 mod authority;
 mod chunked;

@@ -1,40 +1,40 @@
-//! The bounds on what a peer may send before it is refused; the default figures are those of rules 5, 13, 14
-//! and 24.
+//! Bounds on the input from a peer. The defaults are the figures of rules 5, 13, 14 and 24.
 
 /// Bounds of the parser, in bytes unless the name says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a request head: request line, field lines, the blank lines around them. Above: 431.
+    /// Bytes of a request head: request line, field lines, and the blank lines around them. A longer head
+    /// gets 431.
     pub head_bytes_max: usize,
-    /// Bytes of a request target. Above: 414 (RFC 9112 section 3 asks for at least 8,000).
+    /// Bytes of a request target. A longer target gets 414. RFC 9112 section 3 requires at least 8,000.
     pub target_bytes_max: usize,
-    /// Field lines in a head. Above: 431.
+    /// Field lines in a head. More lines get 431.
     pub fields_max: usize,
-    /// Bytes of chunk framing for each byte of data, beyond the first 16 KiB. Above: 400.
+    /// Bytes of chunk framing for each byte of data, beyond the first 16 KiB. More framing gets 400.
     pub chunk_framing_per_byte: u64,
-    /// Bytes of all chunk extensions of one body together. Above: 400.
+    /// Bytes of all chunk extensions of one body together. More bytes get 400.
     pub chunk_extension_bytes_max: usize,
-    /// Bytes of a trailer section. Above: 431.
+    /// Bytes of a trailer section. A longer section gets 431.
     pub trailer_bytes_max: usize,
-    /// What becomes of field names with `_`.
+    /// Treatment of field names with `_`.
     pub underscore_names: UnderscoreNames,
 }
 
-/// What becomes of a field whose name holds `_`, which others mistake for `-` (rule 8).
+/// Treatment of a field whose name holds `_`, which other software confuses with `-` (rule 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnderscoreNames {
     /// The request is refused with 400.
     #[default]
     Refuse,
-    /// The field is checked and counted like any other, and then left out.
+    /// The field is checked and counted like any other, and then dropped.
     Drop,
 }
 
 impl UnderscoreNames {
-    /// Both.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::Refuse, Self::Drop];
 
-    /// Returns the word for it in the configuration.
+    /// Returns the word for this value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Refuse => "refuse",
@@ -44,9 +44,10 @@ impl UnderscoreNames {
 }
 
 impl Limits {
-    /// Chunk framing that every chunk with data stays within: 16 digits of a size, and four bytes of line
-    /// ends, for one byte. For senders that are trusted to flush as they like; extensions have their own
-    /// bound.
+    /// Chunk framing that no chunk with data exceeds: 16 size digits and 4 bytes of line ends, for one byte
+    /// of data.
+    ///
+    /// Use it for trusted senders, which may flush as they like. Extensions have their own bound.
     pub const ANY_CHUNK_FRAMING: u64 = 20;
 }
 

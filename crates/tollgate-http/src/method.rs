@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A request method (RFC 9110 section 9). CONNECT and TRACE are refused, so they are not here (rules 6, 21).
+/// A request method (RFC 9110 section 9). CONNECT and TRACE are absent because they are refused (rules 6,
+/// 21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // The name is the method.
 pub enum Method {
@@ -20,7 +21,7 @@ impl Method {
     pub const ALL: [Self; 7] =
         [Self::Get, Self::Head, Self::Post, Self::Put, Self::Delete, Self::Patch, Self::Options];
 
-    /// Reads a method; case matters (RFC 9110 section 9.1).
+    /// Parses a method. Its case matters (RFC 9110 section 9.1).
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match bytes {
             b"GET" => Some(Self::Get),
@@ -34,7 +35,7 @@ impl Method {
         }
     }
 
-    /// Reads a method and the space behind it, and tells where what follows begins.
+    /// Parses a method and the space after it, and returns the offset after both.
     #[inline]
     pub(crate) fn at_front(line: &[u8]) -> Option<(Self, usize)> {
         let method = match line {
@@ -48,7 +49,7 @@ impl Method {
         Some((method, method.as_str().len() + 1))
     }
 
-    /// Returns the method as it stands in a request line.
+    /// Returns the method as a request line has it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -61,12 +62,14 @@ impl Method {
         }
     }
 
-    /// Tells whether the method asks for no change of state (RFC 9110 section 9.2.1).
+    /// Returns whether the method is safe, which means that it requests no change of state (RFC 9110 section
+    /// 9.2.1).
     pub const fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options)
     }
 
-    /// Tells whether sending the request twice means the same as once (RFC 9110 section 9.2.2).
+    /// Returns whether the method is idempotent: two equal requests have the effect of one (RFC 9110 section
+    /// 9.2.2).
     pub const fn is_idempotent(self) -> bool {
         !matches!(self, Self::Post | Self::Patch)
     }
@@ -78,10 +81,10 @@ impl fmt::Display for Method {
     }
 }
 
-/// Those of OPTIONS.
+/// Length of `OPTIONS`, the longest method.
 const METHOD_BYTES_MAX: usize = 7;
 
-/// A set of methods; its text is the value of `Allow`.
+/// A set of methods. Its text is the value of `Allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Methods(u8);
 
@@ -104,12 +107,12 @@ impl Methods {
         self.0 == 0
     }
 
-    /// Returns what is in either set.
+    /// Returns the members of either set.
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns what is in both sets.
+    /// Returns the members of both sets.
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }

@@ -1,12 +1,14 @@
-//! Content codings and media types by what the client accepts (RFC 9110 sections 12.5.1 and 12.5.3).
+//! Negotiates content codings and media types by the Accept fields (RFC 9110 sections 12.5.1 and 12.5.3).
 
 use crate::RequestHead;
 use crate::conditional::values;
 use crate::connection_options;
 
-/// Returns the place in `offered`, best first, of the coding that the client likes most; none for no coding
-/// at all, which also goes to a client that accepts nothing of ours. `*` is about no coding at all, too,
-/// where that is not named.
+/// Returns the index in `offered` of the coding that the client prefers. `offered` lists the best coding
+/// first.
+///
+/// `None` means no coding. A client that accepts none of our codings gets no coding, too. `*` also covers
+/// `identity` if the client does not name it.
 pub fn accepted_coding(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     let quality = |coding: &str| quality(head, coding);
     let identity = quality("identity").or_else(|| quality("*"));
@@ -14,24 +16,29 @@ pub fn accepted_coding(head: &RequestHead, offered: &[&str]) -> Option<usize> {
         let quality = quality(coding).or_else(|| quality("*")).filter(|quality| *quality > 0)?;
         Some((quality, place))
     });
-    // Of equals the one that is offered first.
+    // Among equal weights the first offered coding wins.
     let (best, place) = wanted.max_by_key(|(quality, place)| (*quality, usize::MAX - place))?;
     (identity.unwrap_or_default() <= best).then_some(place)
 }
 
-/// Tells whether no coding at all is acceptable (RFC 9110 section 12.5.3).
+/// Returns whether the client accepts content without a coding (RFC 9110 section 12.5.3).
 pub fn accepts_identity(head: &RequestHead) -> bool {
     quality(head, "identity").or_else(|| quality(head, "*")) != Some(0)
 }
 
-/// Returns the place in `offered`, best first, of the media type that the client likes most. A client that
-/// accepts none of them gets the first, rather than nothing.
+/// Returns the index in `offered` of the media type that the client prefers. `offered` lists the best type
+/// first.
+///
+/// A client that accepts none of them gets the first, because that is better than nothing.
 pub fn accepted_media(head: &RequestHead, offered: &[&str]) -> usize {
     acceptable_media(head, offered).unwrap_or(0)
 }
 
-/// Returns the place in `offered`, best first, of the media type that the client likes most, of equals the
-/// one that it names more exactly; none if it accepts none of them. A client that says nothing accepts all.
+/// Returns the index in `offered` of the media type that the client prefers. `offered` lists the best type
+/// first.
+///
+/// Among equal weights the type that the client names more exactly wins. `None` means that the client accepts
+/// none of them. A client without Accept accepts all.
 pub fn acceptable_media(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     if values(head, "accept").next().is_none() {
         return (!offered.is_empty()).then_some(0);
@@ -41,8 +48,10 @@ pub fn acceptable_media(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     wanted.max_by_key(|(liked, place)| (*liked, usize::MAX - place)).map(|(_, place)| place)
 }
 
-/// In thousandths, by the most exact range, and how exact that is: the type itself, its family, all. What it
-/// says of the type beside the weight, a charset for example, excludes nothing.
+/// Returns the weight of a media type in thousandths, and how exact the matching range is.
+///
+/// The most exact range decides: the type itself, then its family, then `*/*`. Other parameters, for example
+/// a charset, exclude nothing.
 fn media_quality(head: &RequestHead, media: &str) -> Option<(u16, u8)> {
     let family = media.split('/').next().unwrap_or_default();
     let of = |wanted: &str, exactness| {
@@ -56,7 +65,7 @@ fn media_quality(head: &RequestHead, media: &str) -> Option<(u16, u8)> {
     of(media, 2).or_else(|| of(&format!("{family}/*"), 1)).or_else(|| of("*/*", 0))
 }
 
-/// In thousandths. None: it is not listed.
+/// Returns the weight of a coding in thousandths, or `None` if it is not listed.
 fn quality(head: &RequestHead, coding: &str) -> Option<u16> {
     values(head, "accept-encoding").flat_map(connection_options).find_map(|item| {
         let (name, parameters) = match item.iter().position(|&byte| byte == b';') {
@@ -68,12 +77,14 @@ fn quality(head: &RequestHead, coding: &str) -> Option<u16> {
 }
 
 fn is_coding(name: &[u8], coding: &str) -> bool {
-    // RFC 9110 section 8.4.1.3.
+    // RFC 9110 section 8.4.1.3: `x-gzip` is equivalent to `gzip`.
     let name = if name.eq_ignore_ascii_case(b"x-gzip") { b"gzip" } else { name };
     name.eq_ignore_ascii_case(coding.as_bytes())
 }
 
-/// RFC 9110 section 12.4.2. What is no weight is taken for a refusal: no coding is always right.
+/// Parses a weight (RFC 9110 section 12.4.2).
+///
+/// A malformed weight is treated as a refusal, because content without a coding is always right.
 fn weight(parameters: &[u8]) -> u16 {
     if parameters.is_empty() {
         return 1000;

@@ -1,4 +1,4 @@
-//! Paths as routes and files see them: decoded once, without dot segments (rule 28).
+//! Normalised paths for routes and files: decoded once, without dot segments (rule 28).
 
 use crate::RequestError;
 use crate::error::excerpt;
@@ -7,13 +7,16 @@ use std::borrow::Cow;
 
 /// Decodes and normalises a raw path. Routes, access rules and file lookups all use the result.
 ///
-/// Escapes are decoded once; `.` and `..` segments, escaped or not, are resolved; `//` is kept as it is. `*`
-/// stays `*`. A path that needs none of this is returned as it came, without a copy.
+/// Escapes are decoded once. `.` and `..` segments are resolved, escaped or not. `//` and `*` stay unchanged.
+/// A path that is already normalised is returned without a copy.
 ///
 /// # Errors
-/// `PathEscape` for a `%` without two digits, `PathByte` for NUL or `\` however written and for a `/` from an
-/// escape, `PathEncoding` for bytes that are no UTF-8, `PathAboveRoot` for `..` without a parent,
-/// `PathRelative` without a leading `/`. None of them closes the connection.
+/// None of these errors closes the connection:
+/// - `PathEscape`: a `%` without two digits.
+/// - `PathByte`: NUL or `\` in any notation, or a `/` from an escape.
+/// - `PathEncoding`: the decoded bytes are not UTF-8.
+/// - `PathAboveRoot`: a `..` without a parent.
+/// - `PathRelative`: no leading `/`.
 pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     let bytes = raw.as_bytes();
     if bytes == b"*" {
@@ -35,9 +38,10 @@ pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     }
 }
 
-/// Resolves the `.` and `..` segments of a raw path, escaped or not, and leaves all else as it came: an
-/// escape of a reserved character means another path than the character (RFC 3986 section 2.2). A path
-/// without them is returned without a copy.
+/// Resolves the `.` and `..` segments of a raw path, escaped or not, and leaves the rest unchanged.
+///
+/// Other escapes stay, because an escaped reserved character is not equivalent to the character (RFC 3986
+/// section 2.2). A path without dot segments is returned without a copy.
 ///
 /// # Errors
 /// `PathAboveRoot` for `..` without a parent.
@@ -45,8 +49,10 @@ pub fn resolve_dot_segments(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     if has_dot_segment(raw) { remove_dot_segments(raw).map(Cow::Owned) } else { Ok(Cow::Borrowed(raw)) }
 }
 
-/// Appends a decoded path as a reference that stays on this server (RFC 3986 sections 3.3 and 4.2): what is
-/// no path character is escaped, and a path that begins with `//`, which would name a host, is led by `/.`.
+/// Appends a decoded path as a reference that stays on this server (RFC 3986 sections 3.3 and 4.2).
+///
+/// Bytes that a path may not hold are escaped. A path that begins with `//` would name a host, so `/.` is
+/// written before it.
 pub fn write_path(out: &mut Vec<u8>, path: &str) {
     if path.starts_with("//") {
         out.extend_from_slice(b"/.");
@@ -87,7 +93,7 @@ fn decode_escape(bytes: &[u8]) -> Result<u8, RequestError> {
     }
 }
 
-/// What a segment leads to.
+/// Effect of a segment on the path.
 #[derive(PartialEq, Eq)]
 enum Step {
     Stay,
@@ -97,7 +103,7 @@ enum Step {
 
 impl Step {
     fn of(segment: &str) -> Self {
-        // `..`, both escaped, is the longest way to write one.
+        // The longest notation of `..` has both dots escaped: 6 bytes.
         if segment.len() > 6 {
             return Self::Down;
         }
@@ -114,7 +120,7 @@ fn has_dot_segment(path: &str) -> bool {
     may_have && path.split('/').any(|segment| Step::of(segment) != Step::Down)
 }
 
-/// RFC 3986 section 5.2.4, but a climb above the root is refused instead of forgotten.
+/// Removes dot segments as RFC 3986 section 5.2.4 does, but refuses a path that leads above the root.
 fn remove_dot_segments(path: &str) -> Result<String, RequestError> {
     let mut kept: Vec<&str> = Vec::new();
     let mut last = Step::Down;
@@ -128,7 +134,7 @@ fn remove_dot_segments(path: &str) -> Result<String, RequestError> {
             Step::Down => kept.push(segment),
         }
     }
-    // A dot segment at the end names a folder: keep its slash.
+    // A dot segment at the end names a folder, so the path keeps its final slash.
     if last != Step::Down {
         kept.push("");
     }

@@ -3,13 +3,13 @@
 use crate::grammar::percent_escape;
 use std::borrow::Cow;
 
-/// Lists the pairs of a raw query: `+` is a space, escapes are decoded, and decoded bytes that are no UTF-8
-/// become U+FFFD.
+/// Lists the decoded pairs of a raw query. `+` is a space, and decoded bytes that are not UTF-8 become
+/// U+FFFD.
 ///
-/// A piece without `=` is a name with an empty value; empty pieces are skipped; a malformed escape stays as
-/// it is. Pairs are UTF-8 if the query is.
+/// A piece without `=` is a name with an empty value. Empty pieces are skipped. A malformed escape stays
+/// unchanged. The pairs are UTF-8 if the query is.
 pub fn query_pairs(raw: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
-    // One look at the whole: most have nothing to decode.
+    // The whole query is scanned once, because most queries have nothing to decode.
     let is_plain = memchr::memchr2(b'+', b'%', raw).is_none();
     let decode = move |text| if is_plain { Cow::Borrowed(text) } else { decoded(text) };
     raw.split(|&byte| byte == b'&').filter(|piece| !piece.is_empty()).map(move |piece| {

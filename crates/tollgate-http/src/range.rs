@@ -1,28 +1,32 @@
-//! Ranges of bytes: which of them a request gets (RFC 9110 section 14).
+//! Byte ranges: selects the ranges that a request gets (RFC 9110 section 14).
 
 use std::ops::Range;
 
 use crate::connection_options;
 
-/// Ranges of one request beyond which it gets the whole: no client that means well asks for more (RFC 9110
-/// section 17.15).
+/// Maximum number of ranges in one request. A request with more gets the whole representation.
+///
+/// Honest clients do not ask for more (RFC 9110 section 17.15).
 pub const RANGES_MAX: usize = 16;
 
-/// What a `Range` field comes to for a representation of some length.
+/// Result of a `Range` field for a representation of a given length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// The field does not count: another unit, no range at all, too many of them, or some last bytes of
-    /// nothing.
+    /// The field is ignored.
+    ///
+    /// It has another unit, no range, or too many ranges, or it asks for the last bytes of an empty
+    /// representation.
     Whole,
-    /// These, each with at least one byte and within the length; none overlaps another.
+    /// The selected ranges. Each has at least one byte and is within the length, and no two overlap.
     Parts(Vec<Range<u64>>),
-    /// 416: none of them has a byte.
+    /// The reply is 416, because no range has a byte.
     Unsatisfiable,
 }
 
 impl Ranges {
-    /// Selects ranges of a representation of `length` bytes, in the order of the request. Those that overlap
-    /// or touch become one, at the place of the first of them.
+    /// Selects ranges of a representation of `length` bytes, in the order of the request.
+    ///
+    /// Ranges that overlap or touch become one range, at the place of the first of them.
     pub fn select(value: &[u8], length: u64) -> Self {
         let Some(set) = range_set(value) else { return Self::Whole };
         let mut parts = Vec::new();
@@ -51,7 +55,7 @@ fn range_set(value: &[u8]) -> Option<&[u8]> {
 enum Spec {
     /// From the first to the last byte, counted from 0.
     From(u64, u64),
-    /// So many at the end.
+    /// Number of bytes at the end.
     Last(u64),
 }
 
@@ -69,7 +73,8 @@ impl Spec {
         }
     }
 
-    /// RFC 9110 section 14.1.2: some last bytes of nothing are satisfiable, too.
+    /// Returns whether the range is satisfiable (RFC 9110 section 14.1.2). The last bytes of an empty
+    /// representation are satisfiable, too.
     fn is_satisfiable(&self, length: u64) -> bool {
         match *self {
             Self::From(first, _) => first < length,
@@ -86,7 +91,7 @@ impl Spec {
     }
 }
 
-/// A number beyond 64 bits is beyond every file.
+/// Parses a number. A number above 64 bits becomes `u64::MAX`, which is beyond the end of every file.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -95,7 +100,8 @@ fn number(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, add))
 }
 
-/// RFC 9110 section 15.3.7.2: no byte is sent twice, and what is not joined stays in its order.
+/// Joins ranges so that no byte is sent twice. Ranges that are not joined keep their order (RFC 9110 section
+/// 15.3.7.2).
 fn joined(parts: Vec<Range<u64>>) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = parts.into_iter().enumerate().collect();
     sorted.sort_by_key(|(_, part)| part.start);
@@ -176,10 +182,11 @@ mod tests {
             check(value, 10, Ranges::Unsatisfiable);
         }
         check("bytes=0-", 0, Ranges::Unsatisfiable);
-        // Nothing of nothing is all of it, and no Content-Range can say so.
+        // The last bytes of an empty representation are the whole representation. No Content-Range can
+        // express that.
         check("bytes=-5", 0, Ranges::Whole);
         check("bytes=0-5,-5", 0, Ranges::Whole);
-        // RFC 9110 section 14.1.2: a suffix of nothing is not satisfiable.
+        // RFC 9110 section 14.1.2: a suffix of zero bytes is not satisfiable.
         check("bytes=-0", 0, Ranges::Unsatisfiable);
         check("bytes=0-5,-0", 0, Ranges::Unsatisfiable);
     }

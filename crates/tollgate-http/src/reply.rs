@@ -1,39 +1,42 @@
-//! Reply heads to bytes, without the formatting machinery (RFC 9112 sections 4 and 6, rule 22).
+//! Writes reply heads as bytes, without Rust's formatting machinery (RFC 9112 sections 4 and 6, rule 22).
 //!
-//! Invariants: exactly one framing, decided here from [`ReplyBody`]; exactly one Date; no field that is not a
-//! field. What a caller passes as a field is dropped when it would break one of these.
+//! Invariants: a head has exactly one framing, which [`ReplyBody`] decides, exactly one Date, and only valid
+//! fields. A field from the caller is dropped if it would break an invariant.
 
 use crate::StatusCode;
 use crate::field::{is_field_name, is_framing_field};
 use crate::grammar::is_all_field_content;
 
-/// The interim reply that lets a client send its body (RFC 9110 section 15.2.1).
+/// The interim reply that asks a client to send its body (RFC 9110 section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// How the body of a reply is framed.
+/// Framing of a reply body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyBody {
-    /// So many bytes; in the reply to HEAD, as many as GET would bring.
+    /// Length in bytes. In the reply to HEAD, this is the length that GET would have.
     Length(u64),
-    /// Chunks. Not for HTTP/1.0 clients: use `None` and close.
+    /// Chunks. For an HTTP/1.0 client use `None` and close.
     Chunked,
-    /// No framing field: 204 and 304. With any other status the body ends with the connection, so
-    /// `Connection: close` is then always written.
+    /// No framing field, for 204 and 304.
+    ///
+    /// With any other status the body ends with the connection. `Connection: close` is then always written.
     None,
 }
 
-/// What a reply says about its connection. An HTTP/1.1 connection that goes on needs neither.
+/// Connection field of a reply. An HTTP/1.1 connection that persists needs none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connection {
-    /// The server closes after this reply.
+    /// The server closes the connection after this reply.
     Close,
-    /// The server keeps an HTTP/1.0 connection that asked for it.
+    /// The server keeps the connection of an HTTP/1.0 client that asked for it.
     KeepAlive,
 }
 
-/// Appends status line, Date (IMF-fixdate, see [`http_date`](crate::http_date); the caller owns the clock),
-/// framing and Connection; fields follow by [`push_field`], and [`end_reply_head`]. 204 and 304 get no
-/// framing, whatever `body` says. The version is always HTTP/1.1, that of the server (RFC 9112 section 2.3).
+/// Appends the status line, Date, the framing and Connection.
+///
+/// [`push_field`] then appends further fields, and [`end_reply_head`] ends the head. The caller owns the
+/// clock: `date` is an IMF-fixdate from [`http_date`](crate::http_date). 204 and 304 get no framing, whatever
+/// `body` says. The version is always HTTP/1.1, the version of the server (RFC 9112 section 2.3).
 pub fn begin_reply_head(
     out: &mut Vec<u8>,
     status: StatusCode,
@@ -54,8 +57,12 @@ pub fn begin_reply_head(
     });
 }
 
-/// Appends one field line and tells whether it did: a name that is no token, a value with controls, and
-/// fields that the engine writes itself ([`is_framing_field`]) are left out (rule 22, RFC 9112 section 11.1).
+/// Appends one field line and returns whether it did.
+///
+/// These fields are left out (rule 22, RFC 9112 section 11.1):
+/// - a name that is not a token;
+/// - a value with controls;
+/// - fields that the engine writes itself ([`is_framing_field`]).
 pub fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
     if !is_field_name(name) || !is_all_field_content(value) || is_framing_field(name) {
         return false;
@@ -68,7 +75,7 @@ pub fn push_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
     true
 }
 
-/// Appends the blank line that ends a head.
+/// Appends the empty line that ends a head.
 pub fn end_reply_head(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
@@ -79,11 +86,12 @@ fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
     }
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(itoa::Buffer::new().format(status.as_u16()).as_bytes());
-    // RFC 9112 section 4: the space stays where the phrase is empty.
+    // RFC 9112 section 4: the space remains if the phrase is empty.
     out.extend_from_slice(b" \r\n");
 }
 
-/// Tells whether the body then ends with the connection (RFC 9112 section 6.3 items 1 and 8).
+/// Appends the framing field, and returns whether the body ends with the connection (RFC 9112 section 6.3
+/// items 1 and 8).
 fn write_framing(out: &mut Vec<u8>, status: StatusCode, body: ReplyBody) -> bool {
     match body {
         _ if status.is_bodyless() => false,

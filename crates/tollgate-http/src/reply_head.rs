@@ -1,9 +1,8 @@
-//! Reply heads of backends: from a read buffer to a [`ReplyHead`], as strictly as requests are read (RFC 9112
-//! sections 4 to 6, rule 20).
+//! Reads the reply heads of backends as strictly as requests (RFC 9112 sections 4 to 6, rule 20).
 //!
-//! A reply that could be read in two ways is refused: the proxy closes the connection, and its client gets
-//! 502. The rules for requests apply here too. Refused are a bare LF, folding, blanks before a colon, a
-//! doubled length, a length with a transfer coding, and codings other than one `chunked`.
+//! A reply that could be read in two ways is refused. The proxy then closes the connection, and its client
+//! gets 502. The rules for requests apply here too. Refused are a bare LF, folding, blanks before a colon, a
+//! repeated length, a length with a transfer coding, and codings other than one `chunked`.
 
 use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
 use crate::error::excerpt;
@@ -14,40 +13,40 @@ use crate::span::HEAD_BYTES_CEILING;
 use crate::{BodyFraming, Limits, Method, RequestError, StatusCode, Version};
 use bytes::{Bytes, BytesMut};
 
-/// Why a reply of a backend is no reply.
+/// Reason for refusing the reply of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    /// The first line is no status line (RFC 9112 section 4).
+    /// The first line is not a status line (RFC 9112 section 4).
     #[error("status line is malformed: \"{found}\"")]
     StatusLine {
         /// The start of the line.
         found: Box<str>,
     },
-    /// 101, which nobody asked for, or a code outside 100 to 599 (RFC 9110 section 15, rule 18).
+    /// A code outside 100 to 599, or a 101 that no request asked for (RFC 9110 section 15, rule 18).
     #[error("status {code} was not to be expected")]
     Status {
         /// The code.
         code: u16,
     },
-    /// A fault of the field section or of the chunks, by the rules that requests are read by.
+    /// A fault of the field section or of the chunks, by the rules for requests.
     #[error(transparent)]
     Rule(#[from] RequestError),
 }
 
-/// How the end of the content of a reply is found (RFC 9112 section 6.3).
+/// Framing of the content of a reply (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyFraming {
-    /// There is none: the reply to HEAD, 1xx, 204 and 304.
+    /// No content: the reply to HEAD, or a 1xx, 204 or 304.
     None,
-    /// So many bytes.
+    /// Length in bytes.
     Length(u64),
     /// Chunks.
     Chunked,
-    /// Up to the end of the connection.
+    /// The content ends with the connection.
     UntilClose,
 }
 
-/// The head of a reply that passed all checks.
+/// Head of a reply that passed all checks.
 #[derive(Debug, Clone)]
 pub struct ReplyHead {
     bytes: Bytes,
@@ -66,7 +65,7 @@ enum Status {
 }
 
 impl ReplyHead {
-    /// Returns the status of a final reply; none of an interim one (1xx).
+    /// Returns the status of a final reply, and `None` for an interim reply (1xx).
     pub fn status(&self) -> Option<StatusCode> {
         match self.status {
             Status::Interim(_) => None,
@@ -74,7 +73,7 @@ impl ReplyHead {
         }
     }
 
-    /// Returns the code, also of an interim reply.
+    /// Returns the code of a final or interim reply.
     pub fn code(&self) -> u16 {
         match self.status {
             Status::Interim(code) => code,
@@ -82,13 +81,14 @@ impl ReplyHead {
         }
     }
 
-    /// Lists the fields in their order, names as sent.
+    /// Lists the fields in their order, with names as sent.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
     }
 
-    /// Lists the fields that may be forwarded: neither hop-by-hop, nor named by Connection, nor framing (RFC
-    /// 9110 section 7.6.1, rule 19).
+    /// Lists the fields that may be forwarded (RFC 9110 section 7.6.1, rule 19).
+    ///
+    /// Hop-by-hop fields, fields named by Connection, and framing fields are left out.
     pub fn forwarded_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.raw_fields().filter(|(name, _)| {
             let ends_here = is_hop_by_hop_field(name)
@@ -106,36 +106,38 @@ impl ReplyHead {
         self.connection_options().any(|option| option.eq_ignore_ascii_case(name))
     }
 
-    /// What Connection says, where it names fields, which are for the connection alone (RFC 9110 section
-    /// 7.6.1); nothing otherwise.
+    /// Lists the options of Connection if some of them name fields, and nothing otherwise.
+    ///
+    /// Those fields are for this connection only (RFC 9110 section 7.6.1).
     pub fn connection_options(&self) -> impl Iterator<Item = &[u8]> {
         let fields = self.connection_names_fields.then(|| self.raw_fields()).into_iter().flatten();
         let lines = fields.filter(|(field, _)| field.eq_ignore_ascii_case(b"connection"));
         lines.flat_map(|(_, value)| connection_options(value))
     }
 
-    /// Tells how the end of the content is found.
+    /// Returns how the end of the content is found.
     pub fn framing(&self) -> ReplyFraming {
         self.framing
     }
 
-    /// Returns what Content-Length says, also where no content follows: in the reply to HEAD, or a 304.
+    /// Returns the value of Content-Length. The field may exist without content, in the reply to HEAD or in a
+    /// 304.
     pub fn length(&self) -> Option<u64> {
         self.length
     }
 
-    /// Tells whether the backend keeps the connection open (RFC 9112 section 9.3).
+    /// Returns whether the backend keeps the connection open (RFC 9112 section 9.3).
     pub fn is_persistent(&self) -> bool {
         self.is_persistent
     }
 
-    /// Returns the bytes of the head.
+    /// Returns the size of the head in bytes.
     pub fn bytes_len(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// Reads heads of replies off the front of a buffer; keeps what it has seen of a partial one.
+/// Splits reply heads off the front of a buffer, and remembers its progress in a partial head.
 ///
 /// Between two calls for the same head the buffer may only grow at its end.
 #[derive(Debug, Default)]
@@ -153,7 +155,7 @@ impl ReplyHeadReader {
     /// Splits the head of a reply to `method` off the front of `buffer`. `None` asks for more bytes.
     ///
     /// # Errors
-    /// Any fault of the head. The connection is of no further use.
+    /// Any fault of the head. Do not use the connection again.
     pub fn read(
         &mut self,
         buffer: &mut BytesMut,
@@ -179,7 +181,7 @@ impl ReplyHeadReader {
         Ok(None)
     }
 
-    /// Tells whether bytes of a head were taken.
+    /// Returns whether the reader consumed bytes of a head.
     pub fn has_started(&self) -> bool {
         self.searched > 0
     }
@@ -209,7 +211,7 @@ impl ReplyHeadReader {
         match KnownField::of(within(field.name.range())) {
             Some(KnownField::ContentLength) => {
                 self.framing.note_content_length(value)?;
-                // It was found to be digits that fit.
+                // `note_content_length` checked that the value consists of digits and fits a `u64`.
                 self.length = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
             }
             Some(KnownField::TransferEncoding) => self.framing.note_transfer_encoding(value)?,
@@ -250,7 +252,7 @@ fn check_size(bytes: usize, limits: &Limits) -> Result<(), RequestError> {
     if bytes > limit { Err(RequestError::HeadTooLarge { bytes, limit }) } else { Ok(()) }
 }
 
-/// RFC 9112 section 4: version, SP, three digits, SP, and a reason phrase that may be empty.
+/// Parses version, SP, three digits, SP and a reason phrase that may be empty (RFC 9112 section 4).
 fn parse_status_line(line: &[u8]) -> Result<(Status, Version), ReplyError> {
     let (version, rest) = match line.split_at_checked(9) {
         Some((b"HTTP/1.1 ", rest)) => (Version::Http11, rest),
@@ -267,7 +269,7 @@ fn parse_status_line(line: &[u8]) -> Result<(Status, Version), ReplyError> {
     let code = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
     let status = match (code, StatusCode::new(code)) {
         (_, Some(status)) => Status::Final(status),
-        // RFC 9110 section 15.2: HTTP/1.0 knows no interim replies.
+        // RFC 9110 section 15.2: HTTP/1.0 has no interim replies.
         (100 | 102..=199, None) if version == Version::Http11 => Status::Interim(code),
         _ => return Err(ReplyError::Status { code }),
     };
@@ -290,7 +292,8 @@ mod tests {
         Ok(head.map(|head| (head, String::from_utf8_lossy(&buffer).into_owned())))
     }
 
-    /// Framing, persistence and what is left, read as one piece and byte by byte.
+    /// Checks framing, persistence and the remaining bytes. The text arrives as one piece, and then byte by
+    /// byte.
     fn check(method: Method, text: &str, expect: (u16, ReplyFraming, bool, &str)) {
         let (head, rest) = read(method, text).unwrap().unwrap();
         assert_eq!((head.code(), head.framing(), head.is_persistent(), rest.as_str()), expect, "{text:?}");

@@ -1,6 +1,6 @@
-//! Request heads: what a [`RequestHead`] says of the request (RFC 9112 sections 2, 3 and 5, rules 1 to 8).
+//! The parsed head of a request, [`RequestHead`] (RFC 9112 sections 2, 3 and 5, rules 1 to 8).
 //!
-//! `reader` takes one off the front of a read buffer, `line` knows the request line.
+//! `reader` splits a head off the front of a read buffer. `line` parses the request line.
 
 mod line;
 mod reader;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use line::RequestLine;
 use std::fmt;
 
-/// The head of a request that passed all checks: one shared buffer, and where in it the fields are.
+/// Head of a request that passed all checks: one shared buffer, and the positions of the fields in it.
 #[derive(Clone)]
 pub struct RequestHead {
     bytes: Bytes,
@@ -40,7 +40,7 @@ impl RequestHead {
         self.line.version
     }
 
-    /// Returns what the request is for; absolute form is resolved to path, query and [`host`](Self::host).
+    /// Returns the request target. An absolute form is resolved to path, query and [`host`](Self::host).
     pub fn target(&self) -> Target<'_> {
         self.line.target.target(&self.bytes)
     }
@@ -55,13 +55,13 @@ impl RequestHead {
         self.line.target.path(&self.bytes)
     }
 
-    /// Returns the same as [`path`](Self::path) as bytes, which need no look at their encoding.
+    /// Returns [`path`](Self::path) as bytes, without a check for UTF-8.
     pub fn path_bytes(&self) -> &[u8] {
         self.line.target.path_bytes(&self.bytes)
     }
 
-    /// Tells whether the path has neither escapes nor dots: then [`normalise_path`](crate::normalise_path)
-    /// gives it back as it is.
+    /// Returns whether the path has neither escapes nor dots. [`normalise_path`](crate::normalise_path)
+    /// returns such a path unchanged.
     pub fn has_plain_path(&self) -> bool {
         self.line.target.has_plain_path()
     }
@@ -71,44 +71,48 @@ impl RequestHead {
         self.line.target.query(&self.bytes)
     }
 
-    /// Returns the same as [`query`](Self::query) as bytes, without a check of their encoding.
+    /// Returns [`query`](Self::query) as bytes, without a check for UTF-8.
     pub fn query_bytes(&self) -> Option<&[u8]> {
         self.line.target.query_bytes(&self.bytes)
     }
 
-    /// Returns the host with its port, as sent: that of an absolute target, else the Host field. HTTP/1.0 may
-    /// have none.
+    /// Returns the host with its port, as sent.
+    ///
+    /// The authority of an absolute target comes before the Host field. An HTTP/1.0 request may have no host.
     pub fn host(&self) -> Option<&str> {
         self.host.map(|host| host.text(&self.bytes))
     }
 
-    /// Returns the first value of the field `name`, in any case, without the blanks around it.
+    /// Returns the first value of the field `name`, without the blanks around it. The case of `name` does not
+    /// matter.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         self.find(name).map(|value| value.bytes(&self.bytes))
     }
 
-    /// Returns the same as [`field`](Self::field), sharing the bytes of the head.
+    /// Returns the same value as [`field`](Self::field), and shares the bytes of the head.
     pub fn field_bytes(&self, name: &str) -> Option<Bytes> {
         self.find(name).map(|value| self.bytes.slice(value.range()))
     }
 
-    /// Lists the fields in their order, names as sent.
+    /// Lists the fields in their order, with names as sent.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
     }
 
-    /// Lists the same with names as the bytes that were sent.
+    /// Lists the fields in their order, with names as bytes.
     pub fn raw_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields.iter().map(|field| (field.name.bytes(&self.bytes), field.value.bytes(&self.bytes)))
     }
 
-    /// Tells whether Connection has other options than `close` and `keep-alive`, which may name fields.
+    /// Returns whether Connection has options other than `close` and `keep-alive`. Such options may name
+    /// fields.
     pub fn connection_names_fields(&self) -> bool {
         self.connection_names_fields
     }
 
-    /// Tells whether the client takes trailer fields of the reply: by TE, which Connection has to name, and
-    /// HTTP/1.1 (RFC 9110 sections 6.5.1 and 10.1.4).
+    /// Returns whether the client accepts trailer fields in the reply (RFC 9110 sections 6.5.1 and 10.1.4).
+    ///
+    /// The client must use HTTP/1.1 and send `TE: trailers`, and Connection must name TE.
     pub fn accepts_trailers(&self) -> bool {
         let has = |name: &[u8], member: &[u8]| {
             let lines = self.raw_fields().filter(|(field, _)| field.eq_ignore_ascii_case(name));
@@ -122,23 +126,25 @@ impl RequestHead {
             && has(b"te", b"trailers")
     }
 
-    /// Tells how the end of the body is found (RFC 9112 section 6.3).
+    /// Returns how the end of the body is found (RFC 9112 section 6.3).
     pub fn framing(&self) -> BodyFraming {
         self.framing
     }
 
-    /// Tells whether the client wants the connection to go on after this request (RFC 9112 section 9.3).
+    /// Returns whether the client wants to keep the connection after this request (RFC 9112 section 9.3).
     pub fn is_persistent(&self) -> bool {
         self.is_persistent
     }
 
-    /// Tells whether the client waits for `100 Continue` before it sends its body (RFC 9110 section 10.1.1).
+    /// Returns whether the client waits for `100 Continue` before it sends its body (RFC 9110 section
+    /// 10.1.1).
     pub fn expects_continue(&self) -> bool {
         self.expects_continue
     }
 
-    /// Tells whether a field ends here when the request is forwarded: by its name, or because Connection
-    /// names it (RFC 9110 section 7.6.1, rule 19).
+    /// Returns whether a proxy must not forward the field `name` (RFC 9110 section 7.6.1, rule 19).
+    ///
+    /// The field is hop-by-hop by its name, or because Connection names it.
     pub fn is_hop_by_hop(&self, name: &str) -> bool {
         is_hop_by_hop_field(name)
             || self.fields().filter(|(field, _)| field.eq_ignore_ascii_case("connection")).any(
@@ -148,7 +154,7 @@ impl RequestHead {
             )
     }
 
-    /// Returns the bytes that the head took on the wire, with the blank lines around it.
+    /// Returns the size of the head on the wire in bytes, with the blank lines around it.
     pub fn bytes_len(&self) -> usize {
         self.blank_bytes + self.bytes.len()
     }
@@ -162,7 +168,7 @@ impl RequestHead {
     }
 }
 
-/// Without field values: they hold secrets.
+/// Shows no field values, because they may hold secrets.
 impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestHead")

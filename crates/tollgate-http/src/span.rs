@@ -1,13 +1,13 @@
-//! A piece of the head by offsets, so that a head is one shared buffer and one vector.
+//! Spans of a head, by offsets. With them a head is one shared buffer and one vector.
 
-/// Start and end in the bytes of a head. A head never exceeds `HEAD_BYTES_CEILING`, so `u32` holds both.
+/// Start and end in the bytes of a head. Both fit `u32`, because a head never exceeds `HEAD_BYTES_CEILING`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Span {
     start: u32,
     end: u32,
 }
 
-/// No configured limit lets a head grow past what a [`Span`] can address.
+/// Maximum of any configured limit of a head, because a [`Span`] cannot address more.
 pub(crate) const HEAD_BYTES_CEILING: usize = u32::MAX as usize;
 
 impl Span {
@@ -28,7 +28,7 @@ impl Span {
         head.get(self.range()).unwrap_or_default()
     }
 
-    /// The grammar made sure that targets, hosts and names are ASCII before a span of them existed.
+    /// The grammar checks that targets, hosts and names are ASCII before it makes a span of them.
     pub(crate) fn text(self, head: &[u8]) -> &str {
         std::str::from_utf8(self.bytes(head)).unwrap_or_default()
     }

@@ -14,7 +14,7 @@ macro_rules! status_codes {
         }
 
         impl StatusCode {
-            /// Returns the status line with its CRLF. None: no RFC names the code.
+            /// Returns the status line with its CRLF, or `None` if no RFC defines the code.
             pub(crate) const fn line(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n")),)*
@@ -23,7 +23,7 @@ macro_rules! status_codes {
             }
         }
 
-        /// Returns the reason phrase of `code`, empty where no RFC names one.
+        /// Returns the reason phrase of `code`. It is empty if no RFC defines one.
         pub const fn reason(code: u16) -> &'static str {
             match code {
                 100 => "Continue",
@@ -36,8 +36,9 @@ macro_rules! status_codes {
 }
 
 impl StatusCode {
-    /// Takes 200 to 599: interim codes belong to the engine, others are no status of HTTP (RFC 9110 section
-    /// 15).
+    /// Accepts 200 to 599 (RFC 9110 section 15).
+    ///
+    /// Interim codes belong to the engine. Other numbers are not status codes of HTTP.
     pub const fn new(code: u16) -> Option<Self> {
         match code {
             200..=599 => Some(Self(code)),
@@ -50,19 +51,20 @@ impl StatusCode {
         self.0
     }
 
-    /// Returns the reason phrase, empty where no RFC names one.
+    /// Returns the reason phrase. It is empty if no RFC defines one.
     pub const fn reason(self) -> &'static str {
         reason(self.0)
     }
 
-    /// Tells whether a reply with this status ends with its head, whatever its fields say (RFC 9112 section
+    /// Returns whether a reply with this status ends with its head, whatever its fields say (RFC 9112 section
     /// 6.3).
     pub const fn is_bodyless(self) -> bool {
         matches!(self.0, 204 | 304)
     }
 
-    /// Tells whether a reply with this status may have content: none with 204 and 304, nor with 205, which is
-    /// framed as empty (RFC 9110 section 15.3.6).
+    /// Returns whether a reply with this status may have content.
+    ///
+    /// 204 and 304 have none. 205 has none either, and is framed as empty (RFC 9110 section 15.3.6).
     pub const fn may_have_content(self) -> bool {
         !matches!(self.0, 204 | 205 | 304)
     }

@@ -1,8 +1,11 @@
-//! Dictionaries of structured fields (RFC 9651 section 3.2), as far as their members are integers. Whatever
-//! else a member is has to be well-formed, and is passed over; what is no dictionary is none at all.
+//! Dictionaries of structured fields whose members are integers (RFC 9651 section 3.2).
+//!
+//! A member of any other type must be well-formed, and is skipped. A malformed dictionary counts as absent.
 
-/// Lists the members of a dictionary, each with its value if that is an integer. A key that comes again is
-/// listed again. None: it is malformed, so all of it counts as absent.
+/// Lists the members of a dictionary, each with its value if that is an integer. A repeated key is listed
+/// again.
+///
+/// `None` means that the dictionary is malformed, so all of it counts as absent.
 pub(crate) fn integers(text: &[u8]) -> Option<Vec<(&[u8], Option<i64>)>> {
     let mut rest = Rest(text);
     let mut members = Vec::new();
@@ -20,7 +23,7 @@ pub(crate) fn integers(text: &[u8]) -> Option<Vec<(&[u8], Option<i64>)>> {
             return None;
         }
         rest.skip(b" \t");
-        // A comma at the end has nothing behind it.
+        // A comma must be followed by another member.
         rest.0.first()?;
     }
     Some(members)
@@ -43,7 +46,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Takes all bytes up to the first that is none of these.
+    /// Consumes bytes as long as `is_one` accepts them.
     fn run(&mut self, is_one: impl Fn(u8) -> bool) -> &'a [u8] {
         let end = self.0.iter().position(|&byte| !is_one(byte)).unwrap_or(self.0.len());
         let (run, rest) = self.0.split_at(end);
@@ -59,7 +62,7 @@ impl<'a> Rest<'a> {
         key.first().filter(|&&first| first.is_ascii_lowercase() || first == b'*').map(|_| key)
     }
 
-    /// An item or an inner list; the integer, if it is one.
+    /// Consumes an item or an inner list, and returns the value if it is an integer.
     fn member(&mut self) -> Option<Option<i64>> {
         if !self.take(b'(') {
             return self.item();
@@ -115,7 +118,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// At most 15 digits, or 12 and up to 3 behind a dot.
+    /// Consumes at most 15 digits, or at most 12 digits, a dot and 1 to 3 digits.
     fn number(&mut self) -> Option<Option<i64>> {
         let is_negative = self.take(b'-');
         let digits = self.run(|byte| byte.is_ascii_digit());
@@ -145,8 +148,9 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// UTF-8, in which what is no printable ASCII, `"` and `%` are two digits behind a `%` (RFC 9651 section
-    /// 4.2.10).
+    /// Consumes a display string, which is UTF-8 (RFC 9651 section 4.2.10).
+    ///
+    /// `"`, `%` and each byte that is not printable ASCII are written as `%` and two digits.
     fn display_string(&mut self) -> Option<Option<i64>> {
         if !self.take(b'"') {
             return None;

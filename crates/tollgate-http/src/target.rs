@@ -1,4 +1,4 @@
-//! Request targets: origin, absolute and asterisk form (RFC 9112 section 3.2, rules 4 to 6).
+//! Request targets in origin, absolute and asterisk form (RFC 9112 section 3.2, rules 4 to 6).
 
 use crate::authority::is_authority;
 use crate::error::excerpt;
@@ -6,7 +6,7 @@ use crate::grammar::{PATH, PLAIN_PATH, QUERY, URI, first_outside, is, push_escap
 use crate::span::Span;
 use crate::{Method, RequestError};
 
-/// What a request is for. Absolute form is resolved: its authority is the host of the head.
+/// A request target. Absolute form is resolved: its authority becomes the host of the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     /// A resource.
@@ -20,7 +20,7 @@ pub enum Target<'a> {
     Asterisk,
 }
 
-/// A parsed target as pieces of the head.
+/// A parsed target, as spans of the head.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TargetSpans {
     raw: Span,
@@ -70,7 +70,7 @@ impl TargetSpans {
         }
     }
 
-    /// Whether the path has neither escapes nor dots, and so is as routes see it.
+    /// Returns whether the path has neither escapes nor dots. Such a path is already normalised.
     pub(crate) fn has_plain_path(self) -> bool {
         self.is_plain
     }
@@ -88,8 +88,9 @@ impl TargetSpans {
     }
 }
 
-/// Reads a target in origin form that begins at `start`, and finds its end, in one pass. None: it takes a
-/// closer look.
+/// Parses a target in origin form that begins at `start`, and finds its end, in one pass.
+///
+/// `None` means that [`parse_target`] must decide.
 #[inline]
 pub(crate) fn origin_form(head: &[u8], start: usize) -> Option<(TargetSpans, usize)> {
     let target = head.get(start..)?;
@@ -122,17 +123,17 @@ pub(crate) fn origin_form(head: &[u8], start: usize) -> Option<(TargetSpans, usi
 pub(crate) fn parse_target(head: &[u8], raw: Span, method: Method) -> Result<TargetSpans, RequestError> {
     match raw.bytes(head) {
         [b'/', ..] => parse_resource(head, raw, raw.range().start, None),
-        // RFC 9112 section 3.2.4: asterisk form is for OPTIONS alone.
+        // RFC 9112 section 3.2.4: only OPTIONS uses the asterisk form.
         b"*" if method == Method::Options => Ok(asterisk(raw, None)),
-        // Other schemes are of other servers; fragments and userinfo fall to the checks of bytes and host.
+        // The checks of bytes and host refuse fragments and userinfo. Other schemes get `form_error` below.
         bytes if begins_with(bytes, HTTP) => {
             parse_absolute(head, raw, raw.range().start + HTTP.len(), method)
         }
-        // RFC 9110 section 7.4: nothing that came in the clear is for an https resource.
+        // RFC 9110 section 7.4: a request over a plain connection must not name an https resource.
         bytes if begins_with(bytes, HTTPS) && first_outside(QUERY, bytes).is_none() => {
             Err(RequestError::SchemeMisdirected)
         }
-        // RFC 9112 section 3.2.3: authority form is for CONNECT alone, which we refuse.
+        // RFC 9112 section 3.2.3: only CONNECT uses the authority form, and we refuse CONNECT.
         bytes => Err(form_error(bytes)),
     }
 }
@@ -144,7 +145,9 @@ fn begins_with(bytes: &[u8], scheme: &[u8]) -> bool {
 const HTTP: &[u8] = b"http://";
 const HTTPS: &[u8] = b"https://";
 
-/// RFC 9112 section 3.2.2. `OPTIONS` with neither path nor query means the server (section 3.2.4).
+/// Parses an absolute target after its scheme (RFC 9112 section 3.2.2).
+///
+/// `OPTIONS` without path and query means the server itself (section 3.2.4).
 fn parse_absolute(head: &[u8], raw: Span, start: usize, method: Method) -> Result<TargetSpans, RequestError> {
     let end = raw.range().end;
     let rest = &head[start..end];
@@ -159,7 +162,7 @@ fn parse_absolute(head: &[u8], raw: Span, start: usize, method: Method) -> Resul
     parse_resource(head, raw, start + authority_bytes, Some(authority))
 }
 
-/// Reads path and query from `start` to the end of the target.
+/// Parses path and query from `start` to the end of the target.
 fn parse_resource(
     head: &[u8],
     raw: Span,
@@ -189,7 +192,8 @@ fn asterisk(raw: Span, authority: Option<Span>) -> TargetSpans {
     TargetSpans { raw, form: Form::Asterisk, path: raw, query: None, authority, is_plain: false }
 }
 
-/// A bad byte is the better answer where there is one.
+/// Returns the error for a target without a valid form. A bad byte is reported first, because it is more
+/// precise.
 fn form_error(target: &[u8]) -> RequestError {
     match first_outside(QUERY, target) {
         Some(bad) => RequestError::TargetByte { byte: target[bad] },
@@ -197,8 +201,9 @@ fn form_error(target: &[u8]) -> RequestError {
     }
 }
 
-/// Appends a raw path or query for a backend: what browsers send but RFC 3986 does not allow is escaped (rule
-/// 4).
+/// Appends a raw path or query for a backend (rule 4).
+///
+/// Bytes that browsers send, but RFC 3986 does not allow, are escaped.
 pub fn write_target(out: &mut Vec<u8>, raw: &str) {
     for byte in raw.bytes() {
         if is(URI, byte) {

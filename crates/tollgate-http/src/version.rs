@@ -1,8 +1,8 @@
-//! The versions of HTTP that this server speaks (RFC 9112 section 2.3).
+//! The HTTP versions that the server supports (RFC 9112 section 2.3).
 
 use std::fmt;
 
-/// A version that this server speaks.
+/// A supported HTTP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // The name is the version.
 pub enum Version {
@@ -11,7 +11,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version as a request line writes it.
+    /// Returns the version as a request line has it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",

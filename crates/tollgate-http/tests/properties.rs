@@ -1,4 +1,4 @@
-//! Laws that hold for any input: nothing panics, cuts do not matter, and what is encoded decodes to itself.
+//! Properties of any input: no panic, no effect of how it is split, and encoded data decodes to itself.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use tollgate_http::{
     is_field_value, normalise_path, query_pairs, write_chunk, write_target,
 };
 
-/// What can be told apart about the outcome of reading a head.
+/// Observable outcome of reading a head.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Incomplete,
@@ -27,7 +27,7 @@ fn outcome(read: Result<Option<RequestHead>, RequestError>) -> Outcome {
     }
 }
 
-/// Reads `input` in pieces that end at `cuts`; the second part is what is left in the buffer after a head.
+/// Reads `input` in pieces that end at `cuts`. Also returns the bytes that remain in the buffer after a head.
 fn read(input: &[u8], cuts: &[usize], limits: &Limits) -> (Outcome, Option<BytesMut>) {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (input.len() + 1)).chain([input.len()]).collect();
     cuts.sort_unstable();
@@ -64,7 +64,7 @@ fn decode(input: &[u8], cuts: &[usize]) -> (Result<Decoded, RequestError>, Bytes
     (decoded, body)
 }
 
-/// Pieces of heads, sound and unsound, so that random sequences come close to real ones.
+/// Generates pieces of valid and malformed heads, so that random sequences resemble real heads.
 fn head_like() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "GET ",
@@ -105,7 +105,7 @@ proptest! {
         input in head_like(),
         cuts in prop::collection::vec(any::<usize>(), 0..8),
     ) {
-        // The small limits make their errors part of the law.
+        // The small limits also cover the errors of exceeded limits.
         let small = Limits { head_bytes_max: 60, target_bytes_max: 8, fields_max: 3, ..Limits::default() };
         for limits in [Limits::default(), small] {
             let every_byte: Vec<usize> = (0..input.len()).collect();

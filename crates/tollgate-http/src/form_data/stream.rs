@@ -1,67 +1,69 @@
-//! Forms whose bytes come piece by piece: the parts of [`FormParts`](super::FormParts), read as strictly,
-//! with no more held than the head of a part and what has not been taken yet.
+//! Forms whose bytes arrive in pieces. The parser is as strict as [`FormParts`](super::FormParts).
+//!
+//! It holds only the head of a part and the bytes that are not yet consumed.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem::{self, Finder};
 
 use super::{FormError, PART_HEAD_BYTES_MAX, boundary, field, lines, part};
 
-/// What comes next in a form.
+/// Next event of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FormEvent {
     /// A part begins.
     Part(FormPartHead),
-    /// More of its content.
+    /// More content of the part.
     Content(Bytes),
-    /// Its content is over.
+    /// The content of the part is complete.
     PartEnd,
-    /// The last boundary: there are no more parts.
+    /// The last boundary. No more parts follow.
     End,
 }
 
-/// What stands above the content of a part.
+/// Head of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormPartHead {
-    /// The name of its field.
+    /// Name of the form field.
     pub name: Vec<u8>,
-    /// What the client calls its file, if it is one: never the name of a file here.
+    /// Name of the file on the client, if the part is a file. Never use it as the name of a file on this
+    /// server.
     pub filename: Option<Vec<u8>>,
-    /// What the client says that the content is.
+    /// Content type that the client states.
     pub content_type: Option<Vec<u8>>,
-    /// Names and values of all of its header fields, in their order.
+    /// Names and values of all header fields of the part, in their order.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A form that is read as it comes.
+/// Parser for a form that arrives in pieces.
 #[derive(Debug)]
 pub struct FormStream {
     delimiter: Finder<'static>,
-    /// What came and was not taken.
+    /// Bytes that arrived and are not yet consumed.
     buffer: BytesMut,
-    /// Bytes before the buffer.
+    /// Bytes of the form before the buffer.
     passed: usize,
     state: State,
     is_whole: bool,
 }
 
-/// Where the buffer begins.
+/// Position of the start of the buffer in the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// At the first byte of the form.
     Start,
     Preamble,
-    /// Behind a delimiter.
+    /// After a delimiter.
     Line,
-    /// At the line end above the head of a part.
+    /// At the line end before the head of a part.
     Head,
-    /// At the empty line, which may be the beginning of a delimiter.
+    /// At the empty line, whose line end may begin a delimiter.
     Blank,
     Content,
     Over,
 }
 
 impl FormStream {
-    /// Begins to read a form whose parts the content type sets apart.
+    /// Creates a parser for a form. The content type has the boundary.
     ///
     /// # Errors
     /// `Boundary`.
@@ -71,22 +73,22 @@ impl FormStream {
         Ok(Self { delimiter, buffer: BytesMut::new(), passed: 0, state: State::Start, is_whole: false })
     }
 
-    /// Takes bytes that follow those before.
+    /// Appends the next bytes of the form.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.state != State::Over {
             self.buffer.extend_from_slice(bytes);
         }
     }
 
-    /// No more bytes follow.
+    /// Marks the end of the bytes.
     pub fn finish(&mut self) {
         self.is_whole = true;
     }
 
-    /// Says what comes next. None: more bytes are needed.
+    /// Returns the next event, or `None` if the parser needs more bytes.
     ///
     /// # Errors
-    /// `Start`, `Delimiter`, `End`, `PartHead`, `Part`; whatever follows counts for nothing.
+    /// `Start`, `Delimiter`, `End`, `PartHead`, `Part`. Do not use the parser again after an error.
     pub fn next_event(&mut self) -> Result<Option<FormEvent>, FormError> {
         loop {
             let event = match self.state {
@@ -194,7 +196,7 @@ impl FormStream {
         Step::Event(FormEvent::PartEnd)
     }
 
-    /// Bytes at the front that are no part of a delimiter, whatever follows.
+    /// Returns the number of bytes at the front that cannot be part of a delimiter, whatever follows.
     fn settled_bytes(&self) -> usize {
         (self.buffer.len() + 1).saturating_sub(self.delimiter.needle().len())
     }
@@ -213,7 +215,7 @@ impl FormStream {
 
 enum Step {
     Event(FormEvent),
-    /// More bytes are needed.
+    /// The parser needs more bytes.
     Hungry,
     Again,
 }

@@ -1,4 +1,4 @@
-//! Forms, whole and broken.
+//! Valid and malformed forms.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -165,7 +165,7 @@ fn word_of() -> impl Strategy<Value = String> {
     "[a-z \\[\\];=]{0,8}"
 }
 
-/// Pieces of forms, so that more than the first line is tried.
+/// Generates pieces of forms, so that random input gets past the first line.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let known: [&[u8]; 10] = [
         b"--b",

@@ -1,4 +1,4 @@
-//! The request line: exactly one SP between method, target and version (RFC 9112 section 3, rules 4 and 5).
+//! Request line: exactly one SP between method, target and version (RFC 9112 section 3, rules 4 and 5).
 
 use crate::error::excerpt;
 use crate::grammar::is_token;
@@ -13,8 +13,10 @@ pub(super) struct RequestLine {
     pub(super) target: TargetSpans,
 }
 
-/// Reads a request line at the front of `head` whose method is known, whose target is in origin form and
-/// which is whole, in one pass. None: it takes a closer look.
+/// Parses the usual request line at the front of `head` in one pass.
+///
+/// The line must be complete, with a known method and a target in origin form. `None` means that
+/// [`parse_request_line`] must decide.
 #[inline]
 pub(super) fn usual_request_line(head: &[u8]) -> Option<(RequestLine, usize)> {
     let (method, target_start) = Method::at_front(head)?;
@@ -27,12 +29,14 @@ pub(super) fn usual_request_line(head: &[u8]) -> Option<(RequestLine, usize)> {
     Some((RequestLine { method, version, target }, target_end + b" HTTP/1.1\r\n".len()))
 }
 
-/// How long a request line may be before its target is looked at.
+/// Returns the bound on a request line whose target is not yet parsed, in bytes.
 pub(super) fn line_bytes_max(limits: &Limits) -> usize {
     limits.target_bytes_max.saturating_add(LINE_BYTES_BESIDE_TARGET)
 }
 
-/// RFC 9112 section 3: exactly one SP between method, target and version. `line` is at the front of its head.
+/// Parses a request line with exactly one SP between method, target and version (RFC 9112 section 3).
+///
+/// `line` is at the front of its head.
 pub(super) fn parse_request_line(line: &[u8], limits: &Limits) -> Result<RequestLine, RequestError> {
     if line == HTTP2_PREFACE_LINE {
         return Err(RequestError::Http2Preface);
@@ -56,8 +60,10 @@ pub(super) fn parse_request_line(line: &[u8], limits: &Limits) -> Result<Request
     Ok(RequestLine { method, version, target })
 }
 
-/// RFC 9112 section 3: a method that is longer than any known one is 501, a target that is too long is 414.
-/// `front` is what of the line is within the limit.
+/// Returns the error for a request line that exceeds its limit (RFC 9112 section 3).
+///
+/// A method that is longer than any known method gets 501. A target that is too long gets 414. `front` is the
+/// part of the line within the limit.
 pub(super) fn line_too_long(front: &[u8], bytes: usize, limit: usize) -> RequestError {
     let method = front.split(|&byte| byte == b' ').next().unwrap_or_default();
     match Method::from_bytes(method) {
@@ -67,8 +73,9 @@ pub(super) fn line_too_long(front: &[u8], bytes: usize, limit: usize) -> Request
     }
 }
 
-/// RFC 9112 section 2.3: `HTTP/` DIGIT `.` DIGIT, case matters. `None`: malformed; `Err`: well-formed, not
-/// spoken here.
+/// Parses `HTTP/` DIGIT `.` DIGIT, in upper case (RFC 9112 section 2.3).
+///
+/// `None` means malformed. `Err` means well-formed, but not supported.
 fn parse_version(bytes: &[u8]) -> Option<Result<Version, &[u8]>> {
     match bytes {
         b"HTTP/1.1" => Some(Ok(Version::Http11)),
@@ -82,8 +89,9 @@ pub(super) fn malformed(line: &[u8]) -> RequestError {
     RequestError::RequestLineMalformed { found: excerpt(line) }
 }
 
-/// RFC 9113 section 3.4, first line.
+/// First line of the HTTP/2 connection preface (RFC 9113 section 3.4).
 const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0";
-/// Room for method, spaces, version and line end, with some to spare so that long unknown methods are told
-/// apart.
+/// Bytes for the method, the spaces, the version and the line end.
+///
+/// The bound exceeds their sum, so that a long unknown method is distinguished from a long target.
 const LINE_BYTES_BESIDE_TARGET: usize = 64;

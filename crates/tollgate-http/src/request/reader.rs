@@ -1,9 +1,10 @@
-//! From a read buffer to a [`RequestHead`] (RFC 9112 sections 2 and 5).
+//! Reads a [`RequestHead`] from a read buffer (RFC 9112 sections 2 and 5).
 //!
-//! The grammar of a line lives with its topic (`line`, `target`, `field`, `framing`, `connection`); here
-//! lines are found, limits are kept, and the verdict over the whole head is made. A head is read line by
-//! line, each line as soon as it is complete, so a bad head is refused at its first bad line, and a dripping
-//! peer costs linear time.
+//! This file finds the lines, enforces the limits, and checks the head as a whole. The grammar of each line
+//! is in `line`, `target`, `field`, `framing` and `connection`.
+//!
+//! The reader parses each line as soon as the line is complete. A bad head is therefore refused at its first
+//! bad line. A peer that sends byte by byte causes only linear cost.
 
 use super::RequestHead;
 use super::line::{
@@ -20,20 +21,20 @@ use crate::{Limits, RequestError, UnderscoreNames, Version};
 use bytes::{Buf, BytesMut};
 use std::mem::take;
 
-/// Reads heads off the front of a buffer; keeps what it has seen of a partial one.
+/// Splits heads off the front of a buffer, and remembers its progress in a partial head.
 ///
 /// Between two calls for the same head the buffer may only grow at its end.
 #[derive(Debug, Default)]
 pub struct HeadReader {
     /// Bytes of the blank line that was dropped before the request line.
     blank_bytes: usize,
-    /// Where the line begins that is read now.
+    /// Where the current line begins.
     line_start: usize,
-    /// Up to here there is no line end that was not handled.
+    /// The bytes before this offset hold no line end that is still to be handled.
     searched: usize,
     line: Option<RequestLine>,
     fields: Vec<FieldSpan>,
-    /// Field lines that were checked and left out.
+    /// Field lines that were checked and dropped.
     dropped: usize,
     host: Option<Span>,
     framing: FramingFields,
@@ -41,14 +42,14 @@ pub struct HeadReader {
 }
 
 impl HeadReader {
-    /// Splits the next head off the front of `buffer`, shared and not copied. `None` asks for more bytes.
+    /// Splits the next head off the front of `buffer`, without a copy. `None` asks for more bytes.
     ///
-    /// At most one blank line before the request line is dropped; it counts towards the limit of the head.
-    /// Limits are enforced on what has come, complete or not. The outcome does not depend on how the bytes
-    /// were cut.
+    /// At most one blank line before the request line is dropped. It counts towards the limit of the head.
+    /// The limits apply to the bytes so far, even if the head is incomplete. The outcome does not depend on
+    /// how the network splits the bytes.
     ///
     /// # Errors
-    /// Any fault of the head. The reader and the buffer are then of no further use: the connection closes.
+    /// Any fault of the head. Do not use the reader and the buffer again, because the connection closes.
     pub fn read(
         &mut self,
         buffer: &mut BytesMut,
@@ -80,8 +81,9 @@ impl HeadReader {
         Ok(None)
     }
 
-    /// Takes the memory of the field list out of a head that was answered, for the next head. The head then
-    /// has no fields.
+    /// Moves the memory of the field list from an answered `head` into the reader, for the next head.
+    ///
+    /// After this call `head` has no fields.
     pub fn recycle(&mut self, head: &mut RequestHead) {
         let mut fields = take(&mut head.fields);
         fields.clear();
@@ -90,20 +92,23 @@ impl HeadReader {
         }
     }
 
-    /// Lets go of memory that it keeps for the next head.
+    /// Frees the memory that the reader keeps for the next head.
     pub fn let_go(&mut self) {
         if self.fields.is_empty() {
             self.fields = Vec::new();
         }
     }
 
-    /// Tells whether bytes of a head were taken, so that its deadline runs (rule 2).
+    /// Returns whether the reader consumed bytes of a head. From then on the deadline of the head runs (rule
+    /// 2).
     pub fn has_started(&self) -> bool {
         self.blank_bytes > 0 || self.searched > 0
     }
 
-    /// RFC 9112 section 2.2: one blank line is dropped. A first byte that begins no method is refused at
-    /// once, so that a TLS hello on a plain port does not wait for a deadline.
+    /// Drops one blank line before the request line (RFC 9112 section 2.2).
+    ///
+    /// A first byte that begins no method is refused at once. A TLS hello on a plain port therefore does not
+    /// wait for a deadline.
     fn begin(&mut self, buffer: &mut BytesMut) -> Result<bool, RequestError> {
         match buffer.as_ref() {
             [b'\r'] if self.blank_bytes == 0 => Ok(false),
@@ -119,11 +124,11 @@ impl HeadReader {
         }
     }
 
-    /// Takes a line that is whole and as nearly all are, in one pass. False: it is not, and nothing is said
-    /// of it.
+    /// Parses a complete line in its usual form, in one pass. Returns false for any other line, without a
+    /// verdict.
     ///
-    /// What is taken here is what [`take_line`](Self::take_line) would take; what is refused is for that to
-    /// say.
+    /// This function accepts only lines that [`take_line`](Self::take_line) accepts. Only `take_line` refuses
+    /// lines for their syntax.
     #[inline]
     fn take_usual_line(&mut self, buffer: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let line_end = if self.line.is_none() {
@@ -151,7 +156,8 @@ impl HeadReader {
         self.searched = line_start;
     }
 
-    /// Rule 5. How far a head may go in the buffer, and while there is no request line, how far that may.
+    /// Returns the bound for the current state (rule 5): for the head, or for the request line while it is
+    /// incomplete.
     #[inline]
     fn bytes_max(&self, limits: &Limits) -> usize {
         let head_bytes_max = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
@@ -162,13 +168,13 @@ impl HeadReader {
         bytes_max.saturating_sub(self.blank_bytes)
     }
 
-    /// Rule 5; `end` bytes have come up to here.
+    /// Enforces rule 5. `end` is the number of bytes of the head so far.
     #[inline]
     fn check_size(&self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
         if end <= self.bytes_max(limits) { Ok(()) } else { Err(self.too_large(buffer, end, limits)) }
     }
 
-    /// A request line over any limit is 414 for its target, all else 431.
+    /// Returns 414 for a request line that is too long, because of its target, and 431 otherwise.
     #[cold]
     fn too_large(&self, buffer: &[u8], end: usize, limits: &Limits) -> RequestError {
         let bytes = self.blank_bytes + end;
@@ -181,7 +187,7 @@ impl HeadReader {
         line_too_long(front, bytes, limit)
     }
 
-    /// RFC 9112 section 2.2 allows a bare LF as line end; we do not (rule 1).
+    /// Refuses a bare LF as a line end (rule 1), although RFC 9112 section 2.2 allows it.
     fn content_end(&self, buffer: &[u8], line_end: usize) -> Result<usize, RequestError> {
         match buffer.get(self.line_start..line_end) {
             Some([.., b'\r', b'\n']) => Ok(line_end - 2),
@@ -224,7 +230,7 @@ impl HeadReader {
         Ok(())
     }
 
-    /// Rule 8, where it is set so; any other fault stays one.
+    /// Drops a field with `_` in its name if the limits say so (rule 8). Any other fault remains an error.
     #[cold]
     fn leave_out(&mut self, line: &[u8], error: RequestError, limits: &Limits) -> Result<(), RequestError> {
         match (&error, limits.underscore_names) {
@@ -240,7 +246,7 @@ impl HeadReader {
         self.fields.len() + self.dropped
     }
 
-    /// Keeps what the verdict over the head needs.
+    /// Records the fields that [`finish`](Self::finish) needs to check the whole head.
     #[inline]
     fn note(&mut self, buffer: &[u8], field: FieldSpan) -> Result<(), RequestError> {
         let value = field.value.bytes(buffer);
@@ -261,8 +267,9 @@ impl HeadReader {
         }
     }
 
-    /// RFC 9112 section 3.2: one Host at most. An empty one names nothing: the host of an http URI is never
-    /// empty (RFC 9110 section 4.2.1).
+    /// Accepts one Host at most (RFC 9112 section 3.2).
+    ///
+    /// An empty Host is refused, because the host of an http URI is never empty (RFC 9110 section 4.2.1).
     fn note_host(&mut self, value: &[u8], span: Span) -> Result<(), RequestError> {
         if self.host.is_some() {
             return Err(RequestError::HostRepeated);
@@ -274,7 +281,7 @@ impl HeadReader {
         Ok(())
     }
 
-    /// The verdict over a whole head, which ends at `end`; the reader is fresh again afterwards.
+    /// Checks the whole head, which ends at `end`, and resets the reader.
     fn finish(&mut self, buffer: &mut BytesMut, end: usize) -> Result<RequestHead, RequestError> {
         let Some(line) = self.line.take() else { return Err(malformed(b"")) };
         let host = resolve_host(line, self.host.take(), buffer)?;
@@ -297,7 +304,10 @@ impl HeadReader {
     }
 }
 
-/// RFC 9112 section 3.2.2: the authority of an absolute target wins; here it must also agree with Host.
+/// Returns the host of the request.
+///
+/// The authority of an absolute target has priority (RFC 9112 section 3.2.2). We also require that it equals
+/// Host.
 fn resolve_host(line: RequestLine, host: Option<Span>, head: &[u8]) -> Result<Option<Span>, RequestError> {
     match (line.target.authority(), host) {
         (_, None) if line.version == Version::Http11 => Err(RequestError::HostMissing),
@@ -309,7 +319,7 @@ fn resolve_host(line: RequestLine, host: Option<Span>, head: &[u8]) -> Result<Op
     }
 }
 
-/// Enough for what browsers send, so that the vector grows once.
+/// Initial capacity of the field list. Heads of browsers fit, so that the vector is allocated once.
 const FIELDS_USUAL: usize = 16;
 
 #[cfg(test)]

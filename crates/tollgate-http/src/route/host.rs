@@ -1,10 +1,12 @@
-//! Hosts as routes compare them: without port, in one spelling (RFC 3986 sections 3.2.2 and 6.2.2.1).
+//! Hosts in the form that routes compare: without port, in canonical spelling (RFC 3986 sections 3.2.2 and
+//! 6.2.2.1).
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-/// Returns the one spelling of a host, which has no port: lower case, IPv6 addresses as RFC 5952 writes them,
-/// and without the dot that may end a name.
+/// Returns the canonical spelling of a host without port.
+///
+/// It is in lower case and without a final dot. IPv6 addresses are written as in RFC 5952.
 pub fn canonical_host(host: &str) -> Cow<'_, str> {
     if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return match address.parse::<Ipv6Addr>() {
@@ -19,7 +21,7 @@ pub fn canonical_host(host: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// RFC 3986 section 3.2.2: colons of an IPv6 address stand in brackets.
+/// Removes the port. RFC 3986 section 3.2.2: the colons of an IPv6 address are in brackets.
 #[inline]
 pub(super) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {

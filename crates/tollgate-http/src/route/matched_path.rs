@@ -1,5 +1,6 @@
-//! The path of a request as the pattern of its route matched it. Only a path that had to be decoded is
-//! copied.
+//! The path of a request, as the pattern of its route matched it.
+//!
+//! The path is copied only if it had to be decoded or normalised.
 
 use std::rc::Rc;
 
@@ -8,7 +9,7 @@ use crate::request::RequestHead;
 /// The path of a request, and the parts of it that matched `{name}` and `*`.
 #[derive(Debug, Clone, Default)]
 pub struct MatchedPath {
-    /// The path, decoded and normalised. None if it came so.
+    /// The path, decoded and normalised. `None` if the request already had it in this form.
     pub decoded: Option<Box<str>>,
     /// The names of the captures, if there are any.
     pub names: Option<Rc<[Box<str>]>>,

@@ -1,12 +1,14 @@
-//! Step 3: from host, path and method to what answers.
+//! Routes: finds the route for a host, a path and a method.
 //!
-//! [`RouteTable`] is looked up in for each request; [`tree`] holds the paths of one host, [`host`] knows when
-//! two hosts are one.
+//! Each request is looked up in [`RouteTable`]. [`tree`] holds the paths of one host. [`host`] decides
+//! whether two hosts are equal.
 //!
-//! Among the routes that match a path, the one wins whose first differing segment is more exact: literal,
-//! then `{name}`, then `*`. A literal that leads nowhere is gone back from: `/a/b/d` is found by `/a/{x}/d`
-//! although `/a/b/c` is there. The path decides first: when no route of the winning path takes the method,
-//! that is 405, never another path.
+//! Several routes may match a path. Their first segment that differs decides: a literal wins over `{name}`,
+//! and `{name}` over `*`.
+//! If no route below a literal matches, the lookup returns to the next best segment. For example, `/a/{x}/d`
+//! matches `/a/b/d` although `/a/b/c` exists.
+//! The path decides before the method. If no route of the winning path allows the method, the reply is 405,
+//! and no other path is tried.
 
 mod host;
 mod matched_path;

@@ -1,9 +1,9 @@
-//! Where a request goes on that lacks the slash at the end of its path.
+//! The redirect of a request whose path lacks the final slash.
 
 use crate::path::write_path;
 use crate::target::write_target;
 
-/// Returns the `Location` of the same target with a slash behind its path.
+/// Returns the `Location` of the same target with a slash after its path.
 ///
 /// `path` is decoded and normalised. The raw path is not used, because `//host/../docs` may lead to another
 /// server.

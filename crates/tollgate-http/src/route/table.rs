@@ -1,4 +1,4 @@
-//! All routes: a tree of paths for each host that a route names, and one for all others.
+//! All routes: one tree of paths for each host that a route names, and one tree for all other hosts.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::matched_path::MatchedPath;
 use super::tree::{Entry, Landing, Leaf, Node};
 use crate::method::{Method, Methods};
 
-/// Routes with something of type `T` behind each.
+/// Routes, each with an endpoint of type `T`.
 pub struct RouteTable<T> {
     hosts: HashMap<Box<str>, Site<T>, RandomState>,
     any_host: Site<T>,
@@ -18,30 +18,30 @@ pub struct RouteTable<T> {
 /// The routes of one host.
 struct Site<T> {
     paths: Node<T>,
-    /// Those of `*`, the server itself.
+    /// Routes of `*`, which means the server itself.
     asterisk: Leaf<T>,
 }
 
-/// What a request's host, path and method come to.
+/// Result of a lookup by host, path and method.
 pub enum Routed<'t, T> {
-    /// A route answers.
+    /// A route matches.
     Found(Match<'t, T>),
-    /// Routes are there, but none for the method.
+    /// Routes exist for the path, but not for the method.
     MethodNotAllowed(Resource<'t, T>),
-    /// Nothing is there, but below it, after a slash.
+    /// No route matches the path, but one matches the path with a slash after it.
     MissingSlash,
-    /// Nothing is there.
+    /// No route matches.
     NotFound,
 }
 
-/// A route that answers.
+/// A route that matches.
 pub struct Match<'t, T> {
     entry: &'t Entry<T>,
-    /// The bytes at the end of the path that `*` stands for.
+    /// Length in bytes of the end of the path that `*` matched.
     path_info_bytes: usize,
 }
 
-/// The routes of one path, whatever their methods.
+/// The routes of one path, for all methods.
 pub struct Resource<'t, T>(&'t Leaf<T>);
 
 impl<T> Default for Site<T> {
@@ -57,8 +57,10 @@ impl<T> Default for RouteTable<T> {
 }
 
 impl<T> RouteTable<T> {
-    /// Adds a route. The pattern is one that the configuration allows: it begins with `/`, and `*` stands
-    /// last, or it is `*` alone, the server itself.
+    /// Adds a route. The configuration has checked the pattern.
+    ///
+    /// A pattern begins with `/` and may have `*` as its last segment. The pattern `*` alone means the server
+    /// itself.
     pub fn insert(&mut self, host: Option<&str>, pattern: &str, methods: Methods, endpoint: T) {
         let site = match host {
             Some(host) => self.hosts.entry(canonical_host(host).into()).or_default(),
@@ -71,8 +73,9 @@ impl<T> RouteTable<T> {
         leaf.insert(methods, captures, endpoint);
     }
 
-    /// Looks up a decoded, normalised path, or `*`. The host, which may have a port, is asked for only if a
-    /// route names one.
+    /// Looks up a decoded, normalised path, or `*`.
+    ///
+    /// `host` is called only if a route names a host. Its result may have a port.
     #[inline]
     pub fn find<'t, 'h>(
         &'t self,
@@ -88,8 +91,10 @@ impl<T> RouteTable<T> {
         }
     }
 
-    /// Lists what answers a path and a method: the first is what [`find`](Self::find) finds, each other would
-    /// be found if those before it were not there.
+    /// Lists all routes that match a path and a method.
+    ///
+    /// The first is the result of [`find`](Self::find). Each later one would be the result without the routes
+    /// before it.
     pub fn find_all<'t>(&'t self, host: Option<&str>, path: &[u8], method: Method) -> Vec<Match<'t, T>> {
         let named = host.and_then(|host| self.site(host));
         let mut landings = Vec::new();
@@ -115,7 +120,7 @@ impl<T> RouteTable<T> {
         let named = if self.hosts.is_empty() { None } else { host().and_then(|host| self.site(host)) };
         match named.and_then(|site| site.find(path)) {
             None => self.any_host.find(path),
-            // The table of all other hosts may have the path itself.
+            // The tree for all other hosts may have a route for the path itself.
             Some(Landing::Folder) => {
                 let other = self.any_host.find(path).filter(|landing| matches!(landing, Landing::Here(_)));
                 other.or(Some(Landing::Folder))
@@ -149,14 +154,14 @@ fn choose<T>(leaf: &Leaf<T>, path_info_bytes: usize, method: Method) -> Routed<'
 }
 
 impl<'t, T> Match<'t, T> {
-    /// Returns what answers.
+    /// Returns the endpoint of the route.
     #[inline]
     pub fn endpoint(&self) -> &'t T {
         &self.entry.endpoint
     }
 
-    /// What the pattern left open in the path that was looked up, for a request whose head has the path as it
-    /// is.
+    /// Returns the parts of `path` that `{name}` and `*` matched, for a request whose head has a normalised
+    /// path.
     pub fn place(&self, path: &[u8]) -> MatchedPath {
         let captures = self.entry.captures.as_ref();
         MatchedPath {
@@ -169,12 +174,12 @@ impl<'t, T> Match<'t, T> {
 }
 
 impl<'t, T> Resource<'t, T> {
-    /// The methods that are taken.
+    /// Returns the methods that the path allows.
     pub fn methods(&self) -> Methods {
         self.0.methods
     }
 
-    /// What answers them.
+    /// Lists the endpoints of these routes.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t T> {
         self.0.entries.iter().map(|entry| &entry.endpoint)
     }

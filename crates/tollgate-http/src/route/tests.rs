@@ -1,4 +1,4 @@
-//! Precedence row by row, and against a reading of the rules that knows no tree.
+//! Precedence of routes, row by row, and against a model that follows the rules without a tree.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ fn table(routes: &[&'static str]) -> RouteTable<&'static str> {
     table
 }
 
-/// A route as `HOST/PATH METHOD ...`; without methods GET, `HOST*` for the server itself.
+/// A route as `HOST/PATH METHOD ...`. The method defaults to GET. `HOST*` means the server itself.
 #[derive(Debug, Clone)]
 struct Route {
     host: Option<String>,
@@ -37,7 +37,7 @@ impl Route {
     }
 }
 
-/// `expect` is the route, its captures and its path info, or the refusal.
+/// Checks a lookup. `expect` is the route, its captures and its path info, or the refusal.
 fn check(routes: &[&'static str], host: Option<&str>, request: &str, expect: &str) {
     let (method, path) = request.split_once(' ').unwrap();
     let table = table(routes);
@@ -92,7 +92,7 @@ fn a_dead_end_goes_back_to_the_next_best() {
     check(&["/a/b/c", "/a/{x}/d"], None, "GET /a/b/d", "/a/{x}/d|x=b|");
     check(&["/a/b/c", "/a/{x}/d", "/{y}/b/e"], None, "GET /a/b/e", "/{y}/b/e|y=a|");
     check(&["/a/b/c", "/a/{x}/d", "/{y}/b/e"], None, "GET /a/b/f", "404");
-    // What was captured on a way that was gone back from is forgotten.
+    // Captures of a branch that led to no route are discarded.
     check(&["/{x}/{y}/c", "/{z}/*"], None, "GET /1/2/3", "/{z}/*|z=1|/2/3");
 }
 
@@ -113,7 +113,7 @@ fn the_path_above_a_star_is_redirected_unless_something_is_there() {
     check(&["/docs/*", "/{x}"], None, "GET /docs", "/{x}|x=docs|");
     check(&["/docs/*"], None, "GET /doc", "404");
     check(&["/docs/a/*"], None, "GET /docs", "404");
-    // A `*` of the folder above is less exact than the redirect, one that is more exact takes the path.
+    // The redirect has priority over a `*` of the folder above it, but not over a more exact `*`.
     check(&["/docs/*", "/*"], None, "GET /docs", "redirect");
     check(&["/docs/*", "/*"], None, "GET /doc", "/*||/doc");
     check(&["/{x}/b/*", "/a/*"], None, "GET /a/b", "/a/*||/b");
@@ -159,11 +159,11 @@ fn the_server_itself_is_not_a_path() {
     check(&["h* OPTIONS", "* OPTIONS"], Some("i"), "OPTIONS *", "* OPTIONS||");
 }
 
-/// The rules of precedence, read one by one over a plain list of routes.
+/// Model of the precedence rules over a plain list of routes.
 mod reference {
     use super::*;
 
-    /// How exact a segment is: literal, `{name}`, `*`.
+    /// Exactness of each segment: literal, `{name}`, `*`.
     type Rank = Vec<u8>;
 
     struct Candidate<'r> {
@@ -173,7 +173,7 @@ mod reference {
         route: &'r Route,
     }
 
-    /// The same text as [`shown`] for a route that is shown as its pattern.
+    /// Returns the text that [`shown`] returns, for a route that is shown as its pattern.
     pub(super) fn find(routes: &[Route], host: Option<&str>, path: &str, method: Method) -> String {
         let of = |host: Option<&str>| {
             let own: Vec<_> = routes.iter().filter(|route| route.host.as_deref() == host).collect();
@@ -203,7 +203,7 @@ mod reference {
         }
     }
 
-    /// All routes of the pattern that wins.
+    /// Returns all routes of the pattern that wins.
     fn best<'r>(routes: &[&'r Route], path: &str) -> Option<Vec<Candidate<'r>>> {
         let all = || routes.iter().filter_map(|route| candidate(route, path));
         let star = all().filter(|one| one.is_star).map(|one| one.rank).min();
@@ -258,7 +258,7 @@ mod reference {
     }
 }
 
-/// Few names, so that routes and paths meet often.
+/// Uses few names, so that routes and paths often match.
 fn segment() -> impl Strategy<Value = &'static str> {
     prop_oneof![Just("a"), Just("b"), Just("")]
 }

@@ -1,9 +1,9 @@
 //! The paths of one host as a tree of segments.
 //!
-//! A lookup goes down one branch. Only where a literal and a `{name}` both fit the same segment are there
-//! two, and the second is looked at when the first leads nowhere. So it costs a hash for each segment of the
-//! path, and never visits more than the beginnings of patterns that fit the path: how many other routes there
-//! are does not matter.
+//! A lookup follows one branch. Only where a literal and a `{name}` both match a segment are there two
+//! branches. The second is tried if the first leads to no route.
+//! A lookup therefore costs one hash for each segment of the path. It visits only beginnings of patterns that
+//! match the path. The number of other routes does not matter.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use foldhash::fast::RandomState;
 
 use crate::method::{Method, Methods};
 
-/// What follows one beginning of a path.
+/// The routes below one beginning of a path.
 pub(super) struct Node<T> {
     literals: HashMap<Box<[u8]>, Node<T>, RandomState>,
     capture: Option<Box<Node<T>>>,
-    /// Routes that end in `*` here.
+    /// Routes that end in `*` at this node.
     rest: Leaf<T>,
-    /// Routes that end here.
+    /// Routes that end at this node.
     here: Leaf<T>,
 }
 
@@ -34,20 +34,20 @@ pub(super) struct Entry<T> {
     pub(super) endpoint: T,
 }
 
-/// The names that a pattern gives to segments of its paths.
+/// Names that a pattern gives to segments of its paths.
 pub(super) struct Captures {
     pub(super) names: Rc<[Box<str>]>,
-    /// Which segment each is, from 0.
+    /// Index of the segment of each name, from 0.
     segments: Box<[usize]>,
 }
 
-/// What a path comes to.
+/// Result of a lookup in a tree.
 pub(super) enum Landing<'t, T> {
-    /// Routes end there.
+    /// Routes end at the path.
     Here(&'t Leaf<T>),
-    /// It is the folder of a `*`, without the slash.
+    /// The path is the folder of a `*`, without the final slash.
     Folder,
-    /// A `*` takes it, from so many bytes before its end on.
+    /// A `*` matches the given number of bytes at the end of the path.
     Rest(&'t Leaf<T>, usize),
 }
 
@@ -64,7 +64,7 @@ impl<T> Default for Leaf<T> {
 }
 
 impl<T> Node<T> {
-    /// Makes room for a pattern, and says what it captures.
+    /// Creates the nodes for a pattern, and returns its leaf and its captures.
     pub(super) fn leaf(&mut self, pattern: &str) -> (&mut Leaf<T>, Option<Captures>) {
         let mut node = self;
         let (mut names, mut captured) = (Vec::new(), Vec::new());
@@ -86,7 +86,8 @@ impl<T> Node<T> {
 
     /// Finds the routes of the most exact pattern that matches `path`.
     ///
-    /// A route that ends there comes before the redirect to a folder, and that before a less exact `*`.
+    /// A route that ends at the path has priority over the redirect to a folder. The redirect has priority
+    /// over a less exact `*`.
     #[inline]
     pub(super) fn find(&self, path: &[u8]) -> Option<Landing<'_, T>> {
         let mut is_folder = false;
@@ -114,7 +115,8 @@ impl<T> Node<T> {
         found.push(Landing::Rest(&self.rest, left.len() + 1));
     }
 
-    /// `left` is what follows the slash after this node's segment, if there is one.
+    /// Searches below this node. `left` is the path after the slash that follows the segment of this node, if
+    /// there is one.
     fn walk(&self, left: Option<&[u8]>, is_folder: &mut bool) -> Option<Landing<'_, T>> {
         let Some(left) = left else {
             if self.here.entries.is_empty() {
@@ -159,7 +161,7 @@ impl Captures {
         (!names.is_empty()).then(|| Self { names: names.into(), segments: segments.into() })
     }
 
-    /// The places of what was captured in `path`, which the pattern matches.
+    /// Returns the start and the end of each capture in `path`, which the pattern matches.
     pub(super) fn spans(&self, path: &[u8]) -> Vec<(usize, usize)> {
         let Some(&last) = self.segments.last() else { return Vec::new() };
         let mut spans = Vec::with_capacity(self.segments.len());
@@ -176,7 +178,8 @@ impl Captures {
     }
 }
 
-/// Segments are short: a plain loop finds their ends sooner than a search that sets out to be fast.
+/// Splits the first segment off a path. Segments are short, so a plain loop is faster than a vectorized
+/// search.
 #[inline]
 fn split(path: &[u8]) -> (&[u8], Option<&[u8]>) {
     match path.iter().position(|&byte| byte == b'/') {

@@ -1,4 +1,4 @@
-//! Whole heads in, verdicts out; each rule of part B that a head can break has its row.
+//! Verdicts on whole heads. Each rule of part B that a head can break has its row.
 
 use super::*;
 use crate::{BodyFraming, Method, Target};
@@ -17,7 +17,8 @@ fn head(input: &str) -> RequestHead {
     head
 }
 
-/// `|` stands for CRLF. Status 200 means accepted, 0 incomplete. The head is read whole and byte by byte.
+/// Checks a head, read whole and byte by byte. `|` stands for CRLF. Status 200 means accepted, 0 means
+/// incomplete.
 fn check(input: &str, expect: u16) {
     check_bytes(input.replace('|', "\r\n").as_bytes(), expect);
 }

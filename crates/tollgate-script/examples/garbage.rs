@@ -1,8 +1,8 @@
-//! What collecting garbage costs a call, by how the collector is set:
+//! Measures the cost of garbage collection for a call, with several settings of the collector:
 //! `cargo run --release -p tollgate-script --example garbage`.
 //!
-//! Each call makes 200 small tables, a string for each and some closures, and drops them; the VM keeps
-//! nothing else, 50 MiB of small tables, or a list of a million. Calls run one after the other, so the
+//! Each call creates 200 small tables, a string for each and some closures, and drops them. The VM keeps
+//! nothing else, or 50 MiB of small tables, or a list of a million. Calls run one after another, so the
 //! figures are those of the calls themselves.
 
 mod request;
@@ -18,7 +18,7 @@ use crate::request::request;
 /// The script that `bench/study.py garbage` serves.
 const GARBAGE: &str = include_str!("../../../bench/studies/garbage.luau");
 
-/// What the VM keeps, and how that is made.
+/// Name of the memory that the VM keeps, and the code that creates it.
 const KEPT: [(&str, &str); 3] = [
     ("nothing", ""),
     (
@@ -83,7 +83,7 @@ fn measure(name: &str, make: &str, collector: Collector) -> Result<(), Box<dyn E
         if !matches!(step, Step::Done(Ok(_))) {
             return Err(format!("{step:?}").into());
         }
-        // The first half warms up.
+        // The first half warms up the VM.
         if turn >= CALLS {
             bytes_max = bytes_max.max(host.memory_bytes());
             all += one;

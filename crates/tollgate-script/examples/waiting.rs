@@ -1,4 +1,4 @@
-//! The memory of calls that wait; prints figures, proves nothing.
+//! Measures the memory of waiting calls. It prints figures and asserts nothing.
 //! `cargo run --release -p tollgate-script --example waiting`
 
 mod request;

@@ -1,4 +1,4 @@
-//! The request of the call that runs, where the functions of the API find it.
+//! The request of the running call, for the functions of the API.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -14,14 +14,14 @@ use crate::request::Request;
 /// The request of a call, while that call runs.
 pub(crate) struct Active {
     pub(crate) request: Rc<Request>,
-    /// The address of its `req`, which the coroutine of the call holds on to.
+    /// The address of its `req`. The coroutine of the call keeps `req` alive.
     pub(crate) req: *const c_void,
     pub(crate) reach: Rc<Reach>,
     /// The form that the call reads part by part.
     pub(crate) parts: Option<Box<OpenForm>>,
-    /// The records that it emitted; none behind the head of its reply.
+    /// The records that the call emitted. `None` after the head of its reply.
     pub(crate) emissions: Option<Emissions>,
-    /// What is replied if the error that was raised last ends the call: a status, and why.
+    /// Status and reason of the reply, if the error that was raised last ends the call.
     pub(crate) refusal: Option<Box<(u16, String)>>,
 }
 
@@ -31,24 +31,24 @@ impl Active {
         Self { request, req, reach: Rc::clone(reach), parts: None, emissions, refusal: None }
     }
 
-    /// The records that were emitted so far.
+    /// Returns the records that the call emitted so far. Afterwards the call cannot emit records.
     pub(crate) fn take_emitted(&mut self) -> Vec<Emitted> {
         self.emissions.take().map(|emissions| emissions.records).unwrap_or_default()
     }
 }
 
-/// Where the call that runs now keeps its request.
+/// Holds the request of the running call.
 pub(crate) type ActiveCell = RefCell<Option<Active>>;
 
 /// A form that a call reads part by part.
 pub(crate) struct OpenForm {
-    /// None while a thread has it.
+    /// `None` while a thread uses the reader.
     pub(crate) reader: Option<Box<PartReader>>,
     /// The part that the script reads now.
     pub(crate) current: Option<Table>,
 }
 
-/// Calls `f` with the request of the call that runs.
+/// Calls `f` with the request of the running call.
 ///
 /// # Errors
 /// `req` belongs to another call.

@@ -1,12 +1,12 @@
-//! Arguments: checks of the values that scripts give to our functions, and tables that know the names of
-//! their functions.
+//! Checks of the arguments that scripts pass to our functions, and read-only tables of the API.
 
 use mlua::{Lua, Table, Value};
 
 use crate::error::shown;
 use crate::nearest::hint;
 
-/// Closes a table of the API: it is read-only, and a name that it lacks is an error with the nearest one.
+/// Closes a table of the API: it becomes read-only, and an unknown name is an error that suggests the nearest
+/// name.
 ///
 /// # Errors
 /// Out of memory.
@@ -30,10 +30,10 @@ pub(crate) fn close(lua: &Lua, path: &'static str, table: &Table) -> mlua::Resul
     Ok(())
 }
 
-/// Shows `f` the bytes of a string or a buffer.
+/// Passes the bytes of a string or a buffer to `f`.
 ///
 /// # Errors
-/// Any other value; `what` names it.
+/// Any other value. `what` names it.
 pub(crate) fn bytes_of<R>(
     what: &str,
     value: &Value,
@@ -49,7 +49,7 @@ pub(crate) fn bytes_of<R>(
 /// Reads a whole number within `allowed`.
 ///
 /// # Errors
-/// Any other value; `what` names it.
+/// Any other value. `what` names it.
 pub(crate) fn whole_number(
     what: &str,
     value: &Value,
@@ -68,10 +68,10 @@ fn out_of_range(what: &str, found: impl std::fmt::Display, first: &i64, last: &i
     mlua::Error::runtime(format!("{what} is {found}: allowed is a whole number from {first} to {last}"))
 }
 
-/// Reads true, false or nothing, which is false.
+/// Reads true, false or nil. Nil is false.
 ///
 /// # Errors
-/// Any other value; `what` names it.
+/// Any other value. `what` names it.
 pub(crate) fn flag(what: &str, value: &Value) -> mlua::Result<bool> {
     match value {
         Value::Nil => Ok(false),
@@ -83,7 +83,7 @@ pub(crate) fn flag(what: &str, value: &Value) -> mlua::Result<bool> {
 /// Reads a string.
 ///
 /// # Errors
-/// Any other value; `what` names it.
+/// Any other value. `what` names it.
 pub(crate) fn text(what: &str, value: &Value) -> mlua::Result<mlua::BorrowedBytes> {
     match value {
         Value::String(text) => Ok(text.as_bytes()),
@@ -91,10 +91,10 @@ pub(crate) fn text(what: &str, value: &Value) -> mlua::Result<mlua::BorrowedByte
     }
 }
 
-/// Takes the fields of a table of options, in the order of `names`. Its metatable is not asked.
+/// Reads the fields of a table of options, in the order of `names`. No metamethod runs.
 ///
 /// # Errors
-/// A value that is neither a table nor nil; a field without a name of these.
+/// A value that is neither a table nor nil, or a field that is not in `names`.
 pub(crate) fn options<const N: usize>(
     what: &str,
     value: &Value,
@@ -123,7 +123,7 @@ pub(crate) fn options<const N: usize>(
     Ok(options)
 }
 
-/// Returns the name that a script's author knows for the type of a value.
+/// Returns the type of a value, as script authors know it.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Integer(_) => "number",
@@ -131,7 +131,7 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Says that a value is of the wrong type.
+/// Returns the error for a value of the wrong type.
 #[cold]
 pub(crate) fn unfit(what: &str, found: &Value, allowed: &str) -> mlua::Error {
     let found = kind(found);

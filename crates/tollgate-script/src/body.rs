@@ -1,4 +1,4 @@
-//! The content of a request: in memory, or in a file of whoever serves.
+//! The content of a request: in memory, or in a file of the caller.
 
 use std::fmt;
 use std::io;
@@ -9,63 +9,63 @@ use bytes::Bytes;
 /// The content of a request.
 #[derive(Debug, Clone)]
 pub enum Body {
-    /// It is at hand.
+    /// The content is in memory.
     Memory(Bytes),
-    /// It is read when somebody asks.
+    /// The content is in a file, and is read on demand.
     File(Rc<dyn BodyFile>),
 }
 
-/// A file that holds a content.
+/// A file that holds content.
 pub trait BodyFile: fmt::Debug {
-    /// Its bytes.
+    /// Returns the size in bytes.
     fn bytes_len(&self) -> u64;
 
-    /// Reads some of it from a place on; 0 at its end.
+    /// Reads bytes from `offset` on, and returns their number. 0 means the end.
     ///
     /// # Errors
-    /// The disk does not give it back.
+    /// The disk cannot be read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Reads all of it.
+    /// Reads the whole file.
     ///
     /// # Errors
-    /// The disk does not give it back.
+    /// The disk cannot be read.
     fn read(&self) -> io::Result<Bytes>;
 
-    /// Opens it once more, for threads that read parts of it.
+    /// Opens the file again, for threads that read parts of it.
     ///
     /// # Errors
-    /// There are no descriptors.
+    /// No descriptor is available.
     fn open(&self) -> io::Result<Box<dyn ReadAt>>;
 }
 
-/// A content that a thread reads from any place.
+/// Content that a thread reads at any offset.
 pub trait ReadAt: Send {
-    /// Fills the buffer from a place on.
+    /// Fills the buffer from `offset` on.
     ///
     /// # Errors
-    /// The disk does not give it back, or it ends before the buffer is full.
+    /// The disk cannot be read, or the content ends before the buffer is full.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
-/// Why a content cannot be had.
+/// Reason why content cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// It has more bytes than its reader may hold.
+    /// The content is larger than its reader may hold.
     #[error("content exceeds what its reader may hold: {bytes} bytes, limit {limit} bytes")]
     TooLarge {
-        /// Its bytes.
+        /// Size of the content in bytes.
         bytes: u64,
-        /// Bytes that may be held.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// The disk does not give it back.
+    /// The disk cannot be read.
     #[error("content cannot be read back: {0}")]
     Disk(#[from] io::Error),
 }
 
 impl Body {
-    /// Its bytes.
+    /// Returns the size in bytes.
     pub fn bytes_len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
@@ -73,10 +73,11 @@ impl Body {
         }
     }
 
-    /// The whole of it. What lies in memory already is given whatever the limit.
+    /// Returns the whole content. Content that is already in memory is returned regardless of the limit.
     ///
     /// # Errors
-    /// `TooLarge` if a file has more than `bytes_max` bytes, before any is read; `Disk` if it cannot be read.
+    /// `TooLarge` if a file has more than `bytes_max` bytes, before any byte is read. `Disk` if the file
+    /// cannot be read.
     pub fn read_within(&self, bytes_max: usize) -> Result<Bytes, BodyError> {
         match self {
             Self::Memory(bytes) => Ok(bytes.clone()),

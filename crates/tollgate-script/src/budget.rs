@@ -1,20 +1,20 @@
-//! The time of a call: how long it may run at a stretch, and in all. The allocator limits its memory
+//! Time limits of a call: for one slice, and for the whole call. The allocator limits its memory
 //! ([`crate::call`]).
 //!
-//! One ticker thread of the process ([`ticker`]) raises a counter each millisecond; Luau's interrupt compares
-//! it with the end of the slice and of the budget, so that no clock is read while a script runs. Ticks pass
-//! while another thread has the core, too, so what they say is checked: before a call ends by its budget, and
-//! from its second slice on, the thread's processor time is asked.
+//! One ticker thread of the process ([`ticker`]) increments a counter each millisecond. Luau's interrupt
+//! compares it with the end of the slice and of the budget. No clock is read while a script runs. Ticks also
+//! pass while another thread has the core, so they are verified by the thread's processor time. This happens
+//! before a call ends by its budget, and from its second slice on.
 //!
-//! An interrupt comes with each call, return and turn of a loop, and costs 1 ns while it decides nothing
-//! ([`crate::sys`]). Pattern matching has one for each step of a match, so that one which explodes ends at
-//! the budget too.
+//! Luau interrupts at each call, each return and each turn of a loop. An interrupt without a decision costs 1
+//! ns ([`crate::sys`]). Pattern matching interrupts at each step of a match, so a match of exponential cost
+//! also ends at the budget.
 //!
 //! Invariants:
-//! - A call that is over its budget stays over: each further interrupt raises again, so `pcall` delays the
-//!   end by one interrupt only, and whatever the script returns afterwards is not looked at.
-//! - Only the call's own coroutine is suspended by a slice. In a coroutine that the script made, a yield of
-//!   ours would look like one of its own, so there the call runs on until it is back or its budget ends.
+//! - A call over its budget stays over it: each further interrupt raises the error again. `pcall` therefore
+//!   delays the end by one interrupt only, and a value that the script returns later is ignored.
+//! - A slice suspends only the call's own coroutine. In a coroutine that the script made, our yield would
+//!   look like a yield of the script. There the call runs until it leaves that coroutine or its budget ends.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -33,46 +33,48 @@ use crate::ticker::{self, Running, TICK};
 const NEVER: u64 = u64::MAX;
 
 thread_local! {
-    /// The tick from which on interrupts of this thread are looked at: [`Budget::next`] of the call that
-    /// runs, or 0.
+    /// First tick at which interrupts of this thread have something to decide.
+    ///
+    /// This is [`Budget::next`] of the running call, or 0.
     static DUE: Cell<u64> = const { Cell::new(NEVER) };
 }
 
-/// Says whether an interrupt has to be looked at.
+/// Returns whether an interrupt has something to decide.
 fn is_due() -> bool {
     ticker::now() >= DUE.get()
 }
 
-/// The time limits of a host, and where the call that runs now stands against them.
+/// Time limits of a host, and the state of the running call within them.
 pub(crate) struct Budget {
-    /// Whether a stretch is counted now.
+    /// Whether the host runs a call now.
     running: Arc<Running>,
     slice_ticks: u64,
     cpu_budget: Duration,
-    /// The whole of it.
+    /// `cpu_budget` in ticks.
     cpu_ticks: u64,
     /// The next tick at which the interrupt has something to decide.
     next: Cell<u64>,
-    /// The tick before which the budget cannot be used up.
+    /// The budget cannot be used up before this tick.
     cpu_end: Cell<u64>,
     entered: Cell<u64>,
-    /// What the call used before this stretch.
+    /// Processor time of the call before this run.
     spent: Cell<Duration>,
-    /// The thread's processor time when the stretch began; none while no tick asked for it.
+    /// Processor time of the thread when this run began. `None` until a tick needs it.
     began: Cell<Option<Duration>>,
-    /// The coroutine that a slice may suspend, as an address to compare with.
+    /// Address of the coroutine that a slice may suspend.
     coroutine: Cell<*const c_void>,
-    /// Whether the latest interrupt asked for a yield.
+    /// Whether the latest interrupt requested a yield.
     asked_yield: Cell<bool>,
     is_over: Cell<bool>,
     traceback: RefCell<String>,
 }
 
-/// What a call used of its budget, up to the end of one slice.
+/// Use of the budget by a call, up to the end of one run.
 pub(crate) struct BudgetUse {
-    /// The processor time of the call so far; of one that ended within its first slice it is not known.
+    /// Processor time of the call so far. It is zero for a call that ended within its first slice, where it
+    /// is not measured.
     pub(crate) spent: Duration,
-    /// Where the script was when it ran over its budget.
+    /// Traceback of the script where it exceeded its budget.
     pub(crate) over: Option<String>,
 }
 
@@ -95,7 +97,7 @@ impl Budget {
         }
     }
 
-    /// Has the interrupts of a VM decided by its budget.
+    /// Makes the interrupts of a VM use this budget.
     pub(crate) fn watch(self: &Rc<Self>, lua: &Lua) -> mlua::Result<()> {
         let budget = Rc::clone(self);
         lua.set_interrupt(move |lua| budget.interrupt(lua));
@@ -107,14 +109,14 @@ impl Budget {
         DUE.set(tick);
     }
 
-    /// Starts to count. `spent` is what the call used in earlier slices; without a coroutine nothing is
+    /// Begins to count. `spent` is the processor time of earlier slices. Without a coroutine the call is not
     /// suspended.
     pub(crate) fn enter(&self, spent: Duration, coroutine: Option<*const c_void>) {
         self.running.begin();
         let now = ticker::now();
         let left_ticks =
             if spent.is_zero() { self.cpu_ticks } else { in_ticks(self.cpu_budget.saturating_sub(spent)) };
-        // One more, as the running tick is partly gone: nobody gets less than the budget.
+        // The current tick is partly over. One more tick ensures that each call gets its full budget.
         let cpu_end = now + left_ticks + 1;
         let slice_end = if coroutine.is_some() { now + self.slice_ticks } else { NEVER };
         self.entered.set(now);
@@ -127,7 +129,7 @@ impl Budget {
         self.is_over.set(false);
     }
 
-    /// Ends the stretch that `enter` began.
+    /// Ends the run that `enter` began.
     pub(crate) fn leave(&self) -> BudgetUse {
         self.running.end();
         self.set_next(NEVER);
@@ -137,12 +139,12 @@ impl Budget {
         BudgetUse { spent: self.spent.get() + since, over }
     }
 
-    /// Says whether the yield just seen was the interrupt's.
+    /// Returns whether the last yield came from the interrupt.
     pub(crate) fn is_slice_end(&self) -> bool {
         self.asked_yield.get()
     }
 
-    /// Says whether the budget is gone; for our own long loops, where no interrupt comes by.
+    /// Returns whether the budget is used up. Our own long loops call this, because they have no interrupts.
     pub(crate) fn is_exhausted(&self) -> bool {
         let is_over = self.is_used_up(ticker::now());
         if is_over {
@@ -151,7 +153,7 @@ impl Budget {
         is_over
     }
 
-    /// Says whether the budget is used up at a tick: asks the thread's clock once the ticks say so.
+    /// Returns whether the budget is used up at a tick. It reads the thread's clock only if the ticks say so.
     fn is_used_up(&self, now: u64) -> bool {
         if now < self.cpu_end.get() {
             return false;
@@ -164,8 +166,9 @@ impl Budget {
         false
     }
 
-    /// The processor time of the call. Of a first stretch, what passed before anybody asked counts as at most
-    /// a slice.
+    /// Returns the processor time of the call.
+    ///
+    /// In the first slice, the time before the first reading counts as one slice at most.
     fn used(&self, now: u64) -> Duration {
         let time = thread_time();
         let began = self.began.get().unwrap_or_else(|| {
@@ -193,14 +196,14 @@ impl Budget {
             }
             return Err(mlua::Error::runtime("cpu budget of the call is used up"));
         }
-        // A call that is suspended here has its time from now on; where Luau cannot yield the next tick asks
-        // again.
+        // The processor time of the call is measured from now on. If Luau cannot yield here, the next tick
+        // decides again.
         self.used(now);
         self.set_next(now + 1);
-        // Not by `current_thread`, which panics if memory is out.
+        // `current_thread` would panic if the VM is out of memory.
         if lua.exec_raw_lua(|raw| raw.state().cast_const().cast()) == self.coroutine.get() {
             self.asked_yield.set(true);
-            // Where Luau cannot yield it goes on; then the next interrupt takes the request back.
+            // If Luau cannot yield here, the script continues. The next interrupt then withdraws the request.
             DUE.set(0);
             return Ok(VmState::Yield);
         }
@@ -208,7 +211,7 @@ impl Budget {
     }
 }
 
-/// The processor time of the calling thread.
+/// Returns the processor time of the calling thread.
 #[must_use]
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

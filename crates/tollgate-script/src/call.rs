@@ -1,16 +1,21 @@
-//! One call of a handler: its coroutine, its slices, its memory, until it is an outcome or an
-//! error.
+//! One call of a handler, with its coroutine, its slices and its memory. It ends with an outcome or an error.
 //!
-//! Memory: the allocator's limit stands only while the script itself runs, at what is used now plus what the
-//! call may still grow by. Outside it is zero, so that mlua pushes without a protected call. Garbage counts
-//! until it is collected. Setting and lifting the limit costs less than the noise of the measurement (30 ns);
-//! one that is left standing costs some 110 ns a call.
+//! Memory: the allocator has a limit only while the script itself runs. The limit is the memory in use plus
+//! the remaining growth of the call. Otherwise the limit is zero, so that mlua pushes values without a
+//! protected call. Garbage counts until it is collected. Setting and removing the limit costs less than the
+//! noise of the measurement (30 ns). A permanent limit costs about 110 ns for each call.
 //!
-//! Measured (release, 2-core x86-64, Linux 6.18, best of 7 x 100,000 calls): 0.24 us for `return 204`, 0.62
-//! us for `return { json = { score = 7 }, record = { score = 7 } }`, 1.10 us with `req.query.x` and
-//! arithmetic on top. `cargo run --release -p tollgate-script --example call_speed` prints these.
+//! Measured (release, 2-core x86-64, Linux 6.18, best of 7 x 100,000 calls):
 //!
-//! An error that the script catches frees nothing from the limits: memory stays limited and time stays over.
+//! | handler | time of a call |
+//! | --- | --- |
+//! | `return 204` | 0.24 us |
+//! | `return { json = { score = 7 }, record = { score = 7 } }` | 0.62 us |
+//! | the same with `req.query.x` and arithmetic | 1.10 us |
+//!
+//! `cargo run --release -p tollgate-script --example call_speed` prints these figures.
+//!
+//! An error that the script catches restores neither memory nor time of its limits.
 
 use std::mem;
 use std::pin::Pin;
@@ -32,13 +37,13 @@ use crate::sys::coroutine::{Coroutine, Ran};
 use crate::vm::Vm;
 use crate::waits::{Operation, ReturnValues};
 
-/// A call under way. Dropping it ends it.
+/// A call of a handler. Dropping it ends the call.
 pub struct Call {
     script: Rc<Script>,
     state: State,
     spent: Duration,
     grown_bytes: isize,
-    /// When the wall budget is used up; none before the first wait.
+    /// When the wall budget is used up. `None` before the first wait.
     wall: Option<Pin<Box<Sleep>>>,
     stream: Option<Box<Stream>>,
 }
@@ -48,7 +53,7 @@ struct Stream {
     streamed: Streamed,
     pipe: Rc<Pipe>,
     out: Table,
-    /// What of it was taken when its budgets began last.
+    /// Bytes that the pipe had delivered when the budgets were last renewed.
     taken_bytes: u64,
 }
 
@@ -56,16 +61,16 @@ enum State {
     Ready(Rc<Request>, Option<Box<Replied>>),
     Suspended(Running),
     Waiting(Running, Operation),
-    /// What it waited for is there.
+    /// The result of the operation is available.
     Settled(Running, ReturnValues),
-    /// It waited too long.
+    /// The call waited longer than its wall budget.
     Expired(Running),
-    /// Its handler returned; the function that writes the content has not begun.
+    /// The handler returned. The function that writes the content has not begun.
     Streaming(Box<Streaming>),
     Over,
 }
 
-/// What a call holds once it began.
+/// State of a call that has begun.
 struct Running {
     coroutine: Coroutine,
     active: Active,
@@ -78,35 +83,36 @@ struct Streaming {
     function: Function,
 }
 
-/// What became of a call.
+/// Result of resuming a call.
 #[derive(Debug)]
 pub enum Step {
-    /// It ran its slice: give the worker back and resume it after the others.
+    /// The slice of the call is over. Resume it after the other calls had their turn.
     Sliced,
-    /// It waits: poll [`Call::poll_wait`], then resume it.
+    /// The call waits. Poll [`Call::poll_wait`], then resume it.
     Waiting,
-    /// It is over.
+    /// The call is over.
     Done(Result<Outcome, CallError>),
-    /// The handler returned, and the call goes on to write the content into [`Call::pipe`]: resume it when
-    /// that may leave, or drop it.
+    /// The handler returned, and the call continues to write the content into [`Call::pipe`].
+    ///
+    /// Resume the call when its content may be sent, or drop it.
     Streams(Outcome),
-    /// It leaves the request to whatever comes next, with the records that it emitted.
+    /// The call passes the request to the next stage, with the records that it emitted.
     Passed(Vec<Emitted>),
-    /// The content is written, or will never be.
+    /// The content is complete, or will never be.
     Ended(Result<(), CallError>),
 }
 
-/// Why a coroutine gave the VM back.
+/// Reason why a coroutine returned to the host before its end.
 enum Pause {
     Slice,
     Wait(Operation),
 }
 
-/// What a stretch of running came to.
+/// Result of one run of the coroutine.
 enum End {
     Paused(Pause),
     Replied(Result<Option<Outcome>, CallError>),
-    /// The content, by the function that streams it.
+    /// The function that streams the content returned.
     Written,
     Failed(CallError),
 }
@@ -123,23 +129,24 @@ impl Call {
         }
     }
 
-    /// Tells whether any of the script has run.
+    /// Returns whether any code of the script ran.
     pub fn has_begun(&self) -> bool {
         !matches!(self.state, State::Ready(..))
     }
 
-    /// Tells whether it waits for something else than its turn.
+    /// Returns whether the call waits for an operation.
     pub fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting(..))
     }
 
-    /// Tells whether its slice was over, and it has only to be resumed.
+    /// Returns whether the slice of the call is over. Then the call only has to be resumed.
     pub fn is_sliced(&self) -> bool {
         matches!(self.state, State::Suspended(..))
     }
 
-    /// Bytes that it holds while it is set aside, as far as they are known: by how much it let the VM grow,
-    /// and itself.
+    /// Returns the memory that a suspended call holds, as far as it is known, in bytes.
+    ///
+    /// This is the growth of the VM during the call, and the size of the call itself.
     pub fn memory_bytes(&self) -> usize {
         match self.state {
             State::Ready(..) | State::Over => 0,
@@ -150,29 +157,32 @@ impl Call {
         }
     }
 
-    /// Where the content of a streamed reply is written.
+    /// Returns the pipe for the content of a streamed reply.
     pub fn pipe(&self) -> Option<&Rc<Pipe>> {
         self.stream.as_ref().map(|stream| &stream.pipe)
     }
 
-    /// How long server-sent events may pause before a comment is due; none for another reply.
+    /// Returns how long server-sent events may pause before a comment is due. `None` for any other reply.
     pub fn heartbeat(&self) -> Option<Duration> {
         let stream = self.stream.as_ref()?;
         (stream.streamed == Streamed::Events).then_some(self.script.vm.parts.options.heartbeat)
     }
 
-    /// Whether the wall budget counts: not while the client is waited for, which has bounds of its own, nor
-    /// for events.
+    /// Returns whether the wall budget counts now.
+    ///
+    /// It does not count for events. It does not count while a full pipe waits for the client, because that
+    /// wait has other bounds.
     fn is_on_the_clock(&self) -> bool {
         let stream = self.stream.as_ref();
         stream.is_none_or(|stream| stream.streamed == Streamed::Write && !stream.pipe.is_full())
     }
 
-    /// Polls what the call waits for; ready once it can be resumed, at the latest when its wall budget is
-    /// used up.
+    /// Polls the operation that the call waits for. The result is ready when the call can be resumed.
+    ///
+    /// At the latest this is when the wall budget is used up.
     ///
     /// # Panics
-    /// A call that waits, outside of a tokio runtime with timers.
+    /// If the call waits, outside a tokio runtime with timers.
     pub fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let State::Waiting(_, operation) = &mut self.state else { return Poll::Ready(()) };
         let polled = operation.as_mut().poll(context);
@@ -197,7 +207,7 @@ impl Call {
         Poll::Ready(())
     }
 
-    /// Runs the call until it is over, waits, or its slice is over.
+    /// Runs the call until it ends or waits, or its slice is over.
     pub fn resume(&mut self) -> Step {
         if let Some(end) = self.given_up() {
             self.state = State::Over;
@@ -272,7 +282,7 @@ impl Call {
         let stretch = vm.budget.leave();
         self.spent = stretch.spent;
         if let Some(traceback) = stretch.over {
-            // A function of ours that found out has left its frames there.
+            // If one of our functions found the overrun, its frames are in the traceback.
             let is_known = traceback.contains('\n');
             return self.failed(vm.cpu_error(if is_known {
                 traceback
@@ -313,7 +323,8 @@ impl Call {
         }
     }
 
-    /// The budgets of a streamed reply are those of a stretch without a wait, in which nothing of it left.
+    /// Renews the budgets of a streamed reply. They apply to a run without a wait in which no content was
+    /// taken.
     fn renew_budgets(&mut self) {
         (self.spent, self.grown_bytes, self.wall) = (Duration::ZERO, 0, None);
         if let Some(stream) = &mut self.stream {
@@ -321,8 +332,9 @@ impl Call {
         }
     }
 
-    /// How a reply that streams on in a VM which was replaced has to end, if it has to. Events are whole at
-    /// any time.
+    /// Returns how a streamed reply must end because its VM was replaced, or `None` if it may continue.
+    ///
+    /// Events are complete messages, so their stream may end at any time.
     fn given_up(&self) -> Option<Result<(), CallError>> {
         let stream = self.stream.as_ref()?;
         self.script.vm.is_given_up().then_some(match stream.streamed {
@@ -335,7 +347,7 @@ impl Call {
         if self.stream.is_some() { Step::Ended(Err(error)) } else { Step::Done(Err(error)) }
     }
 
-    /// Sets the call aside between the head of its reply and the content.
+    /// Suspends the call between the head of its reply and the content.
     fn replied(&mut self, coroutine: Coroutine, active: Active, outcome: Outcome) -> Step {
         let vm = &self.script.vm;
         let Some(streamed) = outcome.streamed else { return Step::Done(Ok(outcome)) };
@@ -379,7 +391,7 @@ impl Call {
         let before = vm.lua.used_memory();
         let grown = usize::try_from(self.grown_bytes).unwrap_or(0);
         let allowed = vm.parts.options.memory_bytes_max.saturating_sub(grown).max(1);
-        // A limit is refused only by a VM that mlua did not make.
+        // The call fails only for a VM that mlua did not create.
         let _ = vm.lua.set_memory_limit(before.saturating_add(allowed));
         let ran = go(&vm.lua);
         let _ = vm.lua.set_memory_limit(0);
@@ -403,7 +415,7 @@ impl Call {
     }
 }
 
-/// Makes the coroutine and the `req` of a call.
+/// Creates the coroutine and the `req` of a call.
 fn prepare(script: &Script, request: Rc<Request>, replied: Option<&Replied>) -> Result<Running, CallError> {
     let vm = &script.vm;
     let method = request.head.method();
@@ -422,7 +434,7 @@ fn prepare(script: &Script, request: Rc<Request>, replied: Option<&Replied>) -> 
     prepared.map_err(|error| vm.call_error(&error))
 }
 
-/// Tells a wait, and a slice's end, from a yield of the script.
+/// Distinguishes a wait and the end of a slice from a yield of the script.
 fn paused(vm: &Vm, begun: Option<Operation>, coroutine: &Coroutine) -> Result<Pause, CallError> {
     match begun {
         Some(operation) => Ok(Pause::Wait(operation)),
@@ -435,7 +447,7 @@ fn paused(vm: &Vm, begun: Option<Operation>, coroutine: &Coroutine) -> Result<Pa
     }
 }
 
-/// Keeps the coroutine of a call that ended well for the next one.
+/// Keeps the coroutine of a successful call for the next call.
 fn keep(vm: &Vm, coroutine: Coroutine) {
     let mut idle = vm.idle.borrow_mut();
     if idle.len() < IDLE_MAX {
@@ -444,5 +456,6 @@ fn keep(vm: &Vm, coroutine: Coroutine) {
 }
 
 const IDLE_MAX: usize = 64;
-/// What a call that waits takes beside what its script made: 1852 bytes by `--example waiting`.
+/// Memory of a waiting call in bytes, apart from values of the script. `--example waiting` measures 1852
+/// bytes.
 const SUSPENDED_BYTES: usize = 2048;

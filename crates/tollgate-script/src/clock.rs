@@ -1,6 +1,6 @@
-//! The clock of scripts: that of the system, or one that a test stops and moves.
+//! The clock of scripts: the system clock, or a clock that a test stops and moves.
 //!
-//! Budgets, deadlines and the waits of a server are not asked here: they are always those of the system.
+//! Budgets, deadlines and waits of the server do not use this clock. They always use the system clock.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where the scripts of a host have their time from.
+/// Source of time for the scripts of a host.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
-    /// The system.
+    /// The system clock.
     #[default]
     System,
-    /// What a test says.
+    /// A clock that a test controls.
     Test(Arc<TestClock>),
 }
 
 impl Clock {
-    /// Microseconds since 1970.
+    /// Returns the wall clock in microseconds since 1970.
     pub fn wall_us(&self) -> i64 {
         match self {
             Self::System => system_us(),
@@ -27,7 +27,7 @@ impl Clock {
         }
     }
 
-    /// Monotonic time.
+    /// Returns the monotonic time.
     pub(crate) fn now(&self) -> Instant {
         match self {
             Self::System => Instant::now(),
@@ -35,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// Lets time pass; a clock that stands still is moved on.
+    /// Waits for `duration`. A stopped clock is advanced instead.
     pub(crate) async fn sleep(self, duration: Duration) {
         match self {
             Self::Test(clock) if clock.stopped().is_some() => Nap::begin(clock, duration).await,
@@ -44,8 +44,9 @@ impl Clock {
     }
 }
 
-/// A clock that goes as that of the system does until a test stops it; then it stands still but for
-/// [`advance`](Self::advance) and for scripts that sleep.
+/// A clock that follows the system clock until a test stops it.
+///
+/// A stopped clock moves only by [`advance`](Self::advance) and by scripts that sleep.
 #[derive(Debug, Default)]
 pub struct TestClock(Mutex<Option<Stopped>>);
 
@@ -53,20 +54,22 @@ pub struct TestClock(Mutex<Option<Stopped>>);
 struct Stopped {
     wall_us: i64,
     at: Instant,
-    /// Who sleeps until when.
+    /// When each sleeper wakes, and its number.
     sleepers: BTreeSet<(Instant, u64)>,
-    /// How many slept.
+    /// Number of sleeps so far.
     count: u64,
 }
 
 impl TestClock {
-    /// Stops it at a time in microseconds since 1970. As with any clock that is set, no time passes.
+    /// Stops the clock at a time in microseconds since 1970. The monotonic time does not change, as with any
+    /// wall clock that is set.
     pub(crate) fn set(&self, wall_us: i64) {
         let mut stopped = self.stopped();
         stopped.get_or_insert_with(Stopped::now).wall_us = wall_us;
     }
 
-    /// Stops it, and lets so much time pass. Returns false, and does nothing, if that leads behind `end_us`.
+    /// Stops the clock and advances it. Returns false, and does nothing, if the new time would be after
+    /// `end_us`.
     pub(crate) fn advance(&self, by: Duration, end_us: i64) -> bool {
         let mut stopped = self.stopped();
         let stopped = stopped.get_or_insert_with(Stopped::now);
@@ -76,7 +79,7 @@ impl TestClock {
         true
     }
 
-    /// A thread that panics ends the process; nothing is left half changed.
+    /// A poisoned lock is safe to use: a thread that panics ends the process.
     fn stopped(&self) -> MutexGuard<'_, Option<Stopped>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,13 +97,12 @@ impl Stopped {
     }
 }
 
-/// A sleep by a clock that stands still. Of several that sleep the first to wake moves the clock, so they
-/// wake in their order.
+/// A sleep on a stopped clock. The sleeper with the earliest end moves the clock, so sleepers wake in order.
 struct Nap {
     clock: Arc<TestClock>,
     end: Instant,
     number: u64,
-    /// Whether it gave others the time to lie down, too.
+    /// Whether the future was polled once, so that other calls could begin their sleep.
     has_begun: bool,
 }
 
@@ -145,8 +147,9 @@ impl Drop for Nap {
     }
 }
 
-/// The last microsecond of 9999-12-30, as far as jiff counts, which leaves hours for time zones. A clock
-/// outside 1970 to 9999 is moved to the nearer end: RFC 3339 has no room for it.
+/// The last microsecond of 9999-12-30, the limit of jiff, which leaves hours for time zones.
+///
+/// A clock outside 1970 to 9999 is moved to the nearer end, because RFC 3339 cannot express it.
 const LAST_US: i64 = 253_402_207_199_999_999;
 
 fn microseconds(duration: Duration) -> i64 {

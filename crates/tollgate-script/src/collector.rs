@@ -1,5 +1,7 @@
-//! How Luau collects garbage: bit by bit. A script that allocates pays for it, byte by byte.
-//! [`ExtraCollection`] collects what calls with long texts left.
+//! How Luau collects garbage: incrementally. A script that allocates pays for the collection in proportion to
+//! its bytes.
+//!
+//! [`ExtraCollection`] collects the garbage of calls with long texts.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -7,19 +9,20 @@ use std::time::{Duration, Instant};
 use mlua::Lua;
 use mlua::state::{GcIncParams, GcMode};
 
-/// How much of the collecting each allocation brings.
+/// How much garbage collection each allocation causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Collector {
-    /// How far the heap may grow before all of it was looked at again, in percent of what was kept the last
-    /// time.
+    /// How far the heap may grow until the end of a collection, in percent of the size after the last
+    /// collection.
     pub goal: u16,
-    /// How much is looked at, in percent of what is allocated meanwhile.
+    /// Amount of memory that the collector visits, in percent of the allocations.
     pub step_multiplier: u16,
-    /// After how many KiB of allocations there is a step of it.
+    /// Number of KiB of allocations between two steps of the collector.
     pub step_kib: u16,
 }
 
-/// Luau begins with steps of 1 KiB: what garbage costs with others is measured by `examples/garbage.rs`.
+/// Luau's own default is a step of 1 KiB. `examples/garbage.rs` measures the cost of garbage with other
+/// steps.
 impl Default for Collector {
     fn default() -> Self {
         Self { goal: 200, step_multiplier: 200, step_kib: 16 }
@@ -35,23 +38,27 @@ impl Collector {
     }
 }
 
-/// Collects garbage between calls. Scripts that allocate collect as well, but a few calls with long texts
-/// fill a VM before the collector has looked through it, and an idle VM keeps what its last calls left.
+/// Collects garbage between calls.
+///
+/// Scripts that allocate also collect. But a few calls with long texts fill a VM before the collector has
+/// visited it once. An idle VM would keep the garbage of its last calls.
 #[derive(Debug, Default)]
 pub(crate) struct ExtraCollection {
-    /// A call that leaves more than this, and more than [`BUSY_BYTES_MAX`], collects.
+    /// A call that leaves more memory than this, and more than [`BUSY_BYTES_MAX`], collects.
     busy_bytes_max: Cell<usize>,
-    /// The memory of the VM when it was idle the last time: another figure means that a call ran.
+    /// Memory of the VM when it was last idle. A different value means that a call ran.
     idle_bytes: Cell<usize>,
-    /// The memory of the VM after it was collected while it was idle.
+    /// Memory of the VM after it was collected while idle.
     kept_bytes: Cell<usize>,
-    /// The cycles that ended while it was idle since a call ran.
+    /// Number of cycles that ended while idle, since the last call.
     idle_cycles: Cell<u32>,
 }
 
 impl ExtraCollection {
-    /// Collects after a call that left much. After it, the VM may grow to twice what it has then: a VM that
-    /// keeps much is not looked through after each call.
+    /// Collects after a call that left much memory.
+    ///
+    /// Afterwards the VM may grow to twice its size. A VM that keeps much memory is therefore not visited
+    /// after each call.
     #[inline]
     pub(crate) fn after_call(&self, lua: &Lua) {
         if lua.used_memory() > self.busy_bytes_max.get().max(BUSY_BYTES_MAX) {
@@ -60,7 +67,7 @@ impl ExtraCollection {
         }
     }
 
-    /// Collects in an idle VM, if there may be garbage.
+    /// Collects in an idle VM if there may be garbage.
     pub(crate) fn while_idle(&self, lua: &Lua) {
         let used_bytes = lua.used_memory();
         if self.idle_bytes.replace(used_bytes) != used_bytes {
@@ -79,25 +86,25 @@ impl ExtraCollection {
     }
 }
 
-/// Collects until so many cycles end, or for `stretch`. Returns the cycles that ended.
+/// Collects until `cycles_max` cycles end, or for `stretch`. Returns the number of cycles that ended.
 #[cold]
 fn collect(lua: &Lua, stretch: Duration, cycles_max: u32) -> u32 {
     let (begun, mut cycles) = (Instant::now(), 0);
     while cycles < cycles_max && begun.elapsed() < stretch {
-        // The collector allocates nothing, so an error is as good as an end.
+        // The collector allocates nothing, so an error counts as an end.
         cycles += u32::from(lua.gc_step().unwrap_or(true));
     }
     cycles
 }
 
-/// A VM that has less leaves collecting to its scripts.
+/// Smaller VMs leave garbage collection to their scripts.
 const BUSY_BYTES_MAX: usize = 16 << 20;
-/// Two cycles over a megabyte of small objects take about one millisecond; texts of 16 MiB take longer to
-/// make.
+/// Two cycles over a megabyte of small objects take about one millisecond. A text of 16 MiB takes longer to
+/// create.
 const BUSY_STRETCH: Duration = Duration::from_millis(2);
 /// An idle VM keeps up to this much garbage.
 const IDLE_GARBAGE_BYTES_MAX: usize = 1 << 20;
-/// The second cycle frees what became garbage after the first one had marked it.
+/// The second cycle frees objects that became garbage after the first cycle marked them.
 const CYCLES: u32 = 2;
-/// A request that comes meanwhile waits for the rest of this.
+/// A request that arrives during the collection waits for the rest of this time.
 const IDLE_STRETCH: Duration = Duration::from_micros(200);

@@ -1,11 +1,11 @@
-//! Shared by the conversions of JSON and XML: the bound on depth, and the errors of both directions.
+//! Shared parts of the JSON and XML conversions: the depth limit, and the errors of both directions.
 
 use mlua::{Lua, Value};
 
-/// How deep values may be nested.
+/// Maximum depth of nested values.
 pub(crate) const DEPTH_MAX: usize = 128;
 
-/// Why a value cannot be encoded, and where in it.
+/// Reason why a value cannot be encoded, and its path in the value.
 #[derive(Debug)]
 pub(crate) struct EncodeError {
     path: String,
@@ -26,17 +26,17 @@ impl EncodeError {
         self
     }
 
-    /// Names `what`, the path in it and the reason.
+    /// Returns a text with `what`, the path in it, and the reason.
     pub(crate) fn in_words(&self, what: &str) -> String {
         format!("{what}{}: {}", self.path, self.reason)
     }
 }
 
-/// Why a text gave no value.
+/// Reason why a text has no value.
 pub(crate) enum DecodeError {
-    /// The text is malformed, or holds a value that Luau cannot hold: the reason, with the byte.
+    /// The text is malformed, or holds a value that Luau cannot represent. The reason names the byte.
     Text(String),
-    /// A budget of the call, or the VM.
+    /// An error of a budget of the call, or of the VM.
     Lua(mlua::Error),
 }
 
@@ -46,10 +46,10 @@ impl From<mlua::Error> for DecodeError {
     }
 }
 
-/// Returns to a script what decoding gave: the value, or nil and the reason.
+/// Returns the result of decoding to a script: the value, or nil and the reason.
 ///
 /// # Errors
-/// A budget of the call. A malformed text is an answer, not an error.
+/// A budget of the call. A malformed text is a result, not an error.
 pub(crate) fn answer(lua: &Lua, decoded: Result<Value, DecodeError>) -> mlua::Result<(Value, Value)> {
     match decoded {
         Ok(value) => Ok((value, Value::Nil)),

@@ -1,10 +1,10 @@
-//! Databases that scripts read, as values. The server brings the [`Database`] that asks one.
+//! Databases that scripts read, as plain data. The server provides the [`Database`] that runs queries.
 
 use std::fmt;
 
 use tokio::sync::oneshot;
 
-/// A value of a question or of an answer.
+/// A parameter of a query, or a value of its result.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // The names are the types.
 pub enum SqlValue {
@@ -16,34 +16,34 @@ pub enum SqlValue {
     Bytes(Vec<u8>),
 }
 
-/// One row of an answer.
+/// One row of a result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SqlRow {
-    /// By the columns of the answer.
+    /// Values in the order of the columns of the result.
     Values(Vec<SqlValue>),
-    /// An object of JSON.
+    /// A JSON object.
     Json(String),
 }
 
-/// What a database answered.
+/// Result of a query.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SqlAnswer {
-    /// The names of the columns of [`SqlRow::Values`].
+    /// Names of the columns of [`SqlRow::Values`].
     pub columns: Vec<String>,
-    /// The rows, in their order.
+    /// Rows in their order.
     pub rows: Vec<SqlRow>,
 }
 
-/// An answer, or why there is none.
+/// The result of a query, or the reason for its failure.
 pub type SqlResult = Result<SqlAnswer, String>;
 
-/// Where an answer is wanted; nobody waits any more once its other end is gone.
+/// Channel for the result of a query. If its receiver is gone, the result is not needed.
 pub type SqlReply = oneshot::Sender<SqlResult>;
 
-/// A database that can be read.
+/// A database that scripts can read.
 pub trait Database: fmt::Debug + Send + Sync {
-    /// Its name.
+    /// Returns the name of the database.
     fn name(&self) -> &str;
-    /// Asks a question, and has the reply sent from wherever it is known.
+    /// Starts a query. The result is sent to `reply` from any thread.
     fn ask(&self, sql: String, parameters: Vec<SqlValue>, reply: SqlReply);
 }

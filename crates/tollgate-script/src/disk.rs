@@ -1,5 +1,6 @@
-//! The files of scripts: as they are on the disk now, or as an earlier VM read them. A file that changed
-//! since then counts from the next reload, in all workers together.
+//! The files of scripts, as they are on disk now, or as an earlier VM read them.
+//!
+//! A changed file takes effect at the next reload, in all workers together.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -10,18 +11,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Where files come from.
+/// Source of files.
 pub(crate) enum Disk {
-    /// As they are now.
+    /// Reads the files that are on disk now.
     Now(Rc<Read>),
-    /// As they were read before, if they were.
+    /// Returns the files that an earlier VM read. Reads only the others from disk.
     Before(Rc<Read>),
 }
 
-/// What was found on the disk.
+/// Files and names that were read from disk.
 #[derive(Default)]
 pub(crate) struct Read {
-    /// What names were resolved to: folders and files that were given, and modules by root and name.
+    /// Resolved names of given folders and files. `modules` has the modules by root and name.
     paths: RefCell<HashMap<PathBuf, PathBuf>>,
     modules: RefCell<HashMap<(PathBuf, String), PathBuf>>,
     texts: RefCell<HashMap<PathBuf, Rc<[u8]>>>,
@@ -34,7 +35,7 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// The disk as this one found it.
+    /// Returns a disk that repeats the reads of this one.
     pub(crate) fn same(&self) -> Self {
         Self::Before(Rc::clone(self.read()))
     }
@@ -45,7 +46,7 @@ impl Disk {
         }
     }
 
-    /// What is known of a key from before.
+    /// Returns the result of an earlier read for a key.
     fn known<K: Hash + Eq + ?Sized, O: Borrow<K> + Hash + Eq, V: Clone>(
         &self,
         of: impl FnOnce(&Read) -> &RefCell<HashMap<O, V>>,
@@ -67,7 +68,7 @@ impl Disk {
         Ok(found)
     }
 
-    /// Finds the module that a name means below a root, by `find`.
+    /// Returns the module that `name` means below `root`. `find` looks for it on disk.
     pub(crate) fn module(
         &self,
         root: &Path,
@@ -83,7 +84,7 @@ impl Disk {
         Ok(found)
     }
 
-    /// The length of a file that is resolved.
+    /// Returns the length of a resolved file in bytes.
     pub(crate) fn bytes_len(&self, path: &Path) -> io::Result<u64> {
         match self.known(|read| &read.texts, path) {
             Some(text) => Ok(text.len() as u64),
@@ -91,7 +92,7 @@ impl Disk {
         }
     }
 
-    /// The text of a file that is resolved.
+    /// Returns the text of a resolved file.
     pub(crate) fn text(&self, path: &Path) -> io::Result<Rc<[u8]>> {
         if let Some(known) = self.known(|read| &read.texts, path) {
             return Ok(known);

@@ -1,4 +1,4 @@
-//! Records that calls emit beside the one of their reply, and the streams that take them.
+//! Records that calls emit in addition to the record of their reply, and their streams.
 
 use mlua::Lua;
 
@@ -10,29 +10,29 @@ use crate::record::{RecordFields, RecordValues};
 /// A stream that scripts may emit records to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmitStream {
-    /// Its name.
+    /// The name of the stream.
     pub name: String,
-    /// What it keeps of a record.
+    /// The fields of a record that the stream keeps.
     pub fields: RecordFields,
-    /// Whether fields that it does not keep are left out; else they are an error.
+    /// Whether other fields are ignored. Otherwise they are an error.
     pub ignores_unknown: bool,
-    /// The database that its replies wait for, if they do.
+    /// Index of the database that replies wait for, if they wait for one.
     pub awaits: Option<usize>,
 }
 
 /// A record that a call emitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Emitted {
-    /// The stream, by its place among those of the host.
+    /// Index of the stream among the streams of the host.
     pub stream: usize,
-    /// What it got.
+    /// The values of the record.
     pub record: RecordValues,
 }
 
 /// The streams of a host, with the names of their columns in one VM.
 pub(crate) struct Streams(Vec<(EmitStream, Interned)>);
 
-/// What a call emitted so far, while it may.
+/// Records that a call emitted so far.
 #[derive(Default)]
 pub(crate) struct Emissions {
     pub(crate) records: Vec<Emitted>,
@@ -66,7 +66,7 @@ impl Emissions {
     /// Adds a record.
     ///
     /// # Errors
-    /// The records of the call exceed their number or their bytes.
+    /// The records of the call exceed their limit of number or bytes.
     pub(crate) fn add(&mut self, emitted: Emitted) -> mlua::Result<()> {
         let bytes = self.bytes + emitted.record.memory_bytes();
         if self.records.len() == RECORDS_MAX || bytes > BYTES_MAX {

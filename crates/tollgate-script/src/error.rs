@@ -1,6 +1,6 @@
-//! Errors by whose fault they are: of making a host, of loading a script, and of one call.
+//! Errors by fault: of creating a host, of loading a script, and of one call.
 //!
-//! The texts are for the log: full and internal. What a client hears is for the server to decide.
+//! The texts are for the log, complete and internal. The server decides which text the client gets.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,39 +8,39 @@ use std::path::PathBuf;
 
 use mlua::Error;
 
-/// Why no host could be made. Ours or the operating system's fault.
+/// Reason why no host could be created. Our fault, or that of the operating system.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The ticker thread did not start.
     #[error("ticker thread does not start")]
     Ticker(#[source] io::Error),
-    /// The VM refused to be set up.
+    /// The setup of the VM failed.
     #[error("luau host cannot be set up: {0}")]
     Setup(String),
 }
 
-/// Why a script was not taken. The script's fault, or the file system's.
+/// Reason why a script could not be loaded. The fault of the script, or of the file system.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The file, or the root, cannot be read.
+    /// The file or the root cannot be read.
     #[error("script {} cannot be read: {reason}", file.display())]
     Read {
         /// The file or folder.
         file: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: io::Error,
     },
-    /// The file is larger than a script may be.
+    /// The file exceeds the maximum size of a script.
     #[error("script {} exceeds limit: {bytes} bytes, limit {limit} bytes", file.display())]
     TooLarge {
         /// The file.
         file: PathBuf,
-        /// Its size.
+        /// Size in bytes.
         bytes: u64,
-        /// The size that is allowed.
+        /// Limit in bytes.
         limit: u64,
     },
-    /// The file lies outside the root.
+    /// The file is outside the root.
     #[error("script {} is outside its root {}", file.display(), root.display())]
     Outside {
         /// The file.
@@ -48,97 +48,98 @@ pub enum LoadError {
         /// The root.
         root: PathBuf,
     },
-    /// The text is not Luau.
+    /// The text does not compile.
     #[error("script {} does not compile: line {line}: {text}", file.display())]
     Syntax {
         /// The file.
         file: PathBuf,
-        /// The line, from 1; 0 where the compiler named none.
+        /// The line, from 1, or 0 if the compiler named none.
         line: u32,
-        /// What the compiler said.
+        /// The message of the compiler.
         text: String,
     },
-    /// The chunk ran, and failed or ended at a budget.
+    /// The file failed when it ran, or exceeded a budget.
     #[error("script {} fails while it is loaded: {error}", file.display())]
     Run {
         /// The file.
         file: PathBuf,
-        /// The line, from 1; 0 where none is known.
+        /// The line, from 1, or 0 if it is unknown.
         line: u32,
-        /// What went wrong.
+        /// The error.
         error: CallError,
     },
-    /// What scripts keep once they are loaded leaves calls too little.
+    /// Loaded scripts keep too much memory, so too little remains for calls.
     #[error(
         "script {} leaves too little memory: scripts keep {bytes} bytes once they are loaded, limit {limit_bytes} bytes, half of \
          vm_bytes_max",
         file.display()
     )]
     Total {
-        /// The file after which it was too much.
+        /// The file that exceeded the limit.
         file: PathBuf,
-        /// What is kept.
+        /// Kept memory in bytes.
         bytes: usize,
-        /// How much may be.
+        /// Limit in bytes.
         limit_bytes: usize,
     },
-    /// The chunk returned something that is no handler.
+    /// The file returned a value that is not a handler.
     #[error("script {} {text}", file.display())]
     Shape {
         /// The file.
         file: PathBuf,
-        /// What was found, and what is allowed.
+        /// The value found, and the allowed values.
         text: String,
     },
 }
 
-/// Why a call gave no outcome. The script's fault; the transaction is one with status 500.
+/// Reason why a call had no outcome. The script is at fault, and its transaction has status 500.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CallError {
     /// The script raised an error.
     #[error("{message}{}", below(traceback))]
     Script {
-        /// What it raised, with file and line where Luau knows them.
+        /// The error, with file and line if Luau knows them.
         message: String,
-        /// The frames, innermost first; empty where there are none.
+        /// The frames, innermost first. Empty if there are none.
         traceback: String,
     },
     /// The call used up its processor time.
     #[error("script exceeds its cpu budget: limit {limit_ms} ms{}", below(traceback))]
     CpuBudget {
-        /// The budget.
+        /// The budget in milliseconds.
         limit_ms: u64,
-        /// Where the script was.
+        /// Position of the script.
         traceback: String,
     },
-    /// The call waited beyond the time that it may take.
+    /// The call waited longer than its wall budget.
     #[error("script exceeds its wall budget: limit {limit_ms} ms{}", below(traceback))]
     WallBudget {
-        /// The budget.
+        /// The budget in milliseconds.
         limit_ms: u64,
-        /// Where the script waited.
+        /// Position of the script when it waited.
         traceback: String,
     },
-    /// The call's memory grew beyond what it may.
+    /// The memory of the call grew beyond its limit.
     #[error("script exceeds its memory: growth limit {limit_bytes} bytes{}", below(traceback))]
     Memory {
-        /// The growth that is allowed.
+        /// Allowed growth in bytes.
         limit_bytes: usize,
-        /// Where the script was; empty where that is not known.
+        /// Position of the script. Empty if it is unknown.
         traceback: String,
     },
-    /// The reply was still streamed by a VM that was replaced, a wall budget later.
+    /// The VM of a streamed reply was replaced, and the reply had not ended one wall budget later.
     #[error("script streams on in a vm that kept too much memory and was replaced")]
     Replaced,
-    /// The client's fault, which the script did not catch: not 500, but this status.
+    /// The client is at fault, and the script did not catch the error. The reply has this status instead of
+    /// 500.
     #[error("request refused with {status}: {reason}")]
     Refused {
         /// The status.
         status: u16,
-        /// Why, for the client too.
+        /// The reason, also for the client.
         reason: String,
     },
-    /// What the script returned is not a reply.
+    /// The returned value is not a reply.
     #[error("script returned no valid reply: {0}")]
     Reply(String),
 }
@@ -152,7 +153,7 @@ impl CallError {
         Self::Script { message: message.into(), traceback: String::new() }
     }
 
-    /// The refusal, if this is the error that told of it.
+    /// Returns the refusal if this error has its reason, and the error itself otherwise.
     pub(crate) fn or_refusal(self, refusal: Option<Box<(u16, String)>>) -> Self {
         match (self, refusal) {
             (Self::Script { message, .. }, Some(refusal)) if message.ends_with(&refusal.1) => {
@@ -162,7 +163,7 @@ impl CallError {
         }
     }
 
-    /// Reads what mlua made of an error that a script raised.
+    /// Reads mlua's form of an error that a script raised.
     pub(crate) fn from_lua(error: &Error, limit_bytes: usize) -> Self {
         let mut traceback = String::new();
         let message = unwrap(error, &mut traceback);
@@ -174,7 +175,7 @@ impl CallError {
     }
 }
 
-/// Bounds a text that a script made as long as it liked.
+/// Truncates a text whose length the script controls.
 fn shortened(mut text: String, bytes_max: usize) -> String {
     if text.len() > bytes_max {
         let bytes = text.len();
@@ -184,7 +185,7 @@ fn shortened(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// Takes the layers of callback errors off; the innermost traceback is the fullest.
+/// Removes the layers of callback errors. The innermost traceback is the most complete.
 fn unwrap(error: &Error, traceback: &mut String) -> String {
     match error {
         Error::CallbackError { traceback: frames, cause } => {
@@ -204,8 +205,10 @@ fn unwrap(error: &Error, traceback: &mut String) -> String {
     }
 }
 
-/// Takes off the layers of callback errors but the innermost. A script can have an error pass through
-/// callbacks of ours as often as it likes, and to drop a pile of layers takes native stack for each.
+/// Removes all layers of callback errors except the innermost.
+///
+/// A script can pass an error through our callbacks any number of times. Dropping many layers would use
+/// native stack for each of them.
 pub(crate) fn flat(error: Error) -> Error {
     match error {
         Error::CallbackError { ref cause, .. } if matches!(**cause, Error::CallbackError { .. }) => {
@@ -221,7 +224,7 @@ fn split(text: &str, traceback: &mut String) -> String {
     describe(message.trim_end())
 }
 
-/// Puts what Luau prints for error values other than strings into words.
+/// Describes error values other than strings, for which Luau prints only a type and an address.
 fn describe(message: &str) -> String {
     match message {
         "" => "an error without a text was raised".to_owned(),
@@ -248,7 +251,7 @@ fn line_number(place: &str) -> Option<u32> {
     place.rsplit_once(':')?.1.parse().ok()
 }
 
-/// Returns the line that a message of the form `FILE:LINE: TEXT` begins with, and the text.
+/// Splits a message of the form `FILE:LINE: TEXT`, and returns the line and the text.
 pub(crate) fn placed(message: &str) -> (u32, &str) {
     let mut colons = message.match_indices(": ");
     colons
@@ -268,7 +271,7 @@ fn is_memory(error: &Error) -> bool {
     }
 }
 
-/// Shortens a text that a script chose, so that no error text grows with it.
+/// Truncates a text that a script chose, so that error texts stay short.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let mut text: String =
         String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES_MAX)]).escape_debug().collect();

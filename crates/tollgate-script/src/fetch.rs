@@ -1,4 +1,4 @@
-//! Requests of scripts to backends, as values. The server brings the [`Fetcher`] that sends them.
+//! Requests of scripts to backends, as plain data. The server provides the [`Fetcher`] that sends them.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -8,52 +8,52 @@ use std::time::Duration;
 use bytes::Bytes;
 use tollgate_http::Method;
 
-/// Whoever asks backends for scripts.
+/// Sends the requests of scripts to backends.
 pub trait Fetcher {
-    /// The names of the backends.
+    /// Returns the names of the backends.
     fn names(&self) -> Vec<String>;
 
-    /// Begins a request to one of them; nothing is sent before it is polled, and dropping it cancels it.
+    /// Begins a request to a backend. The request is sent when it is first polled. Dropping it cancels it.
     fn fetch(&self, backend: &str, request: FetchRequest) -> Fetching;
 }
 
-/// A request that runs.
+/// A running request.
 pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, FetchError>>>>;
 
-/// What a script asks.
+/// A request of a script.
 #[derive(Debug, Clone)]
 pub struct FetchRequest {
     /// The method.
     pub method: Method,
-    /// Path and query, beginning with a slash; what no URI has is to be escaped.
+    /// Path and query, beginning with a slash. Characters that a URI may not have must be escaped.
     pub target: String,
-    /// Fields, each a sound name and value, none of the connection.
+    /// Fields with valid names and values. None of them is hop-by-hop.
     pub fields: Vec<(String, Bytes)>,
-    /// The content, if it has one.
+    /// The content, if there is one.
     pub content: Option<Bytes>,
-    /// How long all of it may take, beside the bounds of the backend.
+    /// Maximum time of the whole request, in addition to the limits of the backend.
     pub timeout: Option<Duration>,
 }
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Debug, Clone)]
 pub struct Fetched {
     /// The status.
     pub status: u16,
-    /// The fields by name in lower case, in their order.
+    /// The fields in their order, with names in lower case.
     pub fields: Vec<(String, Bytes)>,
     /// The content, without a transfer coding.
     pub content: Bytes,
 }
 
-/// Why there is no reply.
+/// Reason why there is no reply.
 #[derive(Debug, Clone)]
 pub struct FetchError {
-    /// One word, for scripts to compare with.
+    /// One word that scripts can compare.
     pub name: &'static str,
-    /// What happened.
+    /// Description of the failure.
     pub text: String,
 }
 
-/// Where a VM finds who asks for it.
+/// Holds the fetcher of a VM.
 pub(crate) type FetcherCell = RefCell<Option<Rc<dyn Fetcher>>>;

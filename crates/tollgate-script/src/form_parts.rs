@@ -1,5 +1,6 @@
-//! The reader of a multipart body: part by part, in constant memory, from memory or from a file. Threads of
-//! the runtime that polls the call read a file, a stretch at a time.
+//! The reader of a multipart body: part by part, in constant memory, from memory or from a file.
+//!
+//! Threads of the runtime that polls the call read a file, one stretch at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -11,19 +12,20 @@ use tollgate_http::{FormError, FormEvent, FormPartHead, FormStream};
 
 use crate::body::{Body, ReadAt};
 
-/// What is read of a file at once, and at most what a script gets by one `part:read()`.
+/// Bytes of a file in one read. It is also the maximum result of one `part:read()`.
 const BLOCK_BYTES: usize = 256 << 10;
-/// What a thread reads, skips or saves before others have their turn.
+/// Bytes that a thread reads, skips or saves before other tasks run.
 pub(crate) const STRETCH_BYTES: u64 = 8 << 20;
-/// Threads of a worker that do this at once: the others read files that are sent.
+/// Maximum number of threads that do this for one worker. The other threads read files that are sent.
 pub(crate) const AT_ONCE_MAX: usize = 2;
 
-/// Why a form cannot be read on.
+/// Reason why a form cannot be read further.
 #[derive(Debug)]
 pub(crate) enum FormReadError {
-    /// The client's: the status of the reply, if the script does not catch it, and the reason.
+    /// The client is at fault. The values are the status of the reply, unless the script catches the error,
+    /// and the reason.
     Client(u16, String),
-    /// The disk's.
+    /// The disk failed.
     Disk(io::Error),
 }
 
@@ -39,23 +41,23 @@ impl From<io::Error> for FormReadError {
     }
 }
 
-/// How much a script takes of a form.
+/// Limits of a script for a form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartLimits {
     pub(crate) count_max: u64,
     pub(crate) part_bytes_max: u64,
 }
 
-/// A form under way.
+/// A form that is being read.
 pub(crate) struct PartReader {
     source: Source,
-    /// How far the source was read.
+    /// Bytes of the source that were read.
     at: u64,
     stream: FormStream,
     limits: PartLimits,
-    /// Parts so far.
+    /// Number of parts so far.
     count: u64,
-    /// Content of the part at hand so far; none between parts.
+    /// Bytes of content of the current part so far. `None` between parts.
     part_bytes: Option<u64>,
 }
 
@@ -64,7 +66,7 @@ enum Source {
     File(Box<dyn ReadAt>, u64),
 }
 
-/// A step of work on a form: there is more to do, or its result.
+/// Result of a step of work on a form.
 pub(crate) enum WorkStep<R> {
     More,
     Done(R),
@@ -74,7 +76,7 @@ impl PartReader {
     /// Begins to read a body.
     ///
     /// # Errors
-    /// `Client` if it is no multipart form; `Disk` if its file cannot be opened once more.
+    /// `Client` if the body is not a multipart form. `Disk` if its file cannot be opened again.
     pub(crate) fn new(content_type: &[u8], body: &Body, limits: PartLimits) -> Result<Self, FormReadError> {
         let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
         if !media_type.eq_ignore_ascii_case(b"multipart/form-data") {
@@ -88,12 +90,13 @@ impl PartReader {
         Ok(Self { source, at: 0, stream, limits, count: 0, part_bytes: None })
     }
 
-    /// Whether the body is at hand, so that nobody has to wait for it.
+    /// Returns whether the body is in memory, so that reading does not wait.
     pub(crate) fn is_in_memory(&self) -> bool {
         matches!(self.source, Source::Memory(_))
     }
 
-    /// Goes on to the next part, over what is left of this one. None: there is none.
+    /// Skips the rest of the current part, and moves to the next one. `None` means that there are no more
+    /// parts.
     pub(crate) fn next_part(&mut self) -> WorkStep<Result<Option<FormPartHead>, FormReadError>> {
         let until = self.at.saturating_add(STRETCH_BYTES);
         loop {
@@ -107,7 +110,7 @@ impl PartReader {
         }
     }
 
-    /// More of the content of the part at hand. None: that was all.
+    /// Returns more content of the current part. `None` means that the part is complete.
     pub(crate) fn chunk(&mut self) -> Result<Option<Bytes>, FormReadError> {
         if self.part_bytes.is_none() {
             return Ok(None);
@@ -179,10 +182,10 @@ fn over(what: &str, found: u64, limit: u64, unit: &str) -> Result<(), FormReadEr
     Ok(())
 }
 
-/// Has threads do work on a form, stretch by stretch, and gives the form back. None: the runtime ends.
+/// Runs work on a form on threads, stretch by stretch, and returns the form. `None` if the runtime ends.
 ///
 /// # Cancel safety
-/// A stretch under way is done, and what the work owns is dropped behind it.
+/// The current stretch completes. Then the values that the work owns are dropped.
 pub(crate) async fn by_threads<R: Send + 'static>(
     places: Arc<Semaphore>,
     mut reader: Box<PartReader>,

@@ -1,7 +1,8 @@
-//! The host of one worker thread: its VM of this moment, and the scripts that were loaded into it.
+//! The host of one worker thread: its current VM, and the scripts loaded into it.
 //!
-//! A host is not `Send`: each worker makes its own, and loads the same files. Calls of one host interleave by
-//! slices, but only one runs at a time. [`crate::renewal`] replaces a VM that keeps too much.
+//! A host is not `Send`. Each worker creates its own host and loads the same files. The slices of several
+//! calls interleave, but only one call runs at a time. [`crate::renewal`] replaces a VM that keeps too much
+//! memory.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -24,11 +25,11 @@ use crate::script::{Script, ScriptSource, Shape};
 use crate::ticker;
 use crate::vm::{Vm, VmParts};
 
-/// A Luau VM with the API of Tollgate, closed to everything else, and the scripts that were loaded into it.
+/// A sandboxed Luau VM with the API of Tollgate, and the scripts loaded into it.
 #[derive(Clone)]
 pub struct Host(pub(crate) Rc<Hosted>);
 
-/// The VM of this moment, and what the host keeps when another VM takes its place.
+/// The current VM, and the state that the host keeps when another VM replaces it.
 pub(crate) struct Hosted {
     pub(crate) parts: Rc<VmParts>,
     pub(crate) vm: RefCell<Rc<Vm>>,
@@ -37,18 +38,18 @@ pub(crate) struct Hosted {
 }
 
 impl Host {
-    /// Makes a VM for the calling thread, and the process's ticker with the first one.
+    /// Creates a VM for the calling thread. The first host also starts the ticker of the process.
     ///
     /// # Errors
-    /// `Ticker` if the operating system gives no thread. `Setup`: out of memory.
+    /// `Ticker` if the operating system refuses a thread. `Setup` if memory runs out.
     pub fn new(options: HostOptions) -> Result<Self, HostError> {
         Self::with_streams(options, Vec::new())
     }
 
-    /// Makes a host whose scripts may emit records to `streams`.
+    /// Creates a host whose scripts may emit records to `streams`.
     ///
     /// # Errors
-    /// Those of [`Host::new`].
+    /// The errors of [`Host::new`].
     pub fn with_streams(options: HostOptions, streams: Vec<EmitStream>) -> Result<Self, HostError> {
         ticker::start().map_err(HostError::Ticker)?;
         let parts = Rc::new(VmParts { options, streams, fetcher: Rc::default(), keeper: RefCell::default() });
@@ -56,26 +57,26 @@ impl Host {
         Ok(Self(Rc::new(Hosted { parts, vm, scripts: RefCell::default(), pace: Pace::default() })))
     }
 
-    /// The VM of this moment.
+    /// Returns the current VM.
     pub(crate) fn vm(&self) -> Rc<Vm> {
         Rc::clone(&self.0.vm.borrow())
     }
 
-    /// Has scripts ask backends by `fetcher`; without one they know none.
+    /// Sets the client that scripts use for requests to backends. Without it scripts have no backends.
     pub fn set_fetcher(&self, fetcher: Rc<dyn Fetcher>) {
         self.0.parts.fetcher.replace(Some(fetcher));
     }
 
-    /// Tells `keeper` when the VM holds too much, and leaves it one that is out of use, to be closed bit by
-    /// bit.
+    /// Sets the keeper. The VM notifies it when it holds too much memory, and leaves itself to the keeper to
+    /// be closed in steps.
     pub fn set_keeper(&self, keeper: &Rc<Keeper>) {
         self.0.parts.keeper.replace(Some(Rc::clone(keeper)));
     }
 
-    /// Loads the file of a handler that reaches nothing outside of the VM, as [`Host::load_source`] does.
+    /// Loads the file of a handler without access outside the VM, as [`Host::load_source`] does.
     ///
     /// # Errors
-    /// Those of [`Host::load_source`].
+    /// The errors of [`Host::load_source`].
     pub fn load(&self, file: &Path, root: &Path, fields: &RecordFields) -> Result<LoadedScript, LoadError> {
         self.load_source(ScriptSource {
             file: file.to_path_buf(),
@@ -86,13 +87,14 @@ impl Host {
         })
     }
 
-    /// Compiles a file and runs it once; it must return a function, or a table of functions by method.
+    /// Compiles a file and runs it once. The file must return a function, or a table of functions by method.
     ///
-    /// `require` of the file stays inside the root. What it requires is loaded once per host; a changed file
-    /// needs a new host.
+    /// `require` in the file cannot leave the root. Required files are loaded once for each host. A changed
+    /// file needs a new host.
     ///
     /// # Errors
-    /// Each names the file; `Syntax` and `Run` also the line. A retry makes sense after the file changed.
+    /// Each error names the file. `Syntax` and `Run` also name the line. A retry is useful only after the
+    /// file changed.
     pub fn load_source(&self, source: ScriptSource) -> Result<LoadedScript, LoadError> {
         let script = RefCell::new(Rc::new(self.vm().load(&source)?));
         let slot = Rc::new(ScriptSlot { source: Some(source), script });
@@ -102,12 +104,12 @@ impl Host {
         Ok(LoadedScript(slot))
     }
 
-    /// Compiles a file and runs it once; returns what it returned.
+    /// Compiles a file, runs it once, and returns its value.
     pub(crate) fn evaluate(&self, file: &Path, root: &Path) -> Result<Value, LoadError> {
         self.vm().evaluate(file, root)
     }
 
-    /// Makes a script of a function, for every method. It stays with the VM of this moment.
+    /// Makes a script of a function, for every method. It stays in the current VM.
     pub(crate) fn script_of(&self, function: Function) -> LoadedScript {
         let script = Script {
             vm: self.vm(),
@@ -120,24 +122,24 @@ impl Host {
         LoadedScript(Rc::new(ScriptSlot { source: None, script: RefCell::new(Rc::new(script)) }))
     }
 
-    /// The path that the app of the scripts is mounted at; empty for the server's own.
+    /// Returns the path at which the app of the scripts is mounted. It is empty for the server's own scripts.
     pub fn base(&self) -> String {
         self.0.parts.options.base.clone()
     }
 
-    /// Collects garbage for at most 200 us, if no call ran since it was called the last time. The server
-    /// calls it at each tick.
+    /// Collects garbage for at most 200 us, if no call ran since the last time. The server calls this at each
+    /// tick.
     pub fn collect_while_idle(&self) {
         let vm = self.vm();
         vm.extra_collection.while_idle(&vm.lua);
     }
 
-    /// Memory of the VM, in bytes.
+    /// Returns the memory of the VM in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.vm().lua.used_memory()
     }
 
-    /// All files that were read so far, in order; one that was read twice is there twice.
+    /// Returns all files that were read so far, in order. A file that was read twice is listed twice.
     pub fn sources(&self) -> Vec<SourceFile> {
         self.vm().modules.sources()
     }

@@ -4,10 +4,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tollgate_http::http_date;
 
-/// The last microsecond of 9999, less the hours that a time zone may need.
+/// The last microsecond of 9999, minus the hours that a time zone may need.
 pub(crate) const HTTP_LAST_US: i64 = 253_402_207_200_000_000 - 1;
 
-/// Returns the IMF-fixdate of a time. A time outside of its range becomes the nearer end of the range.
+/// Returns the IMF-fixdate of a time. A time outside the range becomes the nearer end of the range.
 pub(crate) fn http_date_of(us: i64) -> [u8; 29] {
     http_date(UNIX_EPOCH + Duration::from_micros(u64::try_from(us).unwrap_or_default()))
 }

@@ -1,4 +1,4 @@
-//! The id of a request, as logs, records, scripts and clients know it.
+//! The id of a request in logs, records, scripts and replies.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use uuid::Uuid;
 /// The id of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestId {
-    /// The server made it.
+    /// The server generated the id.
     Made(Uuid),
-    /// It came with the request.
+    /// The id came with the request.
     Taken {
-        /// As it came: visible ASCII.
+        /// The id as received: visible ASCII.
         text: Bytes,
-        /// The same where it is a UUID, else one that the server made.
+        /// The same id if it is a UUID, otherwise a generated one.
         uuid: Uuid,
     },
 }
 
-/// Room for the text of a made id.
+/// Buffer for the text of a generated id.
 pub type RequestIdBuffer = [u8; 36];
 
 impl RequestId {
-    /// The id as text, visible ASCII, in `buffer` where it was made.
+    /// Returns the id as visible ASCII. A generated id is written into `buffer`.
     pub fn text<'a>(&'a self, buffer: &'a mut RequestIdBuffer) -> &'a [u8] {
         match self {
             Self::Made(uuid) => {
@@ -34,7 +34,7 @@ impl RequestId {
         }
     }
 
-    /// The id as a UUID: one of the server's own where what came is none.
+    /// Returns the id as a UUID. If the received id is not a UUID, this is a generated one.
     pub fn uuid(&self) -> Uuid {
         match self {
             Self::Made(uuid) | Self::Taken { uuid, .. } => *uuid,
@@ -42,7 +42,8 @@ impl RequestId {
     }
 }
 
-/// RFC 9562 section 4, two digits at a time: this is in every reply.
+/// Writes a UUID in the form of RFC 9562 section 4. It writes two digits at a time, because each reply has an
+/// id.
 fn write_hyphenated(bytes: &[u8; 16], text: &mut RequestIdBuffer) {
     *text = [b'-'; 36];
     for (byte, at) in bytes.iter().zip(PAIRS_AT) {
@@ -50,7 +51,7 @@ fn write_hyphenated(bytes: &[u8; 16], text: &mut RequestIdBuffer) {
     }
 }
 
-/// Where the digits of each byte stand.
+/// Position of the digits of each byte.
 const PAIRS_AT: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 pub(crate) const HEX: [[u8; 2]; 256] = {

@@ -1,11 +1,13 @@
-//! Known names, recognised among the keys of a script without looking at their bytes. Luau keeps one copy of
-//! each text, so two texts are equal if their addresses are. (mlua allocates each time it lends the bytes.)
+//! Recognises known names among the keys of a script by their addresses.
+//!
+//! Luau keeps one copy of each text, so two texts are equal if their addresses are. The bytes are not
+//! compared, because mlua allocates each time that it lends them.
 
 use std::ffi::c_void;
 
 use mlua::{Lua, LuaString};
 
-/// Known names, held so that their addresses stay theirs.
+/// Known names. The strings are held so that their addresses stay valid.
 #[derive(Default)]
 pub(crate) struct Interned {
     addresses: Vec<*const c_void>,
@@ -19,7 +21,7 @@ impl Interned {
         Ok(Self { addresses: held.iter().map(LuaString::to_pointer).collect(), _held: held })
     }
 
-    /// Returns the place of a text of the VM, as it lies there, among the known ones.
+    /// Returns the index of a text among the known names. `text` must be the VM's own copy.
     pub(crate) fn position(&self, text: &[u8]) -> Option<usize> {
         let address = text.as_ptr().cast::<c_void>();
         self.addresses.iter().position(|&known| known == address)

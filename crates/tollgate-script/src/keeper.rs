@@ -1,6 +1,7 @@
-//! The care for the VMs of a thread between calls: a VM that holds too much is reported, and a VM out of use
-//! is closed in stretches. Closing a VM in one call frees each of its objects, some 100 ns apiece, while all
-//! other tasks wait.
+//! Care for the VMs of a thread between calls. A VM that holds too much is reported, and an unused VM is
+//! closed in stretches.
+//!
+//! Closing a VM in one call would free all of its objects, at about 100 ns each, while all other tasks wait.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use mlua::Lua;
 use tokio::sync::Notify;
 
-/// What the hosts of a thread tell whoever looks after them.
+/// Notifications of the hosts of a thread, for the task that cares for their VMs.
 #[derive(Default)]
 pub struct Keeper {
     pressed: Notify,
@@ -16,15 +17,15 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Returns when there is something to do: a VM that holds too much, or one to be closed.
+    /// Waits until there is work: a VM that holds too much, or one to be closed.
     ///
     /// # Cancel safety
-    /// What was told to nobody is told to the next who asks.
+    /// A notification that no caller received goes to the next call.
     pub async fn pressed(&self) {
         self.pressed.notified().await;
     }
 
-    /// Closes the VMs that are out of use; others have their turns meanwhile.
+    /// Closes the unused VMs. Other tasks run between the stretches.
     pub async fn close(&self) {
         while let Some(lua) = self.next_to_close() {
             collect(&lua, 0).await;
@@ -41,21 +42,22 @@ impl Keeper {
         self.pressed.notify_one();
     }
 
-    /// Takes over a VM whose scripts are gone.
+    /// Takes ownership of a VM whose scripts are gone.
     pub(crate) fn take_over(&self, lua: Lua) {
         self.closing.borrow_mut().push(lua);
         self.press();
     }
 }
 
-/// Frees what a VM does not keep, or so much that it holds no more than `enough`, in stretches between which
-/// others have their turns. Returns what it took of the thread.
+/// Frees garbage of a VM in stretches, until the VM holds at most `enough` or has no garbage.
+///
+/// Other tasks run between the stretches. Returns the time that the collection took on the thread.
 pub(crate) async fn collect(lua: &Lua, enough: usize) -> Duration {
     let took = finish_cycle(lua).await;
     if lua.used_memory() <= enough {
         return took;
     }
-    // What was marked before it became garbage goes with the cycle after the one that was under way.
+    // The running cycle misses objects that became garbage after it marked them. The next cycle frees them.
     took + finish_cycle(lua).await
 }
 
@@ -76,5 +78,5 @@ async fn finish_cycle(lua: &Lua) -> Duration {
     }
 }
 
-/// How long others wait for a stretch of collecting.
+/// Maximum time that other tasks wait for one stretch of collection.
 const STRETCH: Duration = Duration::from_millis(1);

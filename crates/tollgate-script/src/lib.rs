@@ -1,24 +1,24 @@
 //! The Luau host of Tollgate. It runs the script of a route in a sandbox, within budgets, and returns the
-//! reply and the records. Step 4 of the path of a transaction.
+//! reply and the records.
 //!
-//! This crate knows a request as data and a reply as data. Sockets, routes, framing and the log belong to
-//! other crates. It does no I/O on the thread of its caller, except that it reads scripts while it loads
+//! Requests and replies are plain data in this crate. Sockets, routes, framing and the log belong to other
+//! crates. The crate does no I/O on the thread of its caller, except that it reads scripts while it loads
 //! them. Threads of the caller's runtime write the files that a script saves, and read bodies that are in a
 //! file.
 //!
 //! - Each worker thread has a [`Host`]. [`Host::load`] returns a [`LoadedScript`], and [`LoadedScript::call`]
 //!   a [`Call`]. The caller resumes the call until it is [`Step::Done`], and polls it while it waits. A call
 //!   that streams its reply continues after [`Step::Streams`], and writes into a [`Pipe`].
-//! - A call goes through the modules in this order. `loaded_script` finds its script in the VM of this
-//!   moment, and `call` gives it a coroutine. `budget` limits its time, and `memory` its growth. `api` has
-//!   the functions that the script calls, and `waits` the operations that the call waits for. `reply` reads
-//!   the returned values.
-//! - `vm` is what all calls of a host share, `loading` loads scripts into it, and `renewal` replaces it.
-//! - Time: interrupts of the VM compare a counter of the ticker thread with the budget of the call, also
-//!   inside pattern matching, `pcall` and metamethods. `sys::library_guards` bounds library functions without
-//!   an interrupt.
-//! - Memory: the allocator limits the growth during a call. The module of [`Call`] says what that costs.
-//!   [`Host::relieve`] replaces a VM that keeps too much while it serves.
+//! - A call passes the modules in this order. `loaded_script` finds its script in the current VM, and `call`
+//!   gives it a coroutine. `budget` limits its time, and `memory` its growth. `api` has the functions that
+//!   the script calls, and `waits` the operations that the call waits for. `reply` reads the returned values.
+//! - `vm` holds the state that all calls of a host share, `loading` loads scripts into it, and `renewal`
+//!   replaces it.
+//! - Time: interrupts of the VM compare a counter of the ticker thread with the budget of the call. They also
+//!   run inside pattern matching, `pcall` and metamethods. `sys::library_guards` bounds library functions
+//!   without an interrupt.
+//! - Memory: the allocator limits the growth during a call. The module of [`Call`] states the cost.
+//!   [`Host::relieve`] replaces a VM that keeps too much memory, while the host serves calls.
 //!
 //! Invariants:
 //! - No script can cause a panic or end the process.

@@ -1,4 +1,4 @@
-//! Loaded scripts, as routes hold them: each leads to the script in the VM of this moment.
+//! Loaded scripts as routes hold them. Each refers to the script in the current VM.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,15 +15,15 @@ use crate::script::{Script, ScriptSource, Shape};
 #[derive(Clone)]
 pub struct LoadedScript(pub(crate) Rc<ScriptSlot>);
 
-/// The place of a script in its host, which leads to the VM of this moment.
+/// A script of a host. It refers to the script in the current VM.
 pub(crate) struct ScriptSlot {
-    /// None: the script cannot be loaded again.
+    /// `None` if the script cannot be loaded again.
     pub(crate) source: Option<ScriptSource>,
     pub(crate) script: RefCell<Rc<Script>>,
 }
 
 impl LoadedScript {
-    /// Returns the methods that the script answers: `None` is every one. GET brings HEAD with it.
+    /// Returns the methods that the script answers, or `None` for every method. GET includes HEAD.
     pub fn methods(&self) -> Option<Methods> {
         let script = self.0.script.borrow();
         let Shape::ByMethod(functions) = &script.shape else { return None };
@@ -37,7 +37,7 @@ impl LoadedScript {
         Some(methods)
     }
 
-    /// Whether it has a function for a method.
+    /// Returns whether the script has a function for a method.
     pub fn takes(&self, method: Method) -> bool {
         self.0.script.borrow().function(method).is_some()
     }
@@ -46,12 +46,12 @@ impl LoadedScript {
         Rc::clone(&self.0.script.borrow())
     }
 
-    /// Begins a call; nothing runs before [`Call::resume`].
+    /// Begins a call. No code runs before [`Call::resume`].
     pub fn call(&self, request: Rc<Request>) -> Call {
         Call::new(self.script(), request, None)
     }
 
-    /// Begins a call that is told a reply.
+    /// Begins a call of an `after` script, which gets the reply.
     pub fn call_after(&self, request: Rc<Request>, replied: Replied) -> Call {
         Call::new(self.script(), request, Some(Box::new(replied)))
     }

@@ -1,4 +1,4 @@
-//! Loading of scripts into a VM: a file is compiled and run once, under the budgets of a call.
+//! Loads scripts into a VM. A file is compiled and run once, under the budgets of a call.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -34,10 +34,10 @@ impl Vm {
         returned.map_err(|error| load_error(file, error))
     }
 
-    /// Runs `f` under the budgets of a call, without a pause.
+    /// Runs `f` under the budgets of a call, without suspending it.
     fn charged<R>(&self, f: impl FnOnce(&Lua) -> mlua::Result<R>) -> Result<R, Charged> {
         self.budget.enter(Duration::ZERO, None);
-        // A limit is refused only by a VM that mlua did not make.
+        // The call fails only for a VM that mlua did not create.
         let _ = self.lua.set_memory_limit(self.lua.used_memory() + self.parts.options.memory_bytes_max);
         let result = f(&self.lua);
         let _ = self.lua.set_memory_limit(0);
@@ -50,8 +50,8 @@ impl Vm {
         })
     }
 
-    /// Refuses scripts that keep more than half of `vm_bytes_max` once they are loaded, because a fresh VM
-    /// with them would soon be replaced again.
+    /// Refuses scripts that keep more than half of `vm_bytes_max` after loading. A new VM with them would
+    /// soon be replaced again.
     fn check_loaded(&self, file: &Path) -> Result<(), LoadError> {
         let limit_bytes = self.parts.options.vm_bytes_max / 2;
         if self.lua.used_memory() <= limit_bytes {
@@ -88,8 +88,9 @@ fn load_error(file: &Path, error: Charged) -> LoadError {
     }
 }
 
-/// Finds a syntax error of the file itself. A syntax error of a file that it requires comes with a traceback
-/// into this one.
+/// Returns the text of a syntax error in the file itself.
+///
+/// A syntax error in a required file has a traceback into this file, and is not returned.
 fn syntax_of(error: &mlua::Error) -> Option<&str> {
     match error {
         mlua::Error::SyntaxError { message, .. } => Some(message),

@@ -1,4 +1,4 @@
-//! Values that the set-up of a VM makes once: metatables that mark tables, and functions of Luau.
+//! Values that the setup of a VM creates once: metatables that mark tables, and Luau functions.
 
 use std::ffi::c_void;
 
@@ -6,23 +6,24 @@ use mlua::{Function, Lua, Table};
 
 /// The marks of one VM.
 pub(crate) struct Marks {
-    /// The metatable that says "this table is a JSON array".
+    /// The metatable that marks a table as a JSON array.
     pub(crate) array: Table,
-    /// The address of `array`, to compare with.
+    /// The address of `array`, for comparisons.
     pub(crate) array_address: *const c_void,
     /// The metatable of `tollgate.pass`.
     pub(crate) pass: Table,
-    /// The address of `pass`, to compare with.
+    /// The address of `pass`, for comparisons.
     pub(crate) pass_address: *const c_void,
     /// `(table, key, digits)`: stores a 64-bit integer of Luau. An integer that passes through Rust becomes a
     /// double.
     pub(crate) store_integer: Function,
-    /// The coroutines of calls, which no script may resume or close. A table with weak keys.
+    /// The coroutines of calls, in a table with weak keys. No script may resume or close them.
     pub(crate) call_coroutines: Table,
 }
 
 impl Marks {
-    /// Makes the metatables. The other two come from the Luau code that changes the standard library.
+    /// Creates the metatables. The other two values come from the Luau code that changes the standard
+    /// library.
     ///
     /// # Errors
     /// Out of memory.
@@ -39,7 +40,7 @@ impl Marks {
     }
 }
 
-/// Makes a read-only metatable. A script that asks for it gets `name`.
+/// Creates a read-only metatable. A script that asks for it gets `name`.
 fn named_metatable(lua: &Lua, name: &str) -> mlua::Result<Table> {
     let metatable = lua.create_table()?;
     metatable.raw_set("__metatable", name)?;

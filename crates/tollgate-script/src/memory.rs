@@ -1,7 +1,7 @@
-//! The memory limit of a call, and the work of our own functions outside of it.
+//! The memory limit of a call, and the work of our own functions without it.
 //!
-//! A standing limit sends each push of mlua through a protected call, which costs 0.1 us. Our own functions
-//! therefore lift it. A function whose result grows with its input checks `used_memory` itself.
+//! With a limit set, mlua makes each push a protected call, which costs 0.1 us. Our own functions therefore
+//! remove the limit. A function whose result grows with its input checks `used_memory` itself.
 
 use mlua::{Lua, LuaString};
 
@@ -9,12 +9,13 @@ use mlua::{Lua, LuaString};
 pub(crate) fn unlimited<R>(lua: &Lua, f: impl FnOnce() -> R) -> R {
     let limit = lua.set_memory_limit(0).unwrap_or(0);
     let result = f();
-    // Only a VM that mlua did not make refuses a limit.
+    // The call fails only for a VM that mlua did not create.
     let _ = lua.set_memory_limit(limit);
     result
 }
 
-/// Runs work of unknown size without the memory limit. `f` gets the number of bytes in use that it may reach.
+/// Runs work of unknown size without the memory limit. `f` gets the limit: the bytes in use that it may
+/// reach.
 pub(crate) fn watched<R>(lua: &Lua, f: impl FnOnce(usize) -> R) -> R {
     let limit = lua.set_memory_limit(0).unwrap_or(0);
     let result = f(if limit == 0 { usize::MAX } else { limit });
@@ -22,13 +23,13 @@ pub(crate) fn watched<R>(lua: &Lua, f: impl FnOnce(usize) -> R) -> R {
     result
 }
 
-/// Makes a string inside of [`watched`], which gave `memory_max`.
+/// Creates a string inside [`watched`], which passed `memory_max`.
 pub(crate) fn string_within(lua: &Lua, bytes: &[u8], memory_max: usize) -> mlua::Result<LuaString> {
     check_memory(lua, bytes.len(), memory_max)?;
     lua.create_string(bytes)
 }
 
-/// Checks that `bytes` more do not exceed the `memory_max` that [`watched`] gave.
+/// Checks that `bytes` more do not exceed the `memory_max` that [`watched`] passed.
 ///
 /// # Errors
 /// `MemoryError`, as a call gets it at its limit.

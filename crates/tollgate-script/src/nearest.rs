@@ -1,8 +1,9 @@
-//! "did you mean": the known name that an unknown one was probably meant to be.
+//! Suggestions for unknown names ("did you mean").
 
-/// Returns the nearest candidate within a third of `name`'s length in edits, or two from four letters on.
+/// Returns the nearest known name, if its distance is at most a third of the length of `name`.
 ///
-/// Two letters that changed places are two edits.
+/// For names of four letters or more at least two edits are allowed, and one edit otherwise. Two swapped
+/// letters are two edits.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name_short: String = name.chars().take(NAME_CHARS_MAX).collect();
     let chars = name_short.chars().count();
@@ -15,7 +16,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns `, did you mean "NAME"?`, or nothing where no known name is near.
+/// Returns `, did you mean "NAME"?`, or an empty text if no known name is near.
 pub(crate) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known).map_or_else(String::new, |near| format!(", did you mean \"{near}\"?"))
 }

@@ -1,4 +1,4 @@
-//! The options of a host: its bounds, and the process around its scripts.
+//! The options of a host: its limits, and the environment of its scripts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,36 +7,35 @@ use crate::clock::Clock;
 use crate::collector::Collector;
 use crate::shared::SharedStore;
 
-/// The bounds of a host.
+/// Options of a host.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// The processor time of a call, summed over its slices, and of loading a file. In whole milliseconds.
+    /// Processor time of a call over all slices, and of loading a file. In whole milliseconds.
     pub cpu_budget: Duration,
-    /// How long a call runs before it gives the worker back. In whole milliseconds.
+    /// How long a call runs before other calls have their turn. In whole milliseconds.
     pub slice: Duration,
-    /// How long a call may take from its first wait on, by the monotonic clock.
+    /// Maximum time of a call from its first wait on, by the monotonic clock.
     pub wall_budget: Duration,
-    /// Server-sent events that pause for so long are told to go on by a comment.
+    /// Pause of server-sent events after which a comment is sent to keep the connection alive.
     pub heartbeat: Duration,
-    /// By how much the memory of the VM may grow in one call; of a streamed reply between two waits.
+    /// Maximum growth of the VM's memory in one call, or between two waits of a streamed reply.
     pub memory_bytes_max: usize,
-    /// How much a VM may hold in all before it is collected, and replaced if it keeps more than three
-    /// quarters of this.
+    /// Maximum memory of a VM. Above it the VM is collected, and replaced if it keeps more than three
+    /// quarters of it.
     pub vm_bytes_max: usize,
-    /// How garbage is collected.
+    /// Settings of the garbage collector.
     pub collector: Collector,
-    /// The longest reply, header lines and content together, and the longest JSON.
+    /// Maximum size of a reply, with header lines and content. It is also the maximum size of JSON.
     pub reply_bytes_max: usize,
-    /// The variables of the environment that scripts may read.
+    /// Environment variables that scripts may read.
     pub env: Vec<String>,
-    /// What scripts share with those of every host that has the same.
+    /// Store of `tollgate.shared`. Hosts with the same store share its values.
     pub shared: Arc<SharedStore>,
-    /// How many bytes the shared values may take.
+    /// Maximum size of the shared values in bytes.
     pub shared_bytes_max: usize,
-    /// Where they have their time from.
+    /// Source of time for scripts.
     pub clock: Clock,
-    /// The path that the app of the scripts is mounted at, decoded and without a slash at its end; empty at
-    /// the root.
+    /// Path at which the app of the scripts is mounted, decoded and without a final slash. Empty at the root.
     pub base: String,
 }
 

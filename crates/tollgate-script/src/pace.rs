@@ -1,4 +1,4 @@
-//! The pace at which the VMs of a host are replaced.
+//! The pace at which a host replaces its VMs.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Weak;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::vm::Vm;
 
-/// When a VM of a host may be replaced again.
+/// When a host may replace its VM again.
 #[derive(Default)]
 pub(crate) struct Pace {
     not_before: Cell<Option<Instant>>,
@@ -15,14 +15,14 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// How long to wait. None if a VM may be replaced now.
+    /// Returns how long to wait, or `None` if the VM may be replaced now.
     pub(crate) fn wait(&self) -> Option<Duration> {
         let left = self.not_before.get().map(|at| at.saturating_duration_since(Instant::now()));
         let left = left.filter(|left| !left.is_zero());
         left.or_else(|| self.predecessor.borrow().upgrade().map(|_| PREDECESSOR_PAUSE))
     }
 
-    /// Notes that a replacement took `took` of the thread.
+    /// Records the thread's time for a replacement.
     pub(crate) fn note(&self, took: Duration) {
         let pause = (took * PAUSE_FACTOR).max(PAUSE_MIN);
         self.not_before.set(Some(Instant::now() + pause));
@@ -30,7 +30,7 @@ impl Pace {
 }
 
 const PAUSE_MIN: Duration = Duration::from_millis(250);
-/// The pause after a replacement, as a multiple of its time.
+/// Length of the pause after a replacement, as a multiple of the replacement's time.
 const PAUSE_FACTOR: u32 = 20;
-/// The time between two looks whether the calls of the previous VM have ended.
+/// Interval between checks whether the calls of the previous VM have ended.
 const PREDECESSOR_PAUSE: Duration = Duration::from_millis(100);

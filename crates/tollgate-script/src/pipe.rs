@@ -1,22 +1,24 @@
-//! The content of a streamed reply, between the script that writes it and the connection that sends it.
+//! The pipe for the content of a streamed reply, between the script and the connection.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// A script that wrote as much waits until it is taken.
+/// A script waits after it wrote this many bytes that are not taken.
 const PIPE_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes that a script wrote and that are not sent yet: less than 128 KiB, or 64 KiB and an event. The rest
-/// of a longer write stays where it is until there is room.
+/// Bytes that a script wrote and the connection has not yet taken.
+///
+/// These are less than 128 KiB, or 64 KiB and an event. The rest of a longer write stays with the script
+/// until the pipe has space.
 #[derive(Debug, Default)]
 pub struct Pipe {
     bytes: RefCell<Vec<u8>>,
-    /// Bytes of a write that wait for room, where the script does not hold them.
+    /// Bytes of a waiting write that are a copy, and not a value of the script.
     copied_bytes: Cell<usize>,
     reader: Cell<Reader>,
-    /// Bytes that were taken so far.
+    /// Bytes that the connection took so far.
     taken_bytes: Cell<u64>,
     writer: RefCell<Option<Waker>>,
 }
@@ -29,7 +31,7 @@ enum Reader {
 }
 
 impl Pipe {
-    /// Takes what was written so far; a writer that waits goes on.
+    /// Takes the written bytes and wakes a waiting writer.
     pub fn take(&self) -> Vec<u8> {
         self.wake();
         let bytes = self.bytes.take();
@@ -37,35 +39,36 @@ impl Pipe {
         bytes
     }
 
-    /// Tells the writer that nobody sends any more.
+    /// Discards the content, and wakes the writer, because the connection sends no more.
     pub fn close(&self) {
         self.reader.set(Reader::Gone);
         self.bytes.take();
         self.wake();
     }
 
-    /// Bytes that were written and not taken.
+    /// Returns the bytes that are written and not yet taken.
     pub fn bytes_len(&self) -> usize {
         self.bytes.borrow().len()
     }
 
-    /// Bytes that are held for the writer.
+    /// Returns the memory that the pipe holds for the writer, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes_len() + self.copied_bytes.get()
     }
 
-    /// Notes how much of a write is a copy that waits for room.
+    /// Records how many bytes of a waiting write are a copy.
     pub(crate) fn hold_copied(&self, bytes: usize) {
         self.copied_bytes.set(bytes);
     }
 
-    /// Bytes that were taken so far.
+    /// Returns the bytes that the connection took so far.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken_bytes.get()
     }
 
-    /// Adds up to 64 KiB unless the pipe is full, and returns how many bytes. A pipe whose reader is gone
-    /// takes all.
+    /// Adds up to 64 KiB unless the pipe is full, and returns the number of bytes.
+    ///
+    /// A closed pipe accepts and discards all bytes.
     pub(crate) fn push(&self, bytes: &[u8]) -> usize {
         if !self.is_open() {
             return bytes.len();
@@ -78,8 +81,8 @@ impl Pipe {
         taken
     }
 
-    /// Adds all bytes, whether there is room or not: they have to leave together. False: the reply is not
-    /// sent any more.
+    /// Adds all bytes even if the pipe is full, because they must be sent together. Returns false if the pipe
+    /// is closed.
     pub(crate) fn push_whole(&self, bytes: &[u8]) -> bool {
         if self.is_open() {
             self.bytes.borrow_mut().extend_from_slice(bytes);
@@ -87,12 +90,12 @@ impl Pipe {
         self.is_open()
     }
 
-    /// Whether a writer has to wait.
+    /// Returns whether a writer must wait.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes_len() >= PIPE_BYTES_MAX
     }
 
-    /// Waits until there is room. False: nobody sends any more.
+    /// Waits until the pipe has space. Returns false if the pipe is closed.
     pub(crate) async fn room(self: Rc<Self>) -> bool {
         poll_fn(|context| {
             if self.is_full() {
@@ -104,7 +107,7 @@ impl Pipe {
         .await
     }
 
-    /// Whether anybody takes what is written.
+    /// Returns whether the connection still takes bytes.
     pub(crate) fn is_open(&self) -> bool {
         self.reader.get() == Reader::There
     }

@@ -1,5 +1,6 @@
-//! Conditional requests of scripted resources (RFC 9110 section 13): `etag` and `last_modified`, in a reply
-//! and in `req:precondition`, and the result of the conditions of a request.
+//! Conditional requests of scripted resources (RFC 9110 section 13).
+//!
+//! The validators `etag` and `last_modified` come from a reply or from `req:precondition`.
 
 use std::borrow::Cow;
 
@@ -10,11 +11,10 @@ use crate::arguments::{options, text, unfit, whole_number};
 use crate::error::shown;
 use crate::http_date::http_date_of;
 
-/// Makes an entity tag of what a script gave: a plain text gets its quotes; `"..."` and `W/"..."` are ones
-/// already.
+/// Makes an entity tag of a text. A plain text gets quotes, while `"..."` and `W/"..."` are already tags.
 ///
 /// # Errors
-/// Says what is allowed, for what cannot stand in a tag (RFC 9110 section 8.8.3).
+/// States the allowed texts, for a text that a tag cannot have (RFC 9110 section 8.8.3).
 pub(crate) fn entity_tag(given: &[u8]) -> Result<Vec<u8>, String> {
     let opaque = given.strip_prefix(b"W/").unwrap_or(given);
     let quoted = opaque.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
@@ -32,13 +32,13 @@ pub(crate) fn entity_tag(given: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Evaluates the conditions of a request for a resource with these validators; an empty tag is none.
+/// Evaluates the conditions of a request for a resource with these validators. An empty tag means no tag.
 pub(crate) fn evaluate(head: &RequestHead, etag: &[u8], modified_us: Option<i64>) -> Precondition {
     let modified_s = modified_us.and_then(|us| u64::try_from(us / 1_000_000).ok());
     Precondition::evaluate(head, &Validators { etag, modified_s })
 }
 
-/// Evaluates the conditions of a request before its method runs: nil, or the reply in its place, 304 or 412.
+/// Evaluates the conditions of a request before its method runs. Returns nil, or the reply 304 or 412.
 pub(crate) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua::Result<Option<Table>> {
     let [etag, last_modified, exists] =
         options("argument of req:precondition", given, ["etag", "last_modified", "exists"])?;
@@ -59,7 +59,7 @@ pub(crate) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua
     };
     let outcome = match exists {
         true => evaluate(head, &tag, modified_us),
-        // Nothing is what no tag matches, not even `*` (RFC 9110 section 13.1.1).
+        // No tag matches a resource that does not exist, not even `*` (RFC 9110 section 13.1.1).
         false if head.field("if-match").is_some() => Precondition::Failed,
         false => Precondition::Met,
     };
@@ -75,11 +75,11 @@ pub(crate) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua
     Ok(Some(reply))
 }
 
-/// The value of `Last-Modified`.
+/// Returns the value of `Last-Modified`.
 pub(crate) fn last_modified_line(us: i64) -> [u8; 29] {
     http_date_of(us)
 }
 
 const TAG_BYTES_MAX: usize = 256;
-/// The end of 9999.
+/// The last microsecond of the year 9999.
 pub(crate) const MODIFIED_US_MAX: i64 = 253_402_300_799_999_999;

@@ -1,29 +1,30 @@
-//! What a route gives its scripts: their role, and what their calls may reach outside of the VM.
+//! Settings of a route for its scripts: their role, and their access outside the VM.
 
 use std::sync::Arc;
 
 use crate::database::Database;
 use crate::uploads::Uploads;
 
-/// What a script is to its route.
+/// Role of a script in its route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
-    /// It replies.
+    /// The script replies.
     #[default]
     Handler,
-    /// It runs before what replies, and may reply itself.
+    /// The script runs before the handler, and may reply itself.
     Before,
-    /// It is told the reply, and may change header fields of it.
+    /// The script gets the reply, and may change its header fields.
     After,
 }
 
-/// What the calls of a script may reach outside of the VM.
+/// Access of the calls of a script outside the VM.
 #[derive(Debug, Clone, Default)]
 pub struct Reach {
-    /// Where they save files.
+    /// Folder for saved files.
     pub uploads: Option<Uploads>,
-    /// The database that replies wait for whatever they emit, by its place, if they do.
+    /// Index of the database that replies wait for, regardless of emitted records. `None` if they wait for
+    /// none.
     pub awaits: Option<usize>,
-    /// The databases that they may read.
+    /// Databases that the calls may read.
     pub databases: Vec<Arc<dyn Database>>,
 }

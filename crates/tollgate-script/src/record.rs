@@ -1,22 +1,23 @@
-//! The record of a reply: the fields that a stream keeps, and the values that a script gave them.
+//! The record of a reply: the fields that a stream keeps, and their values from a script.
 
-/// Which fields of the `record` table a route keeps.
+/// The fields of the `record` table that a route keeps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordFields {
     /// The columns that are read from `record.NAME`, in order.
     pub names: Vec<String>,
-    /// Whether the whole of `record` is wanted, as JSON.
+    /// Whether the route keeps the whole `record` as JSON.
     pub whole: bool,
 }
 
-/// What a script put into `record`.
+/// The values that a script put into `record`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordValues {
-    /// One per [`RecordFields::names`], in that order.
+    /// One value for each of [`RecordFields::names`], in that order.
     pub values: Vec<FieldValue>,
-    /// The whole table as JSON, where that is wanted, or keys are unknown, and the script returned a record.
+    /// The whole table as JSON, if the script returned a record. It exists only if the route keeps it, or if
+    /// keys are unknown.
     pub whole: Option<String>,
-    /// Keys that no name takes, sorted, at most 32; empty where the whole is wanted.
+    /// Keys that the route does not keep, sorted, 32 at most. Empty if the route keeps the whole record.
     pub unknown: Vec<String>,
 }
 
@@ -27,20 +28,20 @@ pub enum FieldValue {
     Nil,
     /// A boolean.
     Bool(bool),
-    /// A number that is whole and within 64 bits, whatever Luau held it in: `1.0` is one.
+    /// A whole number within 64 bits, of any Luau type. For example, `1.0` is one.
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// The bytes of a string or a buffer. Whether they are UTF-8 is not looked at.
+    /// The bytes of a string or a buffer. They are not checked for UTF-8.
     Text(Vec<u8>),
     /// A table, as JSON.
     Json(String),
-    /// Why the value cannot be had.
+    /// The value cannot be recorded, for this reason.
     Unfit(String),
 }
 
 impl RecordValues {
-    /// Bytes that its values take.
+    /// Returns the memory of the values in bytes.
     pub fn memory_bytes(&self) -> usize {
         let values = self.values.iter().map(|value| match value {
             FieldValue::Text(text) => text.len(),

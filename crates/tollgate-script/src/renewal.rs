@@ -1,25 +1,26 @@
-//! The renewal of a VM that holds too much: its garbage is collected, and a VM that keeps too much is
-//! replaced.
+//! Renewal of a VM that holds too much memory. Its garbage is collected, and a VM that still keeps too much
+//! is replaced.
 //!
-//! The bound of a call ends a call that grows; what calls leave behind - in a table that lives as long as its
-//! file, in coroutines that are never resumed - is nobody's growth. So a call whose end finds more than
-//! `vm_bytes_max`, or that filled its own memory, presses the [`Keeper`](crate::Keeper), and whoever looks
-//! after the VMs has it relieved:
+//! The memory limit of a call ends a call that grows. Memory that calls leave in the VM belongs to no call.
+//! Examples are a table that lives as long as its file, and coroutines that are never resumed. A call
+//! therefore notifies the [`Keeper`](crate::Keeper) if it finds more than `vm_bytes_max` at its end, or if it
+//! filled its own memory. The server then relieves the VM:
 //!
-//! | the VM | then |
+//! | the VM | result |
 //! | --- | --- |
-//! | keeps at most three quarters after a collection | it was garbage: it serves on |
-//! | keeps more | a fresh one is made of what the first was made of, whatever the disk says now; new calls go there |
-//! | holds one and a half times of it before that | new calls are refused ([`Host::is_full`]) |
+//! | keeps at most three quarters of `vm_bytes_max` after a collection | it was garbage, and the VM continues |
+//! | keeps more | a new VM is created from the same files as read before, and gets the new calls |
+//! | holds one and a half times `vm_bytes_max` before that | new calls are refused ([`Host::is_full`]) |
 //!
-//! Calls stay in the VM that they began in. What they hold is freed at the latest a wall budget later: a
-//! reply that is streamed so long ends. `tollgate.shared` lies outside of the VMs. What locals of files held
-//! is gone with the old one.
+//! Calls stay in the VM that they began in. Their memory is freed at the latest one wall budget later,
+//! because a streamed reply then ends. `tollgate.shared` is outside the VMs. Values in locals of files are
+//! lost with the old VM.
 //!
 //! Invariants:
-//! - At most two VMs of a host hold memory: none is replaced before its predecessor is gone.
-//! - A script that fills VM after VM takes a twentieth of the thread by it at most, and four VMs a second.
-//! - Collecting, loading and closing go by stretches between which others have their turns.
+//! - At most two VMs of a host hold memory. A VM is replaced only after its predecessor is gone.
+//! - A script that fills VM after VM costs at most a twentieth of the thread's time, and at most four VMs a
+//!   second.
+//! - Collecting, loading and closing run in short stretches. Other tasks run between them.
 
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
@@ -32,49 +33,50 @@ use crate::require::Modules;
 use crate::script::Script;
 use crate::vm::{Fill, Vm};
 
-/// What became of a VM that held too much.
+/// Result of relieving a VM.
 #[derive(Debug)]
 pub enum Relief {
-    /// It does not, or no longer: it was garbage.
+    /// The VM holds no more than it may. Its excess was garbage.
     Within,
-    /// Another took its place.
+    /// Another VM replaced it.
     Replaced {
-        /// What it kept.
+        /// Memory that the old VM kept, in bytes.
         bytes: usize,
-        /// What it may hold.
+        /// Limit of a VM, in bytes.
         limit_bytes: usize,
-        /// What the one in its place keeps.
+        /// Memory of the new VM, in bytes.
         fresh_bytes: usize,
     },
-    /// It keeps too much, and is replaced once this time is over.
+    /// The VM keeps too much, and can be replaced after this time.
     Waits(Duration),
-    /// It keeps too much, and no other could be made: that is tried again.
+    /// The VM keeps too much, and no new VM could be created. A later attempt is useful.
     Failed(RenewalError),
 }
 
-/// Why no VM could be made in place of another.
+/// Reason why no new VM could be created.
 #[derive(Debug, thiserror::Error)]
 pub enum RenewalError {
-    /// The VM itself.
+    /// The VM itself failed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// A script that was loaded before.
+    /// A script failed to load, although it was loaded before.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
 
 impl Host {
-    /// Whether new calls should be refused: the VM holds one and a half times what it may, and waits to be
-    /// relieved.
+    /// Returns whether new calls should be refused. The VM then holds one and a half times its limit, and
+    /// waits for relief.
     pub fn is_full(&self) -> bool {
         let vm = self.0.vm.borrow();
         vm.fill.get() == Fill::Over && vm.lua.used_memory() > vm.parts.options.vm_bytes_max / 2 * 3
     }
 
-    /// Collects the VM if it holds too much, and replaces it if that does not help. Calls go on meanwhile.
+    /// Collects the VM if it holds too much, and replaces it if that does not suffice. Calls continue
+    /// meanwhile.
     ///
     /// # Cancel safety
-    /// What was made so far is dropped, and the VM serves on.
+    /// The new VM is dropped, and the old VM continues.
     pub async fn relieve(&self) -> Relief {
         let old = self.vm();
         if old.fill.get() != Fill::Over {
@@ -102,7 +104,7 @@ impl Host {
         }
     }
 
-    /// Makes another VM with all scripts that are in use.
+    /// Creates a new VM with all scripts in use.
     async fn renewed(&self, old: &Rc<Vm>, took: &mut Duration) -> Result<(Rc<Vm>, Scripts), RenewalError> {
         let mut timed = Timed { begun: Instant::now(), took };
         let fresh = Vm::new(&self.0.parts, Modules::of_same(&old.modules))?;
@@ -129,7 +131,7 @@ impl Host {
 
 type Scripts = Vec<(Rc<ScriptSlot>, Rc<Script>)>;
 
-/// Counts the time of a thread without that of others.
+/// Measures the time of a thread, without the time of other tasks.
 struct Timed<'a> {
     begun: Instant,
     took: &'a mut Duration,

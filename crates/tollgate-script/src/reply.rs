@@ -1,5 +1,6 @@
-//! Reading of what a handler returned: checks it and makes an [`Outcome`] of it. The server adds framing,
-//! `Date` and the like, and drops the content of a reply to HEAD.
+//! Reads the value that a handler returned, checks it, and makes an [`Outcome`] of it.
+//!
+//! The server adds framing, `Date` and similar fields, and drops the content of a reply to HEAD.
 //!
 //! A number is a status without content. A text is 200 with `text/plain; charset=utf-8`. A table has the
 //! fields of [`PARTS`], and any other field is an error. All reading is raw: no metamethod of the script runs

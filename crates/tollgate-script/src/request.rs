@@ -1,4 +1,4 @@
-//! A complete request, as data that the server gives to a handler.
+//! A complete request, as data for a handler.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,29 +15,29 @@ use crate::id::RequestId;
 use crate::memory::unlimited;
 use crate::trace::{self, Trace, TraceRule};
 
-/// One complete request as a handler gets it.
+/// A complete request, as a handler gets it.
 #[derive(Debug)]
 pub struct Request {
-    /// The head as it came.
+    /// The head as sent.
     pub head: RequestHead,
-    /// Its path, as its route matched it.
+    /// The path as the route matched it.
     pub place: MatchedPath,
-    /// The client, as far as the server trusts what it was told; none behind a Unix socket.
+    /// The address of the client, from sources that the server trusts. `None` for a Unix socket.
     pub remote_addr: Option<IpAddr>,
-    /// The request's id, for logs and records.
+    /// The id of the request, for logs and records.
     pub id: RequestId,
-    /// When the head was complete: microseconds since 1970, UTC. A script sees the same number (exact until
-    /// 2255).
+    /// When the head was complete, in microseconds since 1970, UTC. A script sees the same number, which is
+    /// exact until 2255.
     pub time_us: i64,
-    /// Where its trace comes from.
+    /// Source of the trace.
     pub trace_rule: TraceRule,
-    /// The content, without a content coding.
+    /// The content, with its content coding removed.
     pub body: Body,
-    /// What the scripts of one request tell each other.
+    /// Values that the scripts of one request share.
     pub context: Context,
 }
 
-/// The table `req.ctx` of a request, once a script asked for it.
+/// The table `req.ctx` of a request. It is created when a script first uses it.
 #[derive(Default)]
 pub struct Context(RefCell<Option<Table>>);
 
@@ -58,7 +58,7 @@ impl fmt::Debug for Context {
 }
 
 impl Request {
-    /// The same request where it leads to another route.
+    /// Returns the same request with the path as another route matched it.
     pub fn at(self: Rc<Self>, place: MatchedPath) -> Rc<Self> {
         let own = Rc::try_unwrap(self).unwrap_or_else(|shared| Self {
             head: shared.head.clone(),
@@ -78,7 +78,7 @@ impl Request {
         self.place.path(&self.head)
     }
 
-    /// Returns what `*` of the route stands for, with the slash before it.
+    /// Returns the part of the path that `*` matched, with the slash before it.
     pub fn path_info(&self) -> &str {
         self.place.path_info(&self.head)
     }
@@ -90,7 +90,7 @@ impl Request {
 }
 
 impl Request {
-    /// The trace that it belongs to, by its rule.
+    /// Returns the trace of the request, according to its rule.
     pub fn trace(&self) -> Option<Trace> {
         let came = match self.trace_rule {
             TraceRule::Off | TraceRule::Make => None,
@@ -106,15 +106,17 @@ impl Request {
         }
     }
 
-    /// The fields with which the trace is passed on to a backend: `traceparent`, and what came as
-    /// `tracestate` where the trace came too (section 3.3).
+    /// Returns the fields that pass the trace to a backend.
+    ///
+    /// These are `traceparent` and, if the trace came with the request, the received `tracestate` (section
+    /// 3.3).
     pub fn trace_fields(&self) -> Vec<(&'static str, Bytes)> {
         let mut fields = Vec::new();
         self.each_trace_field(|name, value| fields.push((name, Bytes::copy_from_slice(value))));
         fields
     }
 
-    /// Gives each of [`trace_fields`](Self::trace_fields) to `take`.
+    /// Passes each of the [`trace_fields`](Self::trace_fields) to `take`.
     pub fn each_trace_field(&self, mut take: impl FnMut(&'static str, &[u8])) {
         let Some(trace) = self.trace() else { return };
         take("traceparent", &trace.traceparent());
@@ -127,12 +129,13 @@ impl Request {
         }
     }
 
-    /// The id of the trace, for a log line.
+    /// Returns the id of the trace, for a log line.
     pub fn trace_text(&self) -> Option<String> {
         self.trace().map(|trace| format!("{:032x}", trace.id))
     }
 
-    /// A made trace has the id of its request, so that each is found by the other.
+    /// Returns the id of a new trace. It equals the id of the request, so that each of them leads to the
+    /// other.
     fn trace_id(&self) -> u128 {
         match self.id.uuid().as_u128() {
             0 => u128::from(self.span()),
@@ -140,7 +143,7 @@ impl Request {
         }
     }
 
-    /// Another one for each request, also for one that comes again with the id that it had.
+    /// Returns a new span id for each request, even if a request repeats the id of an earlier one.
     fn span(&self) -> u64 {
         let (high, low) = self.id.uuid().as_u64_pair();
         trace::mix(high ^ trace::mix(low ^ trace::mix(self.time_us.cast_unsigned()))).max(1)

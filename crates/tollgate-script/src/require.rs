@@ -1,12 +1,12 @@
-//! `require`: which file a name means, and each file run once, in an environment of its own.
+//! `require`: finds the file for a name, and runs each file once, in its own environment.
 //!
-//! - `require("NAME")` takes `NAME.luau` or `NAME/init.luau` below the root of the script that asks (a
-//!   leading `./` means the root too). `..`, absolute names and links that lead out of the root are refused.
-//! - A module runs once per host and root; later calls get the same value. One that needs itself is an error
-//!   that names the chain.
-//! - Each file's globals are a table of its own in front of the closed ones. It can be written while the file
-//!   is loaded and is read-only from then on: a forgotten `local` in a handler is an error, not state between
-//!   requests.
+//! - `require("NAME")` loads `NAME.luau` or `NAME/init.luau` below the root of the calling script. A leading
+//!   `./` also means the root. `..`, absolute names and links that lead out of the root are refused.
+//! - A module runs once for each host and root. Later calls return the same value. A module that requires
+//!   itself is an error that names the chain.
+//! - The globals of each file are a table of its own in front of the closed globals. The table is writable
+//!   while the file is loaded, and read-only afterwards. A forgotten `local` in a handler is therefore an
+//!   error, and not state between requests.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,26 +25,27 @@ use crate::memory::unlimited;
 /// The modules of a host.
 #[derive(Default)]
 pub(crate) struct Modules {
-    /// By root and file, as a module's own `require` depends on the root.
+    /// Values by root and file. The root is part of the key because the module's own `require` depends on it.
     loaded: RefCell<HashMap<(PathBuf, PathBuf), Value>>,
-    /// The files that are being loaded now, outermost first.
+    /// The files that are being loaded, outermost first.
     chain: RefCell<Vec<PathBuf>>,
     /// Every file that was read, in order.
     sources: RefCell<Vec<SourceFile>>,
     disk: Disk,
 }
 
-/// A file that was read, and what was in it.
+/// A file that was read, and the hash of its text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceFile {
-    /// The file, resolved.
+    /// The resolved path of the file.
     pub file: PathBuf,
     /// The SHA-256 of its text.
     pub sha256: [u8; 32],
 }
 
 impl Modules {
-    /// For a VM that is made of what another was made of, whatever the disk says now.
+    /// Creates the modules of a new VM from the files that another VM read, even if the files on disk
+    /// changed.
     pub(crate) fn of_same(before: &Self) -> Self {
         Self { disk: before.disk.same(), ..Self::default() }
     }
@@ -54,7 +55,7 @@ impl Modules {
     }
 }
 
-/// A root folder, resolved, whose files may require each other.
+/// A resolved root folder whose files may require each other.
 #[derive(Clone)]
 pub(crate) struct Loader {
     root: Rc<Path>,
@@ -89,17 +90,17 @@ impl Loader {
         Ok(Source { path, text })
     }
 
-    /// Compiles `source` into a function whose globals are its own.
+    /// Compiles `source` into a function with its own globals.
     pub(crate) fn compile(&self, lua: &Lua, source: Source) -> mlua::Result<Function> {
         let name = format!("@{}", self.name_of(&source.path));
         let require = self.require_function(lua)?;
-        // Luau ties a chunk to the globals of the coroutine that loads it.
+        // Luau binds a chunk to the globals of the coroutine that loads it.
         let load = move |lua: &Lua, ()| {
             unlimited(lua, || lua.globals().raw_set("require", &require))?;
             lua.load(&*source.text).set_name(&name).set_mode(ChunkMode::Text).into_function()
         };
-        // With the limit of a call, mlua panics where it runs out of memory for globals, and Luau asserts in
-        // `sandbox`.
+        // This runs without the limit of a call. If memory ran out, mlua would panic in `globals`, and Luau
+        // would fail an assertion in `sandbox`.
         let thread = unlimited(lua, || {
             let thread = lua.create_thread(lua.create_function(load)?)?;
             thread.sandbox()?;
@@ -108,7 +109,7 @@ impl Loader {
         thread.resume(())
     }
 
-    /// Runs a compiled file and closes its globals.
+    /// Runs a compiled file, and makes its globals read-only.
     pub(crate) fn run(&self, lua: &Lua, path: &Path, chunk: &Function) -> mlua::Result<Value> {
         let _loading = self.begin(path)?;
         let (value, second): (Value, Value) = chunk.call(())?;
@@ -164,7 +165,7 @@ impl Loader {
         Ok(value)
     }
 
-    /// Finds the file that `name` means.
+    /// Finds the file for `name`.
     fn resolve(&self, name: &[u8]) -> Result<PathBuf, String> {
         let name = std::str::from_utf8(name).map_err(|_| "the name is not UTF-8".to_owned())?;
         let name = name.strip_prefix("./").unwrap_or(name);
@@ -194,12 +195,12 @@ impl Loader {
 
 /// A file that was read.
 pub(crate) struct Source {
-    /// Resolved.
+    /// The resolved path.
     pub(crate) path: PathBuf,
     pub(crate) text: Rc<[u8]>,
 }
 
-/// Takes the file off the chain again, however its loading ends.
+/// Removes the file from the chain when its loading ends, also after an error.
 struct Loading<'a>(&'a Modules);
 
 impl Drop for Loading<'_> {
@@ -213,5 +214,6 @@ fn in_full(error: &LoadError) -> String {
 }
 
 const SOURCE_BYTES_MAX: u64 = 4 << 20;
-/// Each level takes some of the native stack; Luau itself ends at 200 nested calls through Rust.
+/// Maximum depth of nested `require` calls. Each level uses native stack. Luau itself allows 200 nested calls
+/// through Rust.
 const CHAIN_MAX: usize = 32;

@@ -1,4 +1,4 @@
-//! A script in one VM: which of its functions takes a request, and what its calls may reach.
+//! A script in one VM: its functions by method, and the access of its calls outside the VM.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -14,18 +14,18 @@ use crate::reach::{Reach, Role};
 use crate::record::RecordFields;
 use crate::vm::Vm;
 
-/// What a script is loaded from, and what its route gives it.
+/// Source of a script, and its settings from its route.
 #[derive(Debug, Clone)]
 pub struct ScriptSource {
-    /// Its file.
+    /// The file of the script.
     pub file: PathBuf,
-    /// The folder that `require` of the file stays in.
+    /// The root folder, which `require` in the file cannot leave.
     pub root: PathBuf,
     /// The fields of a record that its route keeps.
     pub fields: RecordFields,
-    /// What the script is to its route.
+    /// Role of the script in its route.
     pub role: Role,
-    /// What its calls may reach outside of the VM.
+    /// Access of its calls outside the VM.
     pub reach: Rc<Reach>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Shape {
 }
 
 impl Script {
-    /// Returns the function for a method. HEAD without a function of its own is GET.
+    /// Returns the function for a method. The function for GET also serves HEAD, unless HEAD has its own.
     pub(crate) fn function(&self, method: Method) -> Option<&Function> {
         let functions = match &self.shape {
             Shape::Any(function) => return Some(function),

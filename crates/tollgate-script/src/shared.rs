@@ -1,12 +1,13 @@
-//! Values that all workers share: texts, numbers and booleans by key. A value may have an end.
+//! Values that all workers share: texts, numbers and booleans by key. A value may expire.
 //!
-//! - Whoever writes says how many bytes all values may take; what is beyond is refused, never pushed out: a
-//!   counter that is lost in silence is worse than an error. What expired makes room first.
-//! - The map is in shards, each behind a lock of its own that is held for one look or one change: no text is
-//!   copied and no script runs meanwhile. Every operation is atomic by itself.
-//! - An entry counts with its key, its value and `ENTRY_BYTES`, which is more than the maps take for it.
-//! - Expiry is by the monotonic clock, which callers bring. What expired is never seen; its room is taken
-//!   back by whoever writes to its shard, or needs room.
+//! - The writer passes the limit for the bytes of all values. A value beyond the limit is refused, and no
+//!   other value is evicted. An error is better than a counter that is lost without a notice. Expired values
+//!   are removed first.
+//! - The map has shards, each with its own lock. The lock is held for one lookup or one change. No text is
+//!   copied and no script runs while it is held. Each operation is atomic.
+//! - An entry counts its key, its value and `ENTRY_BYTES`, which exceeds the memory of the maps for an entry.
+//! - Expiry uses the monotonic clock of the caller. An expired value is never returned. Its memory is freed
+//!   by the next writer to its shard, or by a writer that needs space.
 
 use std::collections::hash_map::{Entry as Slot, RandomState};
 use std::collections::{BTreeSet, HashMap};
@@ -21,14 +22,14 @@ use std::time::{Duration, Instant};
 pub struct SharedStore {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
-    /// What all entries take.
+    /// Bytes of all entries.
     bytes: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Shard {
     entries: HashMap<Arc<[u8]>, SharedEntry>,
-    /// Of the entries that have an end, the nearest first.
+    /// Entries that expire, the earliest first.
     ends: BTreeSet<(Instant, Arc<[u8]>)>,
 }
 
@@ -45,16 +46,16 @@ pub(crate) enum SharedValue {
     Boolean(bool),
 }
 
-/// What has to be there for a value to be written.
+/// Condition for writing a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When<'a> {
     Always,
     Absent,
-    /// Exactly this; none is nothing.
+    /// The present value equals this. `None` means that there is no value.
     Is(Option<&'a SharedValue>),
 }
 
-/// Who writes: when, how long what is written lasts, and how many bytes all values may take.
+/// Settings of a write: the time, how long the value lives, and the limit for the bytes of all values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing {
     pub(crate) now: Instant,
@@ -62,7 +63,7 @@ pub(crate) struct Writing {
     pub(crate) bytes_max: usize,
 }
 
-/// Why nothing was written.
+/// Reason why no value was written.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum SharedError {
     #[error("tollgate.shared is full: {needed} bytes more, {used} bytes used, limit {limit} bytes")]
@@ -73,14 +74,15 @@ pub(crate) enum SharedError {
     TooLarge,
 }
 
-/// One try of a write: room that is missing may be made, with no lock held.
+/// Result of a failed attempt. `Room` is the missing number of bytes, which may be freed while no lock is
+/// held.
 enum Failure {
     Room(usize),
     Final(SharedError),
 }
 
 impl SharedStore {
-    /// What its entries take, in bytes.
+    /// Returns the bytes of all entries.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -90,7 +92,7 @@ impl SharedStore {
         self.live(&mut shard, key, now).cloned()
     }
 
-    /// Writes a value if what is there is as asked; tells whether it was.
+    /// Writes a value if the condition is met, and returns whether it was met.
     pub(crate) fn put(
         &self,
         key: &[u8],
@@ -114,7 +116,7 @@ impl SharedStore {
         })
     }
 
-    /// Adds to a number, which keeps its end; one that is not there begins at `init`, with an end of its own.
+    /// Adds to a number, which keeps its expiry. A missing number begins at `init`, with a new expiry.
     pub(crate) fn increase(
         &self,
         key: &[u8],
@@ -141,7 +143,7 @@ impl SharedStore {
         })
     }
 
-    /// Tells whether there was something.
+    /// Deletes a value, and returns whether there was one.
     pub(crate) fn delete(&self, key: &[u8], now: Instant) -> bool {
         let mut shard = self.shard(key);
         let is_there = self.live(&mut shard, key, now).is_some();
@@ -149,7 +151,7 @@ impl SharedStore {
         is_there
     }
 
-    /// Tries a second time with the room of what expired in other shards.
+    /// Tries to write, and tries again after expired entries of all shards were removed.
     fn write<R>(&self, writing: Writing, attempt: impl Fn() -> Result<R, Failure>) -> Result<R, SharedError> {
         let mut result = attempt();
         if let Err(Failure::Room(needed)) = result {
@@ -173,7 +175,7 @@ impl SharedStore {
         }
     }
 
-    /// Puts an entry in place of what is there.
+    /// Writes an entry, and replaces the present one.
     fn insert(
         &self,
         shard: &mut Shard,
@@ -185,7 +187,7 @@ impl SharedStore {
         let needed = entry_bytes(key, &value).saturating_sub(before);
         self.take(needed, writing.bytes_max)?;
         self.bytes.fetch_sub(before.saturating_sub(entry_bytes(key, &value)), Ordering::Relaxed);
-        // A time that no clock reaches is none.
+        // A time beyond the range of the clock means that the value never expires.
         let end = writing.ttl.and_then(|ttl| writing.now.checked_add(ttl));
         let Shard { entries, ends } = shard;
         let key = match entries.entry(Arc::from(key)) {
@@ -208,14 +210,14 @@ impl SharedStore {
         Ok(())
     }
 
-    /// Takes bytes of the limit that all shards have together.
+    /// Reserves bytes of the limit that all shards share.
     fn take(&self, needed: usize, bytes_max: usize) -> Result<(), Failure> {
         let add = |used: usize| used.checked_add(needed).filter(|sum| needed == 0 || *sum <= bytes_max);
         let taken = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         taken.map(drop).map_err(|_| Failure::Room(needed))
     }
 
-    /// The value of a key that has not expired; one that has goes.
+    /// Returns the value of a key, and removes it if it has expired.
     fn live<'a>(&self, shard: &'a mut Shard, key: &[u8], now: Instant) -> Option<&'a SharedValue> {
         let has_expired = shard.entries.get(key)?.end.is_some_and(|end| end <= now);
         if has_expired {
@@ -233,7 +235,7 @@ impl SharedStore {
         }
     }
 
-    /// Drops up to `count_max` entries that have expired; returns how many.
+    /// Removes up to `count_max` expired entries, and returns their number.
     fn drop_expired(&self, shard: &mut Shard, now: Instant, count_max: usize) -> usize {
         for dropped in 0..count_max {
             match shard.ends.first() {
@@ -248,13 +250,13 @@ impl SharedStore {
     }
 
     fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
-        // The low bits choose the place within a shard.
+        // The low bits select the position within a shard, so the high bits select the shard.
         let index = (self.hasher.hash_one(key) >> 32) as usize % SHARDS;
         locked(&self.shards[index])
     }
 }
 
-/// A thread that panics ends the process; no shard is left half changed.
+/// A poisoned lock is safe to use: a thread that panics ends the process.
 fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -270,13 +272,13 @@ impl fmt::Debug for SharedStore {
     }
 }
 
-/// More than cores that anybody has threads on, at the odds that two meet.
+/// Number of shards. It exceeds usual core counts, so two threads seldom need the same shard.
 const SHARDS: usize = 32;
-/// Two maps at their emptiest, and the heads of key and text.
+/// Maximum overhead of an entry: two sparsely filled maps, and the headers of key and text.
 const ENTRY_BYTES: usize = 256;
-/// How many expired entries a write takes away: more than it adds.
+/// Number of expired entries that a write removes. It exceeds the one entry that the write adds.
 const EXPIRED_EACH: usize = 2;
-/// From here on doubles leave out integers.
+/// From this value on, doubles cannot represent all integers.
 const NUMBER_MAX: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]

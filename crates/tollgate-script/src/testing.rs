@@ -1,8 +1,8 @@
 //! Test files: tables of named functions that send requests to a service and check its replies.
 //!
-//! A test is a call like those of handlers, with the same sandbox and budgets. What it asks is an operation
-//! that it waits for, so the time and the memory of what answers are not its own. `t`, which it is given, is
-//! written in Luau: `t.luau`.
+//! A test is a call like the calls of handlers, with the same sandbox and budgets. Each request of a test is
+//! an operation that the test waits for. The time and the memory of the service therefore do not count for
+//! the test. The argument `t` of a test is written in Luau: `t.luau`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,61 +35,61 @@ use crate::waits::{ReturnValues, Waits};
 /// A request of a test.
 #[derive(Debug)]
 pub struct TestRequest {
-    /// The method as it was given.
+    /// The method as given.
     pub method: String,
-    /// The request target as it was given.
+    /// The request target as given.
     pub target: String,
-    /// Names and values as they were given.
+    /// Names and values as given.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The content; none is not an empty one.
+    /// The content. `None` differs from empty content.
     pub content: Option<Bytes>,
 }
 
-/// The reply to a request of a test, with the records that it made.
+/// The reply to a request of a test, with the records of the request.
 #[derive(Debug, Default)]
 pub struct TestReply {
     /// The status.
     pub status: u16,
-    /// The fields by name in lower case, in their order.
+    /// The fields in their order, with names in lower case.
     pub fields: Vec<(String, Bytes)>,
     /// The content.
     pub content: Bytes,
-    /// The name of the stream that records go to.
+    /// Name of the stream for the records.
     pub stream: Option<String>,
-    /// What was recorded, as JSON.
+    /// The records as JSON.
     pub records: Vec<String>,
-    /// What was emitted: names of streams, and records as JSON.
+    /// Emitted records: the name of the stream, and the record as JSON.
     pub emitted: Vec<(String, String)>,
-    /// Why records are no rows.
+    /// Reasons of the rejects.
     pub rejects: Vec<String>,
-    /// Why the script failed.
+    /// Reason why the script failed.
     pub error: Option<String>,
 }
 
-/// The reply, or why the request could not be made.
+/// The reply, or the reason why the request could not be sent.
 pub type TestReplyFuture = Pin<Box<dyn Future<Output = Result<TestReply, String>>>>;
 
-/// The service that answers the requests of tests.
+/// The service that handles the requests of tests.
 pub type TestService = Rc<dyn Fn(TestRequest) -> TestReplyFuture>;
 
-/// A test of a file.
+/// One test of a test file.
 pub struct Test {
-    /// Its name in the table.
+    /// Name of the test in the table.
     pub name: String,
-    /// The line that it begins at.
+    /// Line at which the test begins.
     pub line: usize,
     handler: LoadedScript,
     request: Rc<Request>,
 }
 
 impl Test {
-    /// Begins it. It passes unless it fails.
+    /// Begins the test. The test passes unless its call fails.
     pub fn call(&self) -> Call {
         self.handler.call(Rc::clone(&self.request))
     }
 }
 
-/// Backends that a test answers for, by name: functions as those of handlers.
+/// Fake backends of a test, by name. Each is a function like a handler.
 #[derive(Default)]
 pub struct FakeBackends(RefCell<BTreeMap<String, Function>>);
 
@@ -98,15 +98,16 @@ impl FakeBackends {
         self.0.borrow_mut().insert(name, function);
     }
 
-    /// The handler for a backend, in the VM of the test.
+    /// Returns the handler for a backend, in the VM of the test.
     pub fn handler(&self, host: &Host, name: &str) -> Option<LoadedScript> {
         self.0.borrow().get(name).map(|function| host.script_of(function.clone()))
     }
 }
 
 impl Host {
-    /// Compiles a file of tests and runs it once; it must return a table of functions by name. `service`
-    /// answers their requests. They may answer for backends: `fakes` gets what they say.
+    /// Compiles a test file and runs it once. The file must return a table of functions by name.
+    ///
+    /// `service` handles the requests of the tests. `fakes` gets the fake backends that the tests define.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -157,7 +158,7 @@ fn load(
     Ok(tests)
 }
 
-/// What the call of a test stands in for a request with: it cannot be looked at.
+/// Creates the placeholder request for the call of a test. The test cannot read it.
 fn no_request() -> Option<Request> {
     let mut text = BytesMut::from("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     Some(Request {
@@ -172,7 +173,7 @@ fn no_request() -> Option<Request> {
     })
 }
 
-/// Makes what turns a test into a handler.
+/// Creates the function that turns a test into a handler.
 fn wrapper(
     lua: &Lua,
     waits: &Rc<Waits>,
@@ -212,7 +213,9 @@ fn wrapper(
     lua.load(T).set_name("=[t]").call((send, fake, set, advance))
 }
 
-/// Makes what stops the clock of a test at microseconds since 1970, and what lets seconds pass: true if it
+/// Creates the functions that set the clock of a test and advance it.
+///
+/// The first stops the clock at microseconds since 1970, the second adds seconds. Both return whether they
 /// did.
 fn clock_functions(lua: &Lua, clock: &Clock) -> mlua::Result<(Function, Function)> {
     let clock = match clock {
@@ -273,7 +276,7 @@ fn reply(lua: &Lua, test_reply: &TestReply, memory_max: usize) -> mlua::Result<T
     Ok(reply)
 }
 
-/// A field that is there several times is a list.
+/// Returns the header fields. A repeated field is a list.
 fn headers(lua: &Lua, fields: &[(String, Bytes)]) -> mlua::Result<Table> {
     let headers = lua.create_table()?;
     for (name, value) in fields {

@@ -1,9 +1,10 @@
-//! The clock of budgets: a thread of the process that raises a counter each millisecond while calls run. When
-//! none has run for a while it rests: a process without scripts, or with idle ones, is not woken a thousand
-//! times a second, which cost 1% of a core.
+//! The clock of budgets: a thread of the process that increments a counter each millisecond while calls run.
 //!
-//! A call says that it runs in a place of its own host, so that workers share no line of memory but one that
-//! seldom changes.
+//! The thread rests after `IDLE_TICKS_MAX` ticks without a call. Otherwise a process with idle scripts would
+//! wake a thousand times a second, which cost 1% of a core.
+//!
+//! Each host has its own flag for a running call. Workers therefore share only one cache line, and it seldom
+//! changes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,26 +13,27 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 pub(crate) const TICK: Duration = Duration::from_millis(1);
-/// So many ticks without a call are followed by a rest.
+/// Number of ticks without a call before the thread rests.
 const IDLE_TICKS_MAX: u32 = 100;
-/// Ticks that one wake-up counts for at most.
+/// Maximum number of ticks that one wake-up adds.
 const TICKS_MAX: u64 = 10;
-/// How often it looks by itself: a call that begins in the very moment in which the rest does may not see
-/// that.
+/// How often the resting thread checks for calls.
+///
+/// A call that begins at the moment when the rest begins may miss it, and then does not wake the thread.
 const REST: Duration = Duration::from_millis(100);
 
-/// Counts milliseconds that the ticker saw pass since the first host was made.
+/// Milliseconds that the ticker counted since the first host was created.
 static TICKS: AtomicU64 = AtomicU64::new(0);
 static RESTS: AtomicBool = AtomicBool::new(false);
 static TICKER: Mutex<Ticker> = Mutex::new(Ticker { thread: None, hosts: Vec::new() });
 
 struct Ticker {
     thread: Option<Thread>,
-    /// Of all hosts.
+    /// One flag for each host.
     hosts: Vec<Weak<Running>>,
 }
 
-/// Whether a call of one host runs.
+/// Whether a host runs a call.
 #[repr(align(64))]
 pub(crate) struct Running(AtomicBool);
 
@@ -54,12 +56,12 @@ impl Running {
     }
 }
 
-/// The tick that it is.
+/// Returns the current tick.
 pub(crate) fn now() -> u64 {
     TICKS.load(Ordering::Relaxed)
 }
 
-/// Starts the ticker thread unless it runs already.
+/// Starts the ticker thread unless it already runs.
 pub(crate) fn start() -> io::Result<()> {
     let mut ticker = lock();
     if ticker.thread.is_none() {
@@ -86,8 +88,11 @@ fn run() {
     }
 }
 
-/// On a core that a call keeps busy it wakes late: what passed meanwhile counts, so that a slice does not
-/// last as many of such delays as it has ticks. While all of the process stood still no call ran.
+/// Returns the ticks that passed.
+///
+/// On a busy core the thread wakes late. The time that passed counts, so that a slice does not last longer by
+/// one such delay for each tick. The bound of `TICKS_MAX` exists because no call ran while the whole process
+/// was stopped.
 fn ticks_between(last: Instant, now: Instant) -> u64 {
     let passed = now.saturating_duration_since(last).as_nanos() / TICK.as_nanos();
     u64::try_from(passed).unwrap_or(u64::MAX).clamp(1, TICKS_MAX)

@@ -1,51 +1,52 @@
-//! The trace of a request: `traceparent`, read strictly, and the fields that pass the trace on (W3C Trace
+//! The trace of a request: `traceparent`, parsed strictly, and the fields that pass the trace on (W3C Trace
 //! Context, 13 January 2023).
 //!
-//! Nothing is read before somebody asks: a request that is not traced pays nothing. Asked twice, it is the
-//! same.
+//! The trace is parsed on demand, so a request without tracing costs nothing. Each call returns the same
+//! trace.
 
 use tollgate_http::RequestHead;
 
 use crate::id::HEX;
 
-/// Where the trace of a request comes from.
+/// Source of the trace of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TraceRule {
-    /// There is none.
+    /// There is no trace.
     #[default]
     Off,
-    /// From a sound `traceparent`, or there is none.
+    /// A valid `traceparent` of the request, or no trace.
     Take,
-    /// The same, else made.
+    /// A valid `traceparent` of the request, or a new trace.
     TakeOrMake,
-    /// Made, whatever came.
+    /// A new trace, even if the request has one.
     Make,
 }
 
-/// The trace that a request belongs to. The span of the request itself is ours.
+/// The trace that a request belongs to. The server creates the span of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
-    /// Of the whole trace; not zero.
+    /// Id of the whole trace. It is not zero.
     pub id: u128,
-    /// The span that called us; none where the trace begins here.
+    /// Span of the caller. `None` if the trace begins here.
     pub parent: Option<u64>,
-    /// The span of this request, the parent of what it calls; not zero.
+    /// Span of this request, and parent of the requests that it causes. It is not zero.
     pub span: u64,
-    /// Bit 0: whoever called us may have recorded it.
+    /// Bit 0 means that the caller may have recorded the trace.
     pub flags: u8,
 }
 
 const VERSION: &str = "00";
 const TRACEPARENT_BYTES: usize = 55;
-/// The only flag of version 00 that is known here.
+/// The only supported flag of version 00.
 const SAMPLED: u8 = 1;
 
 impl Trace {
-    /// Reads a `traceparent`; the span is left open. None: it is not sound, which is as if none had come
-    /// (section 3.2.2.5).
+    /// Parses a `traceparent` into id, parent and flags.
+    ///
+    /// `None` means that it is invalid. Then it is ignored, as if it were absent (section 3.2.2.5).
     fn read(text: &[u8]) -> Option<(u128, u64, u8)> {
         let text = std::str::from_utf8(text).ok()?;
-        // Of a later version what stands behind its first four fields is not ours to read (section 3.2.4).
+        // A later version may have more than four fields, and the further fields are ignored (section 3.2.4).
         let (own, rest) = text.split_at_checked(TRACEPARENT_BYTES)?;
         let mut parts = own.split('-');
         let (version, id, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -61,7 +62,7 @@ impl Trace {
         (id != 0 && parent != 0).then_some((id, parent, flags))
     }
 
-    /// What a request to somebody else says: our span is its parent.
+    /// Returns the field for a request to another server, with our span as the parent.
     pub fn traceparent(&self) -> [u8; TRACEPARENT_BYTES] {
         let mut text = [b'-'; TRACEPARENT_BYTES];
         text[..2].copy_from_slice(VERSION.as_bytes());
@@ -72,7 +73,7 @@ impl Trace {
     }
 }
 
-/// The one `traceparent` that came; of several none counts (section 3.2.1).
+/// Parses the `traceparent` of a request. Several of them are all ignored (section 3.2.1).
 pub(crate) fn came(head: &RequestHead) -> Option<(u128, u64, u8)> {
     let mut fields = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent"));
     let (_, first) = fields.next()?;
@@ -86,8 +87,9 @@ fn write_hex(text: &mut [u8], bytes: &[u8]) {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a
-/// bijection.
+/// Mixes the bits of a number by SplitMix64, which is a bijection.
+///
+/// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 pub(crate) fn mix(state: u64) -> u64 {
     let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,7 @@
-//! Files that scripts save: written under a temporary name beside the final one, then renamed. The kernel's
-//! own rule opens everything beneath one folder. All of it waits for the disk, so threads do it.
+//! Files that scripts save. Each is written under a temporary name in its folder, and then renamed.
+//!
+//! `openat2` opens all paths beneath one folder, and the kernel enforces this. The work waits for the disk,
+//! so threads do it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,9 +19,9 @@ use crate::form_parts::{FormReadError, PartReader, STRETCH_BYTES, WorkStep};
 /// A folder that scripts save files in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uploads {
-    /// The folder; what is saved lies beneath it.
+    /// The folder. Saved files are beneath it.
     pub dir: PathBuf,
-    /// Bytes of its disk that stay free.
+    /// Bytes of its disk that must stay free.
     pub reserve_bytes: u64,
 }
 
@@ -27,14 +29,14 @@ pub struct Uploads {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SaveOptions {
     pub(crate) overwrites: bool,
-    /// Whether it is on the disk, name and all, when it is said to be saved.
+    /// Whether the file and its name are synced to disk before the save returns.
     pub(crate) syncs: bool,
 }
 
-/// What became of a file: its bytes, or why it cannot have that name.
+/// Result of a save: the number of bytes, or the reason why the name is refused.
 pub(crate) type Saved = Result<u64, String>;
 
-/// A part on its way into a file.
+/// A part that is being saved to a file.
 pub(crate) struct Save {
     uploads: Uploads,
     name: Vec<u8>,
@@ -42,7 +44,7 @@ pub(crate) struct Save {
     file: Option<Draft>,
 }
 
-/// A file under its temporary name, which goes with it unless it is renamed.
+/// A file under its temporary name. It is deleted unless it is renamed.
 struct Draft {
     file: File,
     folder: OwnedFd,
@@ -62,7 +64,7 @@ impl Save {
         Self { uploads: uploads.clone(), name, options, file: None }
     }
 
-    /// Writes a stretch of the part at hand.
+    /// Writes a stretch of the current part.
     pub(crate) fn go_on(&mut self, reader: &mut PartReader) -> WorkStep<Result<Saved, FormReadError>> {
         match self.write(reader) {
             Ok(None) => WorkStep::More,
@@ -74,7 +76,7 @@ impl Save {
         }
     }
 
-    /// None: there is more to write.
+    /// Writes a stretch of the part. `None` means that more bytes follow.
     fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, FormReadError> {
         let Ok(name) = str::from_utf8(&self.name) else {
             return Ok(Some(Err("the name is not UTF-8".to_owned())));
@@ -154,7 +156,7 @@ impl Drop for Draft {
     }
 }
 
-/// The folder of a file, beneath the one of uploads.
+/// Opens the folder of a file, beneath the folder of uploads.
 fn folder_of(dir: &Path, above: &str) -> Result<OwnedFd, Refusal> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(dir, flags, Mode::empty()).map_err(|error| Refusal::Disk(error.into()))?;
@@ -168,7 +170,7 @@ fn folder_of(dir: &Path, above: &str) -> Result<OwnedFd, Refusal> {
     }
 }
 
-/// The folder and the last segment of a name, if every segment is that of a file that is not hidden.
+/// Returns the folder and the last segment of a name. Every segment must be a valid name that is not hidden.
 fn checked(name: &str) -> Result<(&str, &str), String> {
     let is_segment = |segment: &str| {
         !segment.is_empty()
@@ -186,7 +188,7 @@ fn last_segment(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, last)| last)
 }
 
-/// Refuses to write into what is to stay free.
+/// Refuses to write into the reserved space.
 fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), FormReadError> {
     let space = fstatvfs(folder).map_err(io::Error::from)?;
     if space.f_bavail.saturating_mul(space.f_frsize) < reserve_bytes.saturating_add(STRETCH_BYTES) {

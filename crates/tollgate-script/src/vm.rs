@@ -1,7 +1,7 @@
-//! The VM of a host: its set-up, its errors, and how full it is.
+//! The VM of a host: its setup, its errors, and its memory.
 //!
-//! The bound of a call ends a call that grows. Memory that many calls leave behind is limited by
-//! `vm_bytes_max`: a VM above it presses its [`Keeper`], which has it relieved ([`crate::renewal`]).
+//! The memory limit of a call ends a call that grows too much. `vm_bytes_max` limits memory that many calls
+//! accumulate. A VM above it notifies its [`Keeper`], which replaces the VM ([`crate::renewal`]).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,7 +28,7 @@ use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::KeptFields;
 use crate::waits::Waits;
 
-/// What each VM of a host is made of.
+/// Configuration of all VMs of a host.
 pub(crate) struct VmParts {
     pub(crate) options: HostOptions,
     /// The streams that scripts may emit records to.
@@ -37,7 +37,7 @@ pub(crate) struct VmParts {
     pub(crate) keeper: RefCell<Option<Rc<Keeper>>>,
 }
 
-/// A Luau VM, and what its calls share.
+/// A Luau VM, and the state that its calls share.
 pub(crate) struct Vm {
     pub(crate) lua: Lua,
     pub(crate) parts: Rc<VmParts>,
@@ -45,31 +45,31 @@ pub(crate) struct Vm {
     pub(crate) active: Rc<ActiveCell>,
     pub(crate) waits: Rc<Waits>,
     pub(crate) outs: OutMetatables,
-    /// Where the `req` of the call that runs now keeps fields.
+    /// Storage for the fields of the `req` of the running call.
     pub(crate) kept: Rc<KeptFields>,
     pub(crate) marks: Rc<Marks>,
     pub(crate) req_metatable: Table,
     pub(crate) reply_parts: Interned,
     pub(crate) scratch: Rc<RefCell<Scratch>>,
     pub(crate) modules: Rc<Modules>,
-    /// Coroutines whose calls ended well, for the next ones.
+    /// Coroutines of successful calls, for the next calls.
     pub(crate) idle: RefCell<Vec<Coroutine>>,
     pub(crate) fill: Cell<Fill>,
     pub(crate) extra_collection: ExtraCollection,
 }
 
-/// How much of its memory a VM uses.
+/// State of the memory of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     Within,
-    /// It holds too much, or much garbage, and its keeper knows that.
+    /// The VM holds too much memory or garbage, and its keeper is notified.
     Over,
-    /// Another VM took its place.
+    /// Another VM replaced it at this time.
     Replaced(Instant),
 }
 
 impl Vm {
-    /// Makes a VM without scripts. Its modules are read by `modules`.
+    /// Creates a VM without scripts. `modules` reads its modules.
     ///
     /// # Errors
     /// `Setup`: the VM is out of memory.
@@ -134,7 +134,7 @@ impl Vm {
         CallError::WallBudget { limit_ms, traceback }
     }
 
-    /// Classifies an error. After an error of memory the VM is swept, so that the next call starts with room.
+    /// Classifies an error. After an error of memory it collects garbage, so that the next call has memory.
     pub(crate) fn call_error(&self, error: &mlua::Error) -> CallError {
         let error = CallError::from_lua(error, self.parts.options.memory_bytes_max);
         if matches!(error, CallError::Memory { .. }) {
@@ -143,14 +143,14 @@ impl Vm {
         error
     }
 
-    /// Presses the keeper if the VM holds more than it may.
+    /// Notifies the keeper if the VM holds more than `vm_bytes_max`.
     pub(crate) fn note_used(&self, bytes: usize) {
         if bytes > self.parts.options.vm_bytes_max {
             self.press();
         }
     }
 
-    /// Has the keeper collect the garbage of a call that filled its memory. A VM without a keeper collects
+    /// Makes the keeper collect the garbage of a call that filled its memory. A VM without a keeper collects
     /// here.
     pub(crate) fn sweep(&self) {
         if self.parts.keeper.borrow().is_some() {
@@ -169,7 +169,7 @@ impl Vm {
         }
     }
 
-    /// Whether it was replaced more than a wall budget ago. Its calls must then end.
+    /// Returns whether the VM was replaced more than a wall budget ago. Its calls must then end.
     pub(crate) fn is_given_up(&self) -> bool {
         matches!(self.fill.get(), Fill::Replaced(at) if at.elapsed() > self.parts.options.wall_budget)
     }
@@ -185,13 +185,13 @@ impl Drop for Vm {
     }
 }
 
-/// Turns on fixes that this Luau has behind flags, before the first VM of the process.
+/// Enables fixes that Luau has behind flags, before the process creates its first VM.
 fn set_flags() {
     static SET: Once = Once::new();
     SET.call_once(|| {
-        // The first lets `table.move` walk a sparse table and not its range. The second freezes the metatable
-        // of vectors with the others. By the third, an allocation pays for its bytes: without it, a text of 8
-        // MB costs one step of the collector, as a small table does.
+        // The first flag makes `table.move` on a sparse table visit its entries, not its range. The second
+        // freezes the metatable of vectors, like the others. With the third, an allocation pays the collector
+        // for its size. Without it, a text of 8 MB costs one step of the collector, like a small table.
         for flag in ["LuauTableMoveTimeoutFix", "LuauSandboxFreezesVectorMetatable", "LuauBackedgeHeapCheck"]
         {
             if Lua::set_fflag(flag, true).is_err() {
@@ -201,5 +201,5 @@ fn set_flags() {
     });
 }
 
-/// A VM of this size closes within some milliseconds.
+/// A VM of at most this size closes within some milliseconds.
 const CLOSED_AT_ONCE_BYTES: usize = 4 << 20;

@@ -1,15 +1,15 @@
-//! The operations that calls wait for. An operation is a future, which the server polls while other calls use
+//! The operations that calls wait for. An operation is a future that the server polls while other calls use
 //! the VM.
 //!
-//! A function of ours that waits is made by [`sys::operation`](crate::sys::operation): it begins its
-//! operation by [`Waits::begin`], and the call is suspended where it stands, so that `pcall` around it holds.
-//! The call takes the operation with it ([`Waits::leave`]), has it polled, and goes on with its
+//! [`sys::operation`](crate::sys::operation) makes each API function that waits. The function begins its
+//! operation with [`Waits::begin`]. The call is suspended at that point, so that a `pcall` around it stays in
+//! effect. The call takes the operation ([`Waits::leave`]), polls it, and continues with its
 //! [`ReturnValues`].
 //!
-//! Invariant: only the coroutine of the call that runs is suspended. In a coroutine that the script made, the
-//! wait would look like a yield of the script; in a metamethod, or a function that `table.sort` or
-//! `string.gsub` calls, Luau cannot yield. There a function that waits is an error, always, and not only when
-//! it would have to wait.
+//! Invariant: only the coroutine of the running call is suspended. In a coroutine that the script made, the
+//! wait would look like a yield of the script. In a metamethod, or in a function called by `table.sort` or
+//! `string.gsub`, Luau cannot yield. There a function that can wait is always an error, even if it would not
+//! have to wait.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -24,28 +24,28 @@ use tokio::sync::Semaphore;
 use crate::form_parts::AT_ONCE_MAX;
 use crate::pipe::Pipe;
 
-/// What a call waits for. Polled inside the runtime of its worker.
+/// The operation that a call waits for. It is polled inside the runtime of its worker.
 pub(crate) type Operation = Pin<Box<dyn Future<Output = ReturnValues>>>;
 
-/// Makes the values that the function which waited returns, at most [`RETURN_VALUES_MAX`], or the error that
-/// it raises.
+/// Creates the return values of the waiting function, at most [`RETURN_VALUES_MAX`], or the error that it
+/// raises.
 pub(crate) type ReturnValues = Box<dyn FnOnce(&Lua) -> mlua::Result<MultiValue>>;
 
-/// A suspended function has room for so many values without its stack growing.
+/// Maximum number of values that fit on the stack of a suspended function without growth.
 pub(crate) const RETURN_VALUES_MAX: usize = 8;
 
 /// The operations of a host.
 #[derive(Default)]
 pub(crate) struct Waits {
-    /// The coroutine of the call that runs; null while none does.
+    /// The coroutine of the running call, or null.
     coroutine: Cell<*const c_void>,
-    /// The `out` of the reply that it writes, and where that leads.
+    /// The `out` of the reply that the call writes, and its pipe.
     out: RefCell<Option<(*const c_void, Rc<Pipe>)>>,
     begun: RefCell<Option<Operation>>,
     places: Places,
 }
 
-/// Places for threads that wait for a disk.
+/// Permits for threads that wait for a disk.
 struct Places(Arc<Semaphore>);
 
 impl Default for Places {
@@ -55,29 +55,29 @@ impl Default for Places {
 }
 
 impl Waits {
-    /// A call runs from now on, in a coroutine.
+    /// Records that a call runs in a coroutine from now on.
     pub(crate) fn enter(&self, coroutine: *const c_void) {
         self.coroutine.set(coroutine);
     }
 
-    /// It writes a reply by an `out`.
+    /// Records the `out` of the running call, and its pipe.
     pub(crate) fn write_to(&self, out: *const c_void, pipe: Rc<Pipe>) {
         self.out.replace(Some((out, pipe)));
     }
 
-    /// Where an `out` leads; none if it is not that of the call which runs.
+    /// Returns the pipe of an `out`, or `None` if `out` does not belong to the running call.
     pub(crate) fn pipe(&self, out: *const c_void) -> Option<Rc<Pipe>> {
         self.out.borrow().as_ref().filter(|(own, _)| *own == out).map(|(_, pipe)| Rc::clone(pipe))
     }
 
-    /// The call is set aside, or over. Returns what it waits for, if it does.
+    /// Records that the call is suspended or over. Returns the operation that it waits for, if there is one.
     pub(crate) fn leave(&self) -> Option<Operation> {
         self.coroutine.set(ptr::null());
         self.out.take();
         self.begun.take()
     }
 
-    /// Says why the coroutine cannot wait here, if it cannot.
+    /// Returns why the coroutine cannot wait here, or `None` if it can.
     pub(crate) fn refusal(&self, coroutine: *const c_void, can_yield: bool) -> Option<&'static str> {
         if self.coroutine.get().is_null() {
             Some("cannot wait while a script is loaded: call it in a handler")
@@ -90,12 +90,12 @@ impl Waits {
         }
     }
 
-    /// Begins what the function that runs waits for, as soon as it returns.
+    /// Begins an operation. The call waits for it when the current function returns.
     pub(crate) fn begin(&self, operation: impl Future<Output = ReturnValues> + 'static) {
         self.begun.replace(Some(Box::pin(operation)));
     }
 
-    /// Places for threads that read and write what does not fit into memory.
+    /// Returns the permits for threads that read and write data that does not fit into memory.
     pub(crate) fn places(&self) -> &Arc<Semaphore> {
         &self.places.0
     }
@@ -105,7 +105,7 @@ impl Waits {
     }
 }
 
-/// The answer of an operation that gives nothing.
+/// Returns the result of an operation without return values.
 pub(crate) fn nothing() -> ReturnValues {
     Box::new(|_| Ok(MultiValue::new()))
 }

@@ -1,5 +1,5 @@
-//! Prints the price of a call, and of the functions that a handler calls. It asserts nothing.
-//! `cargo run --release -p tollgate-script --example call_speed` runs it; `bench/study.py calls` adds
+//! Prints the cost of a call, and of the functions that a handler calls. It asserts nothing.
+//! `cargo run --release -p tollgate-script --example call_speed` runs it. `bench/study.py calls` adds
 //! instructions, by callgrind.
 
 #[path = "../request/mod.rs"]
@@ -26,9 +26,10 @@ const FUNCTION_CALLS: u32 = 2_000;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Without arguments, prints the time of all. `calls N BODY` makes so many calls of a handler, for a counter
-/// of instructions; `list handlers` and `list functions` print the bodies to count, after that of the handler
-/// that does nothing else.
+/// Without arguments, prints the time of all bodies.
+///
+/// `calls N BODY` makes N calls of a handler, for an instruction counter. `list handlers` and `list
+/// functions` print the bodies to count. The first body is that of the handler without further work.
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -56,7 +57,7 @@ fn print_times() -> Result<()> {
     Ok(())
 }
 
-/// One line each: a name, a tab, and the body with its line ends as `\n`.
+/// Prints one line for each body: a name, a tab, and the body with its line ends as `\n`.
 fn print_bodies<const COUNT: usize>(bodies: [(&str, String); COUNT]) -> Result<()> {
     println!("\t{}", repeated("", REPEATED).replace('\n', "\\n"));
     for (name, body) in bodies {
@@ -77,7 +78,7 @@ impl Script {
         let folder = TempDir::new()?;
         let file = folder.path().join("main.luau");
         std::fs::write(&file, format!("return function(req)\n{}\nend", body.replace("\\n", "\n")))?;
-        // A busy machine is no reason to stop a measurement.
+        // A long budget, because a busy machine must not stop a measurement.
         let options = HostOptions { cpu_budget: Duration::from_secs(10), ..HostOptions::default() };
         let host = Host::new(options)?;
         let fields = RecordFields { names: vec!["score".to_owned()], whole: false };
@@ -85,7 +86,7 @@ impl Script {
         Ok(Self { handler, request: request(HEAD, CONTENT)?, _host: host, _folder: folder })
     }
 
-    /// The best time of a call, in nanoseconds.
+    /// Returns the best time of a call in nanoseconds.
     fn best_ns(&self, calls: u32) -> Result<f64> {
         let mut best = f64::MAX;
         for _ in 0..ROUNDS {
@@ -100,7 +101,7 @@ impl Script {
         for _ in 0..calls {
             let mut call = self.handler.call(self.request.clone());
             let result = loop {
-                // A slice that is over goes on at once: nobody else is there.
+                // The call resumes at once after a slice, because no other call runs.
                 if let Step::Done(result) = call.resume() {
                     break result;
                 }

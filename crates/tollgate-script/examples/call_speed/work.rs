@@ -1,4 +1,4 @@
-//! What is measured: handlers as a whole, and functions, of which a handler repeats one.
+//! The measured work: whole handlers, and functions that a handler repeats.
 
 /// How often a handler repeats a function.
 pub(crate) const REPEATED: u32 = 100;
@@ -15,7 +15,7 @@ pub(crate) const HANDLERS: [&str; 8] = [
     "return { status = 303, headers = { location = '/done' } }",
 ];
 
-/// Statements. Those before `;;` are made once.
+/// Statements. The part before `;;` runs once.
 pub(crate) const FUNCTIONS: [&str; 67] = [
     "local v = req.method",
     "local v = req.path",
@@ -86,7 +86,7 @@ pub(crate) const FUNCTIONS: [&str; 67] = [
     "string.unpack('<I4', 'abcd')",
 ];
 
-/// The body of a handler that repeats a statement so often.
+/// Returns the body of a handler that repeats a statement `times` times.
 pub(crate) fn repeated(statement: &str, times: u32) -> String {
     let (before, statement) = statement.split_once(";;").unwrap_or(("", statement));
     format!("{before}\nfor i = 1, {times} do {statement} end\nreturn 204")

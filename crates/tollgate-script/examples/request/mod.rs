@@ -1,4 +1,4 @@
-//! A request as the examples call scripts with.
+//! The request that the examples call scripts with.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +10,7 @@ use tollgate_http::{HeadReader, Limits};
 use tollgate_script::{Context, Request, RequestId, TraceRule};
 use uuid::Uuid;
 
-/// Makes it of a whole head, and of a content that may be empty.
+/// Creates the request from a complete head, and content that may be empty.
 pub(crate) fn request(head: &str, content: &'static str) -> Result<Rc<Request>, Box<dyn Error>> {
     let mut bytes = BytesMut::from(head);
     let head =

@@ -1,4 +1,4 @@
-//! `tollgate.app`: the path at which the app of a script is mounted, and URLs of its contents.
+//! `tollgate.app`: the path at which the app of a script is mounted, and URLs below it.
 
 use mlua::{Lua, Table, Value};
 use tollgate_http::write_path;
@@ -8,8 +8,9 @@ use crate::arguments::{close, text};
 use crate::error::shown;
 use crate::memory::unlimited;
 
-/// Makes the table `tollgate.app` of an app that is mounted at `base`: empty at the root, else with a slash
-/// before it and none behind it.
+/// Creates the table `tollgate.app` of an app that is mounted at `base`.
+///
+/// `base` is empty at the root. Otherwise it begins with a slash and does not end with one.
 pub(super) fn install(lua: &Lua, base: &str) -> mlua::Result<Table> {
     let mut written = Vec::new();
     write_path(&mut written, base);
@@ -22,10 +23,10 @@ pub(super) fn install(lua: &Lua, base: &str) -> mlua::Result<Table> {
     Ok(app)
 }
 
-/// The base, encoded, with a reference below it.
+/// Returns the encoded base with a reference below it.
 fn url(lua: &Lua, base: &[u8], reference: &Value) -> mlua::Result<mlua::LuaString> {
     let given = text("path of tollgate.app.url", reference)?;
-    // Behind `//` a host would stand (RFC 3986 section 4.2).
+    // `//` would begin a host (RFC 3986 section 4.2).
     if !given.starts_with(b"/") || (base.is_empty() && given.starts_with(b"//")) {
         return Err(refused(&given, "one slash, and then what is below the app"));
     }
@@ -40,7 +41,7 @@ fn refused(given: &[u8], allowed: &str) -> mlua::Error {
     mlua::Error::runtime(format!("path of tollgate.app.url is \"{given}\": allowed is {allowed}"))
 }
 
-/// What a path has below the base; nil: it is not below it.
+/// Returns the part of a path below the base, or nil for any other path.
 fn below(lua: &Lua, base: &str, path: &Value) -> mlua::Result<Value> {
     let given = text("path of tollgate.app.below", path)?;
     match given.strip_prefix(base.as_bytes()) {

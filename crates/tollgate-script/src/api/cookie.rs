@@ -1,5 +1,6 @@
-//! `tollgate.cookie.make`: the value of a `Set-Cookie` field (RFC 6265 section 4.1). A value that a browser
-//! would drop or read otherwise is refused (RFC 6265bis sections 4.1.3 and 5.7).
+//! `tollgate.cookie.make`: the value of a `Set-Cookie` field (RFC 6265 section 4.1).
+//!
+//! A value that a browser would drop or misread is refused (RFC 6265bis sections 4.1.3 and 5.7).
 
 use std::fmt::Write as _;
 
@@ -11,7 +12,7 @@ use crate::error::shown;
 use crate::http_date::http_date_of;
 use crate::memory::unlimited;
 
-/// Makes the table `tollgate.cookie`.
+/// Creates the table `tollgate.cookie`.
 pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
     let cookie = lua.create_table()?;
     cookie.raw_set("make", lua.create_function(make)?)?;
@@ -35,7 +36,7 @@ fn make(lua: &Lua, (name, value, given): (Value, Value, Value)) -> mlua::Result<
     unlimited(lua, || lua.create_string(line))
 }
 
-/// What a cookie says beside its value.
+/// Attributes of a cookie.
 struct Attributes {
     path: Option<String>,
     domain: Option<String>,
@@ -78,7 +79,7 @@ impl Attributes {
         })
     }
 
-    /// What browsers drop without a word.
+    /// Refuses cookies that browsers drop without a notice.
     fn check(&self, name: &str) -> mlua::Result<()> {
         let is_prefixed =
             |prefix: &str| name.get(..prefix.len()).is_some_and(|front| front.eq_ignore_ascii_case(prefix));
@@ -164,7 +165,8 @@ fn checked(what: &str, value: &Value, allowed: &str, is_allowed: fn(&[u8]) -> bo
     }
 }
 
-/// `cookie-value` of RFC 6265 section 4.1.1: cookie-octets, also in quotes.
+/// Returns whether a value is a `cookie-value` of RFC 6265 section 4.1.1: cookie-octets, optionally in
+/// quotes.
 fn is_cookie_value(value: &[u8]) -> bool {
     let inner = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value);
     inner.iter().all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(byte))
@@ -188,8 +190,8 @@ fn refused(text: impl Into<String>) -> mlua::Error {
     mlua::Error::runtime(text.into())
 }
 
-/// What browsers take of a name and its value (RFC 6265bis section 5.6).
+/// Bytes that browsers accept for a name and its value (RFC 6265bis section 5.6).
 const PAIR_BYTES_MAX: usize = 4096;
 const DOMAIN_BYTES_MAX: usize = 253;
-/// From here on doubles leave out integers.
+/// From this value on, doubles cannot represent all integers.
 const NUMBER_MAX: i64 = 1 << 53;

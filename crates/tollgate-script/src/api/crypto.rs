@@ -1,6 +1,8 @@
-//! `tollgate.crypto`: digests of SHA-2 (FIPS 180-4), their HMACs (RFC 2104), random bytes of the
-//! kernel, and a comparison whose time does not tell where two texts differ. Digests are raw bytes;
-//! `tollgate.hex` makes them text.
+//! `tollgate.crypto`: SHA-2 digests (FIPS 180-4), their HMACs (RFC 2104), random bytes of the kernel, and a
+//! comparison.
+//!
+//! The time of the comparison does not reveal where two texts differ. Digests are raw bytes, and
+//! `tollgate.hex` turns them into text.
 
 use std::rc::Rc;
 
@@ -14,7 +16,7 @@ use crate::arguments::{bytes_of, close, whole_number};
 use crate::budget::Budget;
 use crate::memory::{check_memory, unlimited, watched};
 
-/// Makes the table `tollgate.crypto`.
+/// Creates the table `tollgate.crypto`.
 pub(super) fn install(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let crypto = lua.create_table()?;
     digest::<Sha224>(lua, &crypto, "sha224", budget)?;
@@ -58,7 +60,7 @@ fn hmac<M: Mac + KeyInit + Update + 'static>(
     let budget = Rc::clone(budget);
     let function = move |lua: &Lua, (key, data): (Value, Value)| {
         unlimited(lua, || {
-            // HMAC takes a key of any length.
+            // HMAC accepts a key of any length.
             let mac = bytes_of(&format!("key of tollgate.crypto.{name}"), &key, |key| {
                 <M as KeyInit>::new_from_slice(key).map_err(|error| mlua::Error::runtime(error.to_string()))
             });
@@ -71,7 +73,7 @@ fn hmac<M: Mac + KeyInit + Update + 'static>(
     crypto.raw_set(name, lua.create_function(function)?)
 }
 
-/// Hashes piece by piece, so that long data ends at the budget of the call.
+/// Hashes in pieces, so that long data ends at the budget of the call.
 fn feed(state: &mut impl Update, data: &[u8], budget: &Budget) -> mlua::Result<()> {
     for piece in data.chunks(PIECE_BYTES) {
         if budget.is_exhausted() {
@@ -93,7 +95,7 @@ fn random(lua: &Lua, count: &Value) -> mlua::Result<LuaString> {
     })
 }
 
-/// Texts of different lengths differ at once: lengths are no secret.
+/// Compares two texts. Different lengths return at once, because lengths are not secret.
 fn equal(_: &Lua, (one, other): (Value, Value)) -> mlua::Result<bool> {
     let what = "argument of tollgate.crypto.equal";
     bytes_of(what, &one, |one| bytes_of(what, &other, |other| Ok(one.ct_eq(other).into())))

@@ -1,5 +1,6 @@
-//! `tollgate.emit`: further records of a call, read as `record` of a reply is. The call holds them until the
-//! handler returns. If it fails, they are dropped.
+//! `tollgate.emit`: further records of a call, read like `record` of a reply.
+//!
+//! The call holds the records until the handler returns. If the handler fails, they are dropped.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,13 +21,13 @@ use crate::record::{FieldValue, RecordValues};
 use crate::reply::Reader;
 use crate::sys::raw;
 
-/// What the function has to know.
+/// Values that the function needs.
 pub(crate) struct EmitParts {
     pub(crate) streams: Rc<Streams>,
     pub(crate) scratch: Rc<RefCell<Scratch>>,
 }
 
-/// Makes the function.
+/// Creates the function.
 pub(super) fn install(
     lua: &Lua,
     parts: &EmitParts,

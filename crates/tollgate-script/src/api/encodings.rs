@@ -1,5 +1,7 @@
-//! `tollgate.base64` and `tollgate.hex`: bytes as text (RFC 4648). A text that is none of it is
-//! an answer, nil and the reason; results are bounded by the call's memory before they are made.
+//! `tollgate.base64` and `tollgate.hex`: bytes as text (RFC 4648).
+//!
+//! A malformed text is a result: nil and the reason. The memory of the call bounds each result before it is
+//! created.
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine, alphabet};
@@ -11,7 +13,7 @@ use crate::memory::{check_memory, watched};
 /// A value and nil, or nil and the reason why there is no value.
 pub(super) type ValueOrReason = (Value, Value);
 
-/// Makes the table `tollgate.base64`.
+/// Creates the table `tollgate.base64`.
 pub(super) fn install_base64(lua: &Lua) -> mlua::Result<Table> {
     let base64 = lua.create_table()?;
     encoder(lua, &base64, "encode", "tollgate.base64.encode", &STANDARD)?;
@@ -64,7 +66,7 @@ fn in_words(error: &base64::DecodeError) -> String {
     text.trim_end_matches('.').to_lowercase()
 }
 
-/// Makes the table `tollgate.hex`.
+/// Creates the table `tollgate.hex`.
 pub(super) fn install_hex(lua: &Lua) -> mlua::Result<Table> {
     let hex = lua.create_table()?;
     let encode = |lua: &Lua, data: Value| {
@@ -105,7 +107,7 @@ fn from_hex(text: &[u8]) -> Result<Vec<u8>, String> {
     (0..text.len()).step_by(2).map(|at| Ok(digit(at)? << 4 | digit(at + 1)?)).collect()
 }
 
-/// Gives a script what was decoded, or nil and the reason.
+/// Returns the decoded bytes to a script, or nil and the reason.
 pub(super) fn answer(lua: &Lua, decoded: Result<impl AsRef<[u8]>, String>) -> mlua::Result<ValueOrReason> {
     match decoded {
         Ok(bytes) => Ok((Value::String(lua.create_string(bytes)?), Value::Nil)),
@@ -113,7 +115,7 @@ pub(super) fn answer(lua: &Lua, decoded: Result<impl AsRef<[u8]>, String>) -> ml
     }
 }
 
-/// Padding is read whether it is there or not.
+/// Padding is optional when decoding.
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 static STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);

@@ -1,5 +1,4 @@
-//! `tollgate.env(name)`: the variables of the environment that the configuration lists, and no
-//! others.
+//! `tollgate.env(name)`: reads only environment variables that the configuration lists.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -10,7 +9,7 @@ use crate::error::shown;
 use crate::memory::unlimited;
 use crate::nearest::hint;
 
-/// Makes the function. What is listed is read now, once: an environment does not change.
+/// Creates the function. The variables are read once, because the environment does not change.
 pub(super) fn install(lua: &Lua, allowed: &[String]) -> mlua::Result<Function> {
     let values = lua.create_table()?;
     for name in allowed {

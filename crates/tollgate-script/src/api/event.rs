@@ -1,4 +1,4 @@
-//! One server-sent event as bytes (HTML standard, section 9.2.5).
+//! Encodes one server-sent event (HTML standard, section 9.2.5).
 
 use mlua::{Table, Value};
 
@@ -8,7 +8,8 @@ use crate::nearest::hint;
 
 const FIELDS: [&str; 4] = ["event", "data", "id", "retry"];
 
-/// Writes an event, which leaves whole. Lines of its data become longer, so it has a bound of its own.
+/// Encodes an event, which is sent as a whole. It has its own limit, because encoding makes the lines of its
+/// data longer.
 pub(super) fn in_bytes(event: &Value, bytes_max: usize) -> mlua::Result<Vec<u8>> {
     let Value::Table(table) = event else {
         return Err(refused(&format!("an event is a {}: allowed is a table", kind(event))));
@@ -79,7 +80,7 @@ fn retry(table: &Table) -> mlua::Result<Option<u64>> {
     Err(refused(&format!("retry is {number}: allowed are whole milliseconds from 0 to {RETRY_MS_MAX}")))
 }
 
-/// CR, LF and CRLF end a line; a text that ends with one has an empty line behind it.
+/// Splits a text at CR, LF and CRLF. A text that ends with a line end has an empty last line.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {

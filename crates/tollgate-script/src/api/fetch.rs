@@ -1,7 +1,7 @@
 //! `tollgate.fetch` and `tollgate.fetch_all`: requests to backends, which the call waits for.
 //!
-//! A reply is a table; where there is none, the table has `error`, a word, and `message`. What is wrong in
-//! the call itself - an unknown backend, an option that does not exist - raises an error.
+//! A reply is a table. Without a reply the table has `error`, a word, and `message`. A mistake in the call
+//! itself raises an error, for example an unknown backend or option.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -27,24 +27,24 @@ use crate::nearest::hint;
 use crate::sys::{operation, raw};
 use crate::waits::{ReturnValues, Waits};
 
-/// Requests of one `fetch_all`.
+/// Maximum number of requests in one `fetch_all`.
 const AT_ONCE_MAX: usize = 64;
 const TIMEOUT_S_MAX: f64 = 86_400.0;
 const NAMES: [&str; 8] = ["method", "path", "query", "headers", "body", "json", "timeout", "backend"];
 
-/// The parts of a VM that both functions need, while they run.
+/// The parts of a VM that both functions need while they run.
 struct FetchTools {
     marks: Rc<Marks>,
     budget: Rc<Budget>,
     active: Rc<ActiveCell>,
     fetcher: Rc<FetcherCell>,
     bytes_max: usize,
-    /// Of every reply: `json`.
+    /// Metatable of every reply, with the method `json`.
     reply_metatable: Table,
     headers_metatable: Table,
 }
 
-/// The parts of a VM that the functions are made of.
+/// The parts of a VM that the functions are created from.
 pub(crate) struct FetchParts<'a> {
     pub(crate) marks: &'a Rc<Marks>,
     pub(crate) budget: &'a Rc<Budget>,
@@ -94,7 +94,7 @@ pub(super) fn install(lua: &Lua, tollgate: &Table, parts: &FetchParts<'_>) -> ml
 
 type FetchResult = Result<Fetched, FetchError>;
 
-/// Waits for all, whichever comes first.
+/// Waits for all requests, in any order.
 async fn together(mut all: Vec<Fetching>) -> Vec<FetchResult> {
     let mut outcomes: Vec<Option<FetchResult>> = all.iter().map(|_| None).collect();
     poll_fn(|context| {
@@ -114,7 +114,7 @@ async fn together(mut all: Vec<Fetching>) -> Vec<FetchResult> {
 }
 
 impl FetchTools {
-    /// Begins a request; the backend is the first argument, or an option.
+    /// Begins a request. The backend is the first argument or an option.
     fn begin(&self, lua: &Lua, what: &str, backend: Option<&Value>, given: &Value) -> mlua::Result<Fetching> {
         let [method, path, query, headers, body, json, timeout, named] =
             options(&format!("options of {what}"), given, NAMES)?;
@@ -168,8 +168,8 @@ impl FetchTools {
         Ok(target)
     }
 
-    /// Those that are given, and what connects the request to the one that is served: its id, and where it
-    /// stands in a trace.
+    /// Returns the given fields, and the fields that link this request to the current one: request id and
+    /// trace.
     fn fields(&self, lua: &Lua, headers: &Value) -> mlua::Result<Vec<(String, Bytes)>> {
         let mut fields = Vec::new();
         match headers {
@@ -264,7 +264,7 @@ impl FetchTools {
             Ok(Fetched { status, fields, content }) => {
                 table.raw_set("status", status)?;
                 for (name, value) in &fields {
-                    // The first, as in `req.headers`.
+                    // The first value of a repeated field counts, as in `req.headers`.
                     if headers.raw_get::<Value>(name.as_str())?.is_nil() {
                         headers.raw_set(name.as_str(), string_within(lua, value, memory_max)?)?;
                     }
@@ -335,7 +335,7 @@ fn header_name(name: &Value) -> mlua::Result<String> {
             "header \"{name}\": allowed is a token (RFC 9110 section 5.6.2)"
         )));
     }
-    // The content of a fetch goes with its head: nothing is to be expected first.
+    // The content of a fetch is sent with its head, so `Expect` has no use.
     if is_framing_field(&name) || name.eq_ignore_ascii_case("expect") {
         return Err(mlua::Error::runtime(format!("header \"{name}\" is written by the server")));
     }

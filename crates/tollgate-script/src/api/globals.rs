@@ -1,4 +1,4 @@
-//! The table of globals as scripts find it. The set-up removes functions of Luau, adds those of Tollgate, and
+//! The table of globals that scripts get. The setup removes Luau functions, adds those of Tollgate, and
 //! closes the table.
 
 use std::rc::Rc;
@@ -73,8 +73,8 @@ pub(crate) fn install(
     Ok(marks)
 }
 
-/// Base functions that reach over the borders of a script, or that no handler needs. `require` comes per
-/// script.
+/// Base functions that cross the borders of a script, or that no handler needs. Each script gets its own
+/// `require`.
 const TAKEN_AWAY: [&str; 8] =
     ["collectgarbage", "gcinfo", "getfenv", "loadstring", "newproxy", "require", "setfenv", "debug"];
 const GUARD: &str = include_str!("guard.luau");

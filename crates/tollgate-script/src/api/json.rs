@@ -1,4 +1,4 @@
-//! `tollgate.json`: encoding and decoding of JSON for scripts. The rules are those of [`crate::json`].
+//! `tollgate.json`: encodes and decodes JSON for scripts, by the rules of [`crate::json`].
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::marks::Marks;
 use crate::memory::{string_within, watched};
 use crate::sys::raw;
 
-/// Makes the table `tollgate.json`.
+/// Creates the table `tollgate.json`.
 pub(super) fn install(
     lua: &Lua,
     marks: &Rc<Marks>,

@@ -1,5 +1,5 @@
-//! `tollgate.log` and `print`: lines of a script become events of `tracing`, with the line of the script and
-//! the id of the request.
+//! `tollgate.log` and `print`: lines of a script become `tracing` events, with the line of the script and the
+//! request id.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::arguments::close;
 use crate::error::flat;
 use crate::request::Request;
 
-/// Makes the table with `debug`, `info`, `warn` and `error`, and `print` (which is `info`).
+/// Creates the table with `debug`, `info`, `warn` and `error`, and `print`, which is `info`.
 pub(super) fn install(lua: &Lua, active: &Rc<ActiveCell>) -> mlua::Result<Table> {
     let log = lua.create_table()?;
     for level in [Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR] {
@@ -77,5 +77,6 @@ fn place(lua: &Lua) -> String {
 }
 
 const LINE_BYTES_MAX: usize = 4096;
-/// Of one text: so much that the line is too long, also without a character that is cut.
+/// Bytes of one text that are used. With them the line exceeds its limit, even if a truncated character is
+/// dropped.
 const TEXT_BYTES_MAX: usize = LINE_BYTES_MAX + 4;

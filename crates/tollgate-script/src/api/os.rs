@@ -1,4 +1,4 @@
-//! The functions of `os` that return the time, for tests that stop the clock.
+//! The time functions of `os`, for tests that stop the clock.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use mlua::Lua;
 
 use crate::clock::Clock;
 
-/// Has `os` follow a clock of tests; that of the system it follows by itself.
+/// Makes `os` follow the clock of a test. `os` follows the system clock by itself.
 ///
 /// # Errors
 /// Out of memory.

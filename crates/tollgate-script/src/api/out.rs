@@ -18,7 +18,7 @@ pub(crate) struct OutMetatables {
 }
 
 impl OutMetatables {
-    /// `event_bytes_max` is the longest event.
+    /// Creates the metatables. `event_bytes_max` is the maximum size of an event.
     pub(crate) fn new(lua: &Lua, waits: &Rc<Waits>, event_bytes_max: usize) -> mlua::Result<Self> {
         let own = Rc::clone(waits);
         let write = lua.create_function(move |_, (out, data): (Value, Value)| {
@@ -51,7 +51,7 @@ impl OutMetatables {
         Ok(Self { write: metatable(lua, "write", write)?, events: metatable(lua, "send", send)? })
     }
 
-    /// Makes the `out` of one reply.
+    /// Creates the `out` of one reply.
     pub(crate) fn make(&self, lua: &Lua, streamed: Streamed) -> mlua::Result<Table> {
         let out = lua.create_table()?;
         out.set_metatable(Some(match streamed {
@@ -75,7 +75,7 @@ fn metatable(lua: &Lua, name: &str, function: Function) -> mlua::Result<Table> {
     Ok(metatable)
 }
 
-/// Finds where an `out` leads; `usage` is how its function is called.
+/// Returns the pipe of an `out`. `usage` shows the correct call in the error text.
 fn pipe(waits: &Waits, out: &Value, usage: &str) -> mlua::Result<Rc<Pipe>> {
     let Value::Table(out) = out else {
         return Err(mlua::Error::runtime(format!("out is a {}: call {usage}", kind(out))));
@@ -85,11 +85,11 @@ fn pipe(waits: &Waits, out: &Value, usage: &str) -> mlua::Result<Rc<Pipe>> {
     })
 }
 
-/// What is written by one call.
+/// Data of one write.
 enum Data {
-    /// It lies in the VM, which counts it.
+    /// A text in the VM, which already counts its memory.
     Text(LuaString),
-    /// Of a buffer, which the script may change while the write waits.
+    /// A copy of a buffer, because the script may change the buffer while the write waits.
     Copy(Vec<u8>),
 }
 
@@ -108,7 +108,7 @@ impl Data {
         }
     }
 
-    /// Adds to a pipe what it has room for, and returns how many bytes.
+    /// Adds as many bytes to a pipe as fit, and returns their number.
     fn push(&self, pipe: &Pipe, from: usize) -> usize {
         match self {
             Self::Text(text) => pipe.push(&text.as_bytes()[from..]),
@@ -117,8 +117,9 @@ impl Data {
     }
 }
 
-/// Writes the rest of `data` as room comes, and waits until there is room for more. False: the reply is not
-/// sent any more.
+/// Writes the rest of `data` as the pipe empties, and then waits until the pipe has space again.
+///
+/// Returns false if the reply is no longer sent.
 async fn pour(pipe: Rc<Pipe>, data: Data, mut pushed: usize) -> bool {
     pipe.hold_copied(data.copied_bytes());
     while pushed < data.len() && Rc::clone(&pipe).room().await {
@@ -129,7 +130,7 @@ async fn pour(pipe: Rc<Pipe>, data: Data, mut pushed: usize) -> bool {
     pipe.room().await
 }
 
-/// What a write returns: at once, or when there is room again.
+/// Returns the result of a write, now or when the pipe has space again.
 fn is_open_for_more(waits: &Waits, pipe: Rc<Pipe>) -> bool {
     let is_open = pipe.is_open();
     if pipe.is_full() {

@@ -1,4 +1,4 @@
-//! `tollgate.redirect(location, status)`: a reply that leads elsewhere (RFC 9110 section 15.4).
+//! `tollgate.redirect(location, status)`: a reply that redirects the client (RFC 9110 section 15.4).
 
 use mlua::{Lua, Table, Value};
 
@@ -6,7 +6,7 @@ use crate::arguments::text;
 use crate::error::shown;
 use crate::memory::unlimited;
 
-/// Makes the reply, a table as a script would write it.
+/// Creates the reply, a table as a script would write it.
 pub(super) fn redirect(lua: &Lua, (location, status): (Value, Value)) -> mlua::Result<Table> {
     let given = text("location of tollgate.redirect", &location)?;
     if given.is_empty() || !is_reference(&given) {
@@ -31,8 +31,9 @@ pub(super) fn redirect(lua: &Lua, (location, status): (Value, Value)) -> mlua::R
     })
 }
 
-/// A URI reference is ASCII without blanks (RFC 3986 section 2). A backslash is none of its characters
-/// either, and browsers read it as a slash: `/\host` would lead to another server.
+/// Returns whether a text is a URI reference: ASCII without blanks and backslashes (RFC 3986 section 2).
+///
+/// Browsers read a backslash as a slash, so `/\host` would lead to another server.
 pub(super) fn is_reference(text: &[u8]) -> bool {
     text.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'\\')
 }

@@ -1,12 +1,12 @@
 //! `req`, the first argument of each handler.
 //!
-//! `req` is an empty read-only table, a new one for each call. All calls of a host share its metatable, which
-//! looks each field up when a script touches it. Query, headers, params and cookies become tables at the
-//! first touch, and are fields of `req` itself until the slice ends. Forms are in [`form`], conditions in
-//! [`crate::precondition`].
+//! `req` is an empty read-only table, and each call gets a new one. All calls of a host share its metatable,
+//! which looks up each field when a script reads it. Query, headers, params and cookies become tables at the
+//! first access. They are then fields of `req` itself until the slice ends. Forms are in [`form`], conditions
+//! in [`crate::precondition`].
 //!
-//! Invariant: a `req` answers only while its own call runs. A `req` that a script kept answers with an error,
-//! not with the data of another client.
+//! Invariant: a `req` works only while its own call runs. A `req` that a script kept returns an error, and
+//! never the data of another client.
 
 mod accepts;
 mod form;
@@ -36,7 +36,7 @@ use crate::{json, xml};
 
 use form::FormReader;
 
-/// Makes the metatable that all `req` share.
+/// Creates the metatable that all `req` share.
 pub(crate) fn metatable(
     lua: &Lua,
     active: &Rc<ActiveCell>,
@@ -119,7 +119,7 @@ impl Fields for RequestFields {
     }
 }
 
-/// Gives the field that a script made, or says why one cannot be had.
+/// Returns the field `ctx`, whose values scripts set, or an error for an unknown field.
 #[cold]
 fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<Table> {
     with_active(active, req, |active| {
@@ -135,8 +135,7 @@ fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Res
     })
 }
 
-/// Makes the methods of `req`, at [`BODY`], [`JSON`], [`ALL`], [`FORM`] and [`PRECONDITION`], and that at
-/// [`XML`].
+/// Creates the methods of `req` for [`BODY`], [`JSON`], [`ALL`], [`FORM`], [`PRECONDITION`] and [`XML`].
 fn functions(
     lua: &Lua,
     active: &Rc<ActiveCell>,
@@ -201,7 +200,8 @@ fn functions(
     ])
 }
 
-/// Lists what a script sees of the trace: the ids as hexadecimal digits, and the fields that pass it on.
+/// Lists the parts of the trace for scripts: the ids as hexadecimal digits, and the fields that pass the
+/// trace on.
 fn trace_texts(request: &Request) -> impl Iterator<Item = (&'static str, Bytes)> {
     let trace = request.trace();
     let ids = trace.into_iter().flat_map(|trace| {
@@ -218,7 +218,7 @@ fn cookies(head: &RequestHead) -> impl Iterator<Item = (&[u8], &[u8])> {
     lines.flat_map(|(_, line)| cookie_pairs(line))
 }
 
-/// The whole content, if the call may grow by as much.
+/// Returns the whole content, if the memory of the call allows it.
 fn content(lua: &Lua, body: &Body, memory_max: usize) -> mlua::Result<Bytes> {
     if let Body::Memory(bytes) = body {
         return Ok(bytes.clone());
@@ -239,7 +239,7 @@ const XML: u8 = 7;
 const COOKIES_EXPECTED: usize = 4;
 const TRACE_FIELDS: usize = 5;
 
-/// Makes the metatable of headers: names match without case.
+/// Creates the metatable of headers, which finds names regardless of case.
 pub(crate) fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
     let index = |lua: &Lua, (headers, name): (Table, Value)| {
         let Value::String(name) = name else { return Ok(Value::Nil) };
@@ -256,7 +256,7 @@ pub(crate) fn fold_metatable(lua: &Lua) -> mlua::Result<Table> {
     Ok(metatable)
 }
 
-/// Lists all values of `name`, in the order they came.
+/// Lists all values of `name` in the order of the request.
 fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua::Result<Table> {
     let (part, name) = (part.as_bytes(), name.as_bytes());
     match &part[..] {

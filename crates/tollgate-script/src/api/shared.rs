@@ -11,7 +11,7 @@ use crate::error::shown;
 use crate::memory::{string_within, watched};
 use crate::shared::{SharedError, SharedStore, SharedValue, When, Writing};
 
-/// Makes the table `tollgate.shared`.
+/// Creates the table `tollgate.shared`.
 pub(super) fn install(
     lua: &Lua,
     shared: &Arc<SharedStore>,
@@ -99,7 +99,7 @@ fn number_or(what: &str, value: &Value, default: f64) -> mlua::Result<f64> {
     if value.is_nil() { Ok(default) } else { number(what, value) }
 }
 
-/// Integers that a double would round are refused.
+/// Reads a number. Integers that a double would round are refused.
 fn number(what: &str, value: &Value) -> mlua::Result<f64> {
     match value {
         Value::Number(number) => Ok(*number),

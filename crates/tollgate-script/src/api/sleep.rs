@@ -1,4 +1,4 @@
-//! `tollgate.sleep`: a call that waits for time to pass.
+//! `tollgate.sleep`: suspends the call for a time.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::clock::Clock;
 use crate::sys::operation;
 use crate::waits::{Waits, nothing};
 
-/// Makes the function.
+/// Creates the function.
 pub(super) fn install(lua: &Lua, waits: &Rc<Waits>, clock: &Clock) -> mlua::Result<Function> {
     let (own, clock) = (Rc::clone(waits), clock.clone());
     let begin = lua.create_function(move |_, seconds: Value| {
         let duration = duration(&seconds)?;
         let clock = clock.clone();
         own.begin(async move {
-            // The time begins with the first poll: a timer needs the runtime.
+            // The time begins with the first poll, because a timer needs the runtime.
             clock.sleep(duration).await;
             nothing()
         });

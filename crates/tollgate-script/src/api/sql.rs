@@ -1,4 +1,5 @@
-//! `tollgate.sql`: a question to a database that the route may read. The server asks it, and the call waits.
+//! `tollgate.sql`: a query to a database that the route may read. The server runs the query, and the call
+//! waits.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::nearest::hint;
 use crate::sys::operation;
 use crate::waits::{ReturnValues, Waits};
 
-/// Makes the function.
+/// Creates the function.
 pub(super) fn install(
     lua: &Lua,
     active: &Rc<ActiveCell>,
@@ -83,7 +84,7 @@ fn parameter(at: usize, value: &Value) -> mlua::Result<SqlValue> {
     })
 }
 
-/// Makes tables of rows.
+/// Creates tables of rows.
 struct Rows {
     marks: Rc<Marks>,
     budget: Rc<Budget>,
@@ -135,7 +136,7 @@ impl Rows {
         Ok(row)
     }
 
-    /// Null is nil here, as it is in the rows of other databases.
+    /// Decodes a row of JSON. JSON null becomes nil, as in the rows of other databases.
     fn of_json(&self, lua: &Lua, text: &str, memory_max: usize) -> mlua::Result<Table> {
         let (value, reason) = json::answer(lua, text.as_bytes(), &self.marks, &self.budget, memory_max)?;
         let Value::Table(row) = value else {
@@ -153,7 +154,7 @@ impl Rows {
     }
 }
 
-/// More than the table of a row takes beside its texts.
+/// More bytes than the table of a row needs, without its texts.
 const ROW_BYTES: usize = 512;
-/// Integers up to here are numbers, exactly.
+/// Luau numbers represent integers up to this value exactly.
 const EXACT_MAX: u64 = 1 << 53;

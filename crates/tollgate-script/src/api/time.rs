@@ -1,5 +1,6 @@
-//! `tollgate.time`: wall time and monotonic time in microseconds, and wall time as text (RFC
-//! 3339, and IMF-fixdate of RFC 9110 section 5.6.7).
+//! `tollgate.time`: wall time and monotonic time in microseconds, and wall time as text.
+//!
+//! The text forms are RFC 3339, and IMF-fixdate of RFC 9110 section 5.6.7.
 
 use std::sync::LazyLock;
 use std::time::{Instant, UNIX_EPOCH};
@@ -14,7 +15,7 @@ use crate::error::shown;
 use crate::http_date::{HTTP_LAST_US, http_date_of};
 use crate::memory::unlimited;
 
-/// Makes the table `tollgate.time`.
+/// Creates the table `tollgate.time`.
 pub(super) fn install(lua: &Lua, clock: &Clock) -> mlua::Result<Table> {
     let time = lua.create_table()?;
     // Exact until 2255.
@@ -40,7 +41,7 @@ fn rfc3339(lua: &Lua, us: &Value) -> mlua::Result<LuaString> {
     unlimited(lua, || lua.create_string(time.to_string()))
 }
 
-/// Microseconds since 1970, or nil and the reason.
+/// Returns microseconds since 1970, or nil and the reason.
 fn parse(lua: &Lua, value: &Value) -> mlua::Result<(Option<f64>, Option<LuaString>)> {
     let given = text("text of tollgate.time.parse", value)?;
     match parsed(&given) {
@@ -64,9 +65,9 @@ fn parsed(given: &[u8]) -> Option<i64> {
     stamp.map(Timestamp::as_microsecond).ok().or_else(from_date)
 }
 
-/// From here on monotonic time is counted, in all workers.
+/// Start of the monotonic time, for all workers.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// The year 0000.
 const RFC3339_FIRST_US: i64 = -62_167_219_200_000_000;
-/// Longer than any time with an offset.
+/// More bytes than any time with an offset has.
 const TEXT_BYTES_MAX: usize = 64;

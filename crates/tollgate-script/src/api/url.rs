@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::error::shown;
 use crate::memory::{check_memory, string_within, watched};
 
-/// Makes the table `tollgate.url`.
+/// Creates the table `tollgate.url`.
 pub(super) fn install(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let url = lua.create_table()?;
     url.raw_set("encode", lua.create_function(|lua, data: Value| encode(lua, &data))?)?;
@@ -49,7 +49,7 @@ fn decode(lua: &Lua, encoded: &Value) -> mlua::Result<ValueOrReason> {
     })
 }
 
-/// The first value of each name, as `req.query` has them.
+/// Returns the first value of each name, like `req.query`.
 fn parse_query(lua: &Lua, query: &Value, budget: &Budget) -> mlua::Result<Table> {
     watched(lua, |memory_max| {
         let query = text("tollgate.url.parse_query", query)?;
@@ -65,7 +65,7 @@ fn parse_query(lua: &Lua, query: &Value, budget: &Budget) -> mlua::Result<Table>
     })
 }
 
-/// All values of one name, in their order.
+/// Returns all values of one name, in their order.
 fn all_query(lua: &Lua, query: &Value, name: &Value, budget: &Budget) -> mlua::Result<Table> {
     watched(lua, |memory_max| {
         let query = text("query of tollgate.url.all_query", query)?;
@@ -81,7 +81,7 @@ fn all_query(lua: &Lua, query: &Value, name: &Value, budget: &Budget) -> mlua::R
     })
 }
 
-/// `a=1&b=2&b=3`, names in the order of their bytes, lists in theirs.
+/// Returns a query such as `a=1&b=2&b=3`. Names are sorted by their bytes, and lists keep their order.
 pub(super) fn build_query(lua: &Lua, fields: &Value, budget: &Budget) -> mlua::Result<mlua::LuaString> {
     let Value::Table(fields) = fields else {
         return Err(unfit("tollgate.url.build_query", fields, "a table"));
@@ -139,7 +139,7 @@ fn push_pair(
     Ok(())
 }
 
-/// Our own loops have no interrupt: they look at the bounds of the call themselves.
+/// Checks the limits of the call. Our own loops must do this, because they have no interrupts.
 fn check(lua: &Lua, budget: &Budget, memory_max: usize) -> mlua::Result<()> {
     if budget.is_exhausted() {
         return Err(mlua::Error::runtime("cpu budget of the call is used up"));
@@ -147,7 +147,7 @@ fn check(lua: &Lua, budget: &Budget, memory_max: usize) -> mlua::Result<()> {
     check_memory(lua, 0, memory_max)
 }
 
-/// Leaves unreserved characters as they are (RFC 3986 section 2.3).
+/// Leaves unreserved characters unescaped (RFC 3986 section 2.3).
 fn push_encoded(out: &mut Vec<u8>, data: &[u8]) {
     for &byte in data {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -158,7 +158,7 @@ fn push_encoded(out: &mut Vec<u8>, data: &[u8]) {
     }
 }
 
-/// `+` stays a plus: only queries mean a blank by it.
+/// Decodes escapes. `+` stays a plus, because it means a blank only in queries.
 fn decoded(encoded: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(encoded.len());
     let mut at = 0;

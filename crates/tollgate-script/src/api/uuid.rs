@@ -1,4 +1,4 @@
-//! `tollgate.uuid`: new ids (RFC 9562), random ones and ones that are in the order of their time.
+//! `tollgate.uuid`: new ids (RFC 9562), random or ordered by time.
 
 use mlua::{Lua, LuaString, Table};
 use uuid::{Builder, Uuid};
@@ -7,7 +7,7 @@ use crate::arguments::close;
 use crate::clock::Clock;
 use crate::memory::unlimited;
 
-/// Makes the table `tollgate.uuid`.
+/// Creates the table `tollgate.uuid`.
 pub(super) fn install(lua: &Lua, clock: &Clock) -> mlua::Result<Table> {
     let uuid = lua.create_table()?;
     let v4 = |lua: &Lua, ()| random().and_then(|bytes| shown(lua, Builder::from_random_bytes(bytes)));

@@ -1,4 +1,4 @@
-//! `tollgate.xml`: encoding, decoding and escaping of XML for scripts. The rules are those of [`crate::xml`].
+//! `tollgate.xml`: encodes, decodes and escapes XML for scripts, by the rules of [`crate::xml`].
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::memory::{string_within, watched};
 use crate::sys::raw;
 use crate::xml;
 
-/// Makes the table `tollgate.xml`.
+/// Creates the table `tollgate.xml`.
 pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, bytes_max: usize) -> mlua::Result<Table> {
     let xml: Table = lua.load(FINDING).set_name("=xml").call(())?;
     let own = Rc::clone(budget);
@@ -43,5 +43,5 @@ pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, bytes_max: usize) -> mlua:
     Ok(xml)
 }
 
-/// The functions that find elements in others.
+/// Functions that find elements within others.
 const FINDING: &str = include_str!("xml/finding.luau");

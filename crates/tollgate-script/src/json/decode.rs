@@ -1,4 +1,4 @@
-//! JSON text as Luau values: a recursive descent over bytes, strict as RFC 8259 is.
+//! Decodes JSON text as Luau values: a recursive descent over bytes, as strict as RFC 8259.
 
 use mlua::{Lua, Table, Value};
 
@@ -9,10 +9,10 @@ use crate::memory::check_memory;
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
-/// Decodes for a script, which gets the value, or nil and the reason.
+/// Decodes a text for a script, and returns the value, or nil and the reason.
 ///
 /// # Errors
-/// A budget of the call. A text that is not JSON is an answer, not an error.
+/// A budget of the call. A malformed text is a result, not an error.
 pub(crate) fn answer(
     lua: &Lua,
     text: &[u8],
@@ -23,7 +23,8 @@ pub(crate) fn answer(
     conversion::answer(lua, decode(lua, text, marks, budget, memory_max))
 }
 
-/// Decodes the whole of `text`. Call without a standing memory limit: growth is checked against `memory_max`.
+/// Decodes the whole of `text`. Call this without a memory limit, because it checks growth against
+/// `memory_max`.
 ///
 /// # Errors
 /// `Text` names the byte, counted from 1.
@@ -47,7 +48,8 @@ fn decode(lua: &Lua, text: &[u8], marks: &Marks, budget: &Budget, memory_max: us
 
 enum Decoded {
     Value(Value),
-    /// An integer beyond 2^53, by its digits: in Rust's hands it would become a double, so Luau makes it.
+    /// The digits of an integer beyond 2^53. Luau creates the integer, because it would become a double in
+    /// Rust.
     Wide(String),
 }
 
@@ -110,7 +112,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Looks at the clock and the memory each few values: both are too dear for each.
+    /// Checks the budget and the memory once in several values, because a check for each value costs too
+    /// much.
     fn check_budgets(&mut self) -> Result<()> {
         let is_turn = self.values.is_multiple_of(VALUES_PER_CHECK);
         self.values += 1;
@@ -197,7 +200,7 @@ impl Decoder<'_> {
         Ok(value.into())
     }
 
-    /// Reads a string: a slice of the text where it has no escapes, else of the buffer.
+    /// Reads a string. Returns a slice of the text if it has no escapes, and a slice of the buffer otherwise.
     fn string(&mut self) -> Result<&[u8]> {
         self.at += 1;
         let start = self.at;
@@ -323,6 +326,6 @@ impl Decoder<'_> {
     }
 }
 
-/// Integers up to here are exact as Luau numbers: 2^53.
+/// Luau numbers represent integers up to 2^53 exactly.
 const EXACT_MAX: u64 = 1 << 53;
 const VALUES_PER_CHECK: usize = 64;

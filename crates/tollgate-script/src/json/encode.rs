@@ -1,4 +1,4 @@
-//! Luau values as JSON text.
+//! Encodes Luau values as JSON text.
 
 use crate::budget::Budget;
 use crate::conversion::{DEPTH_MAX, EncodeError};
@@ -6,16 +6,16 @@ use crate::error::shown;
 use crate::marks::Marks;
 use crate::sys::raw::{RawTable, RawValue};
 
-/// What an encoder writes into, kept from value to value.
+/// Buffers of an encoder, reused for the next values.
 #[derive(Default)]
 pub(crate) struct Scratch {
     out: Vec<u8>,
-    /// The members of all objects that are open, the innermost last.
+    /// The members of all open objects, the innermost last.
     members: Vec<Member>,
     sorted: Vec<u8>,
 }
 
-/// Writes one value as text.
+/// Encodes one value as text.
 pub(crate) struct Encoder<'a> {
     scratch: &'a mut Scratch,
     bytes_max: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Encoder<'a> {
     depth: usize,
 }
 
-/// Where `"key":value,` stands in the output.
+/// Position of `"key":value,` in the output.
 struct Member {
     start: usize,
     key_end: usize,
@@ -87,7 +87,7 @@ impl<'a> Encoder<'a> {
 
     fn string(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         if bytes.len() <= PLAIN_BYTES_MAX && bytes.iter().all(|&byte| is_plain(byte)) {
-            // Nearly all names of fields are such texts. The caller checks the size of the output.
+            // Nearly all field names are such texts. The caller checks the size of the output.
             let out = &mut self.scratch.out;
             out.push(b'"');
             out.extend_from_slice(bytes);
@@ -165,7 +165,7 @@ impl<'a> Encoder<'a> {
             Ok(()) => {}
             Err(Stop::Failed(fault)) => return Err(fault),
             Err(Stop::OutOfOrder) => {
-                // Some elements live in the hash part, where no order is.
+                // Some elements are in the hash part of the table, which has no order.
                 self.scratch.out.truncate(start);
                 self.array_by_index(table)?;
             }
@@ -236,7 +236,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// Puts the members from `first` on in the order of their keys; the last comma becomes the brace.
+    /// Sorts the members from `first` on by their keys, and replaces the last comma with the brace.
     fn close_object(&mut self, first: usize) {
         let Scratch { out, members, sorted } = &mut *self.scratch;
         let members = &mut members[first..];
@@ -267,7 +267,7 @@ impl Scratch {
     }
 }
 
-/// Why a walk over an array ended early.
+/// Reason why a walk over an array ended early.
 enum Stop {
     OutOfOrder,
     Failed(EncodeError),
@@ -286,12 +286,12 @@ fn key_in_words(key: &RawValue<'_>) -> String {
     }
 }
 
-/// Whether a byte stands in JSON unchanged, independent of the bytes around it.
+/// Returns whether JSON has this byte unchanged, independent of the bytes around it.
 const fn is_plain(byte: u8) -> bool {
     matches!(byte, 0x20..0x80) && byte != b'"' && byte != b'\\'
 }
 
-/// The check of UTF-8 reads a longer text by words, which is faster than one byte after the other.
+/// Maximum length for the check byte by byte. For longer texts the UTF-8 check by words is faster.
 const PLAIN_BYTES_MAX: usize = 32;
 const KEPT_BYTES_MAX: usize = 64 << 10;
 const KEPT_MEMBERS_MAX: usize = 1 << 10;

@@ -7,7 +7,7 @@ use super::reader::{Reader, Result, reply};
 use crate::sys::raw::RawValue;
 use crate::xml;
 
-/// The type that the content of a reply has by the way it was given.
+/// Default type of the content of a reply, determined by the field that gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
     /// A text, or `body`.
@@ -23,7 +23,7 @@ pub enum ContentType {
 }
 
 impl ContentType {
-    /// Returns the field line that says so.
+    /// Returns the field line for this type.
     pub const fn line(self) -> &'static str {
         match self {
             Self::Text => "content-type: text/plain; charset=utf-8\r\n",
@@ -35,7 +35,7 @@ impl ContentType {
     }
 }
 
-/// By which function of the reply its content is written, after the handler returned.
+/// Function of the reply that writes its content, after the handler returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streamed {
     /// `write`.
@@ -45,7 +45,7 @@ pub enum Streamed {
 }
 
 impl Streamed {
-    /// The name of the field.
+    /// Returns the name of the field.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -54,7 +54,7 @@ impl Streamed {
     }
 }
 
-/// What a reply says of its content.
+/// The content of a reply, as its fields give it.
 #[derive(Default)]
 pub(super) struct Content {
     pub(super) body: Bytes,
@@ -109,5 +109,5 @@ fn streamed(value: RawValue<'_>, by: Streamed, content_type: ContentType) -> Res
     }
 }
 
-/// The fields that give a content.
+/// The fields that give content.
 pub(super) const CONTENTS: [&str; 7] = ["body", "json", "html", "xml", "write", "events", "file"];

@@ -1,4 +1,4 @@
-//! The reading of what a script returned, by the role that it plays for its route.
+//! Reads the returned values of a script, depending on its role in the route.
 
 use std::borrow::Cow;
 
@@ -16,11 +16,11 @@ use crate::reach::Role;
 use crate::sys::raw::{RawTable, RawValue};
 
 impl Reader<'_> {
-    /// Reads the two first values that a script returned, by what it is to its route. None: whatever comes
-    /// next decides.
+    /// Reads the first two returned values of a script, depending on its role. `None` passes the decision to
+    /// the next stage.
     ///
     /// # Errors
-    /// `Reply` names the field, what was found and what is allowed.
+    /// `Reply` names the field, the value found, and the allowed values.
     pub(crate) fn decision(
         &self,
         role: Role,
@@ -43,7 +43,7 @@ impl Reader<'_> {
         table.has_metatable(self.marks.pass_address)
     }
 
-    /// Reads what changes of a reply: header fields.
+    /// Reads the changes to a reply, which are header fields only.
     fn change(&self, value: RawValue<'_>) -> Result<Outcome> {
         let mut changed = [RawValue::Nil; PARTS.len()];
         match value {
@@ -68,10 +68,10 @@ impl Reader<'_> {
         Ok(Outcome { headers, ..Outcome::empty(200) })
     }
 
-    /// Reads the two first values that a handler returned.
+    /// Reads the first two returned values of a handler.
     ///
     /// # Errors
-    /// `Reply` names the field, what was found and what is allowed.
+    /// `Reply` names the field, the value found, and the allowed values.
     pub(crate) fn outcome(&self, value: RawValue<'_>, second: RawValue<'_>) -> Result<Outcome> {
         if !matches!(second, RawValue::Nil) {
             return Err(reply(
@@ -145,7 +145,7 @@ fn unknown_part(key: &RawValue<'_>) -> CallError {
     reply(format!("reply has an unknown field \"{name}\"{hint}: allowed are {}", PARTS.join(", ")))
 }
 
-/// The fields of a reply table: those of [`CONTENTS`](super::content::CONTENTS) behind the others.
+/// The fields of a reply table. Those of [`CONTENTS`](super::content::CONTENTS) come last.
 pub(crate) const PARTS: [&str; 12] = [
     "status",
     "headers",

@@ -1,4 +1,4 @@
-//! `file` of a reply: a file that the server opens and sends, or a slice of it. Nothing is opened here.
+//! `file` of a reply: a file or a slice of it that the server opens and sends. This module opens no files.
 
 use tollgate_http::is_field_value;
 
@@ -8,29 +8,30 @@ use crate::error::shown;
 use crate::nearest::hint;
 use crate::sys::raw::RawValue;
 
-/// A file as the content of a reply. Its validators, conditions and ranges are those of files.
+/// A file as the content of a reply. Its validators, conditions and ranges are those of static files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplyFile {
-    /// Below the folder that the route names; a slash in front counts for nothing. An empty one is that
-    /// folder, so no file.
+    /// Path below the folder that the route names. A leading slash is ignored. An empty path is that folder,
+    /// and so no file.
     pub path: String,
-    /// Its media type; by its name if none.
+    /// Media type. `None` derives it from the name of the file.
     pub content_type: Option<String>,
-    /// Where the content begins in the file, in bytes.
+    /// Offset of the content in the file, in bytes.
     pub offset: u64,
-    /// How many bytes it has; up to the end of the file if none, and never beyond.
+    /// Length of the content in bytes. `None` means up to the end of the file. It never extends beyond that
+    /// end.
     pub length: Option<u64>,
-    /// The name that a browser saves it under; it is shown if none.
+    /// Name under which a browser saves the file. `None` shows the file in the browser.
     pub download_name: Option<String>,
 }
 
 impl ReplyFile {
-    /// Whether it is less than the whole file.
+    /// Returns whether the content is less than the whole file.
     pub fn is_slice(&self) -> bool {
         self.offset > 0 || self.length.is_some()
     }
 
-    /// Takes the type that the headers tell, and refuses what is said from the file itself.
+    /// Takes the content type from the headers, and refuses headers that the file itself determines.
     pub(super) fn take_type(&mut self, headers: &mut Vec<HeaderLine>) -> Result<()> {
         let is = |name: &str, known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
         if let Some((name, _)) = headers.iter().find(|(name, _)| is(name, &OWN_FIELDS)) {
@@ -129,5 +130,5 @@ fn count(what: &str, value: RawValue<'_>) -> Result<u64> {
 }
 
 const FIELDS: [&str; 5] = ["path", "type", "offset", "length", "download_name"];
-/// What a reply says from the file that it sends.
+/// Header fields that the sent file determines.
 const OWN_FIELDS: [&str; 4] = ["accept-ranges", "content-range", "etag", "last-modified"];

@@ -1,5 +1,6 @@
-//! `status` and `headers` of a reply, checked for the wire: a script cannot break the framing, nor send
-//! fields that only the server knows.
+//! `status` and `headers` of a reply, checked for the wire.
+//!
+//! A script cannot break the framing. It cannot send fields that only the server can know.
 
 use std::borrow::Cow;
 
@@ -26,7 +27,7 @@ pub(super) fn status(value: RawValue<'_>) -> Result<u16> {
     Err(reply(format!("reply.status is {found}: allowed is a whole number from 200 to 599")))
 }
 
-/// Reads header lines, which take what they have on the wire off `left`, the bytes that the reply may still
+/// Reads header lines. Subtracts their bytes on the wire from `left`, the bytes that the reply may still
 /// have.
 pub(super) fn headers(value: RawValue<'_>, budget: &Budget, left: &mut usize) -> Result<Vec<HeaderLine>> {
     let table = match value {
@@ -36,7 +37,7 @@ pub(super) fn headers(value: RawValue<'_>, budget: &Budget, left: &mut usize) ->
     };
     let mut lines = Vec::with_capacity(HEADERS_EXPECTED);
     table.each(|name, value| header(&mut lines, left, name, value, budget))?;
-    // A table has no order, so that of the names; lines of one list keep theirs.
+    // A table has no order, so the lines are sorted by name. Lines of one list keep their order.
     lines.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(lines)
 }
@@ -53,7 +54,7 @@ fn header(
     };
     let name = header_name(name)?;
     let RawValue::Table(list) = value else { return push_line(lines, left, &name, value) };
-    // A list of nothing but holes makes no line, and takes its time.
+    // A list of holes makes no line, but costs time.
     if budget.is_exhausted() {
         return Err(reply("cpu budget of the call is used up"));
     }
@@ -81,7 +82,7 @@ fn header_name(bytes: &[u8]) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// Whether a field says how far a record is, which nobody but the server knows.
+/// Returns whether a field states how far a record is. Only the server knows this.
 fn is_verdict(name: &[u8]) -> bool {
     name.get(..VERDICT_PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(VERDICT_PREFIX))
 }
@@ -101,7 +102,7 @@ pub(super) fn push_line(
         )));
     }
     if let RawValue::Text(text) = value {
-        // Before it is copied: a script may name one long text for many lines.
+        // The check runs before the copy, because a script may use one long text for many lines.
         check_room(name, text.len(), *left)?;
     }
     let line = match value {
@@ -137,9 +138,9 @@ fn check_room(name: &str, value_bytes: usize, left: usize) -> Result<usize> {
     Ok(bytes)
 }
 
-/// What a script says, and what a server adds.
+/// Expected number of header lines from a script and the server.
 const HEADERS_EXPECTED: usize = 4;
 const HEADERS_MAX: usize = 256;
-/// A colon and a space behind the name, the line end behind the value.
+/// Bytes of the colon and space after the name, and of the line end after the value.
 const SEPARATORS_BYTES: usize = 4;
 const VERDICT_PREFIX: &[u8] = b"tollgate-";

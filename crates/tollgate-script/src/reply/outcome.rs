@@ -1,4 +1,4 @@
-//! The outcome of a call: its reply, and the records that go with it.
+//! The outcome of a call: its reply, and its records.
 
 use bytes::Bytes;
 
@@ -8,20 +8,20 @@ use super::headers::HeaderLine;
 use crate::emitted::Emitted;
 use crate::record::RecordValues;
 
-/// What a handler decided: the reply, and what is to be recorded of it.
+/// The decision of a handler: the reply, and the values to record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The status, 200 to 599.
     pub status: u16,
-    /// The type of the content, where there is content and `headers` do not say it.
+    /// The type of the content. `None` without content, or if `headers` state the type.
     pub content_type: Option<ContentType>,
     /// The header fields, valid for the wire.
     pub headers: Vec<HeaderLine>,
-    /// The content, where it is not streamed.
+    /// The content, unless it is streamed.
     pub body: Bytes,
-    /// How the content is written by the call, which goes on.
+    /// How the call writes the content, if it is streamed. The call then continues.
     pub streamed: Option<Streamed>,
-    /// The file that is the content, where it is one.
+    /// The file that is the content, if there is one.
     pub file: Option<Box<ReplyFile>>,
     /// The values for the log.
     pub record: RecordValues,

@@ -1,4 +1,4 @@
-//! The reader of replies: its bounds, and the checks that several fields need.
+//! The reader of replies: its limits, and the checks that several fields share.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use crate::json::{Encoder, Scratch};
 use crate::marks::Marks;
 use crate::sys::raw::RawValue;
 
-/// Turns what scripts return into outcomes, within the bounds of one host.
+/// Turns returned values of scripts into outcomes, within the limits of one host.
 pub(crate) struct Reader<'a> {
     pub(crate) marks: &'a Marks,
     pub(crate) budget: &'a Budget,
@@ -21,11 +21,11 @@ pub(crate) struct Reader<'a> {
     /// The request of the call that returned.
     pub(crate) active: &'a ActiveCell,
     pub(crate) reply_bytes_max: usize,
-    /// The names of [`PARTS`](super::PARTS).
+    /// The names in [`PARTS`](super::PARTS).
     pub(crate) parts: &'a Interned,
-    /// The names of columns that are read from `record`.
+    /// The names of the columns that are read from `record`.
     pub(crate) columns: &'a Interned,
-    /// Whether the whole of `record` is wanted.
+    /// Whether the route keeps the whole `record`.
     pub(crate) whole: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `record` of a reply: the values of a row, in the order of the columns that take them.
+//! `record` of a reply: the values of a row, in the order of their columns.
 
 use std::iter;
 
@@ -8,7 +8,7 @@ use crate::sys::raw::RawValue;
 
 impl Reader<'_> {
     pub(crate) fn record(&self, value: RawValue<'_>) -> Result<RecordValues> {
-        // Each value anew, as a clone looks at what it copies.
+        // Each value is created separately, because a clone would inspect the value that it copies.
         let values = iter::repeat_with(|| FieldValue::Nil).take(self.columns.len()).collect();
         let mut record = RecordValues { values, whole: None, unknown: Vec::new() };
         let table = match value {
@@ -28,13 +28,15 @@ impl Reader<'_> {
         }
         record.unknown.sort_unstable();
         if !record.unknown.is_empty() {
-            // For the reject; a record that is no JSON either is told by its unknown keys alone.
+            // The reject keeps the whole record. If the record is not JSON, the reject has only the unknown
+            // keys.
             record.whole = self.json("reply.record", value, text_of).ok();
         }
         Ok(record)
     }
 
-    /// `left` is how many bytes the texts of this record may still have.
+    /// Adds one key to the record. `left` is the number of bytes that the texts of this record may still
+    /// have.
     fn record_item(
         &self,
         record: &mut RecordValues,
@@ -76,8 +78,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the bytes of a text off what its record may still have. A script may name one long text for many
-    /// columns.
+    /// Subtracts the bytes of a text from `left`. The limit matters because a script may use one long text
+    /// for many columns.
     fn take(&self, bytes: usize, left: &mut usize) -> std::result::Result<(), FieldValue> {
         *left = left.checked_sub(bytes).ok_or_else(|| {
             FieldValue::Unfit(format!(

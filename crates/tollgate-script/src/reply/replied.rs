@@ -3,17 +3,17 @@
 use bytes::Bytes;
 use mlua::{Lua, Table};
 
-/// A reply that is ready, but for what `after` scripts add.
+/// A complete reply, before `after` scripts add fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replied {
     /// The status.
     pub status: u16,
-    /// The header fields by name, in any case, in their order.
+    /// The header fields in their order. Their names may have any case.
     pub fields: Vec<(String, Bytes)>,
 }
 
 impl Replied {
-    /// Makes `reply`, the second argument of an `after` script.
+    /// Creates `reply`, the second argument of an `after` script.
     pub(crate) fn table(&self, lua: &Lua) -> mlua::Result<Table> {
         let headers = lua.create_table()?;
         for (name, value) in &self.fields {

@@ -1,6 +1,8 @@
-//! `etag` and `last_modified` of a reply: two header lines, and for GET and HEAD the result of the conditions
-//! of the request. A reply other than 200 has the lines only (RFC 9110 section 13.2.1). So has a reply to a
-//! method that writes, because the write is over when its reply is read.
+//! `etag` and `last_modified` of a reply. They become two header lines.
+//!
+//! For GET and HEAD they also decide the conditions of the request. A reply other than 200 only has the lines
+//! (RFC 9110 section 13.2.1). A reply to a method that writes also only has the lines, because the write is
+//! over when its reply is read.
 
 use bytes::Bytes;
 use tollgate_http::{Method, Precondition};
@@ -13,7 +15,7 @@ use crate::error::CallError;
 use crate::precondition::{MODIFIED_US_MAX, entity_tag, evaluate, last_modified_line};
 use crate::sys::raw::RawValue;
 
-/// What a script says of the representation that it replies with.
+/// Validators that a script gives for its representation.
 #[derive(Default)]
 pub(super) struct ReplyValidators {
     etag: Option<Vec<u8>>,
@@ -32,7 +34,7 @@ impl ReplyValidators {
         let modified_us = match last_modified {
             RawValue::Nil => None,
             RawValue::Integer(us @ 0..=MODIFIED_US_MAX) => {
-                // Nothing is newer than its reply (RFC 9110 section 8.8.2.1).
+                // A representation cannot be newer than its reply (RFC 9110 section 8.8.2.1).
                 let now_us = active.borrow().as_ref().map_or(us, |active| active.request.time_us);
                 Some(us.min(now_us))
             }
@@ -53,7 +55,7 @@ impl ReplyValidators {
         Ok(())
     }
 
-    /// Makes 304 or 412 of an outcome whose request asked for that. The record stays.
+    /// Changes the outcome to 304 or 412 if the conditions of the request require it. The record stays.
     pub(super) fn apply(&self, outcome: &mut Outcome, active: &ActiveCell) {
         if self.etag.is_none() && self.modified_us.is_none() {
             return;
@@ -76,7 +78,7 @@ impl ReplyValidators {
     }
 }
 
-/// Whether a field tells of a content that does not leave (RFC 9110 section 15.4.5).
+/// Returns whether a field describes content, which a 304 or 412 does not have (RFC 9110 section 15.4.5).
 fn is_about_content(name: &str) -> bool {
     ["content-type", "content-encoding", "content-language", "content-range", "content-disposition"]
         .iter()

@@ -1,5 +1,5 @@
-//! The coroutine of a call, run on its own stack: its `req` lies at the bottom, and the values that the
-//! handler returned lie above it.
+//! The coroutine of a call, run on its own stack. Its `req` is at the bottom, and the returned values are
+//! above it.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,26 +9,27 @@ use super::raw::{RawValue, SLOTS};
 use crate::memory::unlimited;
 use crate::waits::RETURN_VALUES_MAX;
 
-/// A coroutine for one call after the other.
+/// A coroutine that serves one call after another.
 pub(crate) struct Coroutine {
     state: *mut ffi::lua_State,
-    /// Keeps it from being collected.
+    /// Protects the coroutine from garbage collection.
     _thread: Thread,
 }
 
-/// What a stretch of running came to.
+/// Result of one run of the coroutine.
 pub(crate) enum Ran {
     Returned,
     Yielded,
     Failed(mlua::Error),
 }
 
-/// Where `req` stands, and above it what was returned.
+/// Stack position of `req`. The returned values are above it.
 const REQ: c_int = 1;
 
 impl Coroutine {
-    /// Makes a coroutine and adds it to `coroutines`, so that no script can resume or close it. `any`
-    /// function does.
+    /// Creates a coroutine and adds it to `coroutines`, so that no script can resume or close it.
+    ///
+    /// `any` may be any function.
     ///
     /// # Errors
     /// Out of memory.
@@ -38,13 +39,15 @@ impl Coroutine {
         Ok(Self { state: thread.state(), _thread: thread })
     }
 
-    /// An address to know it by.
+    /// Returns an address that identifies the coroutine.
     pub(crate) fn address(&self) -> *const c_void {
         self.state.cast()
     }
 
-    /// Prepares a call of `function` with a new `req`, an empty read-only table with `metatable`; returns the
-    /// address of that. Only for a coroutine that is new, or whose last call returned.
+    /// Prepares a call of `function` with a new `req`, and returns the address of `req`.
+    ///
+    /// `req` is an empty read-only table with `metatable`. The coroutine must be new, or its last call must
+    /// have returned.
     ///
     /// # Errors
     /// The stack cannot grow.
@@ -56,8 +59,8 @@ impl Coroutine {
     ) -> mlua::Result<*const c_void> {
         let state = self.state;
         lua.exec_raw_lua(|raw| {
-            // SAFETY: the coroutine does not run; what is pushed on the main stack is moved over at once.
-            // There is no memory limit now, so that nothing raises.
+            // SAFETY: the coroutine does not run. Values pushed on the main stack are moved to it at once.
+            // There is no memory limit now, so nothing raises.
             unsafe {
                 ffi::lua_settop(state, 0);
                 if ffi::lua_checkstack(raw.state(), 2) == 0 || ffi::lua_checkstack(state, PREPARED_SLOTS) == 0
@@ -76,12 +79,12 @@ impl Coroutine {
         })
     }
 
-    /// Runs what was prepared.
+    /// Runs the prepared call.
     pub(crate) fn start(&self, lua: &Lua) -> Ran {
         self.run(lua, 1)
     }
 
-    /// Adds an argument behind `req` to the call that was prepared.
+    /// Adds an argument after `req` to the prepared call.
     ///
     /// # Errors
     /// The stack cannot grow.
@@ -100,19 +103,20 @@ impl Coroutine {
         })
     }
 
-    /// Runs what was prepared with an argument more.
+    /// Runs the prepared call with one more argument.
     pub(crate) fn start_with_argument(&self, lua: &Lua) -> Ran {
         self.run(lua, 2)
     }
 
-    /// Goes on after a yield. A script cannot resume or close this coroutine meanwhile; if one could, this
-    /// call would fail.
+    /// Resumes after a yield. A script cannot resume or close this coroutine. If it could, this call would
+    /// fail.
     pub(crate) fn resume(&self, lua: &Lua) -> Ran {
         if self.is_suspended() { self.run(lua, 0) } else { Ran::Failed(mlua::Error::CoroutineUnresumable) }
     }
 
-    /// Goes on after a function of ours waited: it returns the values, or raises the error, with the place
-    /// where it was called.
+    /// Resumes after one of our functions waited.
+    ///
+    /// The function returns the values, or raises the error with the place of its call.
     pub(crate) fn settle(&self, lua: &Lua, answer: mlua::Result<MultiValue>) -> Ran {
         if !self.is_suspended() {
             return Ran::Failed(mlua::Error::CoroutineUnresumable);
@@ -122,7 +126,7 @@ impl Coroutine {
             Err(error) => {
                 self.push_error(lua, &error);
                 let state = self.state;
-                // SAFETY: the coroutine is suspended and has the error on top.
+                // SAFETY: the coroutine is suspended, and the error is on top of its stack.
                 let status = lua.exec_raw_lua(|raw| unsafe { ffi::lua_resumeerror(state, raw.state()) });
                 self.ran(lua, status)
             }
@@ -138,8 +142,8 @@ impl Coroutine {
     fn hand_over(&self, lua: &Lua, values: &MultiValue) -> mlua::Result<c_int> {
         let count = values.len().min(RETURN_VALUES_MAX);
         lua.exec_raw_lua(|raw| {
-            // SAFETY: to push a handle allocates nothing, and the frame of a C function has more slots than
-            // these.
+            // SAFETY: pushing a handle allocates nothing, and the frame of a C function has more slots than
+            // these values need.
             unsafe {
                 if ffi::lua_checkstack(raw.state(), 1) == 0 {
                     return Err(mlua::Error::StackError);
@@ -158,7 +162,7 @@ impl Coroutine {
             mlua::Error::RuntimeError(text) | mlua::Error::MemoryError(text) => text.clone(),
             other => other.to_string(),
         };
-        // SAFETY: the frame of a C function has room for three values; without a limit nothing raises.
+        // SAFETY: the frame of a C function has slots for three values. Without a limit nothing raises.
         unlimited(lua, || unsafe {
             ffi::luaL_where(self.state, 1);
             ffi::lua_pushlstring_(self.state, text.as_ptr().cast(), text.len());
@@ -166,17 +170,17 @@ impl Coroutine {
         });
     }
 
-    /// Where it is suspended.
+    /// Returns the traceback of the suspended coroutine.
     pub(crate) fn traceback(&self, lua: &Lua) -> String {
         let coroutine = self.state;
-        // SAFETY: frames of a coroutine that does not run stand still.
+        // SAFETY: the frames of a coroutine that does not run do not change.
         let text: mlua::Result<LuaString> =
             unsafe { lua.exec_raw((), |state| ffi::luaL_traceback(state, coroutine, std::ptr::null(), 0)) };
         text.map(|text| text.to_string_lossy()).unwrap_or_default()
     }
 
     fn run(&self, lua: &Lua, arguments: c_int) -> Ran {
-        // SAFETY: the coroutine is suspended, or has its function and the arguments on top.
+        // SAFETY: the coroutine is suspended, or its function and the arguments are on top of its stack.
         let status = lua.exec_raw_lua(|raw| unsafe { ffi::lua_resume_(self.state, raw.state(), arguments) });
         self.ran(lua, status)
     }
@@ -189,11 +193,12 @@ impl Coroutine {
         }
     }
 
-    /// Takes the error off the stack, with a traceback if it has none; that may run a metamethod of the
-    /// script.
+    /// Takes the error off the stack. An error without a traceback gets one, which may run a metamethod of
+    /// the script.
     fn error(&self, lua: &Lua, status: c_int) -> mlua::Result<mlua::Error> {
         let coroutine = self.state;
-        // SAFETY: a failed coroutine has the error on top, and its frames are still there to be told.
+        // SAFETY: a failed coroutine has the error on top of its stack, and its frames still exist for the
+        // traceback.
         unsafe {
             let raised: Value = lua.exec_raw((), |state| ffi::lua_xmove(coroutine, state, 1))?;
             match raised {
@@ -222,13 +227,15 @@ impl Coroutine {
         }
     }
 
-    /// Gives `f` the first two values that the handler returned. More values than the stack has room for
-    /// count as two, whatever they are. `f` must not run the VM: see [`super::raw`]. There is no memory limit
-    /// now.
+    /// Passes the first two values that the handler returned to `f`.
+    ///
+    /// More values than the stack has slots count as two values of any kind. `f` must not run the VM: see
+    /// [`super::raw`]. There is no memory limit now.
     pub(crate) fn read_returned<R>(&self, f: impl for<'a> FnOnce(RawValue<'a>, RawValue<'a>) -> R) -> R {
-        // SAFETY: the slots are made sure of, which the values above the second one no longer take: it is far
-        // from a million, where Luau refuses. The two stand still while `f` reads them. Not before the call:
-        // one that waits would hold 8 KiB.
+        // SAFETY: `lua_checkstack` reserves the slots after the values above the second one are dropped. The
+        // stack is then far from a million slots, where Luau refuses. The two values do not change while `f`
+        // reads them. The slots are not reserved before the call, because a waiting call would then hold 8
+        // KiB.
         unsafe {
             let is_flood = ffi::lua_gettop(self.state) > SLOTS;
             ffi::lua_settop(self.state, REQ + 2);
@@ -240,19 +247,19 @@ impl Coroutine {
         }
     }
 
-    /// Takes `req`, and the function that is a field of the table which was looked at.
+    /// Takes `req`, and the function in the field `field` of the table that `read_returned` read.
     ///
     /// # Errors
     /// Out of memory.
     pub(crate) fn streaming(&self, lua: &Lua, field: &str) -> mlua::Result<(Table, Function)> {
         let coroutine = self.state;
-        // SAFETY: `read_returned` left the two values there.
+        // SAFETY: `read_returned` left the two values on the stack.
         unsafe {
             lua.exec_raw(field, |state| {
                 ffi::lua_xmove(coroutine, state, 2);
                 ffi::lua_insert(state, 1);
                 ffi::lua_insert(state, 1);
-                // The name is on top, the table below it, and `req` below that.
+                // The name is on top, the table is below it, and `req` is below the table.
                 ffi::lua_rawget(state, 2);
                 ffi::lua_replace(state, 2);
                 ffi::lua_settop(state, 2);
@@ -260,14 +267,15 @@ impl Coroutine {
         }
     }
 
-    /// Drops what was looked at. A script that kept the coroutine finds it dead; with values on its stack it
-    /// could be resumed.
+    /// Drops the values on the stack.
+    ///
+    /// A script that kept the coroutine then finds it dead. With values on its stack it could be resumed.
     pub(crate) fn clear(&self) {
         // SAFETY: the coroutine does not run.
         unsafe { ffi::lua_settop(self.state, 0) };
     }
 
-    /// Prepares a call of `function` with `out`, while `req` lives on. Only for a coroutine that was cleared.
+    /// Prepares a call of `function` with `out`, while `req` stays alive. The coroutine must be cleared.
     ///
     /// # Errors
     /// The stack cannot grow.
@@ -297,8 +305,8 @@ impl Coroutine {
     }
 }
 
-/// `req`, the function, and its metatable or the argument.
+/// Slots for `req`, the function, and its metatable or the argument.
 const PREPARED_SLOTS: c_int = 3;
 
-/// Room for the tables that [`super::stack::Stack::texts`] keeps in a `req`.
+/// Size of a `req` for the tables that [`super::stack::Stack::texts`] keeps in it.
 const KEPT_FIELDS: c_int = 1;

@@ -1,9 +1,10 @@
-//! Guards of functions of Luau's library that run without an interrupt, on input whose work a script can make
-//! huge. A guard refuses a call that may take longer than two budgets, or does its work in another way.
+//! Guards for library functions of Luau that have no interrupt, on input that can cause unbounded work.
 //!
-//! Each function stays Luau's own. Its guard calls it on its own frame, which takes a few nanoseconds, and
-//! errors name the line of the script. Functions whose work only grows with their input have no guard: on 16
-//! MiB the longest take some 40 ms.
+//! A guard refuses a call that may run longer than two budgets, or does the work by another algorithm.
+//!
+//! Each guard calls Luau's own function on its own frame. This costs a few nanoseconds, and errors still name
+//! the line of the script. Functions whose work is linear in their input have no guard. The longest of them
+//! run for about 40 ms on 16 MiB.
 
 mod arguments;
 mod pattern;
@@ -17,7 +18,7 @@ use mlua::{Lua, ffi};
 use arguments::Arguments;
 use pattern::{has_specials, longest_set};
 
-/// Puts the guards in front of the functions of `string` and `os`.
+/// Puts the guards before the functions of `string` and `os`.
 ///
 /// # Errors
 /// Out of memory.
@@ -25,8 +26,8 @@ pub(crate) fn guard(lua: &Lua, cpu_budget: Duration) -> mlua::Result<()> {
     let budgets = (cpu_budget.as_secs_f64() / BUDGET_USUAL.as_secs_f64()).max(1.0);
     for (library, functions) in GUARDED {
         let library: mlua::Table = lua.globals().raw_get(*library)?;
-        // SAFETY: the library is the one value on the stack; the upvalues are those that `guarded` and
-        // `Arguments` read.
+        // SAFETY: the library is the only value on the stack. `guarded` and `Arguments` read exactly these
+        // upvalues.
         unsafe {
             lua.exec_raw::<()>(library, |state| {
                 for &(name, guarded) in *functions {
@@ -64,11 +65,11 @@ const GUARDED: &[(&str, Functions)] = &[
     ("os", &[(c"date", guarded::<Date>)]),
 ];
 
-/// What a guard decides of a call.
+/// Decision of a guard about a call.
 enum GuardDecision {
-    /// Luau's own function does it.
+    /// Luau's own function runs.
     Pass,
-    /// It is done, with so many values on the stack.
+    /// The guard did the work. This many return values are on the stack.
     Done(c_int),
     Refuse(String),
 }
@@ -108,7 +109,8 @@ struct Unpack;
 struct Date;
 
 impl Guard for Find {
-    /// A plain search touches each byte as often as it is misled: a long one is done in linear time.
+    /// A plain search in Luau may compare each byte many times. A long search therefore uses a linear
+    /// algorithm.
     fn decide(arguments: &Arguments) -> GuardDecision {
         let (Some(text), Some(pattern)) = (arguments.text(1), arguments.text(2)) else {
             return GuardDecision::Pass;
@@ -138,7 +140,7 @@ impl Guard for Gmatch {
 }
 
 impl Guard for Gsub {
-    /// Captures of a replacement may be empty, so that they take time and no memory.
+    /// Captures of a replacement may be empty, so that they cost time but no memory.
     fn decide(arguments: &Arguments) -> GuardDecision {
         match arguments.text(3) {
             Some(replacement)
@@ -201,8 +203,8 @@ fn judge_pattern(function: &str, arguments: &Arguments) -> GuardDecision {
     }
 }
 
-/// A repetition takes all characters that it can without an interrupt, and compares each with every item of
-/// its set.
+/// A repetition consumes all characters that match, without an interrupt. It compares each character with
+/// every item of its set.
 fn judge_sets(function: &str, arguments: &Arguments, text: &[u8], pattern: &[u8]) -> GuardDecision {
     if product(text, pattern.len()) <= PRODUCT_USUAL {
         return GuardDecision::Pass;
@@ -231,19 +233,19 @@ fn product(text: &[u8], factor: usize) -> u64 {
     (text.len() as u64).saturating_mul(factor as u64)
 }
 
-/// The budget that goes with [`SET_STEPS_MAX`]; a larger one allows as much more.
+/// The budget that [`SET_STEPS_MAX`] is for. A larger budget allows proportionally more steps.
 const BUDGET_USUAL: Duration = Duration::from_millis(50);
-/// Comparisons of characters with items of a set: some 100 ms.
+/// Comparisons of characters with items of a set: about 100 ms.
 const SET_STEPS_MAX: f64 = (1 << 26) as f64;
-/// What is below is never too much.
+/// A smaller product of bytes and factor is always accepted.
 const PRODUCT_USUAL: u64 = 1 << 26;
-/// Bytes of text that a plain search by Luau takes a few milliseconds for.
+/// A plain search by Luau in this many bytes of text takes a few milliseconds.
 const TEXT_USUAL: usize = 1 << 20;
-/// Separators up to here are compared as fast as one byte.
+/// Separators up to this length are compared as fast as one byte.
 const SEPARATOR_USUAL: usize = 64;
-/// Bytes that a split may touch if each of them misleads it: some 100 ms.
+/// Comparisons of a split in the worst case: about 100 ms.
 const SPLIT_PRODUCT_MAX: u64 = 1 << 28;
-/// Each two bytes may be a capture, of 80 ns.
+/// Each two bytes may be a capture, which costs 80 ns.
 const REPLACEMENT_BYTES_MAX: usize = 1 << 20;
-/// Far more than any format; each two bytes of one may be a conversion of 300 ns.
+/// Far more than a real format needs. Each two bytes may be a conversion, which costs 300 ns.
 const FORMAT_BYTES_MAX: usize = 64 << 10;

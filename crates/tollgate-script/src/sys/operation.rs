@@ -1,4 +1,5 @@
-//! Functions that suspend their call: a function of Rust begins the wait, and the function around it yields.
+//! Functions that suspend their call. A Rust function begins the operation, and the C function around it
+//! yields.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::rc::Rc;
@@ -7,8 +8,10 @@ use mlua::{AnyUserData, Function, Lua, ffi};
 
 use crate::waits::Waits;
 
-/// Makes the function `name`. It calls `begin` with its arguments, in a coroutine that can wait; if that
-/// began an operation, the call goes on with the answer of it, else with what `begin` returned.
+/// Creates the function `name`. It calls `begin` with its arguments, in a coroutine that can wait.
+///
+/// If `begin` began an operation, the call continues with the result of the operation. Otherwise it continues
+/// with the return values of `begin`.
 ///
 /// # Errors
 /// Out of memory.
@@ -21,8 +24,8 @@ pub(crate) fn function(
     let address = Rc::as_ptr(waits).cast_mut().cast::<c_void>();
     let owner: AnyUserData = lua.create_any_userdata(Rc::clone(waits))?;
     let shown = name.to_str().unwrap_or_default();
-    // SAFETY: the upvalues are the values in the order of `upvalue`; the owner among them keeps the address
-    // valid.
+    // SAFETY: the upvalues are the values in the order of `upvalue`. One of them is the owner, which keeps
+    // the address valid.
     unsafe {
         lua.exec_raw((owner, mlua::LightUserData(address), begin, shown), |state| {
             ffi::lua_pushcclosurek(state, run, name.as_ptr(), ffi::lua_gettop(state), None);
@@ -30,7 +33,7 @@ pub(crate) fn function(
     }
 }
 
-/// The places of upvalues; that of the owner is 1.
+/// Indices of the upvalues. The owner has index 1.
 mod upvalue {
     pub(super) const WAITS: i32 = 2;
     pub(super) const BEGIN: i32 = 3;
@@ -38,8 +41,8 @@ mod upvalue {
 }
 
 unsafe extern "C-unwind" fn run(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: `function` made the upvalues, and their owner lives as long as this function. Nothing here has
-    // to be dropped when Luau throws through it.
+    // SAFETY: `function` made the upvalues, and their owner lives as long as this function. No value here
+    // needs to be dropped when Luau throws through this function.
     unsafe {
         let waits = ffi::lua_tolightuserdata(state, ffi::lua_upvalueindex(upvalue::WAITS)).cast::<Waits>();
         let can_yield = ffi::lua_isyieldable(state) != 0;

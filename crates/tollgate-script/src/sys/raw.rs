@@ -1,4 +1,4 @@
-//! Raw values: values that a script made, read on the stack of the VM, without a copy, a handle or a
+//! Raw values: values of a script that are read on the stack of the VM, without a copy, a handle or a
 //! metamethod.
 
 use std::ffi::{CStr, c_int, c_void};
@@ -10,7 +10,7 @@ use mlua::{Lua, Value, ffi};
 
 use crate::interned::Interned;
 
-/// A value of the VM. What it borrows is held by the stack while [`read`] runs.
+/// A value of the VM. The stack keeps the borrowed data alive while [`read`] runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum RawValue<'a> {
     #[default]
@@ -18,14 +18,14 @@ pub(crate) enum RawValue<'a> {
     /// `tollgate.json.null`.
     Null,
     Boolean(bool),
-    /// A whole number within 64 bits, whatever type of Luau holds it.
+    /// A whole number within 64 bits, of any Luau type.
     Integer(i64),
     Number(f64),
-    /// Luau keeps one copy of each text: equal addresses are equal texts.
+    /// Luau keeps one copy of each text, so texts with equal addresses are equal.
     Text(&'a [u8]),
     Buffer(&'a [u8]),
     Table(RawTable<'a>),
-    /// Anything else, by the name of its type.
+    /// Any other value, with the name of its type.
     Other(&'static str),
 }
 
@@ -33,15 +33,15 @@ pub(crate) enum RawValue<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawTable<'a> {
     state: *mut ffi::lua_State,
-    /// Where it stands on the stack.
+    /// Position on the stack.
     slot: c_int,
     life: PhantomData<&'a ()>,
 }
 
-/// Gives a value to `f`, and returns what `f` returned.
+/// Passes a value to `f`, and returns the result of `f`.
 ///
-/// `f` must not run the VM: no script may change the value meanwhile, and no garbage may be collected. The
-/// callers give encoders of ours, which cannot reach the VM.
+/// `f` must not run the VM, so that no script changes the value and no garbage is collected. The callers pass
+/// our encoders, which cannot reach the VM.
 ///
 /// # Errors
 /// The stack cannot grow.
@@ -51,13 +51,13 @@ pub(crate) fn read<R>(
     f: impl for<'a> FnOnce(RawValue<'a>) -> R,
 ) -> mlua::Result<R> {
     if let Value::Integer(number) = value {
-        // On the stack, mlua would make a double of it.
+        // On the stack, mlua would turn it into a double.
         return Ok(f(RawValue::Integer(*number)));
     }
-    // Without a protected call, which costs 0.2 us: with the slots at hand nothing below raises.
+    // No protected call, which costs 0.2 us, is needed. With the slots reserved, nothing below raises.
     lua.exec_raw_lua(|raw| {
         let state = raw.state();
-        // SAFETY: the stack is as high afterwards as before; the value stands still in between.
+        // SAFETY: the stack has the same height afterwards. The value does not change in between.
         unsafe {
             if ffi::lua_checkstack(state, SLOTS) == 0 {
                 return Err(mlua::Error::StackError);
@@ -70,17 +70,17 @@ pub(crate) fn read<R>(
     })
 }
 
-/// More than values nested to the depth of JSON take, two each, and the fields of a reply.
+/// Number of reserved slots. It exceeds two slots for each level of JSON, plus the fields of a reply.
 pub(super) const SLOTS: c_int = 512;
 
 impl<'a> RawValue<'a> {
-    /// Reads what stands at an absolute place of the stack.
+    /// Reads the value at an absolute position of the stack.
     ///
     /// # Safety
-    /// The place holds a value, which stays reachable and unchanged for `'a`; a table stays at its place for
-    /// `'a`.
+    /// The position holds a value that stays reachable and unchanged for `'a`. A table stays at its position
+    /// for `'a`.
     pub(super) unsafe fn at(state: *mut ffi::lua_State, slot: c_int) -> Self {
-        // SAFETY: each read is of the type that was asked for first; none allocates or raises.
+        // SAFETY: each read matches the type that was checked first. No read allocates or raises.
         unsafe {
             match ffi::lua_type(state, slot) {
                 ffi::LUA_TNIL | ffi::LUA_TNONE => Self::Nil,
@@ -107,14 +107,14 @@ impl<'a> RawValue<'a> {
         }
     }
 
-    /// Reads a key of a table. Nearly all keys are texts: one call of the VM tells that and returns the
-    /// bytes.
+    /// Reads a key of a table. Nearly all keys are texts, so one call of the VM checks the type and returns
+    /// the bytes.
     ///
     /// # Safety
     /// As for [`at`](Self::at).
     unsafe fn key_at(state: *mut ffi::lua_State, slot: c_int) -> Self {
         let mut len = 0;
-        // SAFETY: the place holds a value. A text stays where it is; of another type the call returns null.
+        // SAFETY: the position holds a value. A text does not move. For another type the call returns null.
         unsafe {
             let bytes = ffi::lua_tolstringatom(state, slot, &raw mut len, ptr::null_mut());
             if bytes.is_null() {
@@ -125,7 +125,7 @@ impl<'a> RawValue<'a> {
         }
     }
 
-    /// A double that is whole and within 64 bits is an integer, all but -0.
+    /// Returns an integer for a double that is whole and within 64 bits, except for -0.
     #[expect(clippy::cast_possible_truncation, reason = "the cast back shows what was lost")]
     fn number(number: f64) -> Self {
         let whole = number as i64;
@@ -136,7 +136,7 @@ impl<'a> RawValue<'a> {
         }
     }
 
-    /// What a script's author calls its type.
+    /// Returns the type, as script authors know it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Nil => "nil",
@@ -152,7 +152,7 @@ impl<'a> RawValue<'a> {
 }
 
 impl<'a> RawTable<'a> {
-    /// Visits each pair until `visit` fails. The array part comes first and in order.
+    /// Visits each pair until `visit` fails. The array part comes first, in order.
     pub(crate) fn each<E>(
         &self,
         mut visit: impl for<'b> FnMut(RawValue<'b>, RawValue<'b>) -> Result<(), E>,
@@ -161,7 +161,7 @@ impl<'a> RawTable<'a> {
         // SAFETY: nothing is read.
         let base = unsafe { ffi::lua_gettop(self.state) };
         loop {
-            // SAFETY: the table is at its slot. The pair lies on the stack, and in the table, until it is
+            // SAFETY: the table is at its slot. The pair is on the stack, and in the table, until it is
             // popped.
             let visited = unsafe {
                 at = ffi::lua_rawiter(self.state, self.slot, at);
@@ -177,10 +177,10 @@ impl<'a> RawTable<'a> {
         }
     }
 
-    /// Puts the values of known names at their places.
+    /// Stores the values of known names at their indices.
     ///
     /// # Errors
-    /// The first key that is none of them.
+    /// The first unknown key.
     pub(crate) fn pick<const N: usize>(
         &self,
         names: &Interned,
@@ -190,8 +190,7 @@ impl<'a> RawTable<'a> {
         // SAFETY: nothing is read.
         let mut value = unsafe { ffi::lua_gettop(self.state) };
         loop {
-            // SAFETY: as in `each`, but what was picked stays on the stack, and with it in its place, until
-            // `read` ends.
+            // SAFETY: as in `each`, but picked values stay on the stack at their position until `read` ends.
             unsafe {
                 at = ffi::lua_rawiter(self.state, self.slot, at);
                 if at < 0 {
@@ -209,9 +208,9 @@ impl<'a> RawTable<'a> {
         }
     }
 
-    /// Shows `f` the value of an index.
+    /// Passes the value at an index to `f`.
     pub(crate) fn with_index<R>(&self, index: usize, f: impl for<'b> FnOnce(RawValue<'b>) -> R) -> R {
-        // SAFETY: the table is at its slot; the value lies on the stack until it is popped.
+        // SAFETY: the table is at its slot. The value is on the stack until it is popped.
         unsafe {
             match c_int::try_from(index) {
                 Ok(index) => _ = ffi::lua_rawgeti_(self.state, self.slot, index),
@@ -224,13 +223,13 @@ impl<'a> RawTable<'a> {
         }
     }
 
-    /// The border of the array, as `#` gives it.
+    /// Returns the border of the array, like `#`.
     pub(crate) fn len(&self) -> usize {
         // SAFETY: the table is at its slot.
         unsafe { ffi::lua_objlen(self.state, self.slot) }
     }
 
-    /// Whether the metatable is the one at `address`.
+    /// Returns whether the metatable is the one at `address`.
     pub(crate) fn has_metatable(&self, address: *const c_void) -> bool {
         // SAFETY: the table is at its slot.
         unsafe { ffi::lua_getmetatablepointer(self.state, self.slot) == address }

@@ -1,7 +1,7 @@
-//! Tables whose fields come from Rust when they are touched: an `__index` without handles.
+//! Tables whose fields Rust provides when a script reads them: an `__index` without handles.
 //!
-//! A push may meet the memory limit of the call. Luau then throws through our frames, which drops what they
-//! own, and the call ends with an error of memory.
+//! A push may exceed the memory limit of the call. Luau then throws through our frames, which drops their
+//! values, and the call ends with an error of memory.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
@@ -11,23 +11,25 @@ use mlua::{AnyUserData, Function, Lua, Table, Thread, ffi};
 
 use super::raw::RawValue;
 
-/// What answers for the fields of tables.
+/// Provider of the fields of tables.
 pub(crate) trait Fields: 'static {
-    /// Pushes the field `key` of the table at `table`; false, and nothing pushed, if there is none to be had.
+    /// Pushes the field `key` of the table at `table`. Returns false, and pushes nothing, if there is no such
+    /// field.
     fn push(&self, table: *const c_void, key: &[u8], stack: &Stack) -> bool;
 }
 
-/// Has an eye on the table in which [`Stack::texts`] keeps fields now: however its call ends, or is set
-/// aside, the fields can be taken out of it.
+/// Refers to the table in which [`Stack::texts`] keeps fields now.
+///
+/// The fields can be removed from it even if the call failed or was suspended.
 pub(crate) struct KeptFields {
     /// The stack of a coroutine that never runs.
     state: *mut ffi::lua_State,
-    /// Keeps it from being collected.
+    /// Protects the coroutine from garbage collection.
     _thread: Thread,
 }
 
 impl KeptFields {
-    /// `any` function does.
+    /// Creates an empty reference. `any` may be any function.
     ///
     /// # Errors
     /// Out of memory.
@@ -39,9 +41,9 @@ impl KeptFields {
         Ok(Self { state, _thread: thread })
     }
 
-    /// Empties the table.
+    /// Removes the fields from the table.
     pub(crate) fn take_out(&self) {
-        // SAFETY: nothing but `texts` pushes here, and that a table; nothing below allocates.
+        // SAFETY: only `texts` pushes here, and it pushes a table. Nothing below allocates.
         unsafe {
             if ffi::lua_gettop(self.state) > 0 {
                 ffi::lua_setreadonly(self.state, 1, 0);
@@ -53,13 +55,15 @@ impl KeptFields {
     }
 }
 
-/// The stack of an `__index` under way.
+/// The stack of a running `__index`.
 pub(crate) struct Stack {
     state: *mut ffi::lua_State,
 }
 
-/// Makes the `__index` of `fields`. Where those have no answer, `refuse` gets the table and the key, and
-/// raises an error; `functions` and `metatables` are there for [`Stack::function`] and [`Stack::texts`].
+/// Creates the `__index` of `fields`.
+///
+/// If `fields` has no such field, `refuse` gets the table and the key, and may raise an error. `functions`
+/// are for [`Stack::function`], and `metatable` is for [`Stack::texts`].
 ///
 /// # Errors
 /// Out of memory.
@@ -73,8 +77,8 @@ pub(crate) fn index<F: Fields>(
     let address = Rc::as_ptr(&fields).cast_mut().cast::<c_void>();
     let owner: AnyUserData = lua.create_any_userdata(fields)?;
     let functions = mlua::Variadic::from_iter(functions.iter().cloned());
-    // SAFETY: the upvalues are the values in the order of `upvalue`; the owner among them keeps the address
-    // valid.
+    // SAFETY: the upvalues are the values in the order of `upvalue`. One of them is the owner, which keeps
+    // the address valid.
     unsafe {
         lua.exec_raw((owner, mlua::LightUserData(address), refuse, metatable, functions), |state| {
             ffi::lua_pushcclosure(state, run::<F>, ffi::lua_gettop(state));
@@ -82,7 +86,7 @@ pub(crate) fn index<F: Fields>(
     }
 }
 
-/// The places of upvalues; that of the owner is 1.
+/// Indices of the upvalues. The owner has index 1.
 mod upvalue {
     pub(super) const FIELDS: i32 = 2;
     pub(super) const REFUSE: i32 = 3;
@@ -128,17 +132,19 @@ impl Stack {
         unsafe { ffi::lua_pushnumber(self.state, number) };
     }
 
-    /// Pushes one of the functions.
+    /// Pushes the function at index `place`.
     pub(crate) fn function(&self, place: u8) {
-        // SAFETY: Luau gives nil for an upvalue that is not there.
+        // SAFETY: Luau returns nil for a missing upvalue.
         unsafe {
             ffi::lua_pushvalue(self.state, ffi::lua_upvalueindex(upvalue::FUNCTIONS + i32::from(place)));
         };
     }
 
-    /// Pushes a read-only table of names and values, in which the first value of a name counts, and keeps it
-    /// as the field until [`KeptFields::take_out`]: the next touch finds it without us. The table has room
-    /// for `expected` of them. Between two `take_out` all must be for one table.
+    /// Pushes a read-only table of names and values. The first value of a repeated name counts.
+    ///
+    /// The table becomes a field of the `req`, so the next access does not reach Rust.
+    /// [`KeptFields::take_out`] removes it. The table is created for `expected` pairs. Between two calls of
+    /// `take_out` all calls must be for one `req`.
     pub(crate) fn texts<N, V>(
         &self,
         kept: &KeptFields,
@@ -150,7 +156,7 @@ impl Stack {
         V: Deref<Target: AsRef<[u8]>>,
     {
         let state = self.state;
-        // SAFETY: the table is pushed first and stays at `table`; each turn leaves the stack as it was.
+        // SAFETY: the table is pushed first and stays at `table`. Each turn restores the height of the stack.
         unsafe {
             ffi::lua_createtable(state, 0, c_int::try_from(expected).unwrap_or(0));
             let table = ffi::lua_gettop(state);
@@ -170,7 +176,7 @@ impl Stack {
             if ffi::lua_gettop(kept.state) == 0 {
                 ffi::lua_xpush(state, kept.state, 1);
             }
-            // Out of memory here leaves it open to its own call, until it is emptied.
+            // If memory runs out here, the table stays writable for its own call, until it is emptied.
             ffi::lua_setreadonly(state, 1, 0);
             ffi::lua_pushvalue(state, 2);
             ffi::lua_pushvalue(state, table);
@@ -179,12 +185,12 @@ impl Stack {
         }
     }
 
-    /// Whether a table has nothing under the name on top.
+    /// Returns whether a table has no value for the name on top of the stack.
     ///
     /// # Safety
-    /// The table is at its place, and the stack has a slot more.
+    /// The table is at its index, and the stack has one more slot.
     unsafe fn is_new(&self, table: c_int) -> bool {
-        // SAFETY: the stack is as high afterwards as before.
+        // SAFETY: the stack has the same height afterwards.
         unsafe {
             ffi::lua_pushvalue(self.state, -1);
             let found = ffi::lua_rawget(self.state, table);

@@ -1,17 +1,17 @@
-//! The characters that XML 1.0 allows, and those that it allows in names.
+//! The characters that XML 1.0 allows in documents and in names.
 
-/// Whether a document may hold it (`Char`, production 2).
+/// Returns whether a document may hold the character (`Char`, production 2).
 pub(super) fn is_character(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// Whether a text is a name (`Name`, production 5).
+/// Returns whether a text is a name (`Name`, production 5).
 pub(super) fn is_name(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(begins_name) && characters.all(is_in_name)
 }
 
-/// Production 4.
+/// Returns whether a name may begin with the character (`NameStartChar`, production 4).
 fn begins_name(character: char) -> bool {
     matches!(character,
         ':' | 'A'..='Z' | '_' | 'a'..='z' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}'
@@ -20,7 +20,7 @@ fn begins_name(character: char) -> bool {
         | '\u{10000}'..='\u{effff}')
 }
 
-/// Production 4a.
+/// Returns whether a name may contain the character (`NameChar`, production 4a).
 fn is_in_name(character: char) -> bool {
     let is_more = matches!(character,
         '-' | '.' | '0'..='9' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}'..='\u{2040}');

@@ -1,5 +1,5 @@
-//! XML text as Luau values. `quick-xml` finds the markup, and this file checks the rules about which it is
-//! lenient.
+//! Decodes XML text as Luau values. `quick-xml` finds the markup, and this file checks the rules that it does
+//! not enforce.
 
 use mlua::{Lua, Table, Value};
 use quick_xml::Reader;
@@ -12,10 +12,10 @@ use crate::memory::check_memory;
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
-/// Decodes for a script, which gets the element, or nil and the reason.
+/// Decodes a text for a script, and returns the element, or nil and the reason.
 ///
 /// # Errors
-/// A budget of the call. A text that is not XML is an answer, not an error.
+/// A budget of the call. A malformed text is a result, not an error.
 pub(crate) fn answer(
     lua: &Lua,
     text: &[u8],
@@ -25,7 +25,8 @@ pub(crate) fn answer(
     conversion::answer(lua, decode(lua, text, budget, memory_max).map(Value::Table))
 }
 
-/// Decodes the whole of `text`. Call without a standing memory limit: growth is checked against `memory_max`.
+/// Decodes the whole of `text`. Call this without a memory limit, because it checks growth against
+/// `memory_max`.
 ///
 /// # Errors
 /// `Text` names the byte, counted from 1.
@@ -63,24 +64,24 @@ struct Decoder<'a> {
     lua: &'a Lua,
     budget: &'a Budget,
     memory_max: usize,
-    /// The innermost last.
+    /// Open elements, the innermost last.
     open: Vec<Open>,
-    /// The one element of the document, once it ended.
+    /// The one element of the document, after its end.
     root: Option<Table>,
-    /// What came since the last tag.
+    /// Text since the last tag.
     text: String,
-    /// Where the event began.
+    /// Offset at which the current event begins.
     at: usize,
     events: usize,
 }
 
-/// An element whose end is to come.
+/// An open element.
 struct Open {
     table: Table,
     count: usize,
-    /// How many of its children are elements.
+    /// Number of children that are elements.
     elements: usize,
-    /// Whether one of its texts is more than white space.
+    /// Whether one of its texts has more than white space.
     has_text: bool,
 }
 
@@ -120,7 +121,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Looks at the clock and the memory each few events: both are too dear for each.
+    /// Checks the budget and the memory once in several events, because a check for each event costs too
+    /// much.
     fn check_budgets(&mut self) -> Result<()> {
         let is_turn = self.events.is_multiple_of(EVENTS_PER_CHECK);
         self.events += 1;
@@ -207,7 +209,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Every end of a line is one line feed (section 2.11).
+    /// Appends text. Every line end becomes one line feed (section 2.11).
     fn push_lines(&mut self, text: &str) {
         let mut lines = text.split('\r');
         self.text.push_str(lines.next().unwrap_or_default());
@@ -230,7 +232,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Makes what came since the last tag a child of the innermost element.
+    /// Makes the text since the last tag a child of the innermost element.
     fn end_text(&mut self) -> Result<()> {
         let Some(parent) = self.open.last_mut().filter(|_| !self.text.is_empty()) else { return Ok(()) };
         check_memory(self.lua, self.text.len(), self.memory_max)?;
@@ -249,7 +251,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Leaves the elements alone, in their order.
+/// Removes the texts of an element, and keeps its child elements in their order.
 fn drop_texts(open: &Open) -> mlua::Result<()> {
     let mut kept = 0;
     for index in 1..=open.count {
@@ -264,14 +266,14 @@ fn drop_texts(open: &Open) -> mlua::Result<()> {
 
 type Attributes<'a> = std::result::Result<Vec<(&'a str, &'a str)>, &'static str>;
 
-/// The name of a tag and its attributes with their values as they are written; none without a name.
+/// Returns the name of a tag, and its attributes with raw values. `None` without a valid name.
 fn tag_of(tag: &str) -> Option<(&str, Attributes<'_>)> {
     let end = tag.bytes().position(is_space).unwrap_or(tag.len());
     let (name, rest) = tag.split_at(end);
     is_name(name).then(|| (name, attributes_of(rest)))
 }
 
-/// Productions 10 and 41: each behind white space, none twice.
+/// Parses attributes (productions 10 and 41). Each follows white space, and none is repeated.
 fn attributes_of(mut rest: &str) -> Attributes<'_> {
     let mut attributes: Vec<(&str, &str)> = Vec::new();
     loop {
@@ -304,8 +306,8 @@ fn attributes_of(mut rest: &str) -> Attributes<'_> {
     }
 }
 
-/// The value that stands between quotes, white space normalised (section 3.3.3); none if a reference of it is
-/// none.
+/// Returns an attribute value with normalised white space (section 3.3.3). `None` if a reference in it is
+/// invalid.
 fn attribute_value(written: &str) -> Option<String> {
     let mut value = String::with_capacity(written.len());
     let mut parts = written.split('&');
@@ -323,7 +325,7 @@ fn push_spaces(value: &mut String, text: &str) {
     value.extend(text.chars().map(|character| if SPACE.contains(&character) { ' ' } else { character }));
 }
 
-/// What `&name;` stands for: one of the five, or a character by its number.
+/// Returns the character for `&name;`: one of the five predefined entities, or a character by its number.
 fn referred(name: &str) -> Option<char> {
     let number = match name {
         "amp" => return Some('&'),

@@ -1,4 +1,4 @@
-//! Luau values as XML text.
+//! Encodes Luau values as XML text.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use crate::conversion::{DEPTH_MAX, EncodeError};
 use crate::error::shown;
 use crate::sys::raw::{RawTable, RawValue};
 
-/// Returns an element as a document of its own: with a declaration before it.
+/// Returns an element as a document, with an XML declaration before it.
 pub(crate) fn document(value: RawValue<'_>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
     written(value, DECLARATION.to_vec(), bytes_max, budget)
 }
@@ -18,7 +18,7 @@ pub(crate) fn element(value: RawValue<'_>, bytes_max: usize, budget: &Budget) ->
     written(value, Vec::new(), bytes_max, budget)
 }
 
-/// Returns a text that is one also between quotes.
+/// Returns a text escaped for content and for attribute values in quotes.
 pub(crate) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     escape(&mut out, characters(text)?, Within::Attribute, bytes_max)?;
@@ -50,16 +50,16 @@ struct Encoder<'a> {
     depth: usize,
 }
 
-/// What a table has beside its children.
+/// The tag and the attributes of a table.
 #[derive(Default)]
 struct Head {
-    /// None of a list.
+    /// `None` for a list.
     tag: Option<String>,
-    /// In the order of their names; values are escaped.
+    /// Attributes in the order of their names, with escaped values.
     attributes: Vec<(String, Vec<u8>)>,
 }
 
-/// Where a text stands.
+/// Context of a text.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Content,
@@ -67,7 +67,7 @@ enum Within {
 }
 
 impl Encoder<'_> {
-    /// Writes an element, or what is in a list.
+    /// Writes an element, or the items of a list.
     fn node(&mut self, table: RawTable<'_>, head: &Head) -> Result<()> {
         if self.depth == DEPTH_MAX {
             let text = format!("elements are nested deeper than {DEPTH_MAX}, or contain themselves");
@@ -182,7 +182,7 @@ fn name_of(value: &RawValue<'_>) -> Result<String> {
     }
 }
 
-/// Writes a value that is no element.
+/// Writes a value that is not an element.
 fn text(out: &mut Vec<u8>, value: &RawValue<'_>, within: Within, bytes_max: usize) -> Result<()> {
     match *value {
         RawValue::Text(bytes) | RawValue::Buffer(bytes) => {
@@ -200,7 +200,7 @@ fn text(out: &mut Vec<u8>, value: &RawValue<'_>, within: Within, bytes_max: usiz
     Ok(())
 }
 
-/// The text, if XML has all of its characters.
+/// Returns the text, if XML allows all of its characters.
 fn characters(bytes: &[u8]) -> Result<&str> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         EncodeError::new(format!("text is not UTF-8 at byte {}", error.valid_up_to() + 1))
@@ -215,7 +215,8 @@ fn characters(bytes: &[u8]) -> Result<&str> {
     }
 }
 
-/// Writes a text that is read back as it was: line ends are kept from being normalised.
+/// Writes a text so that decoding returns the same text. Line ends are escaped where XML would normalise
+/// them.
 fn escape(out: &mut Vec<u8>, text: &str, within: Within, bytes_max: usize) -> Result<()> {
     check_size(out.len() + text.len(), bytes_max)?;
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! `req:accepts`: which media type a client gets.
+//! `req:accepts`: the media type that a client gets.
 
 use crate::app::{App, finish, handler_of, request, text};
 

@@ -1,4 +1,4 @@
-//! A folder of scripts with a host, and short ways to call them.
+//! A folder of scripts with a host, and helpers to call them.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -53,12 +53,12 @@ impl App {
         finish(self.handler(&handler_of(body)).call(get("/")))
     }
 
-    /// The text of the error that the body ends in.
+    /// Returns the text of the error that ends the body.
     pub(crate) fn error(&self, body: &str) -> String {
         self.run(body).expect_err(body).to_string()
     }
 
-    /// The content of the reply that the body returns.
+    /// Returns the content of the reply that the body returns.
     pub(crate) fn text(&self, body: &str) -> String {
         text(&self.run(body).unwrap_or_else(|error| panic!("{body}: {error}")))
     }
@@ -103,7 +103,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
     })
 }
 
-/// `/{id}/*` took `/42/rest`.
+/// Returns a path that `/{id}/*` matched: `/42/rest`.
 fn place() -> MatchedPath {
     MatchedPath {
         decoded: Some("/42/a rest".into()),
@@ -117,7 +117,7 @@ pub(crate) fn get(target: &str) -> Rc<Request> {
     request(&format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n"), b"")
 }
 
-/// What the one column `x` becomes.
+/// Returns the recorded value of the one column `x`.
 pub(crate) fn recorded(app: &App, value: &str) -> FieldValue {
     let source = handler_of(&format!("return {{ record = {{ x = {value} }} }}"));
     let handler = app.load(&source, &fields(&["x"])).unwrap();

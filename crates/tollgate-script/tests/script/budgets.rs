@@ -9,13 +9,13 @@ use tollgate_script::{CallError, HostOptions, LoadError, RecordFields, Step};
 
 use crate::app::{App, finish, get, handler_of, request, text};
 
-/// The processor time of this thread, which grows no faster where others want the core.
+/// Returns the processor time of this thread, which does not grow while other threads use the core.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// Runs the body, which must end at the CPU budget well before anybody loses patience.
+/// Runs the body, which must end at the CPU budget.
 fn runs_out_of_time(app: &App, body: &str) {
     let begin = cpu_time();
     let result = app.run(body);
@@ -87,7 +87,7 @@ fn library_functions_that_work_at_one_stroke_end() {
     assert_eq!(app.text("local t = { 3, 1, 2 } table.sort(t) return table.concat(t)"), "123");
 }
 
-/// A call that is refused before it does any work, by an error that names the line of the script.
+/// Checks that a call is refused before it does any work. The error must name the line of the script.
 fn refused(app: &App, call: &str, expected: &str) {
     let error = app.error(&format!("local s = ('a'):rep(1000000) return tostring({call})"));
     assert!(error.starts_with(&format!("main.luau:2: {expected}\n")), "{call}: {error}");
@@ -176,7 +176,7 @@ fn functions_of_the_library_blame_the_line_of_the_script() {
     }
 }
 
-/// Runs until [`end_loops`].
+/// Runs until [`end_loops`] ends it.
 const UNTIL_ENDED: &str = "while not tollgate.shared.get('told') do end";
 
 fn end_loops(app: &App) {
@@ -235,7 +235,7 @@ fn the_budget_is_summed_over_slices() {
         }
     };
     assert!(matches!(error, CallError::CpuBudget { .. }), "{error}");
-    // The first slice counts whole, whatever of it others had.
+    // The first slice counts in full, even if other threads used a part of it.
     let spent = cpu_time() - begin;
     assert!(slices > 1 && spent >= cpu_budget - slice, "{slices} slices, {spent:?}");
     assert!(matches!(call.resume(), Step::Done(Err(_))));
@@ -323,7 +323,7 @@ fn time_that_other_threads_have_does_not_count() {
     let spin = |turns: u64| format!("local n = 0 for _ = 1, {turns} do n += 1 end return 204");
     let begin = Instant::now();
     assert!(app.run(&spin(100_000)).is_ok());
-    // As many turns as take 20 ms of the 50 ms, if nobody else wants the core.
+    // As many turns as run for 20 ms of the 50 ms, if no other thread needs the core.
     let turns = 100_000 * 20_000 / u64::try_from(begin.elapsed().as_micros()).unwrap().max(1);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -365,7 +365,7 @@ fn functions_of_ours_do_not_lead_past_the_memory_limit() {
     }
 }
 
-/// Takes all memory that is left, in blocks no smaller than `block`.
+/// Uses all remaining memory, in blocks no smaller than `block`.
 const TAKE_MEMORY: &str = "local taken, count = table.create(1000), 0
     local function take(block)
         local size = 1000000
@@ -461,7 +461,7 @@ fn a_call_pays_for_the_bytes_of_its_long_texts() {
         finish(handler.call(get(&format!("/?x={call}")))).unwrap();
         bytes_max = bytes_max.max(app.host.memory_bytes());
     }
-    // The texts of five calls. Without payment there were 34.
+    // The texts of five calls. When allocations did not pay the collector, there were 34.
     assert!(bytes_max < kept_bytes + 20_000_000, "{bytes_max} bytes, {kept_bytes} kept");
 }
 
@@ -475,6 +475,6 @@ fn a_vm_with_little_to_keep_holds_few_long_texts() {
         finish(handler.call(get(&format!("/?x={}", 10 * call)))).unwrap();
         bytes_max = bytes_max.max(app.host.memory_bytes());
     }
-    // 16 MiB, which no call has to collect.
+    // A call need not collect garbage below 16 MiB.
     assert!(bytes_max < 17 << 20, "{bytes_max} bytes");
 }

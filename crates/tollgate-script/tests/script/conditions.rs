@@ -4,7 +4,7 @@ use tollgate_script::Outcome;
 
 use crate::app::{App, fields, finish, handler_of, request, text};
 
-/// 6 November 1994, 08:49:37, and a bit.
+/// 6 November 1994, 08:49:37 and a fraction.
 const MODIFIED: &str = "784111777123456";
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
@@ -34,7 +34,7 @@ fn a_reply_tells_its_validators() {
         let outcome = call(&app, "GET", "", &format!("return {{ etag = {given} }}"));
         assert_eq!(header(&outcome, "etag"), Some(expect), "{given}");
     }
-    // Nothing is newer than the request.
+    // A representation cannot be newer than the request.
     let outcome = call(&app, "GET", "", "return { last_modified = req.time + 1e12 }");
     assert_eq!(header(&outcome, "last-modified"), Some("Tue, 14 Nov 2023 22:13:20 GMT"));
 }
@@ -71,7 +71,7 @@ fn a_read_that_asks_for_news_gets_304_or_all() {
         check(method, "If-Match: \"v1\"\r\n", 200);
         check(method, "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n", 412);
     }
-    // A method that writes is over by now, so its reply is what it says.
+    // A method that writes has finished by now, so its reply stays as returned.
     check("PUT", "If-None-Match: \"v1\"\r\n", 200);
 }
 
@@ -108,7 +108,7 @@ fn a_write_asks_before_it_begins() {
     let modified = format!("{{ last_modified = {MODIFIED} }}");
     check("PUT", &format!("If-Unmodified-Since: {DATE}\r\n"), &modified, 204);
     check("PUT", "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n", &modified, 412);
-    // Without validators `*` is all that can match; what is not there, nothing does.
+    // Without validators only `*` can match. Nothing matches a missing resource.
     check("PUT", "If-Match: *\r\n", "", 204);
     check("PUT", "If-Match: \"\"\r\n", "", 412);
     check("PUT", "If-None-Match: *\r\n", "{ exists = true }", 412);

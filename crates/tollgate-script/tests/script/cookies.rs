@@ -1,4 +1,4 @@
-//! `tollgate.cookie.make` and `tollgate.redirect`: what they write, and what they refuse.
+//! `tollgate.cookie.make` and `tollgate.redirect`: their results and refusals.
 
 use crate::app::{App, text};
 

@@ -1,9 +1,9 @@
-//! The examples of `docs/scripting.md` and `docs/porting.md`: each is a script that loads, and one that says
-//! what it replies does so.
+//! The examples of `docs/scripting.md` and `docs/porting.md`. Each example must load, and must give the
+//! replies that it states.
 //!
-//! An example is a block that is indented by four blanks and whose last statement is a `return` without
-//! indentation. A line `-- GET /path?query -> 200 text` in it is a request with its reply, `...` at the end
-//! stands for any more.
+//! An example is a block indented by four blanks, whose last statement is an unindented `return`. A line `--
+//! GET /path?query -> 200 text` in it is a request with its reply. `...` at the end stands for any further
+//! text.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use crate::app::{App, finish, request, text};
 const DOCUMENTS: [&str; 2] =
     [include_str!("../../../../docs/scripting.md"), include_str!("../../../../docs/porting.md")];
 
-/// The blocks of a document, without their indentation.
+/// Returns the blocks of a document, without their indentation.
 fn blocks(document: &str) -> Vec<String> {
     let mut blocks = vec![String::new()];
     for line in document.lines() {
@@ -29,7 +29,7 @@ fn blocks(document: &str) -> Vec<String> {
     blocks
 }
 
-/// A module has its name in the first line.
+/// Returns the name of a module, which is in its first line.
 fn module_name(block: &str) -> Option<&str> {
     block.lines().next()?.strip_prefix("-- ").filter(|name| name.ends_with(".luau"))
 }
@@ -39,7 +39,7 @@ fn is_script(block: &str) -> bool {
     module_name(block).is_none() && block.lines().any(returns)
 }
 
-/// Requests that a script says it answers: method, target, status, text.
+/// Returns the requests and replies that a script states: method, target, status, text.
 fn promises(script: &str) -> Vec<(String, String, u16, String)> {
     let promise = |line: &str| {
         let (request, reply) = line.trim().strip_prefix("-- ")?.split_once(" -> ")?;
@@ -69,7 +69,7 @@ fn every_example_loads_and_keeps_what_it_promises() {
     assert!(scripts.len() > 12, "{}", scripts.len());
     let mut kept = 0;
     for script in scripts {
-        // A variable that is set wherever this runs.
+        // Every environment has this variable.
         let script = script.replace("HOOK_SECRET", "PATH");
         let handler =
             app.load(&script, &RecordFields::default()).unwrap_or_else(|error| panic!("{error}\n{script}"));

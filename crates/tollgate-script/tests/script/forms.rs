@@ -109,7 +109,7 @@ fn a_malformed_form_is_answered_with_its_reason() {
 
 #[test]
 fn a_form_is_bounded_by_the_memory_and_the_time_of_its_call() {
-    // What loading left behind and is collected meanwhile gives the call more room.
+    // Garbage from loading that is collected during the call gives the call more memory.
     let memory_bytes_max = 256 << 10;
     let app = App::with(HostOptions { memory_bytes_max, ..HostOptions::default() });
     let line = format!("Content-Type: {URLENCODED}\r\n");

@@ -56,7 +56,7 @@ fn bytes_are_text_and_bytes_again() {
     let check = |expression: &str, expect: &str| {
         assert_eq!(app.text(&format!("return tostring({expression})")), expect, "{expression}");
     };
-    // RFC 4648 section 10.
+    // RFC 4648 section 10: test vectors.
     for (plain, base64, hex) in
         [("", "", ""), ("f", "Zg==", "66"), ("fo", "Zm8=", "666f"), ("foobar", "Zm9vYmFy", "666f6f626172")]
     {

@@ -1,4 +1,4 @@
-//! Which files are taken, and what `require` finds.
+//! Files that can be loaded, and files that `require` finds.
 
 use std::os::unix::fs::symlink;
 

@@ -1,6 +1,6 @@
-//! Scripts as their authors write them, against a host as a worker makes it.
+//! Tests of scripts as authors write them, with a host as a worker creates it.
 
-// clippy knows test functions, but not the helpers between them.
+// clippy recognises test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accepts;

@@ -1,4 +1,4 @@
-//! What a handler may return, and what becomes of it.
+//! Return values of a handler, and the replies that result.
 
 use tollgate_script::{ContentType, FieldValue, HeaderLine, RecordFields};
 

@@ -1,4 +1,4 @@
-//! What a handler sees of its request.
+//! The fields of a request in a handler.
 
 use std::time::Duration;
 

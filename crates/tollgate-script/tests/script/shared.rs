@@ -1,4 +1,4 @@
-//! `tollgate.shared`: values of all hosts, in all threads.
+//! `tollgate.shared`: values that all hosts share, in all threads.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,4 +1,4 @@
-//! What NIST and RFC 4231 published of SHA-2 and its HMACs.
+//! Test vectors of NIST and RFC 4231 for SHA-2 and its HMACs.
 
 /// The messages of the examples to FIPS 180-4, each with its SHA-224, SHA-256, SHA-384 and SHA-512.
 pub(crate) const DIGESTS: [(&str, [&str; 4]); 5] = [
@@ -49,8 +49,9 @@ pub(crate) const DIGESTS: [(&str, [&str; 4]); 5] = [
     ),
 ];
 
-/// The test cases of RFC 4231, in its order: key, data, and what the HMACs with the same four come to. Of the
-/// fifth, it has the first 128 bits.
+/// The test cases of RFC 4231 in its order: key, data, and the HMACs with the same four digests.
+///
+/// For the fifth case the RFC has only the first 128 bits.
 pub(crate) const HMACS: [(&str, &str, [&str; 4]); 7] = [
     (
         "('\\x0b'):rep(20)",

@@ -1,4 +1,4 @@
-//! `req:accepts(...)`: which of some media types the client likes most (RFC 9110 section 12.5.1).
+//! `req:accepts(...)`: selects the media type that the client prefers (RFC 9110 section 12.5.1).
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use crate::active::{ActiveCell, with_active};
 use crate::arguments::text;
 use crate::error::shown;
 
-/// Makes the function.
+/// Creates the function.
 pub(super) fn install(lua: &Lua, active: &Rc<ActiveCell>) -> mlua::Result<Function> {
     let active = Rc::clone(active);
     lua.create_function(move |_, (req, offered): (Table, Variadic<Value>)| {

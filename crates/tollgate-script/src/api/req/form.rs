@@ -1,8 +1,7 @@
-//! `req:form()` and `req:all("form", name)`: forms in either encoding.
+//! `req:form()` and `req:all("form", name)`: forms in both encodings.
 //!
-//! A body that is no form, or a malformed one, is an answer: nil and the reason. Fields are bounded in
-//! number, headers of parts in bytes; values are bounded by the memory of the call, and the time of reading
-//! by its budget.
+//! A missing or malformed form is a result: nil and the reason. The number of fields and the bytes of part
+//! headers are bounded. The memory of the call bounds the values, and its budget bounds the time.
 
 use std::borrow::Cow;
 
@@ -13,18 +12,18 @@ use crate::budget::Budget;
 use crate::error::shown;
 use crate::memory::{check_memory, string_within};
 
-/// Reads forms within the bounds of a call.
+/// Reads forms within the limits of a call.
 pub(super) struct FormReader<'a> {
     pub(super) lua: &'a Lua,
     pub(super) budget: &'a Budget,
     pub(super) memory_max: usize,
 }
 
-/// Why there is no form.
+/// Reason why there is no form.
 enum Failure {
-    /// What the script is told.
+    /// The reason for the script.
     Reason(String),
-    /// A budget of the call.
+    /// An error of a budget of the call.
     Lua(mlua::Error),
 }
 
@@ -35,7 +34,7 @@ impl From<mlua::Error> for Failure {
 }
 
 impl FormReader<'_> {
-    /// The first value of each field, or nil and the reason.
+    /// Returns the first value of each field, or nil and the reason.
     pub(super) fn firsts(&self, head: &RequestHead, body: &[u8]) -> mlua::Result<(Value, Value)> {
         let fields = self.lua.create_table()?;
         let read = self.each(head, body, |field| {
@@ -48,7 +47,7 @@ impl FormReader<'_> {
         self.answer(fields, read)
     }
 
-    /// All values of one field, or nil and the reason.
+    /// Returns all values of one field, or nil and the reason.
     pub(super) fn all(&self, head: &RequestHead, body: &[u8], name: &[u8]) -> mlua::Result<Variadic<Value>> {
         let values = self.lua.create_table()?;
         let read = self.each(head, body, |field| {
@@ -57,7 +56,7 @@ impl FormReader<'_> {
             }
             Ok(())
         });
-        // A list comes alone, as those of other parts do: it may be the last argument of a call.
+        // A list is the only return value, as for the other parts. It may be the last argument of a call.
         Ok(match self.answer(values, read)? {
             (values, Value::Nil) => Variadic::from_iter([values]),
             (nothing, reason) => Variadic::from_iter([nothing, reason]),
@@ -107,7 +106,7 @@ impl FormReader<'_> {
         query_pairs(body).try_for_each(|(name, value)| visit(Field::Pair(name, value)))
     }
 
-    /// A text, or for a file a table.
+    /// Returns a text, or a table for a file.
     fn value(&self, field: &Field<'_>) -> mlua::Result<Value> {
         let (lua, memory_max) = (self.lua, self.memory_max);
         let text = |bytes: &[u8]| string_within(lua, bytes, memory_max).map(Value::String);
@@ -118,7 +117,7 @@ impl FormReader<'_> {
                 check_memory(lua, FILE_TABLE_BYTES, memory_max)?;
                 let file = lua.create_table_with_capacity(0, 3)?;
                 file.raw_set("filename", text(filename)?)?;
-                // RFC 7578 section 4.4.
+                // RFC 7578 section 4.4: the default is `text/plain`.
                 file.raw_set("content_type", text(content_type.unwrap_or(b"text/plain"))?)?;
                 file.raw_set("body", text(content)?)?;
                 Ok(Value::Table(file))
@@ -142,7 +141,7 @@ impl Field<'_> {
     }
 }
 
-/// The content type, if one was sent and no more.
+/// Returns the content type, if exactly one was sent.
 fn content_type(head: &RequestHead) -> Result<&[u8], Failure> {
     let mut lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     match (lines.next(), lines.next()) {
@@ -159,5 +158,5 @@ fn no_form(found: &str) -> Failure {
 }
 
 const FIELDS_MAX: usize = 1000;
-/// More than the table of a file takes beside its texts.
+/// More bytes than the table of a file needs, without its texts.
 const FILE_TABLE_BYTES: usize = 512;

@@ -1,4 +1,4 @@
-//! `req:parts()`: an iterator that waits, and the part at which it stands.
+//! `req:parts()`: an iterator that waits, and its current part.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use crate::sys::operation;
 use crate::uploads::{Save, SaveOptions, Saved};
 use crate::waits::Waits;
 
-/// Makes `req:parts`.
+/// Creates `req:parts`.
 pub(super) fn install(
     lua: &Lua,
     active: &Rc<ActiveCell>,
@@ -39,7 +39,7 @@ pub(super) fn install(
     })
 }
 
-/// The metatable of parts: fields that are not there are nil where they may be, else an error.
+/// Creates the metatable of parts. A missing optional field is nil, and any other missing field is an error.
 fn metatable(lua: &Lua, functions: &FormFunctions, memory_bytes_max: usize) -> mlua::Result<Table> {
     let methods = lua.create_table()?;
     methods.raw_set("read", read(lua, functions)?)?;
@@ -137,7 +137,7 @@ fn save(lua: &Lua, functions: &FormFunctions) -> mlua::Result<Function> {
     operation::function(lua, &functions.waits, c"part:save", &begin)
 }
 
-/// The parts of a VM that the functions of a form need.
+/// The parts of a VM that the form functions need.
 #[derive(Clone)]
 struct FormFunctions {
     active: Rc<ActiveCell>,
@@ -169,8 +169,9 @@ impl FormFunctions {
         })
     }
 
-    /// Does work on the form, by threads if it is in a file. `of` is the part that it has to stand at, and
-    /// how it was called.
+    /// Works on the form, on threads if the form is in a file.
+    ///
+    /// `of` is the part that must be the current one, and the form of its call for error texts.
     fn work<R: Send + 'static>(
         &self,
         lua: &Lua,
@@ -192,7 +193,7 @@ impl FormFunctions {
         unlimited(lua, || convert(lua, self, result))
     }
 
-    /// The same by threads, wherever the form is.
+    /// Works on the form like `work`, but always on threads.
     fn write<R: Send + 'static>(
         &self,
         part: &Value,
@@ -249,7 +250,8 @@ impl FormFunctions {
         }
     }
 
-    /// Makes an error of a fault. One of the client's is the reply, unless the script catches it.
+    /// Turns a fault into an error. A fault of the client determines the reply, unless the script catches the
+    /// error.
     fn checked<T>(&self, result: Result<T, FormReadError>) -> mlua::Result<T> {
         result.map_err(|fault| match fault {
             FormReadError::Disk(error) => mlua::Error::runtime(format!("the disk failed: {error}")),

@@ -1,26 +1,29 @@
-//! The arguments of a guarded call, read where they lie. Nothing is converted.
+//! The arguments of a guarded call, read on the stack without conversion.
 
 use std::ffi::c_int;
 use std::slice;
 
 use mlua::ffi;
 
-/// The arguments of a call under way.
+/// The arguments of a running call.
 pub(super) struct Arguments {
     state: *mut ffi::lua_State,
 }
 
 impl Arguments {
+    /// Refers to the arguments of a call.
+    ///
     /// # Safety
-    /// `state` runs a function that `guard` made, with its arguments alone on the stack; none of them is kept
-    /// longer than that.
+    /// `state` runs a function that `guard` made, and only its arguments are on the stack. No reference to
+    /// them outlives the call.
     pub(super) unsafe fn of(state: *mut ffi::lua_State) -> Self {
         Self { state }
     }
 
-    /// A string; numbers, which Luau would take for one, are short.
+    /// Returns a string argument. A number, which Luau would convert to a string, needs no guard because it
+    /// is short.
     pub(super) fn text(&self, place: c_int) -> Option<&[u8]> {
-        // SAFETY: a string on the stack stays where it is.
+        // SAFETY: a string on the stack does not move.
         unsafe {
             if ffi::lua_type(self.state, place) != ffi::LUA_TSTRING {
                 return None;
@@ -32,25 +35,25 @@ impl Arguments {
     }
 
     pub(super) fn is_true(&self, place: c_int) -> bool {
-        // SAFETY: nothing is changed, and an argument that is not there is false.
+        // SAFETY: nothing changes, and a missing argument is false.
         unsafe { ffi::lua_toboolean(self.state, place) != 0 }
     }
 
-    /// Where a search begins in a text, from 0: an argument that counts from 1, or from the end if it is
-    /// negative; none is 1.
+    /// Returns the offset at which a search in a text begins, from 0.
     ///
-    /// Raises Luau's own error if it is no number.
+    /// The argument counts from 1, or from the end if it is negative. A missing argument is 1. An argument
+    /// that is not a number raises Luau's own error.
     pub(super) fn position(&self, place: c_int, len: usize) -> usize {
-        // SAFETY: the error passes through frames that own nothing.
+        // SAFETY: the error passes through frames that own no values.
         let given = i64::from(unsafe { ffi::luaL_optinteger_(self.state, place, 1) });
         let from_one =
             if given < 0 { given.saturating_add_unsigned(len as u64).saturating_add(1) } else { given };
         usize::try_from(from_one.max(1) - 1).unwrap_or(usize::MAX)
     }
 
-    /// Pushes where something was found, or nil; returns the count of values.
+    /// Pushes the range that was found, or nil, and returns the number of values.
     pub(super) fn push_range(&self, found: Option<(usize, usize)>) -> c_int {
-        // SAFETY: a C function has room for more values than these.
+        // SAFETY: the frame of a C function has more slots than these values need.
         unsafe {
             match found {
                 Some((first, last)) => {
@@ -66,7 +69,7 @@ impl Arguments {
         }
     }
 
-    /// Comparisons of characters with items of a set that a repetition may take.
+    /// Returns the maximum number of comparisons of characters with items of a set.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -1,18 +1,19 @@
-//! The cost of a pattern of Luau.
+//! The cost of a Luau pattern.
 
-/// Says whether a pattern is more than its own text.
+/// Returns whether a pattern has special characters.
 pub(super) fn has_specials(pattern: &[u8]) -> bool {
     pattern.iter().any(|byte| b"^$*+?.([%-".contains(byte))
 }
 
-/// The items of the longest set in a pattern, and 1 if there is none. A set without an end counts too.
+/// Returns the number of items in the longest set of a pattern, or 1 without a set. An unclosed set counts,
+/// too.
 pub(super) fn longest_set(pattern: &[u8]) -> usize {
     let (mut longest, mut rest) = (1, pattern);
     while let [first, behind @ ..] = rest {
         rest = match (first, behind) {
             // `%bxy`
             (b'%', [b'b', ..]) => behind.get(3..).unwrap_or_default(),
-            // The set of a frontier is one by itself.
+            // The frontier itself is skipped. Its set counts as a set of its own.
             (b'%', [b'f', behind @ ..]) => behind,
             (b'%', _) => behind.get(1..).unwrap_or_default(),
             (b'[', _) => {
@@ -26,7 +27,7 @@ pub(super) fn longest_set(pattern: &[u8]) -> usize {
     longest
 }
 
-/// Counts the items of a set behind its `[`, and returns what is behind its end.
+/// Counts the items of a set after its `[`, and returns the pattern after its end.
 fn set_items(behind: &[u8]) -> (usize, &[u8]) {
     let set = behind.strip_prefix(b"^").unwrap_or(behind);
     let end = set_end(set);
@@ -41,7 +42,8 @@ fn set_items(behind: &[u8]) -> (usize, &[u8]) {
     (items, set.get(end + 1..).unwrap_or_default())
 }
 
-/// Where the `]` of a set is, or its pattern ends. What is first, or behind `%`, is none.
+/// Returns the offset of the `]` of a set, or the end of the pattern. A `]` in first place or after `%` does
+/// not end the set.
 fn set_end(set: &[u8]) -> usize {
     let mut at = 0;
     loop {

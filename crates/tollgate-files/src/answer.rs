@@ -1,4 +1,4 @@
-//! What becomes of a request of files: at once, or with what a thread finds out.
+//! Replies to requests for files, at once or after a thread found the missing data.
 
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -29,11 +29,13 @@ use crate::root::Beneath;
 use crate::selected;
 
 impl Files {
-    /// Answers a request. It is pending while a thread looks for what is missing. Without a context no thread
-    /// is asked: the caller polls again with one, and with the same `pending_read`.
+    /// Returns the reply to a request. It is pending while a thread looks for missing data.
+    ///
+    /// Without a context no thread is started. The caller then polls again with a context, and with the same
+    /// `pending_read`.
     ///
     /// # Cancel safety
-    /// Dropping `pending_read` takes the request out of its queue. A thread that has begun goes on.
+    /// Dropping `pending_read` removes the request from its queue. A thread that has begun continues.
     pub fn poll_answer(
         &self,
         request: &FileRequest<'_>,
@@ -54,8 +56,10 @@ impl Files {
         }
     }
 
+    /// Returns the reply to a request.
+    ///
     /// # Errors
-    /// What to wait for first.
+    /// The work to wait for first.
     fn answer(
         &self,
         request: &FileRequest<'_>,
@@ -94,7 +98,7 @@ impl Files {
         }
     }
 
-    /// Has a thread open what the system does not know without the disk.
+    /// Makes a thread open a path that the system cannot resolve without the disk.
     pub(crate) fn look_for(&self, path: Box<str>, look: LookupContext<'_>) -> ReadWait {
         let beneath = self.root.beneath(look.at);
         let ends = if self.spec.precompressed { CODINGS.map(|(_, end)| end).to_vec() } else { Vec::new() };
@@ -130,7 +134,7 @@ impl Files {
         })
     }
 
-    /// The reply that waited for this alone.
+    /// Returns the reply of a request that waited only for this result.
     fn settled(&self, news: ReadOutcome, request: &FileRequest<'_>) -> FileReply {
         let look = LookupContext::of(request, None);
         let error = match news {
@@ -144,7 +148,8 @@ impl Files {
         self.with_page(self.refused(&error, request), look)
     }
 
-    /// A listing is what its bytes say: so its tag is strong, whatever those of files are made of.
+    /// Returns the reply with a listing. Its tag depends on its bytes, so it is strong with any kind of file
+    /// tags.
     fn listed(&self, rendered: Rendered, head: &RequestHead, look: LookupContext<'_>) -> FileReply {
         let form = form_for(head);
         let mut lines = Vec::new();
@@ -188,7 +193,7 @@ impl Files {
         let heads = match one.heads_by(&self.digests) {
             Some(heads) => heads,
             None if may_wait(pending_read) => return Err(self.digests.make(one, DigestAlgorithm::Sha256)),
-            // It is written to again and again, or cannot be read, which shows when it is sent.
+            // The file is written repeatedly, or cannot be read, which shows when it is sent.
             None => {
                 untagged = one.untagged();
                 &untagged
@@ -208,7 +213,7 @@ impl Files {
         if let Some(fresh_s) = one.fresh_s().filter(|_| reply.status.as_u16() < 400) {
             reply.push("Expires", date(fresh_s));
         }
-        // RFC 9110 section 8.8.2.1: in place of a date that is to come.
+        // RFC 9110 section 8.8.2.1: the current date replaces a date in the future.
         if one.is_ahead() && has_content {
             reply.push("Last-Modified", date(0));
         }
@@ -218,7 +223,7 @@ impl Files {
         Ok(if reply.status.as_u16() >= 400 { self.with_page(reply, look) } else { reply })
     }
 
-    /// Adds the digests that the client wants (RFC 9530): of the representation, and of what is sent of it.
+    /// Adds the digests that the client wants (RFC 9530): of the representation, and of the sent content.
     pub(crate) fn with_digests(
         &self,
         mut reply: FileReply,
@@ -241,7 +246,7 @@ impl Files {
             }
         }
         match of_content.filter(|_| !is_whole) {
-            // Nothing is sent.
+            // A reply to HEAD has no content, so this is the digest of nothing.
             Some(algorithm) if head.method() == Method::Head => {
                 let nothing = digest_of(algorithm, b"");
                 Ok(reply.with(CONTENT_DIGEST, field_value(algorithm, &nothing)))
@@ -251,8 +256,7 @@ impl Files {
         }
     }
 
-    /// Adds the fields that every reply has, and puts the page of its status, if there is one, in place of
-    /// the content.
+    /// Adds the fields of every reply. If the status has an error page, the page replaces the content.
     fn with_page(&self, reply: FileReply, look: LookupContext<'_>) -> FileReply {
         let status = reply.status.as_u16();
         let page = self.spec.error_pages.iter().find(|(of, _)| *of == status);
@@ -270,7 +274,8 @@ impl Files {
         }
     }
 
-    /// Why nothing is sent. What is no matter of the request is told to the log, unless there is much of it.
+    /// Returns the reply for a file that cannot be sent. Failures of the server are logged, at a limited
+    /// rate.
     pub(crate) fn refused(&self, error: &OpenError, request: &FileRequest<'_>) -> FileReply {
         let (path, id) = (request.path(), request.id);
         match error {

@@ -1,6 +1,8 @@
-//! What a worker knows of the files of a route, by path: two generations, of which the older is dropped when
-//! the younger is full. What is asked for moves to the younger, so what nobody asks for goes. What holds
-//! descriptors goes by the turns of the shelf, too.
+//! The lookups of a route that a worker caches, by path.
+//!
+//! The cache has two generations. When the younger one is full, the older one is dropped. An entry that is
+//! used moves to the younger one, so unused entries are dropped. Entries with descriptors are also dropped by
+//! [`turn`](Cache::turn).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +14,7 @@ use foldhash::fast::RandomState;
 use crate::resource::Resource;
 use crate::tally::Tally;
 
-/// Bounds of one generation: paths, bytes of content.
+/// Limits of one generation: paths, and bytes of content.
 const PATHS_MAX: usize = 512;
 const CONTENT_BYTES_MAX: usize = 8 << 20;
 
@@ -21,7 +23,7 @@ pub(crate) struct Cache(RefCell<Generations>);
 struct Generations {
     young: Generation,
     old: HashMap<Box<str>, Entry, RandomState>,
-    /// Shared with the caches of other routes.
+    /// Count of descriptors, shared with the caches of other routes.
     descriptors: Rc<Tally>,
 }
 
@@ -31,7 +33,7 @@ struct Generation {
     content_bytes: usize,
 }
 
-/// A resource, and when it, or before that its folder, was looked at.
+/// A resource, and when its path was looked up. If its folder was looked up earlier, that time counts.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) resource: Resource,
@@ -64,7 +66,8 @@ impl Cache {
         self.0.borrow_mut().remove(path);
     }
 
-    /// Drops what holds descriptors and was not asked for since the last turn, and tells how many those were.
+    /// Drops the entries with descriptors that were not used since the last turn, and returns the number of
+    /// their descriptors.
     pub(crate) fn turn(&self) -> usize {
         let Generations { young, old, .. } = &mut *self.0.borrow_mut();
         let dropped = old.extract_if(|_, entry| entry.descriptors() > 0);

@@ -1,4 +1,4 @@
-//! Compression: which contents are worth it, and the bytes that come of it. The same content always comes to
+//! Compression: selects content that is worth compressing, and compresses it. The same content always gives
 //! the same bytes.
 
 use std::io::{self, Write};
@@ -7,14 +7,14 @@ use std::ops::RangeInclusive;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Contents that are compressed. Shorter ones fit into a packet or two as they are, longer ones take too
-/// long.
+/// Sizes of content that is compressed, in bytes. Shorter content fits into a packet or two, and longer
+/// content takes too much time.
 pub(crate) const SOURCE_BYTES: RangeInclusive<u64> = 1 << 10..=4 << 20;
-/// Where a higher level takes much more time than it saves bytes.
+/// Compression levels. A higher level costs much more time than it saves bytes.
 const ZSTD_LEVEL: i32 = 9;
 const GZIP_LEVEL: u32 = 6;
 
-/// A coding that is made here.
+/// A coding in which the server compresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Coding {
     Zstd,
@@ -22,10 +22,10 @@ pub(crate) enum Coding {
 }
 
 impl Coding {
-    /// Best first.
+    /// All codings, best first.
     pub(crate) const ALL: [Self; 2] = [Self::Zstd, Self::Gzip];
 
-    /// Its name in `Content-Encoding`.
+    /// Returns the name in `Content-Encoding`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -33,7 +33,7 @@ impl Coding {
         }
     }
 
-    /// Compresses a content. None: it would not become shorter by an eighth, which is not worth another
+    /// Compresses content. `None` if it does not become shorter by an eighth, which would not justify another
     /// representation.
     pub(crate) fn compress(self, content: &[u8]) -> Option<Vec<u8>> {
         let compressed = match self {
@@ -44,7 +44,7 @@ impl Coding {
     }
 }
 
-/// RFC 8878. The window is never larger than the content, so within the 8 MiB of RFC 9659.
+/// Compresses by RFC 8878. The window is never larger than the content, and so within the 8 MiB of RFC 9659.
 fn zstd(content: &[u8]) -> Option<Vec<u8>> {
     let mut compressed = vec![0; zstd_safe::compress_bound(content.len())];
     let bytes = zstd_safe::compress(&mut compressed[..], content, ZSTD_LEVEL).ok()?;
@@ -53,7 +53,7 @@ fn zstd(content: &[u8]) -> Option<Vec<u8>> {
     Some(compressed)
 }
 
-/// RFC 1952, without a name and a time.
+/// Compresses by RFC 1952, without a name and a time.
 fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
     encoder.write_all(content)?;
@@ -62,8 +62,8 @@ fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
     Ok(compressed)
 }
 
-/// Whether contents of that type become shorter: text, what is text by another name, and some that are not
-/// packed yet.
+/// Returns whether content of this type becomes shorter: text, textual formats of other families, and some
+/// uncompressed formats.
 pub(crate) fn is_compressible(content_type: &str) -> bool {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let Some((family, kind)) = media.split_once('/') else { return false };

@@ -1,8 +1,8 @@
-//! Representations that are compressed here: made once for each version of a file and coding, and kept within
-//! a bound.
+//! Representations that the server compresses. Each is made once for a version of a file and a coding, and
+//! kept within a limit.
 //!
-//! Nobody waits for one: whoever asks first gets another representation, and has it made for those who come
-//! later.
+//! No request waits for compression. The first request gets another representation, and starts the
+//! compression for later requests.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,12 +20,12 @@ use crate::two_generation_cache::TwoGenerationCache;
 
 pub(crate) struct CompressedFiles {
     known: RefCell<TwoGenerationCache<Key, State>>,
-    /// Of files that are compressed. None: none are.
+    /// Maximum size of files that are compressed. `None` if compression is off.
     source_bytes_max: Option<u64>,
     work: Rc<DiskJobs>,
 }
 
-/// A version of a file as it is sent: names of one file may have types of their own.
+/// A version of a file with its media type. Several names of one file may have different types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     stamp: Stamp,
@@ -41,7 +41,7 @@ enum State {
     Ready(Rc<Representation>),
 }
 
-/// Compressed content, and the digest of that.
+/// Compressed content and its digest.
 struct Compressed {
     content: Bytes,
     sha256: [u8; 32],
@@ -50,19 +50,20 @@ struct Compressed {
 impl CompressedFiles {
     pub(crate) fn new(spec: &FilesSpec, work: Rc<DiskJobs>) -> Self {
         let bytes_max = spec.compress_cache_bytes_max;
-        // What is compressed has to fit.
+        // The limit on the file size ensures that the compressed content fits into the cache.
         let source_bytes_max = spec.compress.then_some((bytes_max / 4).min(*SOURCE_BYTES.end()));
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         Self { known: RefCell::new(TwoGenerationCache::new(bytes_max)), source_bytes_max, work }
     }
 
-    /// Whether files of that kind and length are compressed.
+    /// Returns whether files of this type and length are compressed.
     pub(crate) fn takes(&self, content_type: &str, len: u64) -> bool {
         let is_sized = |max| (*SOURCE_BYTES.start()..=max).contains(&len);
         self.source_bytes_max.is_some_and(is_sized) && is_compressible(content_type)
     }
 
-    /// What a file is in a coding, if that is there. If not, it will be, unless too much is being made.
+    /// Returns a file in a coding if it is ready. Otherwise compression starts, unless too many jobs are
+    /// running.
     pub(crate) fn get(
         self: &Rc<Self>,
         plain: &Rc<Representation>,
@@ -111,6 +112,8 @@ impl Key {
     }
 }
 
+/// Compresses the content.
+///
 /// # Errors
 /// The content cannot be read, or changed meanwhile.
 fn compress(content: &Content, stamp: &Stamp, coding: Coding) -> std::io::Result<Option<Compressed>> {

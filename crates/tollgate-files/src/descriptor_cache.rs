@@ -1,5 +1,6 @@
-//! The descriptors that the folders of a worker keep open between requests, within one bound over all
-//! folders. A descriptor that no request used for a while is closed.
+//! The descriptors that the folders of a worker keep open between requests, within one limit for all folders.
+//!
+//! A descriptor that no request used for a while is closed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,38 +12,38 @@ use crate::tally::Tally;
 pub struct DescriptorCache {
     caches: RefCell<Vec<Rc<Cache>>>,
     young: Rc<Tally>,
-    /// Of each generation of all caches together.
+    /// Limit of each generation, for all caches together.
     young_max: usize,
 }
 
 impl DescriptorCache {
-    /// Makes one that keeps up to `descriptors_max` open between requests.
+    /// Creates a cache that keeps up to `descriptors_max` descriptors open between requests.
     pub(crate) fn new(descriptors_max: u64) -> Self {
         let young_max = usize::try_from(descriptors_max / 2).unwrap_or(usize::MAX);
         Self { caches: RefCell::default(), young: Rc::default(), young_max }
     }
 
-    /// The cache of another route.
+    /// Returns a new cache for another route.
     pub(crate) fn cache(&self) -> Rc<Cache> {
         let cache = Rc::new(Cache::new(&self.young));
         self.caches.borrow_mut().push(cache.clone());
         cache
     }
 
-    /// Makes room for what is opened next.
+    /// Closes descriptors if the limit is reached, before another file is opened.
     pub(crate) fn make_room(&self) {
         if self.young.get() >= self.young_max {
             self.turn();
         }
     }
 
-    /// Closes the descriptors that no request used since the last turn, and returns their count.
+    /// Closes the descriptors that no request used since the last turn, and returns their number.
     pub fn turn(&self) -> usize {
         self.young.clear();
         self.caches.borrow().iter().map(|cache| cache.turn()).sum()
     }
 
-    /// Closes all: after a reload other caches take their place.
+    /// Closes all descriptors. After a reload, other caches replace these.
     pub fn clear(&self) {
         let _ = self.turn() + self.turn();
     }
@@ -81,7 +82,7 @@ mod tests {
         assert_eq!(files.resource(path, look).ok().flatten().unwrap().plain().len(), 20_000);
     }
 
-    /// How many files of a folder this process has open.
+    /// Returns how many files of a folder this process has open.
     fn open(folder: &Path) -> usize {
         let folder = folder.canonicalize().unwrap();
         let links = fs::read_dir("/proc/self/fd").unwrap().flatten();

@@ -1,4 +1,4 @@
-//! One digest, and how a field says it (RFC 9530).
+//! One digest, and its form in a field (RFC 9530).
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -6,13 +6,13 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256, Sha512};
 use tollgate_http::DigestAlgorithm;
 
-/// Longer contents have no digest: a request would wait for seconds.
+/// Maximum length of content that is digested. A longer digest would delay a request for seconds.
 pub(crate) const DIGESTED_BYTES_MAX: u64 = 256 << 20;
 
 pub(crate) const REPR_DIGEST: &str = "Repr-Digest";
 pub(crate) const CONTENT_DIGEST: &str = "Content-Digest";
 
-/// A dictionary of one member (RFC 9530 section 2).
+/// Returns a dictionary with one member (RFC 9530 section 2).
 pub(crate) fn field_value(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
     format!("{}=:{}:", algorithm.name(), BASE64_STANDARD.encode(digest))
 }

@@ -1,5 +1,7 @@
-//! Digests of what is sent: short contents are digested at once, others by a thread while their requests
-//! wait. Each is made once for a version of a file, and remembered.
+//! Digests of sent content. Short content is digested at once. A thread digests longer content while its
+//! requests wait.
+//!
+//! Each digest is computed once for a version of a file, and cached.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,42 +23,44 @@ use crate::source::{CONTENT_BYTES_MAX, Content};
 use crate::stamp::Stamp;
 use crate::two_generation_cache::TwoGenerationCache;
 
-/// Longer parts have no digest of their own: nobody remembers those, so each would be made again.
+/// Maximum length of a part that has its own digest. Digests of parts are not cached, so each would be
+/// computed again.
 const PART_BYTES_MAX: u64 = 16 << 20;
-/// How often a file is digested whose name changes meanwhile: to be replaced changes it once.
+/// Number of attempts to digest a file whose metadata changes meanwhile. A replacement changes it once.
 const DIGESTINGS_MAX: usize = 4;
-/// What is remembered of digests.
+/// Bytes of cached digests.
 const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) struct Digests {
     known: RefCell<TwoGenerationCache<Key, Bytes>>,
-    /// What is being made; the end of the channel is the end of that. No more than there are places for work.
+    /// Digests that are being computed. Each channel closes when its computation ends. Their number is
+    /// bounded by the permits for disk work.
     under_way: RefCell<HashMap<Key, watch::Receiver<()>>>,
     work: Rc<DiskJobs>,
 }
 
-/// Bytes, by the file that they are or are made of.
+/// Content, by the file that it is or is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     stamp: Stamp,
-    /// The coding, and how many bytes come of it.
+    /// The coding, and the length in it.
     form: (Option<&'static str>, u64),
     algorithm: DigestAlgorithm,
 }
 
-/// Whether a request names a tag.
+/// Whether a condition of a request names a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
     Yes,
     Not,
-    /// It names some tag, and which one this has takes a wait.
+    /// The request names some tag, and the tag of this representation is not yet known.
     Maybe,
 }
 
-/// What is known of a digest.
+/// State of a digest.
 pub(crate) enum Known {
     Digest(Bytes),
-    /// It takes a wait.
+    /// A thread must compute it.
     NotYet,
     /// The content is too long.
     Never,
@@ -71,7 +75,7 @@ impl Digests {
         }
     }
 
-    /// The digest of a representation.
+    /// Returns the digest of a representation, if it is known or short to compute.
     pub(crate) fn find(&self, one: &Representation, algorithm: DigestAlgorithm) -> Known {
         if one.len() > DIGESTED_BYTES_MAX {
             return Known::Never;
@@ -90,7 +94,7 @@ impl Digests {
         }
     }
 
-    /// Has a digest made. Requests for the same wait for one making of it.
+    /// Computes a digest on a thread. Requests for the same digest wait for one computation.
     pub(crate) fn make(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> ReadWait {
         let (digests, one) = (self.clone(), one.clone());
         Box::pin(async move {
@@ -102,14 +106,14 @@ impl Digests {
         })
     }
 
-    /// False: the content cannot be read, or changed meanwhile.
+    /// Computes a digest. Returns false if the content cannot be read, or changed meanwhile.
     async fn bring(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> bool {
         let key = key(one, algorithm);
         let mut ending = match self.ending(key) {
             Some(ending) => ending,
             None => {
                 let place = self.work.wait().await;
-                // Another may have been before us.
+                // Another request may have begun meanwhile.
                 match self.ending(key) {
                     Some(ending) => ending,
                     None if self.is_known(key) => return true,
@@ -117,7 +121,7 @@ impl Digests {
                 }
             }
         };
-        // The channel carries nothing: it ends.
+        // The channel has no values. It closes at the end of the computation.
         let _ended = ending.changed().await;
         self.is_known(key)
     }
@@ -145,10 +149,10 @@ impl Digests {
         ending
     }
 
-    /// Adds the digest of the content of a reply that is a part of something, or has that made.
+    /// Adds the digest of the content of a reply that is a part of a representation.
     ///
     /// # Errors
-    /// None: it is what to wait for, with the reply in it.
+    /// This is not a failure: a thread must compute the digest first. The result has the reply.
     pub(crate) fn add_to(
         &self,
         mut reply: FileReply,
@@ -191,7 +195,7 @@ fn key(one: &Representation, algorithm: DigestAlgorithm) -> Key {
 }
 
 impl Representation {
-    /// The same, made if the digest of the content is known.
+    /// Returns the heads. They are created if the digest of the content is known.
     pub(crate) fn heads_by(&self, digests: &Digests) -> Option<&Heads> {
         if let Some(heads) = self.heads() {
             return Some(heads);
@@ -202,7 +206,7 @@ impl Representation {
         }
     }
 
-    /// Whether a request names its tag in a condition.
+    /// Returns whether a request names the tag in a condition.
     pub(crate) fn is_named(&self, head: &RequestHead, digests: &Digests) -> Named {
         match self.heads_by(digests) {
             Some(heads) if names_tag(head, heads.etag()) => Named::Yes,

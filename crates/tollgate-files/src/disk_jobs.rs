@@ -1,52 +1,52 @@
-//! Work on files that takes longer than a worker may: threads of the worker do it, a few pieces at once.
+//! Work on files that would block a worker for too long. A few threads of the worker do it.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What a worker has done at once of either kind: other threads stay free to read what is sent.
+/// Maximum number of concurrent jobs of either kind. The other threads stay free to read files that are sent.
 const AT_ONCE_MAX: usize = 2;
 
-/// Where the routes of a worker have work done.
+/// Permits for the disk work of the routes of a worker.
 pub(crate) struct DiskJobs {
     places: Arc<Semaphore>,
-    /// For who only looks what is at a path: not behind who reads a file to its end.
+    /// Permits for opening paths. Opening does not wait for jobs that read a whole file.
     places_to_look: Arc<Semaphore>,
 }
 
-/// A place among what is done at once.
+/// Permit for one job.
 pub(crate) struct DiskJobPermit {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl DiskJobs {
-    /// A place now, if one is free.
+    /// Returns a permit if one is free.
     pub(crate) fn place(&self) -> Option<DiskJobPermit> {
         let permit = self.places.clone().try_acquire_owned().ok()?;
         Some(DiskJobPermit { _permit: Some(permit) })
     }
 
-    /// The same for opening files.
+    /// Waits for a permit to open files, in order of arrival.
     ///
     /// # Cancel safety
-    /// Whoever gives up leaves the queue.
+    /// Dropping the future removes it from the queue.
     pub(crate) async fn wait_to_look(&self) -> DiskJobPermit {
         DiskJobPermit { _permit: self.places_to_look.clone().acquire_owned().await.ok() }
     }
 
-    /// Waits for a place: first come, first served.
+    /// Waits for a permit, in order of arrival.
     ///
     /// # Cancel safety
-    /// Whoever gives up leaves the queue.
+    /// Dropping the future removes it from the queue.
     pub(crate) async fn wait(&self) -> DiskJobPermit {
         // The semaphore is never closed.
         DiskJobPermit { _permit: self.places.clone().acquire_owned().await.ok() }
     }
 
-    /// Has a thread do a piece of work. None: the worker ends.
+    /// Runs a job on a thread. `None` if the worker ends.
     ///
     /// # Cancel safety
-    /// The work goes on, and keeps its place.
+    /// The job continues, and keeps its permit.
     pub(crate) async fn run<T: Send + 'static>(
         place: DiskJobPermit,
         work: impl FnOnce() -> T + Send + 'static,

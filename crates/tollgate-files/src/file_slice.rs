@@ -1,5 +1,5 @@
-//! Parts of files on their way into replies. A worker reads and sends the parts that are in memory. Threads
-//! read the other parts, because a thread may wait for the disk.
+//! Slices of files that are sent in replies. A worker reads and sends the slices that are in memory. Threads
+//! read the others, because a thread may wait for the disk.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-/// How far ahead a thread reads what is not in memory.
+/// How far ahead a thread reads data that is not in memory.
 const AHEAD_BYTES: u64 = 1 << 20;
-/// Pages this far apart tell whether those between are in memory: the system reads and evicts larger pieces.
+/// Distance of the pages that are probed. The system reads and evicts larger pieces, so the pages between
+/// them are likely to be in memory, too.
 const PROBE_BYTES: u64 = 32 << 10;
-/// Files up to here are looked at as a whole, and what was seen holds for so many ticks of the clock: the
-/// system seldom evicts what was sent a moment ago.
+/// Files up to this size are probed as a whole, and the result counts for `SEEN_TICKS` ticks of the clock.
+/// The system seldom evicts pages that were just sent.
 const SEEN_BYTES_MAX: u64 = 1 << 20;
 const SEEN_TICKS: u32 = 4;
 
@@ -24,43 +25,43 @@ const SEEN_TICKS: u32 = 4;
 pub struct SentFile {
     /// The file.
     pub file: File,
-    /// How its bytes get to the peer.
+    /// How its bytes are sent to the peer.
     pub passage: Passage,
     /// Its length when it was opened, in bytes.
     len: u64,
-    /// The tick until which all of it is treated as in memory.
+    /// The tick until which the whole file is treated as in memory.
     seen_until: AtomicU32,
 }
 
 impl SentFile {
-    /// Makes it of an open file of `len` bytes.
+    /// Creates the value for an open file of `len` bytes.
     pub fn new(file: File, len: u64, passage: Passage) -> Self {
         Self { file, passage, len, seen_until: AtomicU32::new(0) }
     }
 }
 
-/// How the bytes of a file get to the peer.
+/// How the bytes of a file are sent to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
-    /// By sendfile, where the connection can do that.
+    /// By sendfile, if the connection supports it.
     System,
     /// Through the memory of the process.
     Copy,
 }
 
-/// Bytes of a file, by their place in it. The file may have become shorter meanwhile.
+/// Bytes of a file, by their offset. The file may have become shorter meanwhile.
 #[derive(Debug, Clone)]
 pub struct FileSlice {
     /// The file.
     pub file: Arc<SentFile>,
-    /// Where it begins in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
     /// Its length in bytes.
     pub len: u64,
 }
 
 impl FileSlice {
-    /// Returns its first `len` bytes, or all if it is shorter.
+    /// Returns its first `len` bytes, or all of a shorter slice.
     #[inline]
     pub fn first(&self, len: u64) -> Self {
         Self { len: self.len.min(len), ..self.clone() }
@@ -73,16 +74,17 @@ impl FileSlice {
     /// Removes its first `bytes` bytes.
     ///
     /// # Panics
-    /// With overflow checks, if it is shorter.
+    /// With overflow checks, if the slice is shorter.
     #[inline]
     pub fn advance(&mut self, bytes: u64) {
         self.offset += bytes;
         self.len -= bytes;
     }
 
-    /// Whether it can be read without waiting for a disk. Where the system cannot tell, the answer is yes.
+    /// Returns whether the slice can be read without waiting for a disk. If the system cannot tell, the
+    /// result is true.
     ///
-    /// `tick` is the time of the caller's coarse clock. What was seen of a short file counts for some ticks.
+    /// `tick` is the time of the caller's coarse clock. The result for a short file counts for some ticks.
     ///
     /// Source: preadv2(2), `RWF_NOWAIT`.
     #[inline]
@@ -102,7 +104,7 @@ impl FileSlice {
         true
     }
 
-    /// Looks at its pages.
+    /// Probes the pages of the slice.
     fn is_seen(&self) -> bool {
         let Some(last) = self.len.checked_sub(1) else { return true };
         let places = (0..last).step_by(PROBE_BYTES as usize).chain([last]);
@@ -112,21 +114,22 @@ impl FileSlice {
         })
     }
 
-    /// Reads all of it in pieces, and waits for the disk. Only threads that may wait call this.
+    /// Reads the whole slice in pieces, and waits for the disk. Only threads that may wait call this.
     ///
     /// # Errors
-    /// It cannot be read, or the file has become shorter (`UnexpectedEof`).
+    /// The file cannot be read, or has become shorter (`UnexpectedEof`).
     pub fn read_through(&self, taker: impl FnMut(&[u8])) -> io::Result<()> {
         let end = self.end();
         let read_to = read_through(&self.file.file, self.offset, end, taker)?;
         if read_to == end { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Has a thread read it, and what follows up to 1 MiB in all, so that it is in memory. A failure is not
-    /// returned, because it shows when the slice is sent.
+    /// Makes a thread read the slice and the data after it, up to 1 MiB in all, into memory.
+    ///
+    /// A failure is not returned, because it shows when the slice is sent.
     ///
     /// # Cancel safety
-    /// The thread reads on.
+    /// The thread continues to read.
     pub async fn bring(&self) {
         let file = self.file.clone();
         let (offset, end) = (self.offset, self.offset + self.len.max(AHEAD_BYTES));
@@ -137,10 +140,10 @@ impl FileSlice {
     }
 }
 
-/// Reads what is in memory, or all where the system cannot tell.
+/// Reads the bytes that are in memory, or all bytes if the system cannot tell.
 ///
 /// # Errors
-/// `AGAIN`: none of it is.
+/// `AGAIN` if none of them is in memory.
 pub(crate) fn read_in_memory(file: &File, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
     match preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => rustix::io::pread(file, buffer, offset),
@@ -148,14 +151,14 @@ pub(crate) fn read_in_memory(file: &File, buffer: &mut [u8], offset: u64) -> rus
     }
 }
 
-/// Reads all of a file of `len` bytes. None: not all of it is in memory, or it is not as long.
+/// Reads the whole of a file of `len` bytes. `None` if it is not completely in memory, or has another length.
 pub(crate) fn read_at_once(file: &File, len: u64) -> Option<Bytes> {
     let mut content = vec![0; usize::try_from(len).ok()?];
     let read = if content.is_empty() { Ok(0) } else { read_in_memory(file, &mut content, 0) };
     (read == Ok(content.len())).then(|| content.into())
 }
 
-/// Reads up to `end` or the end of the file, and returns where that was.
+/// Reads up to `end` or the end of the file, and returns the final offset.
 fn read_through(file: &File, mut offset: u64, end: u64, mut taker: impl FnMut(&[u8])) -> io::Result<u64> {
     let mut buffer = vec![0; 64 << 10];
     while offset < end {
@@ -177,11 +180,11 @@ mod tests {
 
     use super::*;
 
-    /// `f_type` of a file system that is memory: statfs(2), TMPFS_MAGIC.
+    /// `f_type` of a file system in memory: statfs(2), TMPFS_MAGIC.
     const TMPFS: i64 = 0x0102_1994;
 
-    /// A file of this size, as far as this source is on a disk there too: that of temporary files may be
-    /// memory.
+    /// Creates a file of this size in the folder of the source, if that is on a disk. The folder of temporary
+    /// files may be in memory.
     fn slice(bytes: usize) -> FileSlice {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all_at(&vec![7; bytes], 0).unwrap();
@@ -190,9 +193,10 @@ mod tests {
         FileSlice { file, offset: 0, len: bytes as u64 }
     }
 
-    /// Whether it is told to be away after it was dropped from memory, once in many times: the system reads
-    /// ahead for whoever asks, and a fast disk may be done before the answer. Each time is at a tick that
-    /// remembers nothing of the last.
+    /// Returns whether the slice is reported as not in memory after it was evicted, in one of many attempts.
+    ///
+    /// The system reads ahead, and a fast disk may finish before the check. Each attempt uses a tick for
+    /// which no result is cached.
     fn goes_away(slice: &FileSlice, is_away: impl Fn(&FileSlice, u32) -> bool) -> bool {
         (1..=100).any(|time| {
             fadvise(&slice.file.file, 0, None, Advice::DontNeed).unwrap();
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn an_end_that_is_not_in_memory_is_seen_too() {
         let mut slice = slice(256 << 10);
-        // Without reading ahead only the page itself comes.
+        // Without reading ahead, only the page itself is read.
         fadvise(&slice.file.file, 0, None, Advice::Random).unwrap();
         let only_the_first_page_is_there = |slice: &FileSlice, tick| {
             slice.file.file.read_at(&mut [0], 0).unwrap();

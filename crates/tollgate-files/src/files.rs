@@ -1,4 +1,4 @@
-//! A folder that is served, in one worker, and what the folders of a worker share.
+//! A served folder in one worker, and the state that the folders of a worker share.
 
 use std::rc::Rc;
 
@@ -13,17 +13,17 @@ use crate::disk_jobs::DiskJobs;
 use crate::options::FilesSpec;
 use crate::root::Root;
 
-/// What the folders of one worker share: places for work on disks, and the bound on open descriptors.
+/// State that the folders of one worker share: permits for work on disks, and the limit of open descriptors.
 #[derive(Default)]
 pub struct SharedFiles {
     pub(crate) work: Rc<DiskJobs>,
     pub(crate) descriptors: Rc<DescriptorCache>,
 }
 
-/// A folder that is served, in one worker.
+/// A served folder in one worker.
 ///
-/// Its methods start local tasks and blocking threads of the tokio runtime that polls them. So this runtime
-/// is a `LocalRuntime`, or the caller polls in a `LocalSet`.
+/// Its methods start local tasks and blocking threads of the tokio runtime that polls them. This runtime must
+/// be a `LocalRuntime`, or the caller must poll in a `LocalSet`.
 pub struct Files {
     pub(crate) spec: FilesSpec,
     pub(crate) root: Root,
@@ -32,12 +32,12 @@ pub struct Files {
     pub(crate) made: Rc<CompressedFiles>,
     pub(crate) digests: Rc<Digests>,
     pub(crate) work: Rc<DiskJobs>,
-    /// Of requests that the system has no file for.
+    /// Limits the log lines about files that the system could not open.
     pub(crate) failures: FewPerPeriod,
 }
 
 impl SharedFiles {
-    /// Makes them for a worker that keeps up to `descriptors_max` descriptors open between requests.
+    /// Creates the state of a worker that keeps up to `descriptors_max` descriptors open between requests.
     pub fn new(descriptors_max: u64) -> Self {
         Self { work: Rc::default(), descriptors: Rc::new(DescriptorCache::new(descriptors_max)) }
     }
@@ -49,7 +49,7 @@ impl SharedFiles {
 }
 
 impl Files {
-    /// Makes it, without a look at the folder.
+    /// Creates the folder without an access to the disk.
     pub fn new(spec: &FilesSpec, shared: &SharedFiles) -> Self {
         let SharedFiles { work, descriptors } = shared;
         Self {
@@ -64,7 +64,8 @@ impl Files {
         }
     }
 
-    /// Makes it for [`poll_named`](Self::poll_named): the named file is sent, in no other coding.
+    /// Creates the folder for [`poll_named`](Self::poll_named). The named file is sent, and no precompressed
+    /// file in its place.
     pub fn named(spec: &FilesSpec, shared: &SharedFiles) -> Self {
         Self::new(&FilesSpec { precompressed: false, ..spec.clone() }, shared)
     }

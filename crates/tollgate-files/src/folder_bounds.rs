@@ -1,17 +1,20 @@
-//! Where a folder that is served may lie: in the folder of its app, and apart from the files that the server
-//! writes and runs. Links do not change that. The caller checks it when it reads a configuration. The file
-//! handler checks it again each time it looks the folder up.
+//! Bounds on the place of a served folder: inside the folder of its app, and apart from the files of the
+//! server.
+//!
+//! Links do not change the bounds. The caller checks them when it reads a configuration. The file handler
+//! checks them again each time it looks the folder up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bounds of a folder that is served. They also hold for a folder that takes its place later.
+/// Bounds of a served folder. They also apply to a folder that replaces it later.
 #[derive(Debug, Clone, Default)]
 pub struct FolderBounds {
-    /// The folder of its app, which it must lie in. None: it may lie anywhere.
+    /// The folder of its app, which must contain it. `None` allows any place.
     pub within: Option<PathBuf>,
-    /// Files and folders of the server. It neither holds one of them nor lies in one.
+    /// Files and folders that the server writes and runs. The served folder must not contain one of them, or
+    /// be inside one.
     pub own: Arc<[OwnFile]>,
 }
 
@@ -20,12 +23,12 @@ pub struct FolderBounds {
 pub struct OwnFile {
     name: String,
     path: PathBuf,
-    /// Where the path led when this value was made.
+    /// The resolved path when this value was created.
     found: PathBuf,
 }
 
 impl FolderBounds {
-    /// Returns which bound a folder breaks, by its path without links. None: it may be served.
+    /// Returns the bound that a folder breaks, or `None`. `found` is its path without links.
     pub(crate) fn breach(&self, found: &Path) -> Option<String> {
         if let Some(within) = &self.within
             && !fs::canonicalize(within).is_ok_and(|within| found.starts_with(within))
@@ -42,14 +45,15 @@ impl FolderBounds {
 }
 
 impl OwnFile {
-    /// Makes it for a path. Nothing has to be there yet.
+    /// Creates the value for a path, which need not exist yet.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Self { name: name.into(), found: resolved(&path), path }
     }
 
-    /// Lists those of `own` that lie in a folder or around it, as `NAME (PATH)`. Links are followed. A path
-    /// with several names is listed once, with the first of them.
+    /// Lists those of `own` that are inside a folder or contain it, as `NAME (PATH)`.
+    ///
+    /// Links are followed. A path with several names is listed once, with the first name.
     pub fn reached_from(own: &[Self], folder: &Path) -> Vec<String> {
         Self::reached(own, &resolved(folder))
     }
@@ -57,8 +61,8 @@ impl OwnFile {
     fn reached(own: &[Self], found: &Path) -> Vec<String> {
         let mut known = Vec::new();
         let meet = |own: &Path| own.starts_with(found) || found.starts_with(own);
-        // Where it leads now is another place, after a release took the place of the one before: both are its
-        // own.
+        // A release may have replaced the target of the path. Both the old and the new target belong to the
+        // server.
         let is_reached = |own: &&Self| meet(&own.found) || meet(&resolved(&own.path));
         let reached = own.iter().filter(is_reached).filter(|own| {
             let is_new = !known.contains(&&own.path);
@@ -69,7 +73,7 @@ impl OwnFile {
     }
 }
 
-/// Where a path leads, as far as it is there.
+/// Resolves the part of a path that exists.
 fn resolved(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
     match there {

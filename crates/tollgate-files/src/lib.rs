@@ -1,26 +1,26 @@
-//! Files of a folder over HTTP: which file a path means, and what HTTP says about its representations:
+//! Files of a folder over HTTP: finds the file for a path, and applies HTTP to its representations:
 //! validators, conditions, ranges, codings, digests.
 //!
-//! [`Files`] is a folder that is served, in one worker. [`Files::poll_answer`] takes a request whose route is
-//! known, and gives a reply as a value. Sockets, routes, scripts and records belong to the caller.
+//! [`Files`] is a served folder in one worker. [`Files::poll_answer`] takes a request whose route is known,
+//! and returns a reply as a value. Sockets, routes, scripts and records belong to the caller.
 //!
-//! A request passes these modules in this order. [`answer`] leads it through the others. [`path_lookup`]
-//! finds the file that its path means. [`root`] opens that file beneath the folder, if [`folder_bounds`] let
-//! the folder lie there. [`resource`] makes the representations of the file. [`cache`] keeps them for the
-//! next request, within the bounds of [`descriptor_cache`]. [`compressed`] compresses them, [`digests`]
-//! digests them. [`selected`] chooses the part of the representation that the request gets. Content that is
-//! not small leaves as a [`FileSlice`] of the open file, which the caller sends.
+//! A request passes these modules in this order. [`answer`] calls the others. [`path_lookup`] finds the file
+//! for its path. [`root`] opens that file beneath the folder, if [`folder_bounds`] allows the place of the
+//! folder. [`resource`] makes the representations of the file. [`cache`] keeps them for the next request,
+//! within the limit of [`descriptor_cache`]. [`compressed`] compresses them, and [`digests`] computes their
+//! digests. [`selected`] chooses the part of the representation that the request gets. Larger content is sent
+//! as a [`FileSlice`] of the open file, by the caller.
 //!
 //! Invariants:
-//! - The kernel opens each file beneath the root (openat2). Paths are never compared in its place. Only
+//! - The kernel opens each file beneath the root (openat2). Comparing paths never replaces this check. Only
 //!   regular files are served.
-//! - The folder bounds hold for the folder that is at the path now, not only for the one that was there when
-//!   the configuration was read.
-//! - A reply has the bytes of one file. If another file takes its place, the reply goes on with the old one.
+//! - The folder bounds apply to the folder that is at the path now, not only to the folder at the time of the
+//!   configuration.
+//! - A reply has the bytes of one file. If another file replaces it, the reply continues with the old file.
 //!   If the file becomes shorter, the caller ends the connection. A file that is written in place may be read
-//!   halfway, and the system does not always tell.
-//! - A worker reads only what is in memory. Threads wait for the disk. A request waits for them as a
-//!   [`PendingRead`], or gets a reply without the result.
+//!   half-written, and the system does not always report that.
+//! - A worker reads only data that is in memory. Threads wait for the disk. A request waits for them as a
+//!   [`PendingRead`], or gets a reply without their result.
 //!
 //! Absent here: sockets, the script host, records.
 

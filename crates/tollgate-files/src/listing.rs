@@ -1,5 +1,7 @@
-//! What a folder holds, for people and for programs. A thread reads it, within bounds; a listing shows what
-//! would be served, found out by opening it the same way.
+//! Listings of folders, for people and for programs.
+//!
+//! A thread reads the folder, within limits. A listing shows the files that would be served, because it opens
+//! each of them in the same way.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -12,12 +14,12 @@ use crate::opened::{OpenError, Opened};
 use crate::root::Beneath;
 use crate::stamp::Stamp;
 
-/// What one listing shows.
+/// Maximum number of entries in a listing.
 pub(crate) const ENTRIES_MAX: usize = 2000;
-/// Names that are looked at for it: those that are hidden cost time, too.
+/// Maximum number of names that are read for a listing. Hidden names cost time, too.
 const NAMES_MAX: usize = 20_000;
 
-/// The forms of a listing, by the media types that ask for them.
+/// The forms of a listing, by media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Html,
@@ -25,7 +27,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// That for who does not care, first.
+    /// All forms. The first is for clients without a preference.
     pub(crate) const ALL: [Self; 2] = [Self::Html, Self::Json];
     pub(crate) const MEDIA_TYPES: [&str; 2] = ["text/html", "application/json"];
 
@@ -37,44 +39,44 @@ impl Form {
     }
 }
 
-/// What is listed, and for whom.
+/// The requested listing.
 pub(crate) struct Wanted {
     /// The folder, below the root.
     pub(crate) below: String,
     /// The path of the request.
     pub(crate) path: String,
     pub(crate) is_top: bool,
-    /// Names of what stands for a folder: one that has such is not shown.
+    /// Names of index files. A folder that has one is not listed.
     pub(crate) index: Vec<String>,
     pub(crate) dotfiles: bool,
     pub(crate) form: Form,
-    /// A digest that the client wants.
+    /// The digest that the client wants.
     pub(crate) algorithm: Option<DigestAlgorithm>,
 }
 
-/// A listing as it is sent.
+/// A complete listing.
 pub(crate) struct Rendered {
     pub(crate) content: Bytes,
     pub(crate) sha256: Bytes,
-    /// What the client wants.
+    /// The digest that the client wants.
     pub(crate) digest: Option<(DigestAlgorithm, Bytes)>,
 }
 
 struct Listing<'a> {
     path: &'a str,
     entries: Vec<Entry>,
-    /// Whether these are all.
+    /// Whether the entries are complete.
     is_complete: bool,
 }
 
-/// In the order of its fields: folders go first.
+/// An entry of a folder. The order of its fields is the sort order, so folders come first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     kind: Kind,
     name: String,
-    /// None of a folder.
+    /// `None` for a folder.
     bytes: Option<u64>,
-    /// In UTC, by the second.
+    /// Time of modification in UTC, to the second.
     modified: String,
 }
 
@@ -84,11 +86,12 @@ enum Kind {
     File,
 }
 
-/// Reads a folder and writes it down; for threads that may wait. None: it has an index by now, or another
-/// folder is there that has one.
+/// Reads a folder and renders its listing. Only threads that may wait call this.
+///
+/// `None` means that the folder has an index file by now, or was replaced by a folder that has one.
 ///
 /// # Errors
-/// It is no folder any more, or cannot be read.
+/// The path is no longer a folder, or cannot be read.
 pub(crate) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Option<Rendered>, OpenError> {
     let Opened::Folder(folder) = beneath.open(&wanted.below)? else { return Err(OpenError::Absent) };
     let folder = beneath.at(folder);
@@ -109,10 +112,10 @@ pub(crate) fn list(beneath: &Beneath, wanted: &Wanted) -> Result<Option<Rendered
     }))
 }
 
-/// Whether that is an index, also one that cannot be read.
+/// Returns whether an index file exists, even if it cannot be read.
 ///
 /// # Errors
-/// It could not be looked for.
+/// The existence is unknown, because no descriptor was available.
 fn is_there(index: Result<Opened, OpenError>) -> Result<bool, OpenError> {
     match index {
         Ok(Opened::Folder(_)) | Err(OpenError::Absent) => Ok(false),
@@ -172,16 +175,16 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// A path with such a name leads somewhere.
+/// Returns whether a path with this name can be served.
 fn is_shown(name: &str, dotfiles: bool) -> bool {
     !matches!(name, "." | "..") && !name.contains('\\') && (dotfiles || !name.starts_with('.'))
 }
 
 impl Entry {
-    /// None: it would not be served.
+    /// Opens a name, and returns its entry. `None` if it would not be served.
     ///
     /// # Errors
-    /// Nobody knows: there are no descriptors.
+    /// The existence is unknown, because no descriptor was available.
     fn of(name: &str, beneath: &Beneath, wanted: &Wanted) -> Result<Option<Self>, OpenError> {
         let opened = match beneath.open(&format!("{}{name}", wanted.below)) {
             Err(error) if error.is_for_want_of_descriptors() => return Err(error),
@@ -208,7 +211,7 @@ impl Entry {
 
     fn push_html(&self, html: &mut String) {
         let slash = if self.kind == Kind::Folder { "/" } else { "" };
-        // Led by a dot, so that no name reads as a scheme.
+        // The leading dot prevents that a name reads as a scheme.
         let mut link = b"./".to_vec();
         write_path(&mut link, &self.name);
         let link = escaped_html(&String::from_utf8_lossy(&link));

@@ -1,32 +1,32 @@
-//! How files are looked at for a request: when, and with what it waited for so far.
+//! The context of a lookup: its time, and the results that threads already found for the request.
 
 use std::time::Instant;
 
 use crate::opened::{Brought, OpenError, Opened};
 
-/// How files are looked at for a request.
+/// The context of a lookup.
 #[derive(Clone, Copy)]
 pub(crate) struct LookupContext<'a> {
-    /// When: by the clock of ages, and for the dates in replies in microseconds since 1970.
+    /// Time of the request, by the monotonic clock and, for dates in replies, in microseconds since 1970.
     pub(crate) at: Instant,
     pub(crate) wall_us: i64,
-    /// What threads found for the request so far.
+    /// Results of threads for the request so far.
     pub(crate) brought: &'a [Brought],
     pub(crate) is_patient: bool,
 }
 
 impl LookupContext<'_> {
-    /// The same for who does not wait any more: the worker opens what it has to.
+    /// Returns the context for a lookup that waits for no thread. The worker itself opens the files.
     pub(crate) fn at_once(self) -> Self {
         Self { is_patient: false, ..self }
     }
 
-    /// The same for who looks once more: what was brought is not what is there any more.
+    /// Repeats the lookup without the results of threads, because those results are stale.
     pub(crate) fn anew(self) -> Self {
         Self { brought: &[], is_patient: false, ..self }
     }
 
-    /// When, in seconds since 1970.
+    /// Returns the time of the request in seconds since 1970.
     pub(crate) fn wall_s(&self) -> u64 {
         u64::try_from(self.wall_us / 1_000_000).unwrap_or_default()
     }
@@ -35,7 +35,7 @@ impl LookupContext<'_> {
         self.is_patient
     }
 
-    /// What a thread found at a path.
+    /// Returns the result of a thread for a path.
     pub(crate) fn brought(&self, path: &str) -> Option<Result<Opened, OpenError>> {
         let (_, found) = self.brought.iter().find(|(known, _)| **known == *path)?;
         Some(found.as_ref().map_err(Clone::clone).and_then(Opened::again))

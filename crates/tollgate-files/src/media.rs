@@ -1,10 +1,10 @@
-//! Media types by the names of files, and what a route says for each.
+//! Media types by file name, and the rules of a route by media type.
 
 use crate::options::FilesSpec;
 
 const UNKNOWN: &str = "application/octet-stream";
 
-/// The media type of a file, as `Content-Type` tells it.
+/// Returns the media type of a file for `Content-Type`.
 pub(crate) fn content_type(path: &str, spec: &FilesSpec) -> String {
     let media = media_type(path, spec);
     match &spec.charset {
@@ -31,7 +31,7 @@ fn known_type(extension: &str) -> &'static str {
     }
 }
 
-/// Types that `mime_guess` does not know, or by an older name.
+/// Types that `mime_guess` does not know, or has by an older name.
 const RENEWED: [(&str, &str); 18] = [
     // RFC 9239 section 6.
     ("mjs", "text/javascript"),
@@ -56,20 +56,20 @@ const RENEWED: [(&str, &str); 18] = [
     ("vcf", "text/vcard"),
     // RFC 4337 section 2.
     ("m4a", "audio/mp4"),
-    // ECMA-426 section 6: of a source map.
+    // ECMA-426 section 6: a source map.
     ("map", "application/json"),
-    // As it is: a coding that the client did not ask for is not told.
+    // The compressed type is sent, because the client did not ask for a coding.
     ("svgz", "application/gzip"),
     ("rpm", "application/x-rpm"),
     ("usdz", "model/vnd.usdz+zip"),
 ];
 
-/// Kinds whose charset is not told by themselves or by their definition.
+/// Returns whether the charset of a type is neither fixed by its definition nor stated in its content.
 fn is_text(media: &str) -> bool {
     media.get(..5).is_some_and(|family| family.eq_ignore_ascii_case("text/"))
 }
 
-/// What the most exact pattern says for a content type.
+/// Returns the value of the most exact pattern for a content type.
 pub(crate) fn for_type<'a>(rules: &'a [(String, String)], content_type: &str) -> Option<&'a str> {
     let media = content_type.split(';').next().unwrap_or(content_type).trim_end();
     let family = media.split('/').next().unwrap_or(media);

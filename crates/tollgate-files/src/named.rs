@@ -1,8 +1,8 @@
-//! Files that something else than the path of a request names, as scripts do: found and opened as files of a
-//! route are.
+//! Files that a script names, instead of the path of a request. They are found and opened like the files of a
+//! route.
 //!
-//! The caller's status counts. With 200 the conditions and ranges of GET and HEAD are those of files. Any
-//! other status, and any other method, gets the whole content. No coding is chosen: the named file is sent.
+//! The caller sets the status. With 200, GET and HEAD have the conditions and ranges of files. Any other
+//! status or method gets the whole content. No coding is negotiated: the named file is sent.
 
 use std::task::{Context, Poll, ready};
 
@@ -21,46 +21,45 @@ use crate::selected;
 /// A file by its name, and the part of it that is the content of a reply.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedFile<'a> {
-    /// The path below the folder. A slash in front counts for nothing. An empty path is the folder, so no
-    /// file.
+    /// Path below the folder. A leading slash is ignored. An empty path is the folder, and so no file.
     pub path: &'a str,
-    /// The media type. None: that of the name.
+    /// Media type. `None` derives it from the name.
     pub content_type: Option<&'a str>,
-    /// Where the content begins in the file, in bytes.
+    /// Offset of the content in the file, in bytes.
     pub offset: u64,
-    /// The length of the content in bytes, at most up to the end of the file. None: up to that end.
+    /// Length of the content in bytes, at most up to the end of the file. `None` means up to that end.
     pub length: Option<u64>,
     /// The status of the reply.
     pub status: StatusCode,
 }
 
-/// Why a reply does not have the named file.
+/// Reason why a reply does not have the named file.
 #[derive(Debug)]
 pub enum NamedFileError {
-    /// The content begins behind the end of the file.
+    /// The content begins after the end of the file.
     BeyondEnd {
         /// The length of the file in bytes.
         file_bytes: u64,
     },
-    /// The file was not opened. This reply says why: 403, 404, 500 or 503.
+    /// The file was not opened. This reply has the status: 403, 404, 500 or 503.
     NotOpened(Box<FileReply>),
 }
 
 impl NamedFile<'_> {
-    /// Whether the caller asked for a part of the file.
+    /// Returns whether the caller asked for a part of the file.
     fn is_slice(&self) -> bool {
         self.offset > 0 || self.length.is_some()
     }
 }
 
 impl Files {
-    /// Makes the reply with a named file. It is pending as [`poll_answer`](Self::poll_answer) is.
+    /// Returns the reply with a named file. It is pending like [`poll_answer`](Self::poll_answer).
     ///
     /// # Errors
-    /// `BeyondEnd` if the part that the caller asked for is not there. `NotOpened` if no file can be sent.
+    /// `BeyondEnd` if the requested part does not exist. `NotOpened` if the file cannot be sent.
     ///
     /// # Cancel safety
-    /// That of [`poll_answer`](Self::poll_answer).
+    /// As for [`poll_answer`](Self::poll_answer).
     pub fn poll_named(
         &self,
         named: &NamedFile<'_>,
@@ -82,8 +81,10 @@ impl Files {
         }
     }
 
+    /// Returns the reply with a named file.
+    ///
     /// # Errors
-    /// What to wait for first.
+    /// The work to wait for first.
     fn send(
         &self,
         named: &NamedFile<'_>,

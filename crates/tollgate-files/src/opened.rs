@@ -1,4 +1,4 @@
-//! What is at a path, or why nothing is served from it.
+//! An opened file or folder, or the reason why none is served.
 
 use std::fs::File;
 use std::io;
@@ -9,17 +9,17 @@ use rustix::io::Errno;
 
 use crate::stamp::Stamp;
 
-/// What is at a path.
+/// An opened file or folder.
 pub(crate) enum Opened {
     File(File, Stamp),
     Folder(OwnedFd),
 }
 
-/// What a thread found at a path.
+/// Result of a thread for a path.
 pub(crate) type Brought = (Box<str>, Result<Opened, OpenError>);
 
 impl Opened {
-    /// The same once more.
+    /// Duplicates the descriptor.
     pub(crate) fn again(&self) -> Result<Self, OpenError> {
         let full = |_| OpenError::Busy(Errno::MFILE);
         Ok(match self {
@@ -29,21 +29,21 @@ impl Opened {
     }
 }
 
-/// Why nothing is served from a path.
+/// Reason why no file is served from a path.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// Nobody knows yet: the system would have to look at the disk for this path.
+    /// Not yet known: the system would have to read the disk for this path.
     #[error("not looked at yet")]
     Cold(Box<str>),
-    /// Nothing is there that may be served: a link, a pipe and a way out of the root count as nothing.
+    /// The path has no file that may be served. Links, pipes and paths out of the root count as absent.
     #[error("nothing is there")]
     Absent,
-    /// Nothing that may be served is where the folder should be: what lies in it may be there again.
+    /// The folder is missing, or may not be served. Its files may be available again later.
     #[error("the folder is not there")]
     Rootless,
     #[error("permission denied")]
     Forbidden,
-    /// For the moment: no descriptors, no memory, or somebody moves it about.
+    /// A temporary failure: no descriptors, no memory, or the path is being renamed.
     #[error("cannot be opened now: {0}")]
     Busy(Errno),
     #[error("cannot be opened: {0}")]

@@ -1,4 +1,4 @@
-//! How a folder is served: the resolved options of a route of files.
+//! The resolved options of a route of files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,52 +7,52 @@ use tollgate_http::push_field;
 
 use crate::folder_bounds::FolderBounds;
 
-/// A folder that is served, and how.
+/// Options of a served folder.
 #[derive(Debug, Clone)]
 pub struct FilesSpec {
-    /// The folder. Nothing outside of it is read, whatever links lie in it.
+    /// The folder. No file outside it is read, even if links lead there.
     pub root: PathBuf,
-    /// Where the folder may lie.
+    /// Bounds on the place of the folder.
     pub bounds: FolderBounds,
-    /// Names of index files. The first of them that is there is sent for its folder.
+    /// Names of index files. The first existing one is sent for its folder.
     pub index: Vec<String>,
     /// Whether a folder without an index file is listed.
     pub listing: bool,
-    /// The places where a file is looked for, in this order.
+    /// The candidates for a path, in this order.
     pub candidates: Vec<TryPath>,
     /// Whether names that begin with a dot are served. `.well-known` at the top always is (RFC 8615).
     pub dotfiles: bool,
     /// Whether symbolic links are followed.
     pub symlinks: Symlinks,
-    /// The charset of text in `Content-Type`. None: no charset is sent.
+    /// The charset of text in `Content-Type`. `None` sends no charset.
     pub charset: Option<String>,
-    /// Media types by extension. They replace the known ones.
+    /// Media types by extension. They override the known types.
     pub types: Vec<(String, String)>,
-    /// What entity tags are made of.
+    /// Source of entity tags.
     pub etag: Etag,
-    /// `Cache-Control` by media type: `text/html`, `image/*` or `*/*`. The most exact pattern counts.
+    /// `Cache-Control` by media type: `text/html`, `image/*` or `*/*`. The most exact pattern wins.
     pub cache_control: Vec<(String, String)>,
     /// Whether `Expires` repeats the `max-age` of `Cache-Control`, for caches that know only `Expires` (RFC
     /// 9111 section 5.3).
     pub expires: bool,
     /// Further fields of every reply.
     pub headers: Vec<(String, String)>,
-    /// Pages of errors by status, as paths in the folder. They replace the built-in texts.
+    /// Error pages by status, as paths in the folder. They replace the built-in texts.
     pub error_pages: Vec<(u16, String)>,
     /// Whether `.br`, `.zst` and `.gz` next to a file are sent to clients that accept the coding.
     pub precompressed: bool,
     /// Whether files are compressed for clients that accept zstd or gzip.
     pub compress: bool,
-    /// The bytes of compressed content that a worker keeps for this folder, at most.
+    /// Maximum bytes of compressed content that a worker keeps for this folder.
     pub compress_cache_bytes_max: u64,
-    /// Whether files are sent by sendfile where the connection can do that.
+    /// Whether files are sent by sendfile, if the connection supports it.
     pub sendfile: bool,
-    /// How long a worker relies on its last look at a path.
+    /// How long a worker trusts its last lookup of a path.
     pub recheck: Duration,
 }
 
 impl FilesSpec {
-    /// Makes the default options for a folder.
+    /// Creates the default options for a folder.
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
@@ -77,7 +77,7 @@ impl FilesSpec {
         }
     }
 
-    /// Appends the field lines that every reply has.
+    /// Appends the field lines of every reply.
     pub(crate) fn push_headers(&self, lines: &mut Vec<u8>) {
         push_field(lines, b"X-Content-Type-Options", b"nosniff");
         for (name, value) in &self.headers {
@@ -86,18 +86,17 @@ impl FilesSpec {
     }
 }
 
-/// A place where a file is looked for.
+/// A candidate for the path of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TryPath {
-    /// The path of the request with this text after it, such as `.html`. A folder counts only if the text is
-    /// empty.
+    /// The path of the request with this suffix, such as `.html`. Only an empty suffix matches a folder.
     Requested(String),
-    /// A path in the folder, whatever the path of the request is. Applications that route in the browser need
+    /// A fixed path in the folder, for any path of the request. Applications that route in the browser need
     /// this.
     Fixed(String),
 }
 
-/// What entity tags are made of.
+/// Source of entity tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Etag {
     /// The length and the modification time of the file.
@@ -109,7 +108,7 @@ pub enum Etag {
 }
 
 impl Etag {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Stat, Self::Content, Self::Off];
 
     /// Returns its name in the configuration.
@@ -125,14 +124,14 @@ impl Etag {
 /// Whether symbolic links in the folder are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symlinks {
-    /// A link counts as nothing.
+    /// A link counts as absent.
     Refuse,
-    /// A link is followed if it leads to a place inside of the folder.
+    /// A link is followed if it leads to a place inside the folder.
     Inside,
 }
 
 impl Symlinks {
-    /// Both.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::Refuse, Self::Inside];
 
     /// Returns its name in the configuration.

@@ -1,4 +1,4 @@
-//! From the path of a request to what is served.
+//! Finds the file or folder for the path of a request.
 
 use std::time::Duration;
 
@@ -9,23 +9,24 @@ use crate::opened::{OpenError, Opened};
 use crate::options::TryPath;
 use crate::resource::Resource;
 
-/// The one folder with a dot that is for everybody (RFC 8615).
+/// The only folder with a dot that is always public (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
 
-/// How long a file is relied on that may have another version that says the same.
+/// How long a lookup is trusted while a later version of the file may have the same stamp.
 const RECHECK_UNSETTLED: Duration = Duration::from_secs(1);
 
-/// What a path comes to.
+/// Result of a lookup.
 pub(crate) enum Found {
     Resource(Resource),
-    /// A folder, asked for without its slash.
+    /// A folder, requested without its final slash.
     Folder,
-    /// A folder without an index, which is shown.
+    /// A folder without an index file, which is listed.
     Listing,
 }
 
 impl Files {
-    /// Looks up what `*` of the route stands for, decoded and normalised, with the slash before it.
+    /// Looks up the path that `*` of the route matched. It is decoded and normalised, with the slash before
+    /// it.
     pub(crate) fn find(&self, path_info: &str, look: LookupContext<'_>) -> Result<Found, OpenError> {
         let below = path_info.strip_prefix('/').unwrap_or(path_info);
         if !self.is_open_to_all(below) {
@@ -45,7 +46,8 @@ impl Files {
         Err(OpenError::Absent)
     }
 
-    /// None: a folder that has no index, or is none of this candidate.
+    /// Looks up a candidate that depends on the request. `None` for a folder without an index file, or if the
+    /// candidate is not for folders.
     fn requested(&self, below: &str, end: &str, look: LookupContext<'_>) -> Result<Option<Found>, OpenError> {
         let is_folder = below.is_empty() || below.ends_with('/');
         match (is_folder, end) {
@@ -82,7 +84,7 @@ impl Files {
         Ok(None)
     }
 
-    /// Opens a file, or returns what is known of it. None: it is a folder.
+    /// Opens a file, or returns its cached resource. `None` means that the path is a folder.
     pub(crate) fn resource(
         &self,
         path: &str,
@@ -99,7 +101,7 @@ impl Files {
         let opened = Resource::open(path, &self.root, &self.spec, &self.made, before.as_ref(), look);
         match &opened {
             Ok(Some(resource)) => {
-                // The folder may have been another's place since it was looked at.
+                // The folder may have been replaced since its last lookup, so the older time counts.
                 let looked = self.root.looked().map_or(look.at, |folder| folder.min(look.at));
                 self.cache.insert(path, Entry { resource: resource.clone(), looked });
             }
@@ -110,12 +112,12 @@ impl Files {
         opened
     }
 
-    /// How long what is known of a file is relied on.
+    /// Returns how long the lookup of a file is trusted.
     fn recheck(&self, resource: &Resource) -> Duration {
         if resource.is_settled() { self.spec.recheck } else { self.spec.recheck.min(RECHECK_UNSETTLED) }
     }
 
-    /// Whether a path is one that files are served from: no empty, hidden or dot segment.
+    /// Returns whether files are served from a path. It must have no empty, hidden or dot segment.
     fn is_open_to_all(&self, below: &str) -> bool {
         let path = below.strip_suffix('/').unwrap_or(below);
         let mut segments = path.split('/').enumerate();

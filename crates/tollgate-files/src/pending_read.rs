@@ -1,4 +1,4 @@
-//! A request for a file that waits for a thread, and what threads found for it.
+//! A request for a file that waits for a thread, and the results of threads for it.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,51 +22,54 @@ pub(crate) enum ReadOutcome {
     Failed,
     /// These paths were opened.
     Opened(Vec<Brought>),
-    /// The reply has all that was missing.
+    /// The reply is complete.
     Reply(Box<FileReply>),
     /// A folder was read, or could not be read.
     Listed(Result<Rendered, OpenError>),
 }
 
-/// How often one request waits. A result may be forgotten before the request gets it, or be of an older
-/// version of the file.
+/// Maximum number of waits of one request. A result may leave the cache before the request gets it, or may
+/// belong to an older version of the file.
 const WAITS_MAX: usize = 16;
 const FAILURES_MAX: usize = 3;
 
-/// A request for a file that waits for a thread, and what threads found for it so far.
+/// A request for a file that waits for a thread, and the results of threads for it so far.
 #[derive(Default)]
 pub struct PendingRead {
     work: Job,
     waits: usize,
-    /// How often a wait gave no result.
+    /// Number of waits without a result.
     failures: usize,
     pub(crate) brought: Vec<Brought>,
     digested: Option<Rc<Representation>>,
 }
 
-/// The work of a thread for it.
+/// State of the work of a thread for the request.
 #[derive(Default)]
 enum Job {
     #[default]
     None,
-    /// No thread was asked yet.
+    /// No thread was started yet.
     Due(ReadWait),
     UnderWay(ReadWait),
 }
 
 impl PendingRead {
-    /// Whether it needs a thread that was not asked yet. The next poll with a context asks.
+    /// Returns whether the request needs a thread that was not started yet. The next poll with a context
+    /// starts it.
     pub fn is_due(&self) -> bool {
         matches!(self.work, Job::Due(_))
     }
 
-    /// Whether a thread was asked and has not answered.
+    /// Returns whether a thread was started and has not finished.
     pub fn is_under_way(&self) -> bool {
         matches!(self.work, Job::UnderWay(_))
     }
 
-    /// What was digested for this request. It is answered with that, although the path may lead to another
-    /// file by now: else one that is replaced again and again would have no tag, ever.
+    /// Returns the representation that was digested for this request.
+    ///
+    /// The reply uses it even if the path leads to another file by now. Otherwise a file that is replaced
+    /// repeatedly would never have a tag.
     pub(crate) fn digested(&self) -> Option<&Rc<Representation>> {
         self.digested.as_ref()
     }
@@ -76,8 +79,9 @@ impl PendingRead {
         self.work = Job::Due(wait);
     }
 
-    /// Waits for what was begun, and returns what settles the request. None: nothing does yet, and there is
-    /// nothing to wait for.
+    /// Waits for the work that was begun, and returns its result if that settles the request.
+    ///
+    /// `None` means that the request is not settled, and has no work to wait for.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<ReadOutcome>> {
         let mut wait = match std::mem::take(&mut self.work) {
             Job::None => return Poll::Ready(None),
@@ -98,7 +102,7 @@ impl PendingRead {
             }
             ReadOutcome::Failed => {
                 self.failures += 1;
-                // It may be another by now than what was brought.
+                // The file may have changed since the thread opened it.
                 self.brought.clear();
                 self.digested = None;
                 Poll::Ready(None)
@@ -108,14 +112,14 @@ impl PendingRead {
     }
 }
 
-/// Whether a request is to wait, or to wait once more.
+/// Returns whether a request should wait, or wait again.
 pub(crate) fn may_wait(pending_read: Option<&PendingRead>) -> bool {
     pending_read
         .is_none_or(|pending_read| pending_read.waits < WAITS_MAX && pending_read.failures < FAILURES_MAX)
 }
 
 impl<'a> LookupContext<'a> {
-    /// Returns how a request looks at files, with what threads found for it so far.
+    /// Returns the context of a lookup, with the results of threads so far.
     pub(crate) fn of(request: &FileRequest<'_>, pending_read: Option<&'a PendingRead>) -> Self {
         let brought = pending_read.map_or(&[][..], |pending_read| pending_read.brought.as_slice());
         Self { at: request.begun, wall_us: request.time_us, brought, is_patient: may_wait(pending_read) }

@@ -1,4 +1,4 @@
-//! A reply about a file, as a value: the caller writes its head and sends its content.
+//! A reply with a file, as a value. The caller writes its head and sends its content.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use tollgate_http::StatusCode;
 
 use crate::file_slice::FileSlice;
 
-/// A reply about a file. Its content is `content`, followed by each of `parts`.
+/// A reply with a file. Its content is `content`, followed by each of `parts`.
 #[derive(Debug, Clone)]
 pub struct FileReply {
     /// The status.
     pub status: StatusCode,
-    /// Field lines as they leave, each with its line end. Many replies share them.
+    /// Field lines as sent, each with its line end. Many replies share them.
     pub lines: Bytes,
     /// Further fields.
     pub fields: Vec<(Cow<'static, str>, Bytes)>,
@@ -32,7 +32,7 @@ pub struct FilePart {
 }
 
 impl FileReply {
-    /// Makes a reply that is one line of text.
+    /// Creates a reply with one line of text.
     pub(crate) fn text(status: StatusCode, text: &str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", format!("{text}\n").into())
     }

@@ -1,5 +1,5 @@
-//! One file as it is sent: its content, its validators and the lines of its head, made once and shared by all
-//! replies until the file is another.
+//! A file as it is sent: its content, its validators and its head lines. They are created once, and all
+//! replies share them until the file changes.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -19,50 +19,50 @@ use crate::options::{Etag, FilesSpec};
 use crate::source::{CONTENT_BYTES_MAX, Content, Source};
 use crate::stamp::Stamp;
 
-/// One file as it is sent.
+/// A file as it is sent.
 pub(crate) struct Representation {
     pub(crate) content: Content,
-    /// Of the content, in bytes.
+    /// Length of the content in bytes.
     len: u64,
-    /// Where it begins in the file, if that is one.
+    /// Offset of the content in the file, if the content is a file.
     base: u64,
-    /// Of the file that it is, or is made of.
+    /// Stamp of the file that it is, or is made from.
     pub(crate) stamp: Stamp,
-    /// None while that lies ahead of our clock, and before 1970.
+    /// Time of modification. `None` for a time in the future or before 1970.
     modified_s: Option<u64>,
     coding: Option<&'static str>,
     common: Rc<Common>,
-    /// Made when the tag is known.
+    /// Created when the entity tag is known.
     heads: OnceCell<Heads>,
 }
 
-/// What its replies say.
+/// Validators and head lines of the replies.
 pub(crate) struct Heads {
-    /// Empty: there is none.
+    /// Entity tag. Empty if there is none.
     etag: String,
-    /// The lines of a reply with content, of one with several parts of it, which tell its type themselves,
-    /// and of one without content that says the same (RFC 9110 section 15.4.5).
+    /// Head lines for three kinds of replies: with content, with several parts, and without content. Parts
+    /// state their type themselves. A reply without content is a 304 (RFC 9110 section 15.4.5).
     pub(crate) lines: Bytes,
     pub(crate) lines_of_parts: Bytes,
     pub(crate) lines_without_content: Bytes,
 }
 
-/// What representations of one path share.
+/// Values that the representations of one path share.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Common {
     content_type: String,
-    /// The lines that replies with and without content have.
+    /// Head lines of replies with and without content.
     lines: Vec<u8>,
-    /// How long it stays fresh, if replies say until when.
+    /// How long a reply stays fresh, in seconds, if replies have `Expires`.
     fresh_s: Option<u32>,
     etag: Etag,
-    /// Whether a reply depends on what the client accepts.
+    /// Whether a reply depends on Accept-Encoding.
     varies: bool,
 }
 
 impl Representation {
-    /// Makes it of an open file; what has not changed is taken from those of the path that were there
-    /// `before`.
+    /// Creates a representation of an open file. An unchanged representation is taken from `before`, the
+    /// earlier ones of the path.
     pub(crate) fn open<'a>(
         source: Source,
         common: &Rc<Common>,
@@ -74,7 +74,7 @@ impl Representation {
         let told_s = |stamp: Stamp| u64::try_from(stamp.modified_s).ok().filter(|s| *s <= look.wall_s());
         let known = before.find(|one| one.stamp == stamp && one.coding == coding);
         let (stamp, content) = match known {
-            // One that was not in memory may be by now.
+            // Content that was not in memory earlier may be there now, so it is read again.
             Some(known) if matches!(known.content, Content::Memory(_)) || stamp.len > CONTENT_BYTES_MAX => {
                 if known.modified_s == told_s(stamp) && known.common == *common {
                     return Some(known.clone());
@@ -101,7 +101,7 @@ impl Representation {
         Some(Rc::new(one))
     }
 
-    /// What a file is in a coding.
+    /// Creates the representation of a file in a coding.
     pub(crate) fn made(plain: &Self, coding: Coding, content: Bytes, sha256: &[u8; 32]) -> Self {
         let one = Self {
             len: content.len() as u64,
@@ -117,7 +117,7 @@ impl Representation {
             Etag::Off => String::new(),
             Etag::Content => tag_of_content(sha256, one.coding),
             Etag::Stat => {
-                // Another release may compress otherwise: the tag is of the bytes, too.
+                // Another release may compress differently, so the tag also depends on the compressed bytes.
                 let start = sha256.first_chunk().map_or(0, |start| u64::from_be_bytes(*start));
                 format!("{}.{start:016x}\"", tag_of_stat(&one.stamp, one.coding).trim_end_matches('"'))
             }
@@ -126,7 +126,7 @@ impl Representation {
         one
     }
 
-    /// A part of it, by its place in the file, or all of it as another media type.
+    /// Creates the representation of a part of the file, or of the file with another media type.
     pub(crate) fn derived(&self, part: &Range<u64>, content_type: Option<&str>) -> Self {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         let content = match &self.content {
@@ -162,17 +162,17 @@ impl Representation {
         one
     }
 
-    /// Where it begins in the file.
+    /// Returns the offset of the content in the file.
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
-    /// Whether it was made of that, and says what that says now.
+    /// Returns whether it was made from `plain` and has the same date and fields.
     pub(crate) fn is_of(&self, plain: &Self) -> bool {
         self.stamp == plain.stamp && self.modified_s == plain.modified_s && self.common == plain.common
     }
 
-    /// Whether its file is what it was.
+    /// Returns whether the file is unchanged.
     pub(crate) fn is_fresh(&self) -> bool {
         match &self.content {
             Content::File(sent) => self.stamp.is_that_of(&sent.file),
@@ -180,7 +180,7 @@ impl Representation {
         }
     }
 
-    /// None: its tag is that of its content, which is not known yet.
+    /// Returns the heads. `None` if the tag depends on the content and is not yet known.
     pub(crate) fn heads(&self) -> Option<&Heads> {
         self.heads.get()
     }
@@ -189,7 +189,7 @@ impl Representation {
         self.heads.get_or_init(|| Heads::new(etag, self))
     }
 
-    /// The heads without a tag, for one reply.
+    /// Returns heads without a tag, for one reply.
     pub(crate) fn untagged(&self) -> Heads {
         Heads::new(String::new(), self)
     }
@@ -198,14 +198,16 @@ impl Representation {
         Validators { etag: heads.etag(), modified_s: self.modified_s }
     }
 
-    /// What tells whether a range is of it. Representations of one path have the same date, which is no
-    /// strong validator of any then (RFC 9110 section 8.8.1).
+    /// Returns the validators for If-Range.
+    ///
+    /// Representations of one path have the same date. The date is then not a strong validator (RFC 9110
+    /// section 8.8.1).
     pub(crate) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         let validators = self.validators(heads);
         Validators { modified_s: validators.modified_s.filter(|_| !self.common.varies), ..validators }
     }
 
-    /// Whether it was modified when our clock had not come so far yet.
+    /// Returns whether its time of modification was in the future when the representation was created.
     pub(crate) fn is_ahead(&self) -> bool {
         self.modified_s.is_none() && self.stamp.modified_s > 0
     }
@@ -214,7 +216,7 @@ impl Representation {
         self.coding
     }
 
-    /// How long it stays fresh, if replies are to say until when.
+    /// Returns how long a reply stays fresh, in seconds, if replies have `Expires`.
     pub(crate) fn fresh_s(&self) -> Option<u32> {
         self.common.fresh_s
     }
@@ -229,7 +231,7 @@ impl Representation {
 }
 
 impl Heads {
-    /// Empty: there is none.
+    /// Returns the entity tag. Empty if there is none.
     pub(crate) fn etag(&self) -> &[u8] {
         self.etag.as_bytes()
     }
@@ -275,8 +277,9 @@ impl Common {
     }
 }
 
-/// `max-age` of a `Cache-Control` (RFC 9111 section 5.2.2), in seconds: none beside what says that each use
-/// is to be asked for.
+/// Returns `max-age` of a `Cache-Control` in seconds (RFC 9111 section 5.2.2).
+///
+/// The result is 0 if `no-cache` or `no-store` requires validation of each use.
 fn max_age_s(cache_control: &str) -> Option<u32> {
     let directives = || {
         let directives = cache_control.split(',').map(str::trim);
@@ -289,12 +292,12 @@ fn max_age_s(cache_control: &str) -> Option<u32> {
     Some(if is_asked_for { 0 } else { seconds })
 }
 
-/// From what tells a file from what it was. Machines that have the same files with the same times say the
-/// same.
+/// Returns a tag of the length and the time of modification. Machines with the same files and times return
+/// the same tags.
 ///
-/// RFC 9110 section 8.8.1: weak as long as the next version may have the same time. Not the same text as
-/// later, either: tags that are compared weakly are the same if their texts are, and who has this version
-/// would keep it when the next is there.
+/// The tag is weak as long as the next version may have the same time (RFC 9110 section 8.8.1). Its text then
+/// also differs from the later strong tag. A weak comparison only compares the texts, and a client would
+/// otherwise keep this version after the next one appeared.
 fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
     let Stamp { len, modified_s, modified_ns, .. } = stamp;
     let (weak, new) = if stamp.is_settled() { ("", "") } else { ("W/", "-new") };
@@ -302,7 +305,7 @@ fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
     format!("{weak}\"{modified_s:x}.{modified_ns:x}-{len:x}{new}{dash}{coding}\"")
 }
 
-/// Machines that have the same content say the same.
+/// Returns a tag of the content. Machines with the same content return the same tags.
 pub(crate) fn tag_of_content(sha256: &[u8], coding: Option<&str>) -> String {
     let (dash, coding) = coding.map_or(("", ""), |coding| ("-", coding));
     format!("\"{}{dash}{coding}\"", BASE64_URL_SAFE_NO_PAD.encode(sha256))
@@ -346,7 +349,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &SharedFiles::default());
-        // The requests began together.
+        // The requests began at the same time.
         let look = LookupContext { at: Instant::now(), wall_us: 0, brought: &[], is_patient: false };
         for len in [100_000, 99_999, 100_001] {
             fs::write(&path, vec![1; len as usize]).unwrap();

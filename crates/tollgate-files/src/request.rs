@@ -1,4 +1,4 @@
-//! A request for a file, as the caller hands it over.
+//! A request for a file, as the caller passes it.
 
 use std::fmt::Display;
 use std::time::Instant;
@@ -9,13 +9,13 @@ use tollgate_http::route::MatchedPath;
 /// A request for a file.
 #[derive(Clone, Copy)]
 pub struct FileRequest<'a> {
-    /// The head as it came.
+    /// The head as sent.
     pub head: &'a RequestHead,
-    /// Its path, as its route matched it. The part that `*` matched names the file in the folder.
+    /// The path as the route matched it. The part that `*` matched names the file in the folder.
     pub place: &'a MatchedPath,
-    /// Its id, for log lines.
+    /// The request id, for log lines.
     pub id: &'a dyn Display,
-    /// When its head was complete.
+    /// When the head was complete.
     pub begun: Instant,
     /// The same moment in microseconds since 1970, UTC, for dates in replies.
     pub time_us: i64,

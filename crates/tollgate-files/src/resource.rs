@@ -1,6 +1,7 @@
-//! A file as it is served: itself, and what lies beside it in other codings. Each is a representation of its
-//! own, with its own validators and head lines, made once and shared by all replies until the file is
-//! another.
+//! A file with its representations: the plain file, and its precompressed files.
+//!
+//! Each representation has its own validators and head lines. They are created once, and all replies share
+//! them until the file changes.
 
 use std::iter;
 use std::rc::Rc;
@@ -18,9 +19,9 @@ use crate::representation::{Common, Representation};
 use crate::root::Root;
 use crate::source::{Content, Source};
 
-/// How often a path is looked at whose file changes whenever it is read.
+/// Number of lookups of a path whose file changes during every read.
 const LOOKS_MAX: usize = 4;
-/// Codings, best first, each with what its files have behind their names.
+/// Codings, best first, each with the suffix of its files.
 pub(crate) const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
 
 /// A file and its precompressed variants.
@@ -28,15 +29,15 @@ pub(crate) const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), 
 pub(crate) struct Resource {
     plain: Rc<Representation>,
     coded: Rc<[Rc<Representation>]>,
-    /// Whether it is compressed here, too.
+    /// Whether the server compresses the file, too.
     is_compressed: bool,
 }
 
 impl Resource {
-    /// Opens a file and what lies beside it; what has not changed is taken from what was there before.
+    /// Opens a file and its precompressed variants. Unchanged representations are taken from `before`.
     ///
     /// # Errors
-    /// It is no file. None: it is a folder.
+    /// The path has no file. `None` means that it is a folder.
     pub(crate) fn open(
         path: &str,
         root: &Root,
@@ -67,18 +68,18 @@ impl Resource {
         Err(OpenError::Busy(rustix::io::Errno::BUSY))
     }
 
-    /// Whether it is what it was when it was opened, as far as that is cheap to tell.
+    /// Returns whether the open files are unchanged, as far as that is cheap to check.
     pub(crate) fn is_fresh(&self) -> bool {
         self.all().all(|one| one.is_fresh())
     }
 
-    /// Whether it says something else than each later version.
+    /// Returns whether every later version of the files will have another stamp.
     pub(crate) fn is_settled(&self) -> bool {
         self.all().all(|one| one.stamp.is_settled())
     }
 
-    /// The representation for a client: of codings that it likes as much, what lies beside the file goes
-    /// before what is made.
+    /// Returns the representation for a client. Among equally preferred codings, a precompressed file comes
+    /// before a compressed copy.
     pub(crate) fn select(
         &self,
         head: &RequestHead,
@@ -88,7 +89,7 @@ impl Resource {
         if self.coded.is_empty() && !self.is_compressed {
             return self.plain.clone();
         }
-        // What is made goes and comes: who has the plain one has what is current.
+        // Compressed copies can vanish from the cache. A client that has the plain representation is current.
         let names = if self.is_compressed && is_selective(head) && accepts_identity(head) {
             self.plain.is_named(head, digests)
         } else {
@@ -111,12 +112,12 @@ impl Resource {
         place.and_then(|place| self.coded.get(place)).unwrap_or(&self.plain).clone()
     }
 
-    /// The one in no coding.
+    /// Returns the representation without a coding.
     pub(crate) fn plain(&self) -> &Rc<Representation> {
         &self.plain
     }
 
-    /// Bytes of content and descriptors that it holds.
+    /// Returns the bytes of content and the number of descriptors that it holds.
     pub(crate) fn holds(&self) -> (usize, usize) {
         self.all().fold((0, 0), |(bytes, descriptors), one| match &one.content {
             Content::Memory(content) => (bytes + content.len(), descriptors),
@@ -129,7 +130,7 @@ impl Resource {
     }
 }
 
-/// The coding that a client likes most, if it is none of those beside the file.
+/// Returns the coding that a client prefers, unless a precompressed file has it.
 fn coding_to_make(head: &RequestHead, beside: &[&'static str]) -> Option<Coding> {
     let made = Coding::ALL.into_iter().filter(|coding| !beside.contains(&coding.name()));
     let offered: Vec<_> = beside.iter().copied().chain(made.map(Coding::name)).collect();
@@ -137,12 +138,14 @@ fn coding_to_make(head: &RequestHead, beside: &[&'static str]) -> Option<Coding>
     Coding::ALL.into_iter().find(|coding| coding.name() == offered[place])
 }
 
-/// What lies beside a file in a coding. One that is older than the file is of what the file was, and one
-/// without a byte is not written yet: no coding makes nothing of a content.
+/// Opens the precompressed file of a coding.
+///
+/// A file that is older than the plain file is of an earlier version, and is ignored. An empty file is
+/// ignored, too, because it is not yet written: no coding encodes content as zero bytes.
 ///
 /// # Errors
-/// It takes a wait, or there are no descriptors: whether it is there is not known. What else goes wrong there
-/// is no matter of the file.
+/// `Cold`, or a lack of descriptors, because then the existence of the file is unknown. Any other error
+/// counts as a missing file.
 fn beside_of(
     plain: &Source,
     coding: &'static str,
@@ -152,7 +155,7 @@ fn beside_of(
     look: LookupContext<'_>,
 ) -> Result<Option<Source>, OpenError> {
     match Source::open(&format!("{path}{end}"), root, Some(coding), look) {
-        // One thread looks for all of them.
+        // One thread looks up all variants together.
         Err(OpenError::Cold(_)) => Err(OpenError::Cold(path.into())),
         Err(error) if error.is_for_want_of_descriptors() => Err(error),
         beside => {

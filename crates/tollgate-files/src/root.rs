@@ -1,5 +1,7 @@
-//! The folder that is served, and what is opened in it: always by the kernel's own rule that nothing above it
-//! is reached (rule 29), never by comparing paths.
+//! The served folder, and the files that are opened in it.
+//!
+//! The kernel's own rule ensures that nothing above the folder is reached (rule 29). Paths are never compared
+//! for this.
 
 use std::cell::RefCell;
 use std::fs::{self, canonicalize};
@@ -19,14 +21,15 @@ use crate::lookup_context::LookupContext;
 use crate::opened::{Brought, OpenError, Opened, opened};
 use crate::options::{FilesSpec, Symlinks};
 
-/// How often a path is opened anew that was renamed meanwhile: the kernel cannot tell then where it leads.
+/// Number of attempts to open a path while folders are renamed. The kernel then cannot tell where the path
+/// leads.
 const RACES_MAX: usize = 16;
 
-/// Between two lines of the log that say why the folder is not served.
+/// Minimum time between two log lines about a folder that is not served.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
-/// For so long a folder may be served that may be, unless its path leads elsewhere: what it must not hold
-/// moves seldom.
+/// How long a positive bounds check is cached, unless the path of the folder leads elsewhere. The files of
+/// the server seldom move.
 const BOUNDS_HOLD: Duration = Duration::from_millis(500);
 
 pub(crate) struct Root {
@@ -34,22 +37,22 @@ pub(crate) struct Root {
     bounds: FolderBounds,
     resolve: ResolveFlags,
     recheck: Duration,
-    /// The folder that is at the path, and when that was looked at.
+    /// The folder at the path, and when the path was last checked.
     folder: RefCell<Option<(Beneath, Instant)>>,
-    /// Where it was last that it may be served, and when that was looked at.
+    /// The last path that passed the bounds check, and the time of the check.
     allowed: RefCell<Option<(PathBuf, Instant)>>,
-    /// How often there was none that may be served.
+    /// Counts the failures to open the folder.
     missed: OncePerPause,
 }
 
-/// The folder as it was looked up last: what is opened lies beneath it. Threads may hold it.
+/// The folder as it was last looked up. Files are opened beneath it. Threads may hold it.
 #[derive(Clone)]
 pub(crate) struct Beneath {
     folder: Arc<OwnedFd>,
     resolve: ResolveFlags,
 }
 
-/// Why the folder is not served.
+/// Reason why the folder is not served.
 #[derive(Debug, thiserror::Error)]
 enum KeptOut {
     #[error("cannot be opened: {0}")]
@@ -75,10 +78,10 @@ impl Root {
         }
     }
 
-    /// Opens what is at a path below, which does not begin with a slash.
+    /// Opens the file or folder at a path below the root. The path does not begin with a slash.
     ///
     /// # Errors
-    /// `Cold`: the system would have to look at the disk, and the request may wait for a thread that does.
+    /// `Cold` if the system would have to read the disk, and the request may wait for a thread.
     pub(crate) fn open(&self, below: &str, look: LookupContext<'_>) -> Result<Opened, OpenError> {
         if let Some(opened) = look.brought(below) {
             return opened;
@@ -87,7 +90,8 @@ impl Root {
         if look.is_patient() { beneath.open_known(below) } else { beneath.open(below) }
     }
 
-    /// The folder, by its path again from time to time: a release may have taken the place of another.
+    /// Returns the folder. Its path is looked up again after `recheck`, because a release may have replaced
+    /// the folder.
     pub(crate) fn beneath(&self, now: Instant) -> Result<Beneath, OpenError> {
         let mut folder = self.folder.borrow_mut();
         if let Some((beneath, looked)) = &*folder
@@ -101,12 +105,12 @@ impl Root {
         Ok(beneath)
     }
 
-    /// When what is opened now was known to be in the folder that is at the path.
+    /// Returns when the current folder was known to be at its path.
     pub(crate) fn looked(&self) -> Option<Instant> {
         self.folder.borrow().as_ref().map(|(_, looked)| *looked)
     }
 
-    /// Opens the folder that the path leads to, if it may be served: a link may lead elsewhere by now.
+    /// Opens the folder at the path and checks its bounds, because a link may lead elsewhere by now.
     fn enter(&self, now: Instant) -> Result<OwnedFd, KeptOut> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(&self.path, flags, Mode::empty()).map_err(KeptOut::Failed)?;
@@ -126,7 +130,7 @@ impl Root {
         Ok(folder)
     }
 
-    /// Clients do not decide how often the log hears of it.
+    /// Logs a failure. Clients cannot increase the number of log lines.
     fn miss(&self, kept_out: &KeptOut, now: Instant) -> OpenError {
         self.missed.note();
         if let Some(times) = self.missed.due(now) {
@@ -143,13 +147,13 @@ impl Root {
     }
 }
 
-/// Where an open folder is, by a path without links (proc_pid_fd(5)).
+/// Returns the path of an open folder, without links (proc_pid_fd(5)).
 fn path_of(folder: &OwnedFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
 impl Beneath {
-    /// Opens what the system finds without looking at a disk (`RESOLVE_CACHED`).
+    /// Opens a path that the system can resolve without the disk (`RESOLVE_CACHED`).
     fn open_known(&self, below: &str) -> Result<Opened, OpenError> {
         match self.open_by(below, self.resolve | ResolveFlags::CACHED) {
             Ok(file) => opened(file),
@@ -160,8 +164,8 @@ impl Beneath {
         }
     }
 
-    /// Opens what is at a path, and, if that is a file, what lies beside it with these ends; for threads that
-    /// may wait.
+    /// Opens a path and, if it is a file, the files with these suffixes. Only threads that may wait call
+    /// this.
     pub(crate) fn open_all(&self, below: &str, ends: &[&str]) -> Vec<Brought> {
         let first = self.open(below);
         let ends = if matches!(first, Ok(Opened::File(..))) { ends } else { &[] };
@@ -170,17 +174,20 @@ impl Beneath {
         std::iter::once((below.into(), first)).chain(beside).collect()
     }
 
-    /// Looks first, without opening: who opens a pipe to read lets in whoever waits to write, and some
-    /// devices begin to do something. The look costs 4 us beside 4 of opening, and only where nothing is
-    /// known of the path.
+    /// Opens a file or a folder, after a check of its type without opening it.
+    ///
+    /// Opening a pipe for reading would unblock its writer, and some devices act when they are opened. The
+    /// check costs 4 us in addition to 4 us for opening. It runs only if the path is not cached.
     fn open_by(&self, below: &str, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
         let below = if below.is_empty() { "." } else { below };
         let at = |flags| openat2(&*self.folder, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
         let found = at(OFlags::PATH)?;
         match FileType::from_raw_mode(fstat(&found)?.st_mode) {
-            // What has taken its place meanwhile makes us not wait, and no terminal becomes ours.
+            // Another file may have replaced it meanwhile. These flags prevent waiting, and a controlling
+            // terminal.
             FileType::RegularFile => at(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
-            // Who may pass through it finds what it holds: the right to list it is for listings.
+            // The right to enter a folder suffices to find its files. The right to list it is needed only for
+            // listings.
             FileType::Directory => {
                 openat2(found, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
             }
@@ -188,18 +195,18 @@ impl Beneath {
         }
     }
 
-    /// The same rule for what lies beneath a folder in it.
+    /// Returns a folder beneath this one, with the same rule.
     pub(crate) fn at(&self, folder: OwnedFd) -> Self {
         Self { folder: Arc::new(folder), resolve: self.resolve }
     }
 
-    /// What the folder holds.
+    /// Returns the entries of the folder.
     pub(crate) fn entries(&self) -> Result<Dir, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Dir::new(openat(&*self.folder, ".", flags, Mode::empty())?)?)
     }
 
-    /// Opens what is at a path below, which does not begin with a slash.
+    /// Opens the file or folder at a path below, which does not begin with a slash.
     pub(crate) fn open(&self, below: &str) -> Result<Opened, OpenError> {
         for _ in 0..RACES_MAX {
             match self.open_by(below, self.resolve) {

@@ -1,5 +1,5 @@
-//! How much of a representation a request gets: all, some ranges, or only that it has it (RFC 9110 sections
-//! 13 to 15).
+//! Selects the part of a representation for a request: all, some ranges, or only 304 (RFC 9110 sections 13 to
+//! 15).
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::reply::{FilePart, FileReply};
 use crate::representation::{Heads, Representation};
 use crate::source::Content;
 
-/// Answers GET or HEAD at a moment in seconds since 1970.
+/// Replies to GET or HEAD. `now_s` is in seconds since 1970.
 pub(crate) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_s: u64) -> FileReply {
     let validators = of.validators(heads);
     match Precondition::evaluate(head, &validators) {
@@ -29,8 +29,8 @@ pub(crate) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_
             }
             Ranges::Parts(parts) => match &parts[..] {
                 [part] => single(of, heads, part),
-                // What is between them is not in the coding that a client takes off the content (RFC 9110
-                // section 8.4).
+                // The bytes between parts are not encoded, but a client decodes the content as a whole (RFC
+                // 9110 section 8.4).
                 _ if of.coding().is_some() => all(of, heads),
                 parts => multipart(of, heads, parts),
             },
@@ -38,7 +38,8 @@ pub(crate) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_
     }
 }
 
-/// RFC 9110 section 14.2: only GET has ranges. Of two lines neither counts.
+/// Returns the ranges of a request. Only GET has ranges, and two Range lines are both ignored (RFC 9110
+/// section 14.2).
 fn ranges(len: u64, validators: &Validators<'_>, head: &RequestHead, now_s: u64) -> Ranges {
     let mut lines = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"range"));
     match (lines.next(), lines.next()) {
@@ -51,12 +52,12 @@ fn ranges(len: u64, validators: &Validators<'_>, head: &RequestHead, now_s: u64)
     }
 }
 
-/// All of it: what who sets no condition gets.
+/// Returns the reply to a request without conditions: the whole representation.
 pub(crate) fn all(of: &Representation, heads: &Heads) -> FileReply {
     FileReply { lines: heads.lines.clone(), ..whole(of, StatusCode::OK) }
 }
 
-/// All of the content, and no field.
+/// Returns the whole content, without fields.
 pub(crate) fn whole(of: &Representation, status: StatusCode) -> FileReply {
     let mut reply = FileReply::empty(status);
     push(&mut reply, of, &(0..of.len()));
@@ -70,7 +71,8 @@ fn single(of: &Representation, heads: &Heads, part: &Range<u64>) -> FileReply {
     reply
 }
 
-/// RFC 9110 section 14.6. What cannot be told apart from the content by randomness is sent whole.
+/// Returns several parts (RFC 9110 section 14.6). Without random bytes for a boundary, the whole content is
+/// sent.
 fn multipart(of: &Representation, heads: &Heads, parts: &[Range<u64>]) -> FileReply {
     let Ok(boundary) = getrandom::u64() else {
         return all(of, heads);

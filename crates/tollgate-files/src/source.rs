@@ -1,4 +1,4 @@
-//! A file that is open, and its content: what is small is read into memory, of the rest the descriptor is
+//! An open file and its content. Small content is read into memory. For larger content the descriptor is
 //! kept.
 
 use std::fs::File;
@@ -15,14 +15,14 @@ use crate::options::FilesSpec;
 use crate::root::Root;
 use crate::stamp::Stamp;
 
-/// Files up to this length are held in memory and leave with the head in one write. Such a write costs more
-/// than sendfile for longer files (`bench/study.py downloads`).
+/// Maximum size of a file that is held in memory and sent with the head in one write. For longer files,
+/// sendfile costs less than such a write (`bench/study.py downloads`).
 pub(crate) const CONTENT_BYTES_MAX: u64 = 16 << 10;
 
-/// How often a file is read that changes meanwhile.
+/// Number of attempts to read a file that changes meanwhile.
 const READS_MAX: usize = 4;
 
-/// A file that is open, and what it is.
+/// An open file, its stamp and its coding.
 pub(crate) struct Source {
     pub(crate) file: File,
     pub(crate) stamp: Stamp,
@@ -50,15 +50,16 @@ impl Source {
         }
     }
 
-    /// The content, if it is small and there at once, the file, else; and the stamp that belongs to it. None:
-    /// it changed whenever it was read.
+    /// Returns the stamp and the content. Small content that is in memory is copied, otherwise the open file
+    /// is the content.
     ///
-    /// It is a change of a file, too, that another takes its place: it loses its name. So the open file is
-    /// read again, and not what is at the path, which may be another each time.
+    /// `None` means that the file changed during every read. A replacement is also a change, because the old
+    /// file loses its name. The open file is read again, because the file at the path may be another one each
+    /// time.
     pub(crate) fn content(self, spec: &FilesSpec, look: LookupContext<'_>) -> Option<(Stamp, Content)> {
         let Self { file, mut stamp, .. } = self;
         for _ in 0..READS_MAX {
-            // A worker does not wait for the disk: what is not all there is sent as larger files are.
+            // A worker does not wait for the disk. A file that is partly on disk is sent like a larger file.
             let content = if stamp.len > CONTENT_BYTES_MAX { None } else { read_at_once(&file, stamp.len) };
             let then = if stamp.len > CONTENT_BYTES_MAX { stamp } else { Stamp::now(&file, look.wall_us)? };
             if then == stamp {
@@ -72,10 +73,10 @@ impl Source {
 }
 
 impl Content {
-    /// Reads all of it, and waits for the disk: for threads that may.
+    /// Reads the whole content, and waits for the disk. Only threads that may wait call this.
     ///
     /// # Errors
-    /// It cannot be read, or is not what it was.
+    /// The content cannot be read, or the file changed.
     pub(crate) fn read(&self, stamp: &Stamp) -> io::Result<Bytes> {
         match self {
             Self::Memory(content) => Ok(content.clone()),

@@ -1,4 +1,4 @@
-//! What tells a version of a file from others.
+//! Stamps that distinguish the versions of a file.
 
 use std::fs::File;
 
@@ -6,7 +6,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-/// What tells a file from what it was, or from another at its path.
+/// Distinguishes a file from its other versions, and from another file at its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     pub(crate) len: u64,
@@ -14,18 +14,20 @@ pub(crate) struct Stamp {
     pub(crate) modified_ns: i64,
     changed: (i64, i64),
     inode: (u64, u64),
-    /// When it was looked at, in seconds since 1970, as long as the next version may have the same times:
-    /// what was learned of one is not held to be true of the other for longer than that second.
+    /// Time of the lookup in seconds since 1970, while the next version may have the same times. Results for
+    /// one stamp then count only within this second.
     unsettled_s: Option<i64>,
 }
 
-/// How long the clock of a file system may say the same: that of Linux has ticks of up to 10 ms, before 6.13
-/// or where the file system keeps no finer time; some others count seconds, FAT two at a time.
+/// How long the clock of a file system may show the same time.
+///
+/// The clock of Linux has ticks of up to 10 ms before 6.13, or if the file system stores no finer time. Some
+/// file systems count seconds, and FAT counts two seconds at a time.
 const TICK_US: i64 = 100_000;
 const TICK_OF_SECONDS_US: i64 = 2_100_000;
 
 impl Stamp {
-    /// Looks at an open file: its stamp, and its mode.
+    /// Returns the stamp and the mode of an open file.
     pub(crate) fn of(file: impl AsFd) -> Result<(Self, u32), Errno> {
         let stat = fstat(file)?;
         let stamp = Self {
@@ -39,18 +41,20 @@ impl Stamp {
         Ok((stamp, stat.st_mode))
     }
 
-    /// Looks at an open folder. None: it is gone.
+    /// Returns the stamp of an open folder, or `None` if it is gone.
     pub(crate) fn of_folder(folder: &OwnedFd) -> Option<Self> {
         Self::of(folder).ok().map(|(stamp, _)| stamp)
     }
 
-    /// Looks at an open file once more. None: the system does not tell.
+    /// Returns the current stamp of an open file, or `None` if the system does not return it.
     pub(crate) fn now(file: &File, wall_us: i64) -> Option<Self> {
         Self::of(file).ok().map(|(stamp, _)| stamp.looked_at(wall_us))
     }
 
-    /// Returns the stamp as it was seen at a time, in microseconds since 1970. A time of modification that
-    /// was given to a file, long before it was changed, is believed to be no other version's.
+    /// Returns the stamp as seen at a time in microseconds since 1970.
+    ///
+    /// A modification time that is much older than the last change was set explicitly. It is assumed to
+    /// identify this version.
     pub(crate) fn looked_at(self, wall_us: i64) -> Self {
         let tick_us = if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US };
         let modified_us = microseconds(self.modified_s, self.modified_ns);
@@ -60,24 +64,24 @@ impl Stamp {
         Self { unsettled_s: (!is_settled).then_some(wall_us / 1_000_000), ..self }
     }
 
-    /// Whether each later version says something else.
+    /// Returns whether every later version will have another stamp.
     pub(crate) fn is_settled(&self) -> bool {
         self.unsettled_s.is_none()
     }
 
-    /// Of the last change of whatever is known of the file. Only the system sets this time.
+    /// Returns the time of the last change of the file or its metadata. Only the system sets this time.
     fn changed_us(&self) -> i64 {
         microseconds(self.changed.0, self.changed.1)
     }
 
-    /// Looks at an open file once more. None: it was written to. That its name or its mode changed makes it
-    /// no other version.
+    /// Returns the current stamp of an open file, or `None` if the file was written. A changed name or mode
+    /// is not a new version.
     pub(crate) fn of_this_version(&self, file: &File) -> Option<Self> {
         let (now, _) = Self::of(file).ok()?;
         (Self { changed: self.changed, unsettled_s: self.unsettled_s, ..now } == *self).then_some(now)
     }
 
-    /// Whether an open file is still what it was.
+    /// Returns whether an open file is unchanged.
     pub(crate) fn is_that_of(&self, file: &File) -> bool {
         Self::of(file).is_ok_and(|(stamp, _)| stamp == Self { unsettled_s: None, ..*self })
     }
@@ -111,7 +115,7 @@ mod tests {
             assert!(!at(after_us).is_settled(), "{after_us}");
             assert_ne!(at(after_us), at(200_000), "{after_us}");
         }
-        // Within one second it does, so that a request finds what it waited for.
+        // Within one second the stamps are equal, so that a request finds the result that it waited for.
         assert_eq!(at(0), at(90_000));
         assert_ne!(at(-600_000), at(0));
     }

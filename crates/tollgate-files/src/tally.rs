@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-/// How many descriptors were put into the younger generations since the last turn.
+/// Number of descriptors that were added to the younger generations since the last turn.
 #[derive(Default)]
 pub(crate) struct Tally(Cell<usize>);
 

@@ -1,19 +1,21 @@
-//! What a worker remembers within a bound of bytes: two generations, of which the older is dropped when the
-//! younger is full. What is asked for moves to the younger, so what nobody asks for goes.
+//! A cache of a worker within a limit of bytes.
+//!
+//! The cache has two generations. When the younger one is full, the older one is dropped. An entry that is
+//! used moves to the younger one, so unused entries are dropped.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
-/// What an entry takes beside its value.
+/// Bytes of an entry in addition to its value.
 const ENTRY_BYTES: usize = 256;
 
 pub(crate) struct TwoGenerationCache<K, V> {
     young: HashMap<K, (V, usize), RandomState>,
     old: HashMap<K, (V, usize), RandomState>,
     young_bytes: usize,
-    /// Of one generation.
+    /// Limit of one generation in bytes.
     bytes_max: usize,
 }
 
@@ -31,7 +33,7 @@ impl<K: Eq + Hash, V: Clone> TwoGenerationCache<K, V> {
         Some(value)
     }
 
-    /// Remembers a value that holds `bytes`; one that is larger than a generation, not.
+    /// Caches a value that holds `bytes`. A value larger than a generation is not cached.
     pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) {
         self.remove(&key);
         self.put(key, value, bytes + ENTRY_BYTES);

@@ -1,9 +1,9 @@
-//! What TLS adds to a request to a backend: processor time of the thread that asks, on a kept connection, and
-//! of a handshake.
+//! Measures the cost of TLS for a request to a backend: processor time of the requesting thread, on a kept
+//! connection and for a handshake.
 //!
 //!     cargo run --release -p tollgate-backend --example tls_cost
 //!
-//! The backend is a thread of this process; its time is not counted.
+//! The backend is a thread of this process, and its time is not counted.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -45,13 +45,13 @@ fn main() -> Outcome<()> {
     let known = unpooled(folder.path())?;
     runtime.block_on(ask(&known, 10))?;
     let resumed = connect(&runtime, || Ok(known.clone()))?;
-    // A client that was never there has no session to resume.
+    // A new client has no session to resume.
     let whole = connect(&runtime, || unpooled(folder.path()))?;
     println!("connection, handshake and request: {resumed:.0} us resumed, {whole:.0} us whole");
     Ok(())
 }
 
-/// Microseconds of a request on a connection of its own.
+/// Returns the microseconds of a request on a connection of its own.
 fn connect(runtime: &Runtime, one: impl Fn() -> Outcome<Rc<Upstream>>) -> Outcome<f64> {
     let mut spent = Duration::ZERO;
     for _ in 0..CONNECTS {
@@ -146,7 +146,7 @@ fn serve(folder: &Path, content: usize, is_tls: bool) -> Outcome<SocketAddr> {
     Ok(address)
 }
 
-/// A request comes in one piece.
+/// Assumes that a request arrives in one piece.
 fn answer<S: Read + Write>(mut stream: S, reply: &[u8]) -> std::io::Result<()> {
     let mut request = [0; 4096];
     while stream.read(&mut request)? > 0 {

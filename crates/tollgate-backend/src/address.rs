@@ -1,25 +1,25 @@
-//! Where a backend is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`.
+//! The address of a backend: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a backend is.
+/// The address of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A name that is looked up, and a port.
+    /// A name to look up, and a port.
     Name {
-        /// How it is spoken to.
+        /// The scheme.
         scheme: Scheme,
         /// The name.
         name: String,
         /// The port.
         port: u16,
     },
-    /// An address that needs no looking up.
+    /// A socket address, which needs no lookup.
     Socket {
-        /// How it is spoken to.
+        /// The scheme.
         scheme: Scheme,
         /// The address.
         socket: SocketAddr,
@@ -28,10 +28,10 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// How a backend is spoken to.
+/// The scheme of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// In the clear.
+    /// Without TLS.
     Http,
     /// Over TLS.
     Https,
@@ -45,7 +45,7 @@ impl Scheme {
         }
     }
 
-    /// The port that it means where none is said (RFC 9110 sections 4.2.1 and 4.2.2).
+    /// Returns the default port of the scheme (RFC 9110 sections 4.2.1 and 4.2.2).
     const fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -54,19 +54,19 @@ impl Scheme {
     }
 }
 
-/// Why a text is no address.
+/// Reason why a text is not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// The scheme is another, or missing.
+    /// The scheme is missing or unknown.
     #[error("allowed is http://HOST:PORT, https://HOST:PORT or unix:/PATH")]
     Scheme,
-    /// It is no host, or no port from 1 to 65535.
+    /// The host is invalid, or the port is not from 1 to 65535.
     #[error("allowed are a name or an address, and a port from 1 to 65535")]
     Host,
-    /// No certificate can be for such a name.
+    /// No certificate can have this name.
     #[error("no certificate can be for such a name: allowed are labels of letters, digits, - and _")]
     Uncertifiable,
-    /// Something follows the port.
+    /// Further text follows the port.
     #[error("a path is not allowed here: routes have strip_prefix and prefix")]
     Path,
     /// The path of a Unix socket is not absolute, or too long for the system.
@@ -102,7 +102,7 @@ impl FromStr for Address {
             return Ok(Self::Socket { scheme, socket: (IpAddr::V4(address), port).into() });
         }
         let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        // What ends in a number is an address that is written wrong (RFC 3986 section 7.4).
+        // A host that ends in a number is a malformed IP address (RFC 3986 section 7.4).
         let ends_in_number = host.rsplit('.').next().is_some_and(|last| last.parse::<u64>().is_ok());
         if host.is_empty() || host.len() > 253 || ends_in_number || !host.bytes().all(is_name_byte) {
             return Err(AddressError::Host);
@@ -114,7 +114,7 @@ impl FromStr for Address {
     }
 }
 
-/// Without a port it is that of the scheme.
+/// Splits an authority. The default port of the scheme replaces a missing port.
 fn split_port(authority: &str, scheme: Scheme) -> Option<(&str, u16)> {
     match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
@@ -137,7 +137,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// What Host says to it (RFC 9110 section 7.2). A Unix socket has no name.
+    /// Returns the value of Host (RFC 9110 section 7.2). A Unix socket has no name.
     pub fn host(&self) -> String {
         match self {
             Self::Name { scheme, name, port } if *port == scheme.default_port() => name.clone(),
@@ -147,7 +147,7 @@ impl Address {
         }
     }
 
-    /// How it is spoken to. A Unix socket has no scheme: it is on this machine.
+    /// Returns the scheme. A Unix socket has none, because it is local.
     pub const fn scheme(&self) -> Option<Scheme> {
         match self {
             Self::Name { scheme, .. } | Self::Socket { scheme, .. } => Some(*scheme),

@@ -1,4 +1,4 @@
-//! One request at one address: on a kept connection or a new one, and what its breaker learns of it.
+//! One attempt of a request at one address, on a kept or new connection. Its result goes to the breaker.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -15,24 +15,24 @@ use crate::target::Target;
 use crate::upstream::Upstream;
 use crate::{Failure, FailureKind, Phase};
 
-/// Whether a request may go on a connection that was kept.
+/// Whether a request may use a kept connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptConnection {
-    /// One that turns out to be closed costs it nothing.
+    /// The request may use one. A connection that was already closed costs it nothing.
     MayServe,
-    /// One was closed: others may be, too.
+    /// One was already closed, so the others may be closed, too.
     WasClosed,
 }
 
-/// A connection that is being made; without one, how far it was and why.
+/// A connection that is being created. On failure, its phase and its cause.
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, (Phase, FailureKind)>>>>;
 
-/// A request at one address.
+/// One attempt of a request at one address.
 pub(crate) struct Attempt {
     pub(crate) upstream: Rc<Upstream>,
     pub(crate) target: Arc<Target>,
     pub(crate) link: Option<Link>,
-    /// Until the breaker was told.
+    /// `None` after the breaker got the result.
     pass: Option<BreakerPermit>,
 }
 
@@ -42,8 +42,10 @@ impl Attempt {
         Self { upstream: upstream.clone(), target: target.clone(), link: None, pass: Some(pass) }
     }
 
-    /// Sends the request on a kept connection, or a new one; on a new one also if a kept one turned out to be
-    /// closed, once to a request. With a failure comes whether nothing of the request was sent.
+    /// Sends the request on a kept connection or a new one.
+    ///
+    /// If a kept connection was already closed, the request goes to a new one, once. A failure comes with
+    /// whether no byte of the request was sent.
     pub(crate) async fn run(
         mut self,
         request: &Outgoing,
@@ -71,7 +73,8 @@ impl Attempt {
             let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
             let broken = match sent.await {
                 Ok(answered) => {
-                    // A connection that was kept tells so, too; not one on which it was asked before.
+                    // A reply on a kept connection also shows that the address is reachable, except on one
+                    // that was in use when the address was lost.
                     if was_lost {
                         self.target.find(&upstream.shared.options.name);
                     }
@@ -95,7 +98,8 @@ impl Attempt {
         }
     }
 
-    /// Makes a connection, TLS and all. On the heap, so that requests on kept ones stay small.
+    /// Creates a connection, with TLS if needed. The future is on the heap, so that requests on kept
+    /// connections stay small.
     fn connect(&self, timeouts: &crate::Timeouts, end: Instant) -> Connecting {
         let (upstream, target, timeouts) = (self.upstream.clone(), self.target.clone(), *timeouts);
         Box::pin(async move {
@@ -126,7 +130,7 @@ impl Attempt {
         })
     }
 
-    /// Tells the breaker, once.
+    /// Reports the result to the breaker, once.
     pub(crate) fn conclude(&mut self, result: AttemptResult, now: Instant) {
         let Some(pass) = self.pass.take() else { return };
         let shared = &self.upstream.shared;
@@ -141,12 +145,12 @@ impl Attempt {
         self.upstream.failure(Some(&self.target), phase, kind)
     }
 
-    /// Whether the breaker was not told yet.
+    /// Returns whether the breaker has no result yet.
     pub(crate) fn is_undecided(&self) -> bool {
         matches!(self.pass, Some(BreakerPermit::Usual | BreakerPermit::Probe { .. }))
     }
 
-    /// Tells the breaker of a success that may still become a failure.
+    /// Reports a success that may still become a failure.
     pub(crate) fn succeed_early(&mut self, now: Instant) {
         if self.is_undecided() {
             self.conclude(AttemptResult::Success, now);
@@ -154,7 +158,7 @@ impl Attempt {
         }
     }
 
-    /// A reply that had begun will never be whole.
+    /// Reports that a reply which had begun will never be complete.
     pub(crate) fn fail_late(self, phase: Phase, kind: FailureKind) -> Failure {
         count(&self.upstream.shared.counters.failures);
         self.fail(phase, kind)
@@ -170,8 +174,8 @@ impl Drop for Attempt {
     }
 }
 
-/// Whether the address is at fault for a connection that was not made. It is not if the request had little
-/// time left.
+/// Returns whether the address is at fault for a failed connection. It is not if the request had little time
+/// left.
 fn is_fault_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
     !matches!(kind, FailureKind::TotalTimedOut { .. }) || waited >= timeouts.connect.min(timeouts.total) / 2
 }

@@ -1,4 +1,4 @@
-//! What the workers of a process share about one backend.
+//! The state of one backend that the workers of a process share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::resolver::{FirstLookup, KnownAddresses, Lookup, Resolver, places, sys
 use crate::target::{Target, TargetAddress};
 use crate::{Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerState, HandshakeFault};
 
-/// How long a start waits for all names; later the addresses come when they are found.
+/// How long a start waits for the lookups of all names. Later results are used when they arrive.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One backend.
@@ -24,15 +24,15 @@ pub struct Backend {
     pub(crate) budget: RetryBudget,
     pub(crate) counters: Counters,
     targets: RwLock<Arc<[Arc<Target>]>>,
-    /// Changes with the targets, so that workers need not look.
+    /// Changes with the targets, so that workers need not compare them.
     version: AtomicU64,
-    /// Of each configured address that is a name.
+    /// Known addresses of each configured address that is a name.
     known: Mutex<Vec<KnownAddresses>>,
     begun: Instant,
     _resolver: Resolver,
 }
 
-/// What was counted since it was made.
+/// Counters since the backend was created.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
@@ -46,7 +46,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Handshakes that failed so.
+    /// Returns the counter of handshakes that failed with this fault.
     pub(crate) fn of_handshakes(&self, fault: HandshakeFault) -> &AtomicU64 {
         &self.handshakes[fault as usize]
     }
@@ -57,14 +57,15 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 impl Backend {
-    /// Makes one. Names are looked up by threads of its own, then and again; a name that is not found soon
-    /// leaves the backend without its addresses until it is.
+    /// Creates a backend. Its own threads look up its names, and repeat the lookups.
+    ///
+    /// Addresses of a name that is not found at once are missing until the name is found.
     pub fn new(options: BackendOptions) -> Arc<Self> {
         Self::all(&[options], &[]).swap_remove(0)
     }
 
-    /// Makes those of a configuration; one that did not change stays as it is, with its breakers and
-    /// counters.
+    /// Creates the backends of a configuration. An unchanged backend of `before` is reused, with its breakers
+    /// and counters.
     pub fn all(options: &[BackendOptions], before: &[Arc<Self>]) -> Vec<Arc<Self>> {
         Self::all_by(options, before, system)
     }
@@ -77,7 +78,7 @@ impl Backend {
         };
         let backends = options.iter().map(one).collect();
         drop(first);
-        // The channel ends when each name had its first lookup. A request before that gets the error that the
+        // The channel closes when each name had its first lookup. Until then a request fails, because the
         // name is not known yet.
         let _ = all_done.recv_timeout(FIRST_LOOK_TIMEOUT);
         backends
@@ -108,12 +109,12 @@ impl Backend {
         backend
     }
 
-    /// How it is configured.
+    /// Returns the configuration.
     pub fn options(&self) -> &BackendOptions {
         &self.options
     }
 
-    /// Milliseconds of a clock of its own.
+    /// Returns the milliseconds since the backend was created.
     pub(crate) fn ms(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.begun).as_millis()).unwrap_or(u64::MAX)
     }
@@ -126,9 +127,9 @@ impl Backend {
         self.targets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes what a look for one of its addresses found.
+    /// Records the result of a lookup for one of its addresses.
     pub(crate) fn learn(&self, place: usize, name: &str, found: io::Result<Vec<SocketAddr>>) {
-        // Held until the addresses are set: others are found at the same time.
+        // The lock is held until the addresses are set, because other lookups end at the same time.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get_mut(place) {
             known.learn(&self.options.name, name, found);
@@ -136,7 +137,7 @@ impl Backend {
         self.set_places(places(&self.options, &known));
     }
 
-    /// The names that were not found the last time, each once.
+    /// Returns the names whose last lookup failed, each once.
     fn missing_names(&self) -> Vec<String> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.options.addresses.iter().zip(known.iter());
@@ -151,7 +152,7 @@ impl Backend {
         names
     }
 
-    /// Sets where it is now. Addresses that stay keep their breakers.
+    /// Sets the current addresses. Addresses that stay keep their breakers.
     fn set_places(&self, places: Vec<TargetAddress>) {
         let present = self.targets();
         let one = |place: TargetAddress| {
@@ -170,7 +171,7 @@ impl Backend {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// How it does, for metrics and people.
+    /// Returns the current state, for metrics and people.
     pub fn snapshot(&self) -> BackendSnapshot {
         let now_ms = self.ms(Instant::now());
         let addresses: Vec<_> = self
@@ -187,7 +188,7 @@ impl Backend {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         BackendSnapshot {
             name: self.options.name.clone(),
-            // The best of its addresses: as long as one is asked, it is.
+            // The best state of its addresses, because one usable address suffices.
             breaker: addresses.iter().map(|address| address.breaker).min().unwrap_or(BreakerState::Closed),
             in_flight: self.limit.in_flight(),
             queued: self.limit.queued(),

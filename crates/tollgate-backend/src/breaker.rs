@@ -1,15 +1,19 @@
-//! The circuit breaker of one address: closed, open, half-open, shared by all workers without a lock.
+//! The circuit breaker of one address. It is closed, open or half-open, and all workers share it without a
+//! lock.
 //!
-//! Closed, it counts requests and failures in a sliding window of ten buckets; when there are enough of them,
-//! and too many failed, it opens. Open, it refuses. After a while it is half-open: a few requests try, at
-//! most as many at once as have to succeed; when all of them did it closes, at the first that fails it opens
-//! again. What was begun in one state says nothing in another.
+//! - Closed: it counts requests and failures in a sliding window of ten buckets. It opens when enough
+//!   requests were counted and too large a share failed.
+//! - Open: it refuses requests for a time, and is then half-open.
+//! - Half-open: a few requests probe the address. At most as many run at once as have to succeed. It closes
+//!   when all of them succeeded. It opens again at the first failure.
 //!
-//! Half-open is not well: whoever watches is told so until what tries has succeeded. Where nobody tries it,
-//! nobody knows how the address is: a minute later it is called untried.
+//! The result of a request counts only in the state in which the request began.
 //!
-//! All of the state is one word, so a change of it is one compare-and-swap. Time is passed in: milliseconds
-//! of a monotonic clock, from any origin.
+//! Half-open counts as failing in metrics and status, until the probes succeeded. If no request probes an
+//! address for a minute, its condition is unknown, and the state is called untried.
+//!
+//! The whole state is one word, so a change is one compare-and-swap. The caller passes the time in
+//! milliseconds of a monotonic clock with any origin.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,29 +22,29 @@ use crate::BreakerOptions;
 use crate::reachability::KNOWN_MS;
 
 const BUCKETS: usize = 10;
-/// A bucket: which tenth of a window it is of, requests, failures.
+/// A bucket has its epoch (the tenth of a window), the requests and the failures.
 const COUNT_BITS: u32 = 20;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const EPOCH_MAX: u64 = (1 << (64 - 2 * COUNT_BITS)) - 1;
 
-/// What an address is held to be, the best first.
+/// State of an address, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BreakerState {
-    /// It is asked.
+    /// The address gets requests.
     Closed,
-    /// It was left alone, and nobody has tried it for a minute.
+    /// It was open, and no request probed the address for a minute.
     Untried,
-    /// It was left alone: a few requests try it, or the next ones will.
+    /// It was open. A few requests probe the address, or the next requests will.
     HalfOpen,
-    /// It is left alone.
+    /// The address gets no requests.
     Open,
 }
 
 impl BreakerState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 4] = [Self::Closed, Self::Untried, Self::HalfOpen, Self::Open];
 
-    /// Returns its name, as metrics and the status have it.
+    /// Returns the name in metrics and status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -50,21 +54,21 @@ impl BreakerState {
         }
     }
 
-    /// Whether it failed, as far as is known.
+    /// Returns whether the address failed, as far as that is known.
     pub const fn is_failing(self) -> bool {
         matches!(self, Self::HalfOpen | Self::Open)
     }
 }
 
-/// The state as a value.
+/// The decoded state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed,
-    /// Up to this moment.
+    /// Until this time.
     Open {
         until_ms: u64,
     },
-    /// Since this moment, or since nobody tried any more: so many try, so many succeeded.
+    /// Since this time, or since the last probe ended. `trying` and `succeeded` count probes.
     HalfOpen {
         since_ms: u64,
         trying: u64,
@@ -75,7 +79,7 @@ enum State {
 const TAG_BITS: u32 = 2;
 const PROBE_BITS: u32 = 12;
 const PROBES_MAX: u64 = (1 << PROBE_BITS) - 1;
-/// Eight years.
+/// Eight years in milliseconds.
 const TIME_MAX: u64 = (1 << (64 - TAG_BITS - 2 * PROBE_BITS)) - 1;
 
 impl State {
@@ -104,34 +108,34 @@ impl State {
     }
 }
 
-/// Permission for a request to ask an address. It says what the end of the request counts for.
+/// Permission to send a request to an address. It decides how the result of the request counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BreakerPermit {
-    /// It is one of many.
+    /// A normal request.
     Usual,
-    /// It tries an address that was left alone, since this moment.
+    /// A probe of an address, in the half-open state since this time.
     Probe { since_ms: u64 },
-    /// It counted as a success already, while its content still came.
+    /// The request already counted as a success while its content was arriving.
     Counted,
 }
 
-/// How an attempt ended, as far as that says something about its address.
+/// Result of an attempt, as far as it says something about the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttemptResult {
     Success,
     Failure,
-    /// The client cancelled it, or it failed for another reason than its address.
+    /// The client cancelled the request, or it failed for a reason other than its address.
     None,
 }
 
-/// A change of the state of a breaker, for the log.
+/// A state change of a breaker, for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BreakerChange {
     Opened {
         requests: u64,
         failures: u64,
     },
-    /// What tried failed.
+    /// A probe failed.
     OpenedAgain,
     Closed,
 }
@@ -174,7 +178,8 @@ impl Breaker {
         }
     }
 
-    /// Whether a request would be let through now; if not, how long to wait before the next look is worth it.
+    /// Returns `None` if a request would be admitted now. Otherwise returns how long to wait before the next
+    /// check.
     pub(crate) fn refusal(&self, now_ms: u64) -> Option<Duration> {
         match State::of(self.state.load(Ordering::Relaxed)) {
             State::Open { until_ms } if now_ms < until_ms => Some(Duration::from_millis(until_ms - now_ms)),
@@ -185,7 +190,7 @@ impl Breaker {
         }
     }
 
-    /// Lets a request through, if it may be.
+    /// Admits a request, if the state allows it.
     pub(crate) fn admit(&self, now_ms: u64) -> Option<BreakerPermit> {
         let mut word = self.state.load(Ordering::Relaxed);
         loop {
@@ -211,7 +216,7 @@ impl Breaker {
         }
     }
 
-    /// Takes what became of a request that was let through; once for each.
+    /// Records the result of an admitted request. Call it once for each permit.
     pub(crate) fn conclude(
         &self,
         pass: BreakerPermit,
@@ -244,7 +249,7 @@ impl Breaker {
             let (requests, failed) = (requests + more_requests, failed + more_failures);
             Some(packed(epoch, requests.min(COUNT_MAX), failed.min(COUNT_MAX)))
         };
-        // It never gives none.
+        // The closure never returns `None`, so the update succeeds.
         let _ = bucket.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         if more_failures == 0 {
             return None;
@@ -265,7 +270,7 @@ impl Breaker {
                 return None;
             }
             let trying = trying.saturating_sub(1);
-            // Nobody tries it from now on: no pass is left that knows it by the moment before.
+            // No probe runs now, so no permit refers to the earlier `since_ms`, and it may change.
             let since_ms = if trying == 0 { now_ms } else { since_ms };
             let (next, change) = match result {
                 AttemptResult::None => (State::HalfOpen { since_ms, trying, succeeded }, None),
@@ -280,7 +285,7 @@ impl Breaker {
                 }
             };
             if next == State::Closed {
-                // Nobody counts while it is not closed.
+                // No request is counted while the breaker is not closed.
                 self.buckets.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
             }
             match self.swap(word, next) {
@@ -295,9 +300,9 @@ impl Breaker {
         swapped.map(drop)
     }
 
-    /// Which tenth of a window it is now.
+    /// Returns the epoch: the number of the current tenth of a window.
     fn epoch(&self, now_ms: u64) -> u64 {
-        // From 1, so that an empty bucket is of none.
+        // Epochs begin at 1, so that an empty bucket belongs to none.
         now_ms * BUCKETS as u64 / self.window_ms % EPOCH_MAX + 1
     }
 

@@ -1,14 +1,13 @@
-//! How many retries there may be: a share of the requests, so that a backend which fails is not asked twice
-//! as much.
+//! Limits retries to a share of the requests, so that a failing backend does not get twice the load.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one retry costs.
+/// Cost of one retry, in hundredths.
 const RETRY: u64 = 100;
-/// Retries that are there before the first request, and that are saved at most.
+/// Number of retries available before the first request. It is also the maximum that is saved.
 const SAVED_MAX: u64 = 10;
 
-/// A store of retries, in hundredths: each request adds its percentage, each retry takes one hundred.
+/// A budget of retries in hundredths. Each request adds its percentage, and each retry subtracts one hundred.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     saved: AtomicU64,
@@ -28,11 +27,11 @@ impl RetryBudget {
             return;
         }
         let more = |saved: u64| Some((saved + self.percent).min(most));
-        // It never gives none.
+        // The closure never returns `None`, so the update succeeds.
         let _ = self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Takes a retry, if there is one.
+    /// Takes a retry from the budget, if there is one.
     pub(crate) fn withdraw(&self) -> bool {
         let less = |saved: u64| saved.checked_sub(RETRY);
         self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()

@@ -1,5 +1,5 @@
-//! A request out, the head of its reply in: both at once, as a backend may answer before it has the whole
-//! request.
+//! Sends a request and reads the head of its reply, both at once, because a backend may reply before it has
+//! the whole request.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,17 +14,17 @@ use crate::outgoing::{Outgoing, OutgoingContent};
 use crate::streamed::Framed;
 use crate::{BrokenOff, FailureKind, Phase, Timeouts};
 
-/// What one piece of a spooled content has, at most.
+/// Maximum size of one piece of spooled content.
 const PIECE_BYTES_MAX: usize = 64 << 10;
-/// Interim replies before the final one, `100 Continue` among them.
+/// Maximum number of interim replies before the final reply, including `100 Continue`.
 const INTERIM_MAX: usize = 32;
 
-/// The head of a reply, and what came before it.
+/// The head of a reply, and the interim replies before it.
 pub(crate) struct ReceivedHead {
     pub(crate) head: ReplyHead,
-    /// Interim replies other than `100 Continue`, as they came.
+    /// Interim replies other than `100 Continue`, in their order.
     pub(crate) interim: Vec<ReplyHead>,
-    /// The backend took the whole request: the connection may be used again.
+    /// Whether the whole request was sent. Only then can the connection be reused.
     pub(crate) is_sent: bool,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct ReceivedHead {
 pub(crate) struct Broken {
     pub(crate) phase: Phase,
     pub(crate) kind: FailureKind,
-    /// Bytes of it that the system took.
+    /// Bytes of the request that the system accepted.
     pub(crate) sent_bytes: u64,
 }
 
 impl Broken {
-    /// Whether a connection that was kept turned out to be closed: nothing of a reply came.
+    /// Returns whether a kept connection was already closed. No byte of a reply arrived.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self.phase, Phase::Send | Phase::FirstByte)
             && matches!(self.kind, FailureKind::Closed | FailureKind::Broken(_))
@@ -47,7 +47,7 @@ impl Broken {
 /// Sends a request and reads the head of its reply.
 ///
 /// # Cancel safety
-/// None: the connection is of no further use.
+/// None: the connection must not be used again.
 pub(crate) async fn exchange(
     link: &mut Link,
     request: &Outgoing,
@@ -61,7 +61,7 @@ pub(crate) async fn exchange(
     let mut interim = Vec::new();
     let mut interim_count = 0;
     let mut due = None;
-    // Of the next head a byte came.
+    // Whether a byte of the next head arrived.
     let mut has_begun = false;
     let mut moved_bytes = 0;
     let result = poll_fn(|context| {
@@ -80,7 +80,7 @@ pub(crate) async fn exchange(
                 Poll::Pending => {
                     let wait = match has_begun {
                         true => timeouts.idle,
-                        // The client has its own bounds.
+                        // The client has its own timeouts.
                         false if sender.is_waiting() => timeouts.total,
                         false => timeouts.first_byte,
                     };
@@ -103,7 +103,7 @@ pub(crate) async fn exchange(
                 if head.status().is_some() {
                     return Poll::Ready(Ok(head));
                 }
-                // The client was told to go on by us.
+                // We send `100 Continue` to the client ourselves.
                 if head.code() != 100 {
                     interim.push(head);
                 }
@@ -111,7 +111,8 @@ pub(crate) async fn exchange(
                 if interim_count > INTERIM_MAX {
                     return Poll::Ready(Err(FailureKind::Interim { limit: INTERIM_MAX }));
                 }
-                // It is at work: for the first byte of the next there is as much time again.
+                // An interim reply shows that the backend works. The timeout for the first byte of the next
+                // head begins again.
                 (has_begun, due) = (!link.input.is_empty(), None);
             }
         }
@@ -131,7 +132,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// Which of two bounds was reached.
+/// Returns the failure for the bound that was reached: the total time, or one wait.
 pub(crate) fn late(at: Instant, end: Instant, wait: std::time::Duration, timeouts: &Timeouts) -> FailureKind {
     if at == end {
         FailureKind::TotalTimedOut { limit: timeouts.total }
@@ -140,17 +141,17 @@ pub(crate) fn late(at: Instant, end: Instant, wait: std::time::Duration, timeout
     }
 }
 
-/// The bytes of a request on their way.
+/// Sends the bytes of a request.
 struct Sender<'a> {
     request: &'a Outgoing,
     sent_bytes: u64,
-    /// A piece of a spooled content, and where it begins among all bytes.
+    /// A piece of spooled content, and its offset in the content.
     piece: (u64, Vec<u8>),
-    /// Of a content that is still coming.
+    /// Framing of streamed content.
     framed: Framed,
-    /// Whether what the connection took of it left, too.
+    /// Whether the socket accepted all bytes that the connection took.
     is_flushed: bool,
-    /// The backend takes no more; what it has to say may still come.
+    /// The backend accepts no more bytes. Its reply may still arrive.
     is_refused: bool,
 }
 
@@ -169,15 +170,15 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Whether all that came was sent, and more has to come.
+    /// Returns whether all available content was sent, and more must arrive.
     fn is_waiting(&self) -> bool {
         !self.is_refused && self.is_flushed && self.framed.is_waiting()
     }
 
-    /// Sends what the system takes.
+    /// Sends as many bytes as the system accepts.
     ///
     /// # Errors
-    /// A content cannot be read, or broke off.
+    /// The content cannot be read, or broke off.
     fn poll(&mut self, link: &mut Link, context: &mut Context<'_>) -> Result<(), FailureKind> {
         self.poll_write(link, context)?;
         match link.poll_flush(context) {
@@ -205,7 +206,7 @@ impl<'a> Sender<'a> {
                         piece => piece,
                     }
                 }
-                // Nothing of it is taken before the backend took the head.
+                // No content is taken from the client before the backend accepted the head.
                 OutgoingContent::Streamed(_) => &[],
             };
             match link.poll_write(context, head, content) {
@@ -216,14 +217,14 @@ impl<'a> Sender<'a> {
                         self.framed.advance(sent);
                     }
                 }
-                // Whoever reads will see why.
+                // The reader will find the cause.
                 Poll::Ready(Err(_)) => self.is_refused = true,
             }
         }
         Ok(())
     }
 
-    /// What of a spooled content begins there.
+    /// Returns the piece of spooled content that begins at `offset`.
     fn piece_at(&mut self, offset: u64) -> io::Result<&[u8]> {
         let OutgoingContent::Spooled(spooled) = &self.request.content else { return Ok(&[]) };
         let (begin, piece) = &mut self.piece;

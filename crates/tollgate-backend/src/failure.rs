@@ -1,4 +1,5 @@
-//! Why a backend gave no reply: the whole story for the log, a status and a short safe text for the client.
+//! Reasons why a backend gave no reply. The log gets all details. The client gets a status and a short text
+//! without details.
 
 use std::fmt;
 use std::io;
@@ -8,17 +9,17 @@ use tollgate_http::{ReplyError, StatusCode};
 
 use crate::{BrokenOff, HandshakeError, HandshakeFault};
 
-/// A request that got no reply.
+/// A request without a reply.
 #[derive(Debug, thiserror::Error)]
 #[error("backend {backend:?}{}, {phase}: {kind}", At(.address.as_deref()))]
 pub struct Failure {
     /// The name of the backend.
     pub backend: String,
-    /// The address that was asked last, if one was.
+    /// The address that was tried last, if there was one.
     pub address: Option<String>,
-    /// How far the request was.
+    /// The phase that the request had reached.
     pub phase: Phase,
-    /// What happened.
+    /// The cause.
     #[source]
     pub kind: FailureKind,
 }
@@ -31,22 +32,22 @@ impl fmt::Display for At<'_> {
     }
 }
 
-/// How far a request was.
+/// Phase of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It waited for a place, or for an address.
+    /// It waited for admission or for an address.
     Admission,
-    /// For a connection.
+    /// It waited for a connection.
     Connect,
-    /// It had one, and for TLS on it.
+    /// It waited for the TLS handshake on its connection.
     Handshake,
-    /// Its bytes were on their way.
+    /// It was being sent.
     Send,
-    /// All of it was sent; nothing came.
+    /// It was sent, and no byte of the reply had arrived.
     FirstByte,
-    /// The head of the reply came.
+    /// The head of the reply was arriving.
     Head,
-    /// Its content came.
+    /// The content of the reply was arriving.
     Content,
 }
 
@@ -71,98 +72,99 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What happened.
+/// Cause of a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum FailureKind {
     /// No name was found yet.
     #[error("its names were not found")]
     Unresolved,
-    /// The breakers of all its addresses are open.
+    /// The breakers of all addresses are open.
     #[error("its breakers are open for {} ms more", .retry_after.as_millis())]
     Open {
-        /// When another try is worth it.
+        /// Time after which another attempt is useful.
         retry_after: Duration,
     },
-    /// Too many are in flight, and too many wait.
+    /// Too many requests are in flight, and too many wait.
     #[error("{queued} requests wait already, limit {limit}")]
     QueueFull {
-        /// How many wait.
+        /// Waiting requests.
         queued: usize,
-        /// How many may.
+        /// Limit of waiting requests.
         limit: usize,
     },
-    /// No place was free in time.
+    /// No admission permit was free in time.
     #[error("no place was free within {} ms", .limit.as_millis())]
     QueueTimeout {
-        /// How long it waited.
+        /// Limit of the wait.
         limit: Duration,
     },
-    /// It takes no connection.
+    /// The address accepts no connection.
     #[error("{0}")]
     Connect(#[source] io::Error),
-    /// It is not who it should be, or TLS failed otherwise.
+    /// The backend could not prove its identity, or TLS failed in another way.
     #[error("{0}")]
     Handshake(#[source] HandshakeError),
-    /// TLS was not made ready for it.
+    /// The backend has no TLS options.
     #[error("it is https, without options of TLS")]
     NoTls,
-    /// It took too long.
+    /// A wait exceeded its limit.
     #[error("nothing happened within {} ms", .limit.as_millis())]
     TimedOut {
-        /// How long it may.
+        /// The limit.
         limit: Duration,
     },
-    /// The time for all of it is over.
+    /// The total time is over.
     #[error("it took longer than {} ms in all", .limit.as_millis())]
     TotalTimedOut {
-        /// How long it may.
+        /// The limit.
         limit: Duration,
     },
-    /// The time for all of it is over, as its reply was not taken.
+    /// The total time is over, because the client did not take the reply.
     #[error("its reply was not taken within {} ms in all", .limit.as_millis())]
     NotTaken {
-        /// How long it may take.
+        /// The limit.
         limit: Duration,
     },
-    /// It closed the connection.
+    /// The backend closed the connection.
     #[error("it closed the connection")]
     Closed,
     /// The connection broke.
     #[error("{0}")]
     Broken(#[source] io::Error),
-    /// What it sent is no reply.
+    /// The backend sent an invalid reply.
     #[error("{0}")]
     NoReply(#[source] ReplyError),
-    /// More interim replies than are taken before the final one.
+    /// Too many interim replies before the final one.
     #[error("more than {limit} interim replies")]
     Interim {
-        /// How many are.
+        /// Limit of interim replies.
         limit: usize,
     },
-    /// The content is larger than may be held.
+    /// The content exceeds its limit.
     #[error("its reply exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
     TooLarge {
-        /// Bytes that were announced, or came.
+        /// Announced or arrived bytes.
         bytes: u64,
-        /// Bytes that may be.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// There is no memory for its content now.
+    /// Too little memory is available for the content now.
     #[error("too much is in flight to take its reply, of which {bytes} bytes came")]
     NoRoom {
-        /// Bytes that came.
+        /// Arrived bytes.
         bytes: usize,
     },
-    /// The content of the request is gone from the disk.
+    /// The spooled content of the request cannot be read.
     #[error("the request's content cannot be read back: {0}")]
     Content(#[source] io::Error),
-    /// The content of the request broke off while it came.
+    /// The content of the request broke off while it was arriving.
     #[error("the request broke off: {0}")]
     BrokenOff(#[source] BrokenOff),
 }
 
 impl Failure {
-    /// The status for the client: 502, 503 or 504 (RFC 9110 section 15.6).
+    /// Returns the status for the client: 502, 503 or 504 (RFC 9110 section 15.6). If the content of the
+    /// request broke off, its own status applies.
     pub fn status(&self) -> StatusCode {
         match &self.kind {
             FailureKind::Unresolved
@@ -186,7 +188,7 @@ impl Failure {
         }
     }
 
-    /// What the client is told.
+    /// Returns the text for the client.
     pub fn client_text(&self) -> &'static str {
         match &self.kind {
             FailureKind::Unresolved => "the backend is not known yet",
@@ -206,7 +208,7 @@ impl Failure {
         }
     }
 
-    /// A word for it, for scripts and metrics.
+    /// Returns a word for the cause, for scripts and metrics.
     pub fn name(&self) -> &'static str {
         match &self.kind {
             FailureKind::Unresolved => "unresolved",
@@ -225,17 +227,17 @@ impl Failure {
         }
     }
 
-    /// Whether the client is to blame: its request broke off.
+    /// Returns whether the client is at fault, because its request broke off.
     pub fn is_of_client(&self) -> bool {
         matches!(self.kind, FailureKind::BrokenOff(_))
     }
 
-    /// Whether nobody was asked: the backend is refused before it costs anything.
+    /// Returns whether the request was refused before any address was tried.
     pub fn is_refusal(&self) -> bool {
         self.retry_after().is_some()
     }
 
-    /// In how many seconds another try is worth it, where that is known; 1 at least.
+    /// Returns the seconds until another attempt is useful, at least 1, if that is known.
     pub fn retry_after(&self) -> Option<u64> {
         match &self.kind {
             FailureKind::Open { retry_after } => {
@@ -250,7 +252,7 @@ impl Failure {
 }
 
 impl FailureKind {
-    /// What was wrong with a handshake, if it was one that failed.
+    /// Returns the fault of a failed handshake, or `None` for another failure.
     pub(crate) fn handshake_fault(&self, phase: Phase) -> Option<HandshakeFault> {
         match self {
             Self::Handshake(error) => Some(error.fault),
@@ -261,7 +263,7 @@ impl FailureKind {
         }
     }
 
-    /// Whether it says something of the address, and not of us or of the request.
+    /// Returns whether the failure says something about the address, and not about us or the request.
     pub(crate) fn blames_backend(&self) -> bool {
         match self {
             Self::Connect(error) => !is_ours(error),
@@ -286,7 +288,7 @@ impl FailureKind {
     }
 }
 
-/// Descriptors, ports or memory that this system is out of.
+/// Returns whether this system lacks descriptors, ports or memory.
 fn is_ours(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;

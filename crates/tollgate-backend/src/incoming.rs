@@ -1,4 +1,4 @@
-//! A reply as it comes: its content is taken out of its framing by whoever polls, at the pace of that.
+//! A reply that is arriving. The caller polls its content at its own pace, without the framing.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -15,13 +15,13 @@ use crate::link::{HEAD_READ_BYTES_MAX, READ_BYTES_MAX};
 use crate::outgoing::Trailers;
 use crate::{Failure, FailureKind, Phase};
 
-/// A reply whose head is there. Dropping it ends the request, and the connection with it.
+/// A reply whose head arrived. Dropping it ends the request and its connection.
 pub struct Incoming {
     /// The head of the final reply.
     pub head: ReplyHead,
-    /// The interim replies before it, but for `100 Continue` (RFC 9110 section 15.2).
+    /// The interim replies before it, except `100 Continue` (RFC 9110 section 15.2).
     pub interim: Vec<ReplyHead>,
-    /// What follows.
+    /// The content.
     pub content: Content,
 }
 
@@ -29,28 +29,28 @@ pub struct Incoming {
 pub struct Content {
     state: State,
     lease: Option<Lease>,
-    /// When its head came.
+    /// When its head arrived.
     begun: Instant,
-    /// Up to when all of it has to be there.
+    /// Deadline for the whole content.
     end: Instant,
-    /// Up to when the next bytes have to; none while nobody waits for them.
+    /// Deadline for the next bytes. `None` while the caller does not wait for them.
     due: Option<Instant>,
-    /// The time, as long as nobody waited: a look at the clock less.
+    /// The current time, until the caller first waits. This saves a reading of the clock.
     now: Option<Instant>,
-    /// Field lines, once it is over.
+    /// Trailer field lines, after the end of the content.
     trailers: Vec<u8>,
 }
 
-/// What became of a piece that was relayed.
+/// Result of relaying a piece.
 #[derive(Debug, Clone, Copy)]
 pub struct Relayed {
-    /// Bytes that left at once.
+    /// Bytes that were sent at once.
     pub sent_bytes: usize,
-    /// The piece was as large as one may be: the next is likely to be there.
+    /// The piece had the maximum size, so the next one is probably available.
     pub is_more_there: bool,
 }
 
-/// What the request holds until its reply is over.
+/// Resources of a request until its reply is over.
 pub(crate) struct Lease {
     pub(crate) attempt: Attempt,
     pub(crate) is_reusable: bool,
@@ -65,7 +65,7 @@ enum State {
 }
 
 impl State {
-    /// So many bytes of a known length came: with the last of them it is over.
+    /// Counts bytes of content with a known length. The content is over after the last byte.
     fn count(&mut self, bytes: usize) {
         if let Self::Length(left) = self {
             *left -= bytes as u64;
@@ -76,12 +76,12 @@ impl State {
     }
 }
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Debug)]
 pub struct Gathered {
-    /// Its head.
+    /// The head.
     pub head: ReplyHead,
-    /// Its content, without a transfer coding.
+    /// The content, without a transfer coding.
     pub content: Bytes,
 }
 
@@ -118,18 +118,20 @@ impl Content {
         content
     }
 
-    /// Whether all of it was read.
+    /// Returns whether the whole content was read.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// The trailer fields that came behind it, as lines, without those that no trailer section may have (RFC
-    /// 9110 section 6.5.1): once it is over, and if they were [asked for](crate::Outgoing::accept_trailers).
+    /// Returns the trailer fields as lines, after the end of the content, if they were [asked
+    /// for](crate::Outgoing::accept_trailers).
+    ///
+    /// Fields that no trailer section may have are left out (RFC 9110 section 6.5.1).
     pub fn trailers(&self) -> &[u8] {
         &self.trailers
     }
 
-    /// Bytes that are known to be missing.
+    /// Returns how many bytes are missing, if that is known.
     pub fn missing_bytes(&self) -> Option<u64> {
         match self.state {
             State::Length(bytes) => Some(bytes),
@@ -138,15 +140,16 @@ impl Content {
         }
     }
 
-    /// Appends what comes to `out`: ready when there is some, or when it is over.
+    /// Appends arriving content to `out`. Ready when there is some, or when the content is over.
     ///
     /// # Errors
-    /// The content will never be whole.
+    /// The content will never be complete.
     pub fn poll_read(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
         self.poll_some(context, out, READ_BYTES_MAX)
     }
 
-    /// The same, up to 16 KiB at once: little to be moved with the head that goes before it.
+    /// Appends arriving content to `out` like [`poll_read`](Self::poll_read), up to 16 KiB at once. Little
+    /// content then has to move with the head before it.
     pub fn poll_first(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
         self.poll_some(context, out, HEAD_READ_BYTES_MAX)
     }
@@ -178,17 +181,19 @@ impl Content {
         }
     }
 
-    /// Whether what comes is the content itself, so that it can be [relayed](Self::poll_relay).
+    /// Returns whether the arriving bytes are the content itself, so that it can be
+    /// [relayed](Self::poll_relay).
     pub fn is_plain(&self) -> bool {
         matches!(self.state, State::Length(_))
     }
 
-    /// Reads what is there, 64 KiB at most, into memory that the worker has for all, and lends it to `send`,
-    /// which tells how much of it left. The rest is appended to `out`. Ready with the bytes that left and
-    /// what is known of the rest.
+    /// Reads up to 64 KiB into memory that all connections of the worker share, and lends it to `send`.
+    ///
+    /// `send` returns how many bytes it sent. The rest is appended to `out`. Ready with the number of sent
+    /// bytes, and with whether more content is available.
     ///
     /// # Errors
-    /// The content will never be whole.
+    /// The content will never be complete.
     pub fn poll_relay(
         &mut self,
         context: &mut Context<'_>,
@@ -203,7 +208,7 @@ impl Content {
             return self.poll_read(context, out).map_ok(|()| Relayed { sent_bytes: 0, is_more_there: false });
         };
         let bytes_max = usize::try_from(*left).unwrap_or(usize::MAX);
-        // Another context may not be had while the first is lent.
+        // A second context is needed while the first is borrowed.
         let waker = context.waker().clone();
         let lent = link.poll_lend(context, &upstream.scratch, bytes_max, |came| {
             if came.is_empty() {
@@ -233,7 +238,7 @@ impl Content {
         Poll::Ready(Err(self.failed(failure)))
     }
 
-    /// A piece came.
+    /// Records that a piece arrived.
     fn came(&mut self) {
         self.due = None;
         if self.is_undecided() {
@@ -245,8 +250,8 @@ impl Content {
         self.lease.as_ref().is_some_and(|lease| lease.attempt.is_undecided())
     }
 
-    /// What goes on for as long as the breaker would be open is held to be a success: others wait for what
-    /// tries.
+    /// Counts content that lasts longer than `breaker.open` as a success, because other requests wait for the
+    /// result of a probe.
     fn decide(&mut self, now: Instant) {
         if let Some(Lease { attempt, .. }) = &mut self.lease
             && now >= self.begun + attempt.upstream.shared.options.breaker.open
@@ -255,8 +260,8 @@ impl Content {
         }
     }
 
-    /// Ready when the time for all of the request is over, whoever it is that lets it wait: here it is
-    /// whoever should take the content.
+    /// Ready when the total time of the request is over. The client caused the wait here, because it did not
+    /// take the content.
     pub fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<Failure> {
         loop {
             let is_undecided = self.is_undecided();
@@ -273,7 +278,7 @@ impl Content {
         }
     }
 
-    /// Ready when nothing came for too long.
+    /// Ready when no bytes arrived before a deadline.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<FailureKind> {
         self.now = None;
         loop {
@@ -294,11 +299,10 @@ impl Content {
         }
     }
 
-    /// Waits until all of it is there, up to a limit. `has_room` tells whether so many bytes of it may be
-    /// held.
+    /// Waits for the whole content, up to a limit. `has_room` returns whether this many bytes may be held.
     ///
     /// # Errors
-    /// It is longer, will never be whole, or there is no room for it.
+    /// The content is longer, will never be complete, or exceeds the available memory.
     pub async fn gather(
         &mut self,
         bytes_max: usize,
@@ -321,7 +325,7 @@ impl Content {
         Ok(out.freeze())
     }
 
-    /// Takes content out of what came.
+    /// Decodes content from the arrived bytes.
     fn decode(&mut self, out: &mut BytesMut) -> Result<(), FailureKind> {
         let Some(Lease { attempt, .. }) = &mut self.lease else { return Ok(()) };
         let Some(link) = &mut attempt.link else { return Ok(()) };
@@ -352,7 +356,7 @@ impl Content {
         Ok(())
     }
 
-    /// Reads more: what needs no decoding goes to `out` without a copy.
+    /// Reads more bytes. Bytes that need no decoding go to `out` without a copy.
     fn poll_input(
         &mut self,
         context: &mut Context<'_>,
@@ -387,7 +391,7 @@ impl Content {
         }
     }
 
-    /// Both messages are over: the connection may go on, unless more came than was asked for.
+    /// Ends the request. The connection is kept, unless more bytes arrived than the reply has.
     fn release(&mut self) {
         let now = self.now.unwrap_or_else(Instant::now);
         let Some(Lease { mut attempt, is_reusable, .. }) = self.lease.take() else { return };
@@ -401,8 +405,9 @@ impl Content {
         }
     }
 
-    /// Who takes no more of it says nothing against a backend that lets nobody wait, and nothing for one that
-    /// does.
+    /// Reports a success if the caller stops reading content while the backend keeps no one waiting.
+    ///
+    /// If the backend made the caller wait, the result counts as neither success nor failure.
     fn leave(&mut self) {
         if self.due.is_none()
             && let Some(Lease { attempt, .. }) = &mut self.lease

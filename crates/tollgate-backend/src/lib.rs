@@ -1,20 +1,22 @@
-//! Backends: servers that ours asks, for proxied routes and for scripts.
+//! Backends: servers that Tollgate sends requests to, for proxied routes and for scripts.
 //!
-//! A [`Backend`] is what the workers of a process share about one: its addresses, breakers, limits and
-//! counters, all of them atomics. An [`Upstream`] is one worker's end of it, with the connections of that
-//! worker. A request goes through the files in this order: [`limit`] lets it in or has it wait, [`send`]
-//! picks the address, [`pool`] and [`link`] give the connection, over [`tls`] where the address is https,
-//! [`exchange`] sends it and reads the head of the reply, [`incoming`] reads the content.
+//! A [`Backend`] is the state that the workers of a process share: addresses, breakers, limits and counters,
+//! all of them atomics. An [`Upstream`] is the part of one worker, with the connections of that worker.
 //!
-//! What a reply means as bytes is decided in `tollgate-http`; which fields are forwarded, by whoever asks.
+//! A request passes the files in this order. [`limit`] admits it or makes it wait. [`send`] picks the
+//! address. [`pool`] and [`link`] provide the connection, over [`tls`] if the address is https. [`exchange`]
+//! sends the request and reads the head of the reply. [`incoming`] reads the content.
+//!
+//! `tollgate-http` decides the meaning of the bytes of a reply. The caller decides which fields are
+//! forwarded.
 //!
 //! Invariants:
-//! - every wait has a bound: for a place, for a connection, for the first byte, between bytes, for all of it;
-//! - a connection is used again only after both messages ended cleanly and nothing more came;
-//! - a request is sent twice only if it is idempotent, or nothing of it was sent; never after its reply
-//!   began;
-//! - no task and no thread for a connection: whoever waits for a reply polls it, and dropping that cancels
-//!   it.
+//! - Every wait is bounded: for admission, for a connection, for the first byte, between bytes, and in total.
+//! - A connection is reused only after both messages ended cleanly and no further bytes arrived.
+//! - A request is sent twice only if it is idempotent, or if no byte of it was sent. It is never sent again
+//!   after its reply began.
+//! - A connection has no task and no thread of its own. The caller that waits for a reply polls it, and
+//!   dropping the reply cancels it.
 
 mod address;
 mod attempt;

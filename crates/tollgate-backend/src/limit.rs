@@ -1,6 +1,8 @@
-//! How many requests a backend has at once, of all workers, and how many wait for a place: a bulkhead. Inside
-//! it stands another: half of the places are never held by requests whose content is still coming, at the
-//! pace of whoever sends it.
+//! Limits the concurrent requests of a backend over all workers, and the number of requests that wait for
+//! admission.
+//!
+//! A second limit exists for requests whose content is still arriving. They depend on the pace of their
+//! clients, so they never hold more than half of the permits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +22,7 @@ pub(crate) struct Limit {
     queue_timeout: Duration,
 }
 
-/// Leave to begin a request whose content is still coming, until that has come.
+/// Permit for a request whose content is still arriving, until the content has arrived.
 #[derive(Debug)]
 pub struct UploadPlace {
     _permit: OwnedSemaphorePermit,
@@ -39,31 +41,31 @@ impl Limit {
         }
     }
 
-    /// Takes leave for a request whose content is still coming, if few of the others are such.
+    /// Returns a permit for a request whose content is still arriving, if one is free.
     pub(crate) fn try_upload(&self) -> Option<UploadPlace> {
         let permit = self.uploads.clone().try_acquire_owned().ok()?;
         Some(UploadPlace { _permit: permit })
     }
 
-    /// Takes a place, if one is free.
+    /// Returns an admission permit, if one is free.
     pub(crate) fn try_enter(&self) -> Option<OwnedSemaphorePermit> {
         self.places.clone().try_acquire_owned().ok()
     }
 
-    /// Waits for a place, in turn.
+    /// Waits for an admission permit, in order of arrival.
     ///
     /// # Errors
-    /// Too many wait already, or none was free in time.
+    /// Too many requests already wait, or no permit was free in time.
     ///
     /// # Cancel safety
-    /// Dropping it leaves the queue.
+    /// Dropping the future removes the request from the queue.
     pub(crate) async fn enter(&self) -> Result<OwnedSemaphorePermit, FailureKind> {
         if let Some(place) = self.try_enter() {
             return Ok(place);
         }
         let _queued = Queued::enter(self)?;
         let place = tokio::time::timeout(self.queue_timeout, self.places.clone().acquire_owned()).await;
-        // It is never closed.
+        // The semaphore is never closed.
         place.ok().and_then(Result::ok).ok_or(FailureKind::QueueTimeout { limit: self.queue_timeout })
     }
 
@@ -76,7 +78,7 @@ impl Limit {
     }
 }
 
-/// A place in the queue, until dropped.
+/// A waiting request. Dropping it ends the wait.
 struct Queued<'a>(&'a AtomicUsize);
 
 impl<'a> Queued<'a> {

@@ -1,4 +1,4 @@
-//! One connection to a backend, and what came on it.
+//! One connection to a backend, and the bytes that arrived on it.
 
 use std::cell::{RefCell, RefMut};
 use std::future::Future;
@@ -17,16 +17,16 @@ use crate::target::TargetAddress;
 use crate::tls::{TlsReader, TlsStream, WIRE_BYTES};
 use crate::{FailureKind, Phase, TlsOptions};
 
-/// What the connections of a worker read into, one at a time.
+/// Read buffers that the connections of a worker share, one at a time.
 pub(crate) struct Scratch {
     content: RefCell<Box<[u8]>>,
-    /// Records of TLS. Empty until there are some.
+    /// TLS records. Empty until the first one arrives.
     wire: RefCell<Vec<u8>>,
 }
 
 pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
-/// What is read at once while a head is awaited: with it comes all of a short reply, and little to be moved
-/// of a long one.
+/// Bytes of one read while a head is awaited. A short reply fits completely, and only a little of a long
+/// reply has to be moved.
 pub(crate) const HEAD_READ_BYTES_MAX: usize = 16 << 10;
 
 impl Default for Scratch {
@@ -46,13 +46,13 @@ impl Scratch {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// On the heap, so that others stay small.
+    /// On the heap, so that other streams stay small.
     Tls(Box<TlsStream>),
 }
 
 pub(crate) struct Link {
     stream: Stream,
-    /// What came and was not read as a reply. Holds no memory while it is empty.
+    /// Bytes that arrived and were not parsed as a reply. It holds no memory while it is empty.
     pub(crate) input: BytesMut,
     pub(crate) made: Instant,
     pub(crate) idle_since: Instant,
@@ -80,10 +80,10 @@ impl Stream {
 }
 
 impl Link {
-    /// Makes a connection; `phase` follows how far that is.
+    /// Creates a connection. `phase` follows its progress.
     ///
     /// # Errors
-    /// Nobody takes it, or it is not who it should be.
+    /// The peer accepts no connection, or cannot prove its identity.
     pub(crate) async fn connect(
         place: &TargetAddress,
         tls: Option<&TlsOptions>,
@@ -106,7 +106,7 @@ impl Link {
         Ok(Self { stream, input: BytesMut::new(), made: now, idle_since: now, timer: None })
     }
 
-    /// Whether nothing came since the last reply, not even the end.
+    /// Returns whether no byte arrived since the last reply, and no end.
     pub(crate) fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
         let came = match &mut self.stream {
@@ -117,7 +117,7 @@ impl Link {
         self.input.is_empty() && came.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Appends up to `bytes_max` of what comes to the input; 0 at the end.
+    /// Appends up to `bytes_max` arriving bytes to the input. 0 means the end.
     pub(crate) fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -132,7 +132,7 @@ impl Link {
         self.stream.poll_read(context, scratch, bytes_max, append)
     }
 
-    /// Lends up to `bytes_max` of what comes to `take`, past the input, which is empty; none at the end.
+    /// Lends up to `bytes_max` arriving bytes to `take`, which gets none at the end. The input must be empty.
     pub(crate) fn poll_lend<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -143,7 +143,7 @@ impl Link {
         self.stream.poll_read(context, scratch, bytes_max, take)
     }
 
-    /// Appends up to `bytes_max` of what comes to `out`, past the input, which is empty; 0 at the end.
+    /// Appends up to `bytes_max` arriving bytes to `out`. 0 means the end. The input must be empty.
     pub(crate) fn poll_read_into(
         &mut self,
         context: &mut Context<'_>,
@@ -151,7 +151,7 @@ impl Link {
         out: &mut BytesMut,
         bytes_max: usize,
     ) -> Poll<io::Result<usize>> {
-        // Whoever waits holds no buffer.
+        // A connection that waits holds no buffer.
         ready!(match &mut self.stream {
             Stream::Tcp(stream) => stream.poll_read_ready(context),
             Stream::Unix(stream) => stream.poll_read_ready(context),
@@ -169,8 +169,8 @@ impl Link {
         }
     }
 
-    /// Sends of two pieces what the system takes, or TLS ahead of it: [`Self::poll_flush`] tells when that
-    /// left.
+    /// Sends as much of two pieces as the system accepts. TLS may accept bytes before the system does: see
+    /// [`Self::poll_flush`].
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -195,7 +195,7 @@ impl Link {
         }
     }
 
-    /// Sends what TLS has taken and not sent.
+    /// Sends the bytes that TLS accepted and has not yet sent.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Stream::Tcp(_) | Stream::Unix(_) => Poll::Ready(Ok(())),
@@ -203,7 +203,7 @@ impl Link {
         }
     }
 
-    /// Whether all that was written left.
+    /// Returns whether all written bytes were sent.
     pub(crate) fn is_flushed(&self) -> bool {
         match &self.stream {
             Stream::Tcp(_) | Stream::Unix(_) => true,
@@ -211,7 +211,7 @@ impl Link {
         }
     }
 
-    /// Rises while what TLS has taken leaves.
+    /// Returns a count that rises while bytes accepted by TLS are sent.
     pub(crate) fn flushed_bytes(&self) -> u64 {
         match &self.stream {
             Stream::Tcp(_) | Stream::Unix(_) => 0,
@@ -219,7 +219,7 @@ impl Link {
         }
     }
 
-    /// Ready once a moment has come. A later moment than that of the last call costs no look at the timers.
+    /// Ready at a given time. A time later than in the last call costs no access to the timers.
     pub(crate) fn poll_until(&mut self, context: &mut Context<'_>, at: Instant) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
         if timer.deadline() != at.into() {

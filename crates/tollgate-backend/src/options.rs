@@ -1,43 +1,43 @@
-//! The bounds of a backend, with their defaults.
+//! The options of a backend, with their defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Address, TlsOptions};
 
-/// A backend, as it is configured.
+/// Configuration of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendOptions {
-    /// Its name, for routes, scripts and log lines.
+    /// The name, for routes, scripts and log lines.
     pub name: String,
-    /// Where it is; one address at least. All are held to answer the same.
+    /// The addresses, at least one. All of them are expected to give the same replies.
     pub addresses: Vec<Address>,
-    /// Whom TLS trusts, for addresses with `https`.
+    /// TLS options for `https` addresses.
     pub tls: Option<Arc<TlsOptions>>,
-    /// How long a request waits for what.
+    /// Timeouts of a request.
     pub timeouts: Timeouts,
-    /// Which connections are kept.
+    /// Limits of kept connections.
     pub pool: PoolOptions,
-    /// Requests in flight, of all workers together.
+    /// Maximum number of requests in flight, for all workers together.
     pub concurrency_max: usize,
-    /// Requests that wait for a place among those in flight.
+    /// Maximum number of requests that wait for admission.
     pub queue_max: usize,
-    /// How long they do.
+    /// Maximum time of that wait.
     pub queue_timeout: Duration,
-    /// When an address is left alone.
+    /// Options of the circuit breaker of each address.
     pub breaker: BreakerOptions,
-    /// Which requests are sent again.
+    /// Limits of retries.
     pub retries: RetryOptions,
-    /// How often names are looked up.
+    /// Time between two lookups of a name.
     pub dns_refresh: Duration,
-    /// Bytes of the head of a reply.
+    /// Maximum bytes of the head of a reply.
     pub head_bytes_max: usize,
-    /// Bytes of the content of a reply that is gathered in memory, for a script.
+    /// Maximum bytes of reply content that is gathered in memory for a script.
     pub reply_bytes_max: usize,
 }
 
 impl BackendOptions {
-    /// The defaults, for some addresses.
+    /// Returns the default options for some addresses.
     pub fn new(name: &str, addresses: Vec<Address>) -> Self {
         Self {
             name: name.to_owned(),
@@ -57,17 +57,17 @@ impl BackendOptions {
     }
 }
 
-/// How long a request waits.
+/// Timeouts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// For a connection.
     pub connect: Duration,
-    /// For the first byte of the reply, from the last byte that the backend took, or its last interim reply;
-    /// and for the backend to take the next.
+    /// For the first byte of the reply, counted from the last accepted byte of the request, or from the last
+    /// interim reply. It also applies to the acceptance of the next byte.
     pub first_byte: Duration,
-    /// For the rest of a head that began, and for the next bytes of a content.
+    /// For the rest of a head that began, and for the next bytes of content.
     pub idle: Duration,
-    /// For all of it: place, connection, reply and content.
+    /// For the whole request: admission, connection, reply and content.
     pub total: Duration,
 }
 
@@ -82,14 +82,14 @@ impl Default for Timeouts {
     }
 }
 
-/// Which connections are kept between requests, by each worker.
+/// Limits of the connections that each worker keeps between requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Idle connections to one address.
+    /// Maximum number of idle connections to one address.
     pub idle_max: usize,
-    /// How long one may be idle: less than the backend keeps it.
+    /// Maximum idle time. It should be shorter than the idle timeout of the backend.
     pub idle_timeout: Duration,
-    /// How old one may be to be used again.
+    /// Maximum age of a connection that is reused.
     pub age_max: Duration,
 }
 
@@ -99,18 +99,18 @@ impl Default for PoolOptions {
     }
 }
 
-/// When an address is left alone.
+/// Options of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerOptions {
-    /// How far back requests count.
+    /// Length of the time window in which requests count.
     pub window: Duration,
-    /// Fewer of them decide nothing.
+    /// Minimum number of requests in the window for a decision.
     pub requests_min: u32,
-    /// The share of failures that opens it, in percent.
+    /// Share of failures that opens the breaker, in percent.
     pub failure_percent: u32,
-    /// How long it stays open.
+    /// How long the breaker stays open.
     pub open: Duration,
-    /// How many requests try afterwards, and have to succeed, all of them.
+    /// Number of probes after that time. All of them must succeed.
     pub probes: u32,
 }
 
@@ -126,12 +126,13 @@ impl Default for BreakerOptions {
     }
 }
 
-/// Which requests are sent again, to another address; those of which nothing was sent go on in any case.
+/// Limits of retries at other addresses. A request of which no byte was sent may be sent again without these
+/// limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryOptions {
-    /// How often one request is.
+    /// Maximum number of retries of one request.
     pub max: u32,
-    /// How many retries there may be, in percent of the requests.
+    /// Maximum number of retries, in percent of all requests.
     pub percent: u32,
 }
 

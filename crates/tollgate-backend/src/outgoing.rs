@@ -1,4 +1,4 @@
-//! A request to a backend: written anew from its parts, with one framing field of our own (rule 20).
+//! A request to a backend, written from its parts with one framing field of our own (rule 20).
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use crate::StreamedContent;
 use bytes::Bytes;
 use tollgate_http::{Method, is_field_name, is_field_value};
 
-/// A request as it leaves.
+/// A request as it is sent.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
     pub(crate) method: Method,
@@ -17,40 +17,40 @@ pub struct Outgoing {
     pub(crate) trailers: Trailers,
 }
 
-/// What becomes of the trailer fields of the reply.
+/// Treatment of the trailer fields of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Trailers {
-    /// They are checked and left out.
+    /// They are checked and dropped.
     #[default]
     Discarded,
     Kept,
 }
 
-/// What a request brings.
+/// Content of a request.
 #[derive(Debug, Clone)]
 pub enum OutgoingContent {
-    /// It is at hand.
+    /// The content is in memory.
     Memory(Bytes),
-    /// It is read piece by piece.
+    /// The content is read in pieces.
     Spooled(Rc<dyn SpooledContent>),
-    /// It is still coming.
+    /// The content is still arriving.
     Streamed(Rc<dyn StreamedContent>),
 }
 
-/// A content that is not in memory.
+/// Content that is not in memory.
 pub trait SpooledContent: fmt::Debug {
-    /// Its bytes.
+    /// Returns the size in bytes.
     fn bytes_len(&self) -> u64;
 
-    /// Reads some of it from a place on; 0 at its end.
+    /// Reads bytes from `offset` on, and returns their number. 0 means the end.
     ///
     /// # Errors
-    /// The disk does not give it back.
+    /// The disk cannot be read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 }
 
 impl OutgoingContent {
-    /// Its bytes, where they are known.
+    /// Returns the size in bytes, if it is known.
     pub fn bytes_len(&self) -> Option<u64> {
         match self {
             Self::Memory(bytes) => Some(bytes.len() as u64),
@@ -59,7 +59,7 @@ impl OutgoingContent {
         }
     }
 
-    /// Whether it can be sent from its first byte on.
+    /// Returns whether the content can be sent from its first byte on.
     fn is_whole(&self) -> bool {
         match self {
             Self::Memory(_) | Self::Spooled(_) => true,
@@ -69,7 +69,8 @@ impl OutgoingContent {
 }
 
 impl Outgoing {
-    /// Begins a request: `write_target` appends the target, which is held to be sound, as is `host`.
+    /// Begins a request. `write_target` appends the target. The target and `host` are not checked, so they
+    /// must be valid.
     pub fn new(method: Method, host: &str, write_target: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
         head.extend_from_slice(method.as_str().as_bytes());
@@ -81,7 +82,7 @@ impl Outgoing {
         Self { method, head, content: OutgoingContent::Memory(Bytes::new()), trailers: Trailers::default() }
     }
 
-    /// Appends a field line and tells whether it did: what is no name, or no value, is left out.
+    /// Appends a field line and returns whether it did. An invalid name or value is left out.
     pub fn push(&mut self, name: &str, value: &[u8]) -> bool {
         if !is_field_name(name.as_bytes()) || !is_field_value(value) {
             return false;
@@ -90,12 +91,12 @@ impl Outgoing {
         true
     }
 
-    /// The same for what passed the checks of a head already.
+    /// Appends a field line that already passed the checks of a head.
     pub fn push_sound(&mut self, name: impl AsRef<[u8]>, value: &[u8]) {
         self.push_with(name, |out| out.extend_from_slice(value));
     }
 
-    /// The same for a sound value that is written in its place.
+    /// Appends a field line whose valid value `write_value` writes.
     pub fn push_with(&mut self, name: impl AsRef<[u8]>, write_value: impl FnOnce(&mut Vec<u8>)) {
         self.head.extend_from_slice(name.as_ref());
         self.head.extend_from_slice(b": ");
@@ -103,15 +104,15 @@ impl Outgoing {
         self.head.extend_from_slice(b"\r\n");
     }
 
-    /// Asks for trailer fields (RFC 9110 section 10.1.4), and has those that come kept.
+    /// Asks for trailer fields (RFC 9110 section 10.1.4), and keeps them.
     pub fn accept_trailers(&mut self) {
         self.push_sound("TE", b"trailers");
         self.push_sound("Connection", b"TE");
         self.trailers = Trailers::Kept;
     }
 
-    /// Ends the head. With a content, also an empty one, comes its length (RFC 9110 section 8.6); or that it
-    /// comes in chunks.
+    /// Ends the head. Content, also empty content, gets its length (RFC 9110 section 8.6), or chunked
+    /// framing.
     pub fn finish(mut self, content: Option<OutgoingContent>) -> Self {
         if let Some(content) = content {
             match content.bytes_len() {
@@ -126,12 +127,12 @@ impl Outgoing {
         self
     }
 
-    /// Whether it can be sent twice, and that means the same as once (RFC 9110 section 9.2.2).
+    /// Returns whether the request can be sent twice with the effect of one request (RFC 9110 section 9.2.2).
     pub(crate) fn is_repeatable(&self) -> bool {
         self.method.is_idempotent() && self.content.is_whole()
     }
 
-    /// What is held for it.
+    /// Returns the memory that the request holds, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let content = match &self.content {
             OutgoingContent::Memory(bytes) => bytes.len(),

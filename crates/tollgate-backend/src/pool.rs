@@ -1,4 +1,5 @@
-//! The connections that one worker keeps to one backend, by address; the one that was used last goes first.
+//! The idle connections of one worker to one backend, by address. The connection that was used last is taken
+//! first.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,10 +16,10 @@ pub(crate) struct Pool {
     idle: Vec<IdleConnections>,
 }
 
-/// The connections to one address that no request uses now.
+/// The idle connections to one address.
 struct IdleConnections {
     target: Arc<Target>,
-    /// The one that is idle for longest first.
+    /// The longest idle connection comes first.
     links: Vec<Link>,
 }
 
@@ -27,7 +28,7 @@ impl Pool {
         Self { options, idle: Vec::new() }
     }
 
-    /// Takes a connection to an address that is as good as a new one, as far as can be told.
+    /// Takes a connection to an address that is as good as a new one, as far as that can be checked.
     pub(crate) fn take(&mut self, target: &Arc<Target>, now: Instant) -> Option<Link> {
         let options = self.options;
         let connections =
@@ -61,7 +62,8 @@ impl Pool {
         target.idle.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Closes what is idle for too long, what the backend closed, and what leads where no target is any more.
+    /// Closes connections that are idle too long, that the backend closed, or whose address is no longer a
+    /// target.
     pub(crate) fn sweep(&mut self, targets: &[Arc<Target>], now: Instant) {
         let options = self.options;
         self.idle.retain(|connections| targets.iter().any(|target| Arc::ptr_eq(target, &connections.target)));
@@ -165,7 +167,7 @@ mod tests {
         let (written, mut peer) = link(&listener, &target).await;
         tokio::io::AsyncWriteExt::write_all(&mut peer, b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         pool.put(&target, written, now);
-        // Until the runtime heard of both.
+        // The runtime must notice the close of both connections.
         while idle(&target) > 0 {
             tokio::task::yield_now().await;
             pool.sweep(std::slice::from_ref(&target), now);

@@ -1,65 +1,66 @@
-//! Whether an address can be connected to, as of the last try, shared by all workers without a lock.
+//! Whether an address accepts connections, as of the last attempt. All workers share it without a lock.
 //!
-//! One that cannot is picked last for a pause, and then by one request again, which may have to wait for it:
-//! each try that fails doubles the pause. A breaker counts shares of many requests; this is what keeps few of
-//! them from a dead address.
+//! An unreachable address is picked last during a pause. After the pause one request tries it again, and may
+//! have to wait for it. Each failed attempt doubles the pause. A breaker needs many requests to decide. This
+//! pause protects few requests from a dead address.
 //!
-//! What decides is one word: up to when the pause lasts, and its number from 1; 0 while the address can be
-//! connected to.
+//! The state is one word: the end of the pause, and the number of the pause from 1. The word is 0 while the
+//! address is reachable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Half of the first pause.
 const PAUSE_MS: u64 = 500;
-/// The number of the longest: 16 seconds.
+/// Number of the longest pause, which lasts 16 seconds.
 const PAUSES_MAX: u64 = 5;
 const NUMBER_BITS: u32 = 3;
-/// Whoever watches is told of an address for so long after its pause: without requests nobody knows how it
-/// is.
+/// How long after its pause an address is still reported as unreachable. Without requests its condition is
+/// unknown.
 pub(crate) const KNOWN_MS: u64 = 60_000;
-/// Between two lines of the log that say so. Kept connections may answer while no new one is made.
+/// Minimum time between two log lines about this. Kept connections may reply although no new connection
+/// succeeds.
 const LINE_PAUSE_MS: u64 = 10_000;
 
 /// The reachability of one address.
 #[derive(Debug, Default)]
 pub(crate) struct Reachability {
     word: AtomicU64,
-    /// The moment of the last line that said that it is lost, if there was one.
+    /// Time of the last log line about the loss, or 0.
     logged_ms: AtomicU64,
-    /// No line said yet that it is back.
+    /// Whether the loss was logged and the recovery was not.
     is_logged: AtomicBool,
 }
 
 impl Reachability {
-    /// Whether the last try to connect to it failed.
+    /// Returns whether the last connection attempt failed.
     pub(crate) fn is_lost(&self) -> bool {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether that was so not long ago.
+    /// Returns whether the last connection attempt failed recently.
     pub(crate) fn is_known_lost(&self, now_ms: u64) -> bool {
         let (until_ms, number) = parts(self.word.load(Ordering::Relaxed));
         number > 0 && now_ms < until_ms + KNOWN_MS
     }
 
-    /// Whether others should be asked first.
+    /// Returns whether other addresses should be tried first.
     pub(crate) fn is_pausing(&self, now_ms: u64) -> bool {
         let (until_ms, number) = parts(self.word.load(Ordering::Relaxed));
         number > 0 && now_ms < until_ms
     }
 
-    /// It is about to be tried: where its pause is over the next begins, so that only one request waits for
-    /// it.
+    /// Records that a request is about to try the address. If a pause is over, the next one begins, so that
+    /// only one request waits for the address.
     pub(crate) fn try_on(&self, now_ms: u64) {
         let next = |word: u64| {
             let (until_ms, number) = parts(word);
             (number > 0 && now_ms >= until_ms).then(|| paused(now_ms, (number + 1).min(PAUSES_MAX)))
         };
-        // Another worker may have been faster.
+        // Another worker may have changed it first.
         let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
-    /// Nobody took a connection; tells whether that is news for the log.
+    /// Records a failed connection. Returns whether to log it.
     pub(crate) fn lose(&self, now_ms: u64) -> bool {
         let next = |word: u64| Some(paused(now_ms, parts(word).1.max(1)));
         self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0)
@@ -76,7 +77,7 @@ impl Reachability {
         is_due
     }
 
-    /// A connection was made; tells whether that is news for the log.
+    /// Records a successful connection. Returns whether to log it.
     pub(crate) fn find(&self) -> bool {
         self.is_lost()
             && self.word.swap(0, Ordering::Relaxed) != 0

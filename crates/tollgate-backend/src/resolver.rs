@@ -1,8 +1,8 @@
-//! Names of backends. A thread of its own looks each name up: no worker ever waits for a name, and no name
+//! Lookups of the names of backends. Each name has its own thread, so no worker waits for a name, and no name
 //! for another.
 //!
-//! Addresses that are found replace those from before. A name that is not found keeps them. The threads end
-//! with their backend.
+//! Found addresses replace the earlier ones. A name that is not found keeps them. The threads end with their
+//! backend.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,34 +14,34 @@ use std::time::Duration;
 use crate::target::TargetAddress;
 use crate::{Address, BackendOptions};
 
-/// Addresses of one name that are used.
+/// Maximum number of addresses that are used for a name.
 const ADDRESSES_MAX: usize = 16;
-/// A name that is missing is looked for at least so often.
+/// Maximum time between two lookups of a missing name.
 const MISSING_REFRESH_MAX: Duration = Duration::from_secs(1);
 
-/// What finds the addresses of a name.
+/// Function that finds the addresses of a name.
 pub(crate) type Lookup = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
-/// Asks the system.
+/// Looks up a name by the system.
 pub(crate) fn system(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (name, port).to_socket_addrs().map(Iterator::collect)
 }
 
-/// Held by each name lookup until its first answer is there. The start of the backends waits until all are
+/// Each lookup holds this channel until its first result. The start of the backends waits until all are
 /// dropped.
 pub(crate) type FirstLookup = SyncSender<Infallible>;
 
-/// Ends the threads of the lookups when it is dropped.
+/// Ends the lookup threads when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     _alive: Vec<SyncSender<Infallible>>,
 }
 
-/// The lookups of one name, to become a thread.
+/// The lookups of one name, before their thread starts.
 pub(crate) struct NameLookup {
-    /// The backend, for the log.
+    /// Name of the backend, for the log.
     backend: String,
-    /// The place of the name among the addresses of the backend.
+    /// Index of the name among the addresses of the backend.
     place: usize,
     name: String,
     port: u16,
@@ -51,7 +51,7 @@ pub(crate) struct NameLookup {
 }
 
 impl Resolver {
-    /// Makes a `NameLookup` for each name, to be started.
+    /// Creates a `NameLookup` for each name. The caller starts them.
     pub(crate) fn new(options: &BackendOptions, lookup: Lookup) -> (Self, Vec<NameLookup>) {
         let one = |(place, address): (usize, &Address)| {
             let Address::Name { name, port, .. } = address else { return None };
@@ -68,8 +68,8 @@ impl Resolver {
 impl NameLookup {
     /// Starts the thread. It drops `first` after its first lookup.
     ///
-    /// `learn` gets the place of the name, the name, and the addresses that were found. It returns whether
-    /// the backend is still there.
+    /// `learn` gets the index of the name, the name, and the found addresses. It returns whether the backend
+    /// still exists.
     pub(crate) fn start(
         self,
         first: FirstLookup,
@@ -96,22 +96,22 @@ impl NameLookup {
     }
 }
 
-/// What is known of a name.
+/// The known addresses of a name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownAddresses {
     sockets: Vec<SocketAddr>,
-    /// Whether it was not found the last time; what was found before holds.
+    /// Whether the last lookup failed. The earlier addresses stay in use.
     pub(crate) is_missing: bool,
 }
 
 impl KnownAddresses {
-    /// Takes what a look found, and tells of a name once when it is lost, and once when it is found again.
+    /// Records the result of a lookup. Logs when the name is lost, and when it is found again.
     pub(crate) fn learn(&mut self, backend: &str, name: &str, found: io::Result<Vec<SocketAddr>>) {
         let was_missing = self.is_missing;
         self.is_missing = found.is_err();
         match found {
             Ok(mut sockets) => {
-                // The system shuffles them: the order is no news.
+                // The system shuffles the addresses, so their order has no meaning.
                 sockets.sort();
                 sockets.truncate(ADDRESSES_MAX);
                 self.sockets = sockets;
@@ -125,7 +125,7 @@ impl KnownAddresses {
     }
 }
 
-/// Where a backend is, as far as is known of the names among its addresses; each place once.
+/// Returns the addresses of a backend, with the known addresses of its names. Each address appears once.
 pub(crate) fn places(options: &BackendOptions, known: &[KnownAddresses]) -> Vec<TargetAddress> {
     let mut places = Vec::new();
     let mut push = |place: TargetAddress| {

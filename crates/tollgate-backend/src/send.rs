@@ -1,4 +1,4 @@
-//! The sending of a request: which address is asked, and how often.
+//! Sends requests: picks the address, and decides about retries.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::upstream::Upstream;
 use crate::{Failure, FailureKind, Phase};
 
 impl Upstream {
-    /// Sends a request and waits for the head of its reply; `timeout` bounds all of it further.
+    /// Sends a request and waits for the head of its reply. `timeout` further limits the total time.
     ///
     /// # Errors
-    /// There is no reply; nothing of one was passed on.
+    /// There is no reply. No byte of one was passed on.
     ///
     /// # Cancel safety
-    /// Dropping it cancels the request, and closes its connection.
+    /// Dropping the future cancels the request and closes its connection.
     pub async fn send(
         self: Rc<Self>,
         request: Outgoing,
@@ -53,7 +53,7 @@ impl Upstream {
         let end = now + total;
         let entered = match self.shared.limit.try_enter() {
             Some(place) => Ok(place),
-            // On the heap, so that requests that need not wait stay small.
+            // The future is on the heap, so that requests that need not wait stay small.
             None => Box::pin(self.shared.limit.enter()).await,
         };
         let place = entered.map_err(|kind| self.failure(None, Phase::Admission, kind))?;
@@ -69,7 +69,7 @@ impl Upstream {
                     count(&self.shared.counters.retries);
                     attempt
                 }
-                // Nobody else is there to be asked.
+                // No other address can be tried.
                 (Err(_), Some(failure)) => return Err(failure),
                 (Err(kind), None) => return Err(self.failure(None, Phase::Admission, kind)),
             };
@@ -77,7 +77,7 @@ impl Upstream {
             match attempt.run(request, &mut kept, now, end, total).await {
                 Ok((mut attempt, ReceivedHead { head, interim, is_sent })) => {
                     now = Instant::now();
-                    // Others are successes when their content is there, too.
+                    // Other replies count as successes only after their content is complete.
                     if head.status().is_some_and(is_of_a_failing_backend) {
                         attempt.conclude(AttemptResult::Failure, now);
                     }
@@ -104,9 +104,11 @@ impl Upstream {
         }
     }
 
-    /// Whether a request that may be asked of another address is: within the bounds of retries, or free of
-    /// them where nothing of it was sent, so that no backend works twice for it. But where all that is left
-    /// could not be connected to, each request would knock at every door of a backend that is down.
+    /// Returns whether a request is sent to another address.
+    ///
+    /// If no byte of it was sent, the retry limits do not apply, because no backend does the work twice. This
+    /// exception needs another address that is likely to work. Otherwise each request would try every address
+    /// of a backend that is down.
     fn may_go_on(&self, tried: &[Arc<Target>], is_untouched: bool, resent: &mut u32, now: Instant) -> bool {
         let (targets, now_ms) = (self.targets(), self.shared.ms(now));
         let is_promising = |target: &Arc<Target>| {
@@ -124,12 +126,11 @@ impl Upstream {
         is_within
     }
 
-    /// Picks an address among those that may be asked.
+    /// Picks an address among those that admit requests.
     fn pick(self: &Rc<Self>, tried: &[Arc<Target>], now: Instant) -> Result<Attempt, FailureKind> {
         let targets = self.targets();
         let now_ms = self.shared.ms(now);
-        // Another worker may take the last place among those that try: then the next look is for another
-        // address.
+        // Another worker may take the last probe of an address. Then the loop looks for another address.
         for _ in 0..targets.len().max(1) {
             let place = best(&targets, self.next.get(), tried, now_ms)?;
             if let Some(pass) = targets[place].admit(now_ms) {
@@ -141,8 +142,9 @@ impl Upstream {
     }
 }
 
-/// The place of the address to be asked, looked for from one place on: of those that could be connected to
-/// the one that has the fewest requests outstanding, before the others.
+/// Returns the index of the address to use. The search begins at `from`.
+///
+/// Reachable addresses come first. Among them the address with the fewest outstanding requests is chosen.
 fn best(
     targets: &[Arc<Target>],
     from: usize,
@@ -176,7 +178,7 @@ fn is_among(targets: &[Arc<Target>], target: &Arc<Target>) -> bool {
     targets.iter().any(|one| Arc::ptr_eq(one, target))
 }
 
-/// Statuses by which a backend says that it cannot serve, not that the request is wrong.
+/// Returns whether the status means that the backend cannot serve, and not that the request is wrong.
 fn is_of_a_failing_backend(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }

@@ -1,58 +1,60 @@
-//! How backends do, as values: for metrics and the status.
+//! The state of backends as values, for metrics and status.
 
 use crate::{BreakerState, HandshakeFault};
 
-/// One backend. Counters count since the backend was made: at the start, or at a reload that changed it.
+/// The state of one backend.
+///
+/// Counters begin when the backend is created: at the start, or at a reload that changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendSnapshot {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The best state of its addresses: open once all of them are.
+    /// The best state of its addresses. It is open only if all of them are open.
     pub breaker: BreakerState,
     /// Requests in flight.
     pub in_flight: usize,
-    /// Requests that wait for a place.
+    /// Requests that wait for admission.
     pub queued: usize,
-    /// Requests that came for it.
+    /// Requests for the backend.
     pub requests: u64,
-    /// Those that got no reply, or no whole one, but for those that their clients broke off.
+    /// Requests without a complete reply, except those that their clients broke off.
     pub failures: u64,
-    /// Of these, those that asked nobody: no place, no address, breakers open.
+    /// Failures without an attempt: no admission, no address, or open breakers.
     pub refusals: u64,
-    /// How often a request that had failed was sent to another address.
+    /// Number of times that a failed request was sent to another address.
     pub retries: u64,
-    /// How often one was sent on a new connection, because a kept one turned out to be closed.
+    /// Number of times that a request moved to a new connection, because a kept one was already closed.
     pub resends: u64,
-    /// Connections that were made.
+    /// Connections that were created.
     pub connects: u64,
-    /// Handshakes of TLS that failed, by why; none where it is asked without.
+    /// Failed TLS handshakes by cause. All counts are zero without TLS.
     pub handshake_failures: [(&'static str, u64); HandshakeFault::ALL.len()],
-    /// Its addresses; none while no name of it is known.
+    /// The addresses. Empty while none of its names is known.
     pub addresses: Vec<AddressSnapshot>,
-    /// Names that were not found the last time; what was known of them before is used.
+    /// Names whose last lookup failed. Their earlier addresses stay in use.
     pub missing_names: Vec<String>,
 }
 
-/// What an address is held to be.
+/// State of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressState {
-    /// It could be connected to; its breaker is closed.
+    /// It is reachable, and its breaker is closed.
     Closed,
-    /// It was left alone, and nobody has tried it for a minute.
+    /// Its breaker was open, and no request probed it for a minute.
     Untried,
-    /// It was left alone: a few requests try it, or the next ones will.
+    /// Its breaker was open. A few requests probe it, or the next requests will.
     HalfOpen,
-    /// It is left alone.
+    /// Its breaker is open, so it gets no requests.
     Open,
-    /// It could not be connected to when that was last tried: it is asked last.
+    /// The last connection attempt failed, so it is tried last.
     Unreachable,
 }
 
 impl AddressState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 5] = [Self::Closed, Self::Untried, Self::HalfOpen, Self::Open, Self::Unreachable];
 
-    /// Returns its name, as metrics and the status have it.
+    /// Returns the name in metrics and status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -63,29 +65,29 @@ impl AddressState {
         }
     }
 
-    /// Whether others are asked in its place, all the time or but for a few requests that try it.
+    /// Returns whether other addresses replace it, for all requests or all except a few probes.
     pub const fn is_failing(self) -> bool {
         matches!(self, Self::HalfOpen | Self::Open | Self::Unreachable)
     }
 }
 
-/// One address.
+/// The state of one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressSnapshot {
     /// The address.
     pub address: String,
-    /// Its breaker.
+    /// State of its breaker.
     pub breaker: BreakerState,
-    /// Whether it could not be connected to when that was last tried, which was not long ago.
+    /// Whether the last connection attempt failed recently.
     pub is_lost: bool,
-    /// Requests that it has not answered.
+    /// Requests that it has not yet replied to.
     pub outstanding: usize,
-    /// Connections that are kept.
+    /// Idle connections.
     pub idle: usize,
 }
 
 impl AddressSnapshot {
-    /// What it is held to be.
+    /// Returns the state of the address.
     pub const fn state(&self) -> AddressState {
         match self.breaker {
             BreakerState::Open => AddressState::Open,

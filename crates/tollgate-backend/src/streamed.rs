@@ -1,43 +1,42 @@
-//! A content that is still coming while it is sent: how it is framed, and what becomes of it when it breaks
-//! off.
+//! Content that is sent while it arrives: its framing, and its end if it breaks off.
 
 use std::fmt;
 use std::task::{Context, Poll};
 
 use tollgate_http::{LAST_CHUNK, StatusCode, write_chunk};
 
-/// A content that comes from somebody else, piece by piece.
+/// Content that another peer sends in pieces.
 pub trait StreamedContent: fmt::Debug {
-    /// Its bytes, where they are known before.
+    /// Returns the size in bytes, if it is known in advance.
     fn bytes_len(&self) -> Option<u64>;
 
-    /// Whether nothing of it was taken: what was is gone.
+    /// Returns whether no content was taken. Taken content is gone.
     fn is_untouched(&self) -> bool;
 
-    /// Appends what is there to `out`, ready when it is some; or when there is no more, with nothing.
+    /// Appends available content to `out`. Ready when there is some, or with nothing at the end.
     ///
     /// # Errors
-    /// It will never be whole.
+    /// The content will never be complete.
     fn poll_take(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), BrokenOff>>;
 }
 
-/// Why a content that was coming will never be whole: it is whoever sends it that is to blame.
+/// Reason why arriving content will never be complete. Its sender is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct BrokenOff {
-    /// What whoever sends it is told.
+    /// The status for the sender.
     pub status: StatusCode,
-    /// The same in words.
+    /// The text for the sender.
     pub text: &'static str,
 }
 
 impl BrokenOff {
-    /// It did not come in time.
+    /// The content did not arrive in time.
     pub const TOO_LATE: Self =
         Self { status: StatusCode::REQUEST_TIMEOUT, text: "the request took too long" };
 }
 
-/// A streamed content on its way: what was taken of it, framed, and how much of that left.
+/// Streamed content with its framing, and how many of its bytes were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Framed {
     bytes: Vec<u8>,
@@ -47,17 +46,18 @@ pub(crate) struct Framed {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
-    /// More may come.
+    /// More content may arrive.
     #[default]
     Open,
-    /// The last time it was asked for more, there was none.
+    /// No content was available when it was last polled.
     Waiting,
-    /// All of it was taken.
+    /// All content was taken.
     Taken,
 }
 
 impl Framed {
-    /// What is to be sent next; nothing while the content does not come, or when all of it left.
+    /// Returns the next bytes to send. The result is empty while no content arrives, or after all of it was
+    /// sent.
     pub(crate) fn poll_piece(
         &mut self,
         content: &dyn StreamedContent,
@@ -92,12 +92,12 @@ impl Framed {
         Ok(())
     }
 
-    /// So many bytes of the piece left.
+    /// Records that bytes of the piece were sent.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.sent += bytes;
     }
 
-    /// Whether it is the content that does not come, and not the backend that does not take it.
+    /// Returns whether the content does not arrive, rather than the backend not accepting it.
     pub(crate) fn is_waiting(&self) -> bool {
         self.state == State::Waiting && self.sent == self.bytes.len()
     }
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Pieces; an empty one is a wait.
+    /// Pieces of content. An empty piece is a wait.
     #[derive(Debug)]
     struct Pieces(Option<u64>, RefCell<VecDeque<&'static str>>);
 
@@ -144,7 +144,7 @@ mod tests {
         let (mut framed, mut found, mut waits) = (Framed::default(), String::new(), 0);
         let mut context = Context::from_waker(Waker::noop());
         while !framed.is_done() {
-            // Byte by byte, as a slow backend takes it.
+            // One byte at a time, as a slow backend accepts it.
             match framed.poll_piece(&content, &mut context).unwrap() {
                 [] => waits += usize::from(framed.is_waiting()),
                 [byte, ..] => {

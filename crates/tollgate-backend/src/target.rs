@@ -1,4 +1,4 @@
-//! One address of a backend, as all workers see it.
+//! One address of a backend, as all workers share it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,11 +12,11 @@ use crate::reachability::Reachability;
 use crate::tls::server_name;
 use crate::{Address, BackendOptions, BreakerOptions, FailureKind, Phase, Scheme};
 
-/// Where connections lead.
+/// Target of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TargetAddress {
     Tcp(SocketAddr),
-    /// Over TLS, with whom certificates have to be for.
+    /// Over TLS. The certificate must be for `name`.
     Tls {
         address: SocketAddr,
         name: ServerName<'static>,
@@ -25,7 +25,7 @@ pub(crate) enum TargetAddress {
 }
 
 impl TargetAddress {
-    /// A socket address that an address leads to.
+    /// Returns the target for a socket address that belongs to a configured address.
     pub(crate) fn at(
         socket: SocketAddr,
         scheme: Scheme,
@@ -38,7 +38,7 @@ impl TargetAddress {
         let configured = options.tls.as_ref().and_then(|tls| tls.server_name());
         let name = match (configured, address) {
             (Some(name), _) => Some(name.clone()),
-            // It was looked at when the address was read.
+            // The name was checked when the address was parsed.
             (None, Address::Name { name, .. }) => server_name(name).ok(),
             (None, _) => None,
         };
@@ -64,9 +64,9 @@ pub(crate) struct Target {
     pub(crate) place: TargetAddress,
     pub(crate) breaker: Breaker,
     pub(crate) reach: Reachability,
-    /// Requests that it was asked and has not answered.
+    /// Requests that it has not yet replied to.
     pub(crate) outstanding: AtomicUsize,
-    /// Connections that workers keep.
+    /// Idle connections of all workers.
     pub(crate) idle: AtomicUsize,
 }
 
@@ -85,28 +85,28 @@ impl Target {
         self.outstanding.load(Ordering::Relaxed)
     }
 
-    /// Lets a request through, if it may be.
+    /// Admits a request, if the breaker allows it.
     pub(crate) fn admit(&self, now_ms: u64) -> Option<BreakerPermit> {
         let pass = self.breaker.admit(now_ms)?;
         self.reach.try_on(now_ms);
         Some(pass)
     }
 
-    /// It could be connected to, or answered: tells if that is news.
+    /// Records that the address accepted a connection or replied. Logs if it was unreachable before.
     pub(crate) fn find(&self, backend: &str) {
         if self.reach.find() {
             tracing::info!(backend, address = %self.place, "reachable again");
         }
     }
 
-    /// It could not be connected to: tells if that is news.
+    /// Records that a connection failed. Logs if the address was reachable before.
     pub(crate) fn lose(&self, backend: &str, phase: Phase, kind: &FailureKind, now_ms: u64) {
         if kind.blames_backend() && self.reach.lose(now_ms) {
             tracing::warn!(backend, address = %self.place, "unreachable, {phase}: {kind}");
         }
     }
 
-    /// Takes what became of a request, and tells of a breaker that changed.
+    /// Reports the result of a request to the breaker, and logs a change of its state.
     pub(crate) fn conclude(&self, backend: &str, pass: BreakerPermit, result: AttemptResult, now_ms: u64) {
         let address = &self.place;
         match self.breaker.conclude(pass, result, now_ms) {

@@ -1,4 +1,4 @@
-//! One worker's end of the backends: their connections, and their addresses of this moment.
+//! The backends of one worker: its connections, and the current addresses.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes it; what is another client's of the same worker already is shared with it, connections and all.
+    /// Creates the client. Unchanged backends of `before`, an earlier client of this worker, are shared with
+    /// their connections.
     pub fn new(backends: &[Arc<Backend>], before: &Self) -> Self {
         let one = |backend: &Arc<Backend>| {
             let same = before.upstreams.iter().find(|upstream| Arc::ptr_eq(&upstream.shared, backend));
@@ -30,22 +31,22 @@ impl Client {
         Self { upstreams: backends.iter().map(one).collect() }
     }
 
-    /// The backend at a place of the configuration.
+    /// Returns the backend at an index of the configuration.
     pub fn at(&self, place: usize) -> Option<&Rc<Upstream>> {
         self.upstreams.get(place)
     }
 
-    /// The backend of that name.
+    /// Returns the backend with this name.
     pub fn named(&self, name: &str) -> Option<&Rc<Upstream>> {
         self.upstreams.iter().find(|upstream| upstream.shared.options.name == name)
     }
 
-    /// The names of all.
+    /// Lists the names of all backends.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.upstreams.iter().map(|upstream| upstream.shared.options.name.as_str())
     }
 
-    /// Closes connections that nobody should use again. For a tick each second or so.
+    /// Closes connections that must not be reused. Call it about once a second.
     pub fn sweep(&self, now: Instant) {
         for upstream in &self.upstreams {
             upstream.pool.borrow_mut().sweep(&upstream.targets(), now);
@@ -53,14 +54,14 @@ impl Client {
     }
 }
 
-/// One worker's end of a backend.
+/// One backend in one worker.
 pub struct Upstream {
     pub(crate) shared: Arc<Backend>,
     pub(crate) scratch: Scratch,
     pub(crate) pool: RefCell<Pool>,
-    /// As of a version of the backend.
+    /// The targets, and the version of the backend that they belong to.
     targets: RefCell<(u64, Arc<[Arc<Target>]>)>,
-    /// Where the search for an address begins, so that equals have their turns.
+    /// Index at which the search for an address begins, so that equally good addresses take turns.
     pub(crate) next: Cell<usize>,
     pub(crate) limits: Limits,
     host: String,
@@ -76,10 +77,10 @@ impl Upstream {
             next: Cell::new(0),
             limits: Limits {
                 head_bytes_max: options.head_bytes_max,
-                // A backend that flushes each character means no harm.
+                // A backend that flushes each character is not an attacker.
                 chunk_framing_per_byte: Limits::ANY_CHUNK_FRAMING,
-                // Nobody takes a name in a reply for another one: those of trailers may have it as those of
-                // heads.
+                // `_` in the names of trailers is allowed, as it is in heads. No reader of a reply confuses
+                // it with `-`.
                 underscore_names: UnderscoreNames::Drop,
                 ..Limits::default()
             },
@@ -88,23 +89,25 @@ impl Upstream {
         }
     }
 
-    /// What Host says where the request has none, or should not be told.
+    /// Returns the value of Host for a request that has none, or whose Host must not be forwarded.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// How the backend is configured.
+    /// Returns the configuration of the backend.
     pub fn options(&self) -> &crate::BackendOptions {
         &self.shared.options
     }
 
-    /// Leave to send a request while its content comes: for half of `concurrency_max` at once. None: it has
-    /// to come whole first.
+    /// Returns a permit to send a request while its content arrives, or `None` if the content must be
+    /// complete first.
+    ///
+    /// At most half of `concurrency_max` requests have such a permit at once.
     pub fn try_upload(&self) -> Option<UploadPlace> {
         self.shared.limit.try_upload()
     }
 
-    /// The addresses of this moment.
+    /// Returns the current addresses.
     pub(crate) fn targets(&self) -> Arc<[Arc<Target>]> {
         let mut targets = self.targets.borrow_mut();
         let version = self.shared.version();

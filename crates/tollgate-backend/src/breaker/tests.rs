@@ -1,4 +1,4 @@
-//! Breakers at times that the tests tell them.
+//! Breakers at times that the tests pass in.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn breaker() -> Breaker {
     })
 }
 
-/// Lets requests through and ends them so; the last change.
+/// Admits requests and ends them with this result. Returns the last change.
 fn run(breaker: &Breaker, count: usize, result: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
     let mut change = None;
     for _ in 0..count {
@@ -58,7 +58,7 @@ fn a_request_counts_once_also_if_it_fails_after_it_was_a_success() {
 fn requests_older_than_the_window_do_not_count() {
     let breaker = breaker();
     run(&breaker, 9, AttemptResult::Failure, 500);
-    // In the last tenth of the window they still count, later they do not.
+    // They still count in the last tenth of the window, but not later.
     assert_eq!(run(&breaker, 1, AttemptResult::Success, 9_999), None);
     assert_eq!(run(&breaker, 1, AttemptResult::Failure, 10_500), None);
     assert_eq!(breaker.state(10_500), BreakerState::Closed);
@@ -104,7 +104,7 @@ fn a_probe_that_fails_opens_it_again_and_one_that_is_cancelled_makes_room() {
     let three = breaker.admit(5002).unwrap();
     assert_eq!(breaker.conclude(two, AttemptResult::Failure, 5003), Some(BreakerChange::OpenedAgain));
     assert_eq!(breaker.admit(10_002), None);
-    // What tried then says nothing now.
+    // The result of an earlier probe does not count now.
     let again = breaker.admit(10_003).unwrap();
     assert_eq!(breaker.conclude(three, AttemptResult::Failure, 10_004), None);
     assert_eq!(breaker.state(10_004), BreakerState::HalfOpen);
@@ -120,7 +120,7 @@ fn a_long_probe_leaves_a_breaker_half_open_and_a_minute_without_one_untried() {
     assert_eq!(states([5_000, 64_999, 65_000]), until_untried);
     let long = breaker.admit(70_000).unwrap();
     assert_eq!(states([70_000, 130_000, 1_000_000]), [BreakerState::HalfOpen; 3], "it waits for its answer");
-    // A client that leaves says nothing: from then on nobody tries it.
+    // A client that disconnects gives no result. From then on no request probes the address.
     assert_eq!(breaker.conclude(long, AttemptResult::None, 1_000_000), None);
     assert_eq!(states([1_000_000, 1_059_999, 1_060_000]), until_untried);
     let one = breaker.admit(1_060_000).unwrap();

@@ -1,4 +1,4 @@
-//! Which address is picked.
+//! The choice of an address.
 
 use std::thread;
 

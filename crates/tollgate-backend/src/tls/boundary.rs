@@ -1,20 +1,21 @@
-//! Whether what came ends with a whole record (RFC 8446 section 5.1): half of one is the begin of something
-//! that was not asked for.
+//! Checks whether the received bytes end with a complete record (RFC 8446 section 5.1). A partial record is
+//! the start of data that was not asked for.
 
 /// type(1), version(2), length(2), big-endian
 const HEADER_BYTES: usize = 5;
 
-/// Where in a record the bytes that came end. Lengths are not judged: rustls does.
+/// Position of the end of the received bytes in a record. rustls validates the lengths, so this type does
+/// not.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Boundary {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Of the fragment, that have to come.
+    /// Missing bytes of the fragment.
     left: usize,
 }
 
 impl Boundary {
-    /// Counts bytes that came.
+    /// Counts received bytes.
     pub(super) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let skipped = self.left.min(bytes.len());
@@ -31,7 +32,7 @@ impl Boundary {
         }
     }
 
-    /// Whether the last record is whole.
+    /// Returns whether the last record is complete.
     pub(super) fn is_reached(self) -> bool {
         self.left == 0 && self.header_bytes == 0
     }

@@ -1,4 +1,4 @@
-//! Why a handshake failed: a word to count it by, and the story with the trouble that a certificate is.
+//! Failures of handshakes: a word for counters, and a full text about the certificate.
 
 use std::fmt;
 use std::io;
@@ -7,34 +7,34 @@ use rustls::{CertificateError, Error, ProtocolVersion};
 
 use super::TlsOptions;
 
-/// Names of a foreign certificate that are told.
+/// Maximum number of names of a wrong certificate in the text.
 const NAMES_MAX: usize = 8;
-/// Bytes of what rustls says of it: parts may be the peer's.
+/// Maximum bytes of an error text of rustls, because the peer controls parts of it.
 const TEXT_BYTES_MAX: usize = 600;
 
-/// What was wrong, in short.
+/// Cause of a failed handshake, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakeFault {
-    /// No authority that is trusted stands behind the certificate, or it is no sound one.
+    /// No trusted authority signed the certificate, or the certificate is invalid.
     Untrusted,
     /// The certificate is for another name.
     Name,
-    /// The certificate is not valid any more, or not yet.
+    /// The certificate has expired, or is not yet valid.
     Expired,
-    /// What came is no TLS.
+    /// The received bytes are not TLS.
     NotTls,
-    /// The backend refused us by an alert.
+    /// The backend refused us with an alert.
     Refused,
     /// The connection ended.
     Closed,
-    /// It took too long.
+    /// The handshake exceeded its time.
     Timeout,
-    /// Anything else, as two sides without a version or a cipher in common.
+    /// Any other cause, for example no common version or cipher.
     Protocol,
 }
 
 impl HandshakeFault {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 8] = [
         Self::Untrusted,
         Self::Name,
@@ -46,7 +46,7 @@ impl HandshakeFault {
         Self::Protocol,
     ];
 
-    /// A word for it, for metrics.
+    /// Returns a word for metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Untrusted => "untrusted",
@@ -81,25 +81,25 @@ impl HandshakeFault {
     }
 }
 
-/// How far the backend was in a handshake.
+/// Progress of the backend in a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heard {
-    /// No message of it was sound yet.
+    /// No valid message arrived yet.
     Nothing,
-    /// It chose a version: it speaks TLS (RFC 8446 section 4.1.3).
+    /// The backend chose a version, so it supports TLS (RFC 8446 section 4.1.3).
     Hello,
 }
 
-/// A handshake that failed.
+/// A failed handshake.
 #[derive(Debug)]
 pub struct HandshakeError {
-    /// What was wrong.
+    /// The cause.
     pub fault: HandshakeFault,
     text: String,
 }
 
 impl HandshakeError {
-    /// Of a session that chose that version, if it came so far.
+    /// Describes an error of a session. `chosen` is the version, if one was negotiated.
     pub(crate) fn of_tls(error: &Error, chosen: Option<ProtocolVersion>, options: &TlsOptions) -> Self {
         let heard = if chosen.is_some() { Heard::Hello } else { Heard::Nothing };
         let fault = HandshakeFault::of(error, heard);
@@ -132,7 +132,7 @@ impl HandshakeError {
     }
 }
 
-/// A name as rustls shows it, `DnsName("a.test")` or `IpAddress(192.0.2.1)`, without its kind.
+/// Returns a name without its kind. rustls shows `DnsName("a.test")` or `IpAddress(192.0.2.1)`.
 fn bare_name(shown: &str) -> &str {
     shown.split_once('(').and_then(|(_, name)| name.strip_suffix(')')).unwrap_or(shown)
 }

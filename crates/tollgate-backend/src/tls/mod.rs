@@ -1,7 +1,7 @@
-//! TLS to a backend: what is configured, the handshake and why it failed, and the bytes inside.
+//! TLS to a backend: its options, the handshake and its failures, and the byte stream inside.
 //!
-//! Certificates are always verified: there is no switch. Early data is never sent, so nothing of a request
-//! leaves before the backend has shown who it is.
+//! Certificates are always verified, and no option changes that. Early data is never sent, so no byte of a
+//! request is sent before the backend has proved its identity.
 
 mod boundary;
 mod handshake;

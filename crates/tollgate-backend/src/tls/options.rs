@@ -1,4 +1,4 @@
-//! What TLS to a backend is made of: whom it trusts, and who it says that it is itself.
+//! TLS options of a backend: trusted authorities, and our own certificate.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,30 +8,30 @@ use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tollgate_tls::{RootsError, Trust, Verifier};
 
-/// The only protocol that is spoken (RFC 7301).
+/// The only supported application protocol (RFC 7301).
 const ALPN: &[u8] = b"http/1.1";
 
-/// Files and a name, as they are configured.
+/// Configured files and server name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsFiles {
-    /// The authorities that are trusted, in PEM; none for those of the system.
+    /// The trusted authorities, in PEM. `None` for the authorities of the system.
     pub ca: Option<PathBuf>,
-    /// What the backend is shown if it asks who it is that asks.
+    /// Our certificate, if the backend asks for one.
     pub client: Option<ClientIdentity>,
-    /// The name that certificates have to be for, in place of that of the address.
+    /// The name that certificates must have, instead of the name in the address.
     pub server_name: Option<String>,
 }
 
-/// Who asks, by files in PEM.
+/// Our certificate and key, as PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// The certificate, and those between it and its authority.
+    /// The certificate, and the intermediate certificates up to its authority.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
-/// The same with what the files held. Two are equal if all of that is.
+/// The options with the contents of the files. Two values are equal if all of these are.
 pub struct TlsOptions {
     files: TlsFiles,
     server_name: Option<ServerName<'static>>,
@@ -40,19 +40,19 @@ pub struct TlsOptions {
     config: Arc<ClientConfig>,
 }
 
-/// Why there is no TLS, by the key that is to blame. A file is named.
+/// Reason why TLS cannot be used, by the option at fault. The text names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Nobody is trusted.
+    /// No authority is trusted.
     #[error("{0}")]
     Roots(#[source] RootsError),
-    /// The client's certificate is of no use.
+    /// The client certificate cannot be used.
     #[error("{0}")]
     Certificate(String),
-    /// Its key is of no use, or not that of the certificate.
+    /// Its key cannot be used, or does not match the certificate.
     #[error("{0}")]
     Key(String),
-    /// It is no name that a certificate can be for.
+    /// The name cannot be in a certificate.
     #[error("{0:?} is neither a host name nor an address")]
     ServerName(String),
 }
@@ -61,7 +61,7 @@ impl TlsOptions {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them is of no use.
+    /// One of them cannot be used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let server_name = files.server_name.as_deref().map(server_name).transpose()?;
         let verifier = Arc::new(Verifier::new(files.ca.as_deref(), Trust::Host).map_err(TlsError::Roots)?);
@@ -85,12 +85,12 @@ impl TlsOptions {
         Ok(Self { files, server_name, verifier, client, config: Arc::new(config) })
     }
 
-    /// As they are configured.
+    /// Returns the configured files.
     pub fn files(&self) -> &TlsFiles {
         &self.files
     }
 
-    /// The name that certificates have to be for, whatever the address.
+    /// Returns the name that certificates must have for every address.
     pub(crate) fn server_name(&self) -> Option<&ServerName<'static>> {
         self.server_name.as_ref()
     }
@@ -99,15 +99,15 @@ impl TlsOptions {
         &self.config
     }
 
-    /// Whose authorities are trusted, for people.
+    /// Returns the source of the trusted authorities, for error texts.
     pub(crate) fn trusted(&self) -> String {
         self.files.ca.as_ref().map_or_else(|| "the system".to_owned(), |file| file.display().to_string())
     }
 }
 
-/// The name of a host, or an address, as certificates have it.
+/// Parses the name or address of a host, as certificates have it.
 pub(crate) fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
-    // Certificates have no final dot.
+    // Names in certificates have no final dot.
     let text = name.strip_suffix('.').unwrap_or(name).to_owned();
     ServerName::try_from(text).map_err(|_| TlsError::ServerName(name.to_owned()))
 }
@@ -129,7 +129,7 @@ impl PartialEq for TlsOptions {
 
 impl Eq for TlsOptions {}
 
-/// What the files held is nobody's to read.
+/// Shows no contents of the files, because they are secret.
 impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsOptions").field("files", &self.files).finish_non_exhaustive()

@@ -1,8 +1,8 @@
-//! The bytes inside TLS over a socket: rustls turns them into records and back, the worker's readiness moves
-//! them.
+//! A byte stream inside TLS over a socket. rustls converts it to records and back. The worker moves the
+//! records when the socket is ready.
 //!
-//! What is held is bounded: 64 KiB of content that was encrypted and not taken, and about as much that came
-//! and was not read.
+//! The memory is bounded: 64 KiB of encrypted bytes that are not sent, and about as much of received bytes
+//! that are not read.
 
 use std::future::poll_fn;
 use std::io::{self, BufRead, IoSlice, Read, Write};
@@ -18,35 +18,35 @@ use tokio::net::TcpStream;
 use super::boundary::Boundary;
 use super::{HandshakeError, TlsOptions};
 
-/// Content that is encrypted ahead of what the socket takes.
+/// Maximum bytes that are encrypted before the socket accepts them.
 const WRITE_BYTES_MAX: usize = 64 << 10;
-/// What is read from the socket at once: a record of the largest size and a little more (RFC 8446 section
-/// 5.2).
+/// Bytes of one read from the socket: a record of the maximum size and a little more (RFC 8446 section 5.2).
 pub(crate) const WIRE_BYTES: usize = (16 << 10) + 512;
-/// Reads that look whether a connection is quiet. What comes then is tickets, and they are few.
+/// Maximum number of reads in the check for a quiet connection. Only session tickets may arrive then, and
+/// they are few.
 const QUIET_READS_MAX: usize = 4;
 
 pub(crate) struct TlsStream {
     socket: TcpStream,
     session: ClientConnection,
     boundary: Boundary,
-    /// What came and waits until the content before it was read. Mostly nothing, and no memory.
+    /// Received bytes that wait until earlier content is read. Usually it is empty and holds no memory.
     ahead: Vec<u8>,
     end: End,
     left_bytes: u64,
 }
 
-/// How what comes ends.
+/// State of the end of the received bytes.
 enum End {
     /// Not yet.
     Open,
-    /// With word of the backend that it does.
+    /// The backend announced the end (close_notify).
     Told,
-    /// Otherwise. What was said of it is told once.
+    /// Any other end. Its error is returned once.
     Broken(Option<io::Error>),
 }
 
-/// A socket that never waits.
+/// A socket that never blocks.
 struct Wire<'a> {
     socket: &'a TcpStream,
     boundary: &'a mut Boundary,
@@ -75,13 +75,13 @@ impl Write for Wire<'_> {
 }
 
 impl TlsStream {
-    /// Shakes hands: `Ok` means that the backend is who it should be.
+    /// Performs the handshake. `Ok` means that the backend proved its identity.
     ///
     /// # Errors
-    /// It is not, or does not speak TLS with us.
+    /// The backend did not prove its identity, or the TLS handshake failed.
     ///
     /// # Cancel safety
-    /// Dropping it closes the connection.
+    /// Dropping the future closes the connection.
     pub(crate) async fn handshake(
         socket: TcpStream,
         name: ServerName<'static>,
@@ -108,7 +108,7 @@ impl TlsStream {
         options: &TlsOptions,
     ) -> Poll<Result<(), HandshakeError>> {
         loop {
-            // If nobody takes it, reading tells why.
+            // If the peer accepts no bytes, reading returns the cause.
             let flushed = self.poll_flush(context);
             if !self.session.is_handshaking() {
                 return flushed.map_err(|error| HandshakeError::of_io(&error));
@@ -117,7 +117,7 @@ impl TlsStream {
             let processed = self.session.process_new_packets();
             if let Err(error) = processed {
                 let chosen = self.session.protocol_version();
-                // The backend is told as far as it listens.
+                // Sends the alert, as far as the backend accepts it.
                 let _ = self.poll_flush(context);
                 return Poll::Ready(Err(HandshakeError::of_tls(&error, chosen, options)));
             }
@@ -127,7 +127,7 @@ impl TlsStream {
         }
     }
 
-    /// Gives records from the socket to the session; 0 at the end.
+    /// Passes records from the socket to the session. 0 means the end.
     fn poll_read_wire(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.socket.poll_read_ready(context))?;
@@ -139,17 +139,17 @@ impl TlsStream {
         }
     }
 
-    /// Whether all that was written left.
+    /// Returns whether all written bytes were sent.
     pub(crate) fn is_flushed(&self) -> bool {
         !self.session.wants_write()
     }
 
-    /// Bytes of records that the socket took.
+    /// Returns the bytes of records that the socket accepted.
     pub(crate) fn left_bytes(&self) -> u64 {
         self.left_bytes
     }
 
-    /// Sends what was encrypted and has not left.
+    /// Sends the encrypted bytes that are not yet sent.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
             ready!(self.socket.poll_write_ready(context))?;
@@ -164,7 +164,8 @@ impl TlsStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Encrypts some of it, once all before it left. What is taken counts as sent: some of it may have left.
+    /// Encrypts bytes, after all earlier bytes were sent. Accepted bytes count as sent, because some of them
+    /// may have been sent.
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -172,23 +173,23 @@ impl TlsStream {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_flush(context))?;
         let taken = self.session.writer().write_vectored(slices)?;
-        // A failure is that of the next call: this one has taken something.
+        // The next call returns a failure, because this call accepted bytes.
         let _ = self.poll_flush(context);
         Poll::Ready(Ok(taken))
     }
 
-    /// Reads content as far as it is there and room for it; nothing at an end that the backend told.
+    /// Reads available content into the free space. Reads nothing after an announced end.
     ///
     /// # Errors
-    /// The connection broke, or ended without a word: whatever lasts until the end is cut short (RFC 8446
-    /// section 6.1).
+    /// The connection broke, or ended without an announcement. Content that lasts until the end is then
+    /// truncated (RFC 8446 section 6.1).
     pub(crate) fn poll_read(
         &mut self,
         context: &mut Context<'_>,
         wire: &mut [u8],
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // What is on its way goes on. If nobody takes it, reading tells why.
+        // Continues to send pending bytes. If the peer accepts none, reading returns the cause.
         let _ = self.poll_flush(context);
         let before = out.filled().len();
         loop {
@@ -215,7 +216,7 @@ impl TlsStream {
         }
     }
 
-    /// Ready when there is content, or an end.
+    /// Ready when there is content, or the end.
     pub(crate) fn poll_read_ready(&mut self, context: &mut Context<'_>, wire: &mut [u8]) -> Poll<()> {
         let _ = self.poll_flush(context);
         while !self.has_content() && self.ahead.is_empty() && matches!(self.end, End::Open) {
@@ -228,7 +229,7 @@ impl TlsStream {
         self.session.reader().fill_buf().is_ok_and(|content| !content.is_empty())
     }
 
-    /// Content that was decrypted, as far as there is room.
+    /// Moves decrypted content into the free space.
     fn take(&mut self, out: &mut ReadBuf<'_>) {
         while out.remaining() > 0 {
             let mut reader = self.session.reader();
@@ -239,7 +240,7 @@ impl TlsStream {
         }
     }
 
-    /// Reads from the socket, once.
+    /// Reads from the socket once.
     fn poll_receive(&mut self, context: &mut Context<'_>, wire: &mut [u8]) -> Poll<()> {
         let mut came = ReadBuf::new(wire);
         match ready!(Pin::new(&mut self.socket).poll_read(context, &mut came)) {
@@ -252,11 +253,11 @@ impl TlsStream {
         Poll::Ready(())
     }
 
-    /// Gives what came to the session; nothing is the end. What it does not take now waits.
+    /// Passes received bytes to the session. No bytes mean the end. Bytes that it does not accept now wait.
     fn feed(&mut self, mut came: &[u8]) {
         loop {
             match self.session.read_tls(&mut came) {
-                // It is told what came, or that nothing did.
+                // The session processes the bytes, or the end.
                 Ok(bytes) => match self.session.process_new_packets() {
                     Ok(state) if state.peer_has_closed() => self.end = End::Told,
                     Ok(_) if bytes == 0 => {
@@ -277,8 +278,8 @@ impl TlsStream {
         }
     }
 
-    /// Whether nothing came that anybody could take for a reply, not even the begin of it or the end: tickets
-    /// may (RFC 8446 section 4.6.1).
+    /// Returns whether no bytes of a reply arrived, not even the start of a record or the end. Session
+    /// tickets may arrive (RFC 8446 section 4.6.1).
     pub(crate) fn is_quiet(&mut self) -> bool {
         for _ in 0..QUIET_READS_MAX {
             let is_still = self.session.process_new_packets().is_ok_and(|state| {
@@ -302,7 +303,7 @@ impl TlsStream {
     }
 }
 
-/// A stream with what it reads into, for whoever reads from any.
+/// A stream with its read buffer, for readers of any stream.
 pub(crate) struct TlsReader<'a> {
     pub(crate) stream: &'a mut TlsStream,
     pub(crate) wire: &'a mut [u8],
@@ -319,7 +320,7 @@ impl AsyncRead for TlsReader<'_> {
     }
 }
 
-/// The backend is told that it was the end, as far as it takes that at once.
+/// Announces the end to the backend, as far as the socket accepts it at once.
 impl Drop for TlsStream {
     fn drop(&mut self) {
         if !self.session.is_handshaking() {

@@ -1,7 +1,7 @@
-//! No path leads out of the folder, whatever it holds. The file handler is asked as its caller asks it,
-//! without the server, and compared with a plain reading of a list of files and links.
+//! No path leads out of the folder, whatever files and links it holds. The test calls the file handler like
+//! its caller, without the server. It compares the results with a model that reads a list of files and links.
 
-// The folder and its plain reading are those of the fuzz target `folder`, where they are public.
+// The folder and its model are those of the fuzz target `folder`, where they are public.
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use folder::{Folders, Found, WAYS};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// What paths are made of here, sound and not.
+/// Pieces of paths, valid and invalid.
 const PIECES: [&str; 32] = [
     "a.txt",
     "b",
@@ -76,7 +76,8 @@ fn no_path_leads_out_of_the_folder() {
         "..\\canary.txt",
         "%2e%2e/canary.txt",
     ] {
-        // The way with a file for each path that leads to nothing would hide what this is about.
+        // The third way has a file for each path that finds nothing, which would hide an escape from the
+        // root.
         let [inside, _, plain] = &WAYS;
         for way in [inside, plain] {
             assert_eq!(way.found(path, false), Found::Nothing, "{path:?}");

@@ -1,7 +1,6 @@
-//! What all TLS has in common: the cryptography, who is trusted, and the PEM files that say so.
+//! Shared parts of TLS: the cryptography, the trusted authorities, and PEM files.
 //!
-//! Who speaks TLS, over which socket and with which name, is left to the crates that do. Nothing of a key is
-//! ever part of an error.
+//! Sockets and server names belong to the crates that use TLS. No error contains any part of a key.
 
 mod pem;
 mod verifier;
@@ -18,33 +17,33 @@ use rustls::time_provider::TimeProvider;
 pub use pem::{PemError, certificates, private_key};
 pub use verifier::{Trust, Verifier};
 
-/// Why it is not known who is trusted.
+/// Reason why the trusted authorities are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
-    /// The file that should say so does not.
+    /// The configured file cannot be used.
     #[error("{0}")]
     File(#[source] PemError),
-    /// Nothing of what the system trusts can be read.
+    /// No authority of the system can be read.
     #[error("no authority of the system can be read: {0}")]
     Unreadable(String),
-    /// The system trusts nobody.
+    /// The system has no authorities.
     #[error("the system has no authorities")]
     None,
 }
 
-/// The cryptography, the same wherever TLS is spoken.
+/// Returns the cryptography provider, which is the same everywhere.
 pub fn provider() -> Arc<CryptoProvider> {
     PROVIDER.clone()
 }
 
-/// Its lists are made once: each signature that is verified looks at them.
+/// The lists of the provider are created once, because each verified signature uses them.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
 
-/// The clock that certificates are checked by.
+/// Returns the clock for the validity of certificates.
 ///
-/// The clock of rustls panics before 1970. This clock returns 1970 then, at which no certificate is valid
-/// yet. So the handshake fails and says so.
+/// The clock of rustls panics before 1970. This clock returns 1970 then, and no certificate is valid at that
+/// time. The handshake therefore fails with that reason.
 pub fn clock() -> Arc<dyn TimeProvider> {
     Arc::new(WallClock)
 }
@@ -59,18 +58,18 @@ impl TimeProvider for WallClock {
     }
 }
 
-/// Who is trusted.
+/// The trusted authorities.
 pub(crate) struct Authorities {
     pub(crate) certificates: Vec<CertificateDer<'static>>,
-    /// The same, as paths begin at them.
+    /// The same authorities, as trust anchors of certificate paths.
     pub(crate) roots: RootCertStore,
 }
 
 impl Authorities {
-    /// Reads those of a PEM file; without one, those that the system trusts.
+    /// Reads the authorities of a PEM file, or of the system without a file.
     ///
     /// # Errors
-    /// There is not one, or the file has one that is none.
+    /// There are no authorities, or the file has an invalid one.
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, RootsError> {
         let mut roots = RootCertStore::empty();
         let Some(file) = file else {

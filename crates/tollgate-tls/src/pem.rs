@@ -1,4 +1,4 @@
-//! Certificates and keys as files have them (RFC 7468).
+//! Certificates and keys in PEM files (RFC 7468).
 
 use std::fmt;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Far more than the authorities of any system take.
+/// Far more bytes than the authorities of any system have.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Why a file is of no use. It never says what stands in it.
+/// Reason why a file cannot be used. It never contains any content of the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", .path.display())]
 pub struct PemError {
@@ -24,7 +24,7 @@ impl PemError {
     }
 }
 
-/// Reads all certificates of a file, in their order; one at least.
+/// Reads all certificates of a file in their order, at least one.
 ///
 /// # Errors
 /// There is none, or not all of them can be read.
@@ -44,12 +44,12 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemErro
 /// There is none.
 pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
     let text = read(path)?;
-    // What is wrong with it may be a part of it.
+    // The cause is not reported, because it may contain parts of the key.
     PrivateKeyDer::from_pem_slice(&text)
         .map_err(|_| PemError::new(path, &"it holds no private key in PEM, or one with a passphrase"))
 }
 
-/// A pipe would have a start wait for ever.
+/// Reads a regular file. Reading a pipe could block the start forever.
 fn read(path: &Path) -> Result<Vec<u8>, PemError> {
     let about = fs::metadata(path).map_err(|error| PemError::new(path, &error))?;
     if !about.is_file() {

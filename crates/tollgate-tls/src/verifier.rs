@@ -1,4 +1,4 @@
-//! Who a server is.
+//! Verifies the identity of a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,30 +12,32 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::{Authorities, RootsError, provider};
 
-/// Whether and how far a server has to prove who it is.
+/// How far a server must prove its identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// No certificate is looked at: whoever is between can read along.
+    /// No certificate is verified. An attacker on the path can read and change the data.
     Anybody,
-    /// Its certificate comes from an authority that is trusted.
+    /// A trusted authority must have issued the certificate.
     Authority,
-    /// And it names the host.
+    /// In addition, the certificate must name the host.
     Host,
 }
 
-/// Verifies certificates of servers by authorities (RFC 5280 section 6); and one that stands for itself, if
-/// it is among the authorities itself. Signatures of the handshake are always verified.
+/// Verifies certificates of servers by authorities (RFC 5280 section 6).
 ///
-/// What `openssl req -x509` makes says of itself that it is an authority. Path validation takes none of those
-/// for a server; every program that people compare with does, where it was told to trust it.
+/// A self-signed certificate is accepted if it is among the authorities. Signatures of the handshake are
+/// always verified.
+///
+/// A certificate made by `openssl req -x509` claims to be an authority. Path validation never accepts such a
+/// certificate for a server. Comparable programs accept it if they are configured to trust it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verifier {
-    /// None: anybody is trusted.
+    /// `None` if any server is trusted.
     known: Option<TrustedAuthorities>,
     trust: Trust,
 }
 
-/// Authorities that are trusted, and the validation of paths up to them.
+/// Trusted authorities, and the validation of certificate paths up to them.
 #[derive(Debug)]
 struct TrustedAuthorities {
     certificates: Vec<CertificateDer<'static>>,
@@ -43,10 +45,10 @@ struct TrustedAuthorities {
 }
 
 impl Verifier {
-    /// Trusts the authorities of a PEM file; without one, those of the system.
+    /// Trusts the authorities of a PEM file, or of the system without a file.
     ///
     /// # Errors
-    /// There is not one, or the file has one that is none.
+    /// There are no authorities, or the file has an invalid one.
     pub fn new(file: Option<&Path>, trust: Trust) -> Result<Self, RootsError> {
         if trust == Trust::Anybody {
             return Ok(Self { known: None, trust });
@@ -89,8 +91,8 @@ impl TrustedAuthorities {
     }
 }
 
-/// Whether a certificate that is valid at this time says that it is an authority: the time is looked at
-/// before that.
+/// Returns whether a certificate that is currently valid claims to be an authority. The validity is checked
+/// before this claim.
 fn is_authority(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
@@ -107,7 +109,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let Some(known) = &self.known else { return Ok(ServerCertVerified::assertion()) };
         match known.verify(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The name is looked at last: the rest held.
+            // The name is checked last, so all other checks have passed.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.trust == Trust::Authority => Ok(ServerCertVerified::assertion()),

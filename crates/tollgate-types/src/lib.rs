@@ -1,11 +1,12 @@
-//! Luau's type checker over scripts: what they say of `tollgate.*`, and of each other, against what is there.
+//! Luau's type checker for scripts. It checks how scripts use `tollgate.*`, and each other, against the
+//! declared types.
 //!
-//! The checker is the library `luau-analysis`, which is Luau's own in Rust. It runs on a thread with a stack
-//! of its own, and what goes wrong inside it is told as such. Which files are checked, and what is declared
-//! to be there, callers say; nothing is run.
+//! The checker is the library `luau-analysis`, Luau's own checker in Rust. It runs on a thread with its own
+//! stack, and a failure inside it is reported as [`CheckError::Checker`]. The caller passes the files and the
+//! declarations. No script runs.
 //!
-//! How much is checked a file says itself: `--!strict` all, `--!nonstrict` or nothing what cannot but fail,
-//! `--!nocheck` nothing.
+//! Each file states how much is checked. With `--!strict` everything is checked. With `--!nonstrict` or
+//! without a mode, only code that is certain to fail is reported. With `--!nocheck` nothing is checked.
 
 mod modules;
 
@@ -23,38 +24,40 @@ use luau_common::flags::{LuauIntegerLibrary, LuauIntegerType2};
 
 use modules::Modules;
 
-/// What is wrong in a file.
+/// A fault in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeFault {
-    /// The file, below the root as that was given.
+    /// The file, below the root as the caller gave it.
     pub file: PathBuf,
-    /// The line, from 1 on.
+    /// The line, from 1.
     pub line: u32,
-    /// The byte in the line, from 1 on.
+    /// The byte in the line, from 1.
     pub column: u32,
-    /// What was found and what is allowed, in one line.
+    /// The value found and the allowed values, in one line.
     pub text: String,
 }
 
-/// Why nothing could be checked.
+/// Reason why no file could be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The operating system gives no thread.
+    /// The operating system refuses a thread.
     #[error("no thread for the type checker")]
     Thread(#[source] io::Error),
-    /// What is declared to be there has faults of its own.
+    /// The declarations have faults.
     #[error("the declarations do not hold: {0}")]
     Declarations(String),
-    /// A fault of the checker; whatever it found is lost.
+    /// The checker failed, and its findings are lost.
     #[error("the type checker failed: {0}")]
     Checker(String),
 }
 
-/// Checks files below `root`, where `require` begins, and the modules that they require; `declarations` is
-/// the text of a definition file. Returns the faults in the order of files and lines.
+/// Checks files below `root` and the modules that they require. Returns the faults in the order of files and
+/// lines.
+///
+/// `require` begins at `root`. `declarations` is the text of a definition file.
 ///
 /// # Errors
-/// Nothing is known then of any file.
+/// No file was checked.
 pub fn check(declarations: &str, root: &Path, files: &[PathBuf]) -> Result<Vec<TypeFault>, CheckError> {
     thread::scope(|scope| {
         let checker = thread::Builder::new().name("types".to_owned()).stack_size(STACK_BYTES);
@@ -73,7 +76,7 @@ struct Checker {
 
 impl Checker {
     fn new(declarations: &str, root: &Path) -> Result<Self, CheckError> {
-        // 64-bit integers, which scripts have, and the library for them.
+        // Enables 64-bit integers, which scripts have, and their library.
         LuauIntegerType2.set(true);
         LuauIntegerLibrary.set(true);
         let options =
@@ -131,8 +134,10 @@ impl Checker {
     }
 }
 
-/// Whether an argument is told off for being what it has to be: where it is not strict, the library takes
-/// `integer` for something else than `integer`.
+/// Returns whether an argument is reported although it has the expected type.
+///
+/// In files that are not strict, the library treats its own `integer` and that of the file as different
+/// types.
 fn is_same_type(error: &TypeError) -> bool {
     matches!(&error.data, TypeErrorData::CheckedFunctionCallError(call) if call.expected == call.passed)
 }
@@ -142,11 +147,11 @@ fn failed(error: AnalysisError) -> CheckError {
     CheckError::Checker(error.to_string())
 }
 
-/// The checker sets types apart by lines and tabs.
+/// Joins the lines of a text, because the checker separates types by lines and tabs.
 fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Types are walked by recursion.
+/// A large stack, because the checker walks types by recursion.
 const STACK_BYTES: usize = 64 << 20;
 const MODULE_SECONDS_MAX: f64 = 10.0;

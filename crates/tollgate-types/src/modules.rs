@@ -1,4 +1,4 @@
-//! The file that a `require` means: `NAME.luau` or `NAME/init.luau` below the root, as when scripts run.
+//! Finds the file for a `require`: `NAME.luau` or `NAME/init.luau` below the root, as when scripts run.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,11 +11,11 @@ use luau_analysis::{FileResolver, ModuleName, SourceCode, SourceCodeType};
 use luau_common::BString;
 use luau_syntax::ast::{Expression, ExpressionKind};
 
-/// The files below a folder. A module has the name of its file, resolved.
+/// The files below a folder. The name of a module is the resolved path of its file.
 pub(crate) struct Modules {
-    /// Resolved, if it is there.
+    /// The resolved root, if it exists.
     root: PathBuf,
-    /// As it was given.
+    /// The root as the caller gave it.
     shown: PathBuf,
 }
 
@@ -25,23 +25,23 @@ impl Modules {
         Self { root: fs::canonicalize(root).unwrap_or_else(|_| shown.clone()), shown }
     }
 
-    /// The name of a file that is asked for.
+    /// Returns the module name of a file.
     pub(crate) fn name(&self, file: &Path) -> ModuleName {
         module_name(&fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf()))
     }
 
-    /// The file as whoever gave the root would name it.
+    /// Returns the path of a module below the root as the caller gave it.
     pub(crate) fn shown(&self, name: &ModuleName) -> PathBuf {
         let path = path_of(name);
         path.strip_prefix(&self.root).map(|below| self.shown.join(below)).unwrap_or(path)
     }
 
-    /// A message that names modules as scripts do.
+    /// Removes the root from a message, so that it names modules like scripts do.
     pub(crate) fn without_root(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.root.display()), "")
     }
 
-    /// The file of a name; one that is not there where nothing is.
+    /// Returns the file for a name. If there is none, the path does not exist.
     fn resolve(&self, name: &[u8]) -> PathBuf {
         let name = Path::new(OsStr::from_bytes(name.strip_prefix(b"./").unwrap_or(name)));
         let file = self.root.join(name.with_added_extension("luau"));
@@ -79,5 +79,5 @@ fn path_of(name: &ModuleName) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(name))
 }
 
-/// As much as a script may have when it runs.
+/// Maximum size of a script, as when scripts run.
 const SOURCE_BYTES_MAX: u64 = 4 << 20;

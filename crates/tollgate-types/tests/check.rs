@@ -1,6 +1,6 @@
-//! Files with types that hold and that do not.
+//! Files with correct and wrong types.
 
-// clippy knows test functions, but not the helpers between them.
+// clippy recognises test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -12,7 +12,7 @@ use tollgate_types::{CheckError, check};
 const DECLARATIONS: &str =
     "export type Item = { name: string }\ndeclare shop: { find: (id: number) -> Item? }\n";
 
-/// Checks files of a folder that has more; returns the faults with their files as the folder has them.
+/// Checks files of a folder. Returns the faults, with paths relative to the folder.
 fn faults(files: &[(&str, &str)], checked: &[&str]) -> Vec<String> {
     let folder = folder(files);
     let paths: Vec<_> = checked.iter().map(|name| folder.path().join(name)).collect();

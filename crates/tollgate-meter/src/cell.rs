@@ -1,43 +1,44 @@
-//! Single numbers.
+//! Cells for single numbers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Only ever rises. One thread adds, any reads: what two add at the same moment may be lost.
+/// A number that only rises. One thread adds, and any thread reads. If two threads add at the same time, one
+/// addition may be lost.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
+    /// Adds `more`.
     #[inline]
     pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// What was added so far.
+    /// Returns the sum of all additions.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Rises and falls. One thread writes, any reads.
+/// A number that rises and falls. One thread writes, and any thread reads.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// Sets it.
+    /// Sets the value.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Moves it from a part of `before` to one of `after`.
+    /// Replaces a part of the value: subtracts `before` and adds `after`.
     #[inline]
     pub fn shift(&self, before: u64, after: u64) {
         let all = self.0.load(Ordering::Relaxed);
         self.0.store(all.wrapping_sub(before).wrapping_add(after), Ordering::Relaxed);
     }
 
-    /// What it is now.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,28 +1,29 @@
 //! The text format of Prometheus, version 0.0.4.
 //!
-//! All samples of a family stand together, behind its HELP and TYPE: so a family is begun, filled and left,
-//! in this order. One without samples is told all the same: whoever looks for it learns that it exists.
+//! All samples of a family follow its HELP and TYPE. The caller therefore begins a family, adds all its
+//! samples, and then begins the next. A family without samples is also written, so that a reader learns that
+//! it exists.
 
 use std::fmt::Write as _;
 
 use crate::histogram::{BOUNDS_NS, Observed};
 
-/// The media type of what [`Exposition::finish`] returns.
+/// Media type of the text that [`Exposition::finish`] returns.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the samples of a family are.
+/// Type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Rises; its name ends in `_total`.
+    /// A value that only rises. The name of the family ends in `_total`.
     Counter,
-    /// Rises and falls.
+    /// A value that rises and falls.
     Gauge,
-    /// Durations by buckets; its name ends in `_seconds`.
+    /// Durations in buckets. The name of the family ends in `_seconds`.
     Histogram,
 }
 
 impl Kind {
-    /// The name behind TYPE.
+    /// Returns the name after TYPE.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -32,24 +33,24 @@ impl Kind {
     }
 }
 
-/// Families, one after the other.
+/// The families, in order.
 #[derive(Debug, Default)]
 pub struct Exposition(String);
 
 impl Exposition {
-    /// Begins a family. The help is one line.
+    /// Begins a family. `help` is one line.
     pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         push(&mut self.0, format_args!("# HELP {name} {help}\n# TYPE {name} {}\n", kind.name()));
         Family { out: &mut self.0, name }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.0
     }
 }
 
-/// A family that is filled.
+/// A family that is being written.
 #[derive(Debug)]
 pub struct Family<'a> {
     out: &'a mut String,
@@ -62,7 +63,7 @@ impl Family<'_> {
         self.line("", labels, None, value)
     }
 
-    /// Adds a sample of a count: exact up to 2^53, as its reader is.
+    /// Adds a sample of a count. It is exact up to 2^53, as it is for its reader.
     pub fn count(&mut self, labels: &[(&str, &str)], value: u64) -> &mut Self {
         self.sample(labels, value as f64)
     }
@@ -114,7 +115,7 @@ fn push_label_value(out: &mut String, value: &str) {
     }
 }
 
-/// A string takes everything.
+/// Writing to a string cannot fail.
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }

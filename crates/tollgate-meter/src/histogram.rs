@@ -1,4 +1,4 @@
-//! Durations, by how long they took.
+//! Histograms of durations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
 const S: u64 = 1_000 * MS;
 
-/// The upper bounds of the buckets, in nanoseconds; one more bucket has what is longer.
+/// Upper bounds of the buckets in nanoseconds. One more bucket holds longer durations.
 pub const BOUNDS_NS: [u64; 19] = [
     10 * US,
     25 * US,
@@ -31,7 +31,7 @@ pub const BOUNDS_NS: [u64; 19] = [
 ];
 const BUCKETS: usize = BOUNDS_NS.len() + 1;
 
-/// How often something took how long. One thread writes, any reads.
+/// Counts durations by bucket. One thread writes, and any thread reads.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -45,13 +45,13 @@ impl Histogram {
         self.observe_in(Self::bucket(nanoseconds), nanoseconds, 1);
     }
 
-    /// The bucket of a duration in nanoseconds, for [`Self::observe_in`].
+    /// Returns the bucket of a duration in nanoseconds, for [`Self::observe_in`].
     #[inline]
     pub fn bucket(nanoseconds: u64) -> usize {
         BOUNDS_NS.partition_point(|bound| *bound < nanoseconds)
     }
 
-    /// Counts so many of a duration whose bucket is known.
+    /// Counts `count` equal durations whose bucket is known.
     #[inline]
     pub fn observe_in(&self, bucket: usize, nanoseconds: u64, count: u64) {
         if let Some(bucket) = self.buckets.get(bucket) {
@@ -62,7 +62,7 @@ impl Histogram {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the current counts.
     pub fn read(&self) -> Observed {
         let buckets = self.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
         Observed { buckets, sum_ns: self.sum_ns.load(Ordering::Relaxed) }
@@ -73,22 +73,22 @@ fn nanoseconds(took: Duration) -> u64 {
     u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a histogram had counted at a moment.
+/// The counts of a histogram at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Observed {
-    /// How many fell into each bucket, by [`BOUNDS_NS`]; the last one has what is longer.
+    /// Number of durations in each bucket, by [`BOUNDS_NS`]. The last bucket holds longer durations.
     pub buckets: [u64; BUCKETS],
-    /// All durations together, in nanoseconds.
+    /// Sum of all durations in nanoseconds.
     pub sum_ns: u64,
 }
 
 impl Observed {
-    /// How many there were.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Adds what another one had counted.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         for (bucket, more) in self.buckets.iter_mut().zip(other.buckets) {
             *bucket += more;
@@ -96,7 +96,7 @@ impl Observed {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
     }
 
-    /// What was counted since an earlier moment. What became less since then began anew.
+    /// Returns the counts since an earlier time. A count that became smaller began again at zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut buckets = self.buckets;
@@ -106,8 +106,10 @@ impl Observed {
         Self { buckets, sum_ns: self.sum_ns.checked_sub(earlier.sum_ns).unwrap_or(self.sum_ns) }
     }
 
-    /// The duration that a share of all did not exceed, spread evenly within a bucket; that of the last
-    /// bucket is its lower bound. None: nothing was counted.
+    /// Returns the duration that a share of all durations did not exceed, or `None` without durations.
+    ///
+    /// Durations are assumed to be spread evenly within a bucket. In the last bucket the result is its lower
+    /// bound.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         if count == 0 {

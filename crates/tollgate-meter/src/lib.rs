@@ -1,11 +1,11 @@
 //! Counters: cells that one thread writes and any thread reads, the text format of Prometheus, and limits on
 //! repeated log lines.
 //!
-//! A cell is a relaxed load and a relaxed store: no lock, no locked instruction, and no cache line that two
-//! writers share as long as each thread has cells of its own. Whoever reads sees each cell whole, and two
-//! cells at slightly different moments.
+//! A write to a cell is a relaxed load and a relaxed store. It needs no lock and no locked instruction. If
+//! each thread has its own cells, no two writers share a cache line. A reader sees each cell whole, but reads
+//! two cells at slightly different times.
 //!
-//! Absent here: names of metrics, threads, clocks. What is counted belongs to whoever counts it.
+//! Absent here: names of metrics, threads, clocks. The meaning of a count belongs to its crate.
 
 mod cell;
 mod exposition;

@@ -1,8 +1,8 @@
-//! Limits on repeated log lines. After one line, or a few, there is a pause. The next line says how many
-//! events it stands for.
+//! Limits on repeated log lines. After one line or a few lines there is a pause. The next line states how
+//! many events it stands for.
 //!
-//! A limit writes no line. It counts events and tells its caller when a line is due. The caller passes the
-//! time in.
+//! A limit writes no line. It counts events, and reports to its caller when a line is due. The caller passes
+//! the time.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub struct OncePerPause {
 }
 
 impl OncePerPause {
-    /// Makes a limit with this time between two lines.
+    /// Creates a limit with this time between two lines.
     pub fn new(pause: Duration) -> Self {
         Self { pause, told: Cell::default(), untold: Cell::default() }
     }
@@ -50,7 +50,7 @@ pub struct FewPerPeriod {
 }
 
 impl FewPerPeriod {
-    /// Makes the limit for failures of one route: 10 lines a second show whether the failures differ.
+    /// Creates the limit for failures of one route: 10 lines a second show whether the failures differ.
     pub fn failures() -> Self {
         Self::new(10, Duration::from_secs(1))
     }
@@ -74,14 +74,16 @@ impl FewPerPeriod {
     }
 }
 
-/// Events that come in episodes. Lines are due when an episode begins, after each pause while it lasts, and
-/// once when a pause passed without an event.
+/// Events that come in episodes.
+///
+/// A line is due when an episode begins, after each pause while it lasts, and once when a pause passed
+/// without an event.
 pub struct Episode {
     happened: OncePerPause,
     is_on: Cell<bool>,
 }
 
-/// What the next line says about an episode.
+/// Content of the next line about an episode.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EpisodeNews {
     /// The count of events since the last line.
@@ -91,7 +93,7 @@ pub enum EpisodeNews {
 }
 
 impl Episode {
-    /// Makes one with this time between two lines.
+    /// Creates a limit with this time between two lines.
     pub fn new(pause: Duration) -> Self {
         Self { happened: OncePerPause::new(pause), is_on: Cell::new(false) }
     }
@@ -102,7 +104,7 @@ impl Episode {
         self.happened.note();
     }
 
-    /// Returns what a line is due for, if one is, and counts that line as written.
+    /// Returns the content of a line if one is due, and counts that line as written.
     pub fn news(&self, now: Instant) -> Option<EpisodeNews> {
         if let Some(count) = self.happened.due(now) {
             self.is_on.set(true);

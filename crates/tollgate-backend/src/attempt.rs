@@ -18,7 +18,7 @@ use crate::{Failure, FailureKind, Phase};
 /// Whether a request may use a kept connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptConnection {
-    /// The request may use one. A connection that was already closed costs it nothing.
+    /// The request may use one. If that was already closed, the request moves to a new one.
     MayServe,
     /// One was already closed, so the others may be closed, too.
     WasClosed,
@@ -73,8 +73,8 @@ impl Attempt {
             let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
             let broken = match sent.await {
                 Ok(answered) => {
-                    // A reply on a kept connection also shows that the address is reachable, except on one
-                    // that was in use when the address was lost.
+                    // A reply on a kept connection also shows that the address is reachable. The request must
+                    // have begun after the address was lost.
                     if was_lost {
                         self.target.find(&upstream.shared.options.name);
                     }

@@ -16,7 +16,7 @@ use crate::{Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerSt
 /// How long a start waits for the lookups of all names. Later results are used when they arrive.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One backend.
+/// A backend: a service with one or more addresses.
 #[derive(Debug)]
 pub struct Backend {
     pub(crate) options: BackendOptions,

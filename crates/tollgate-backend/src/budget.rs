@@ -20,7 +20,6 @@ impl RetryBudget {
         Self { saved: saved.into(), percent: percent.into() }
     }
 
-    /// Counts a request.
     pub(crate) fn deposit(&self) {
         let most = SAVED_MAX * RETRY;
         if self.percent == 0 || self.saved.load(Ordering::Relaxed) >= most {

@@ -405,9 +405,9 @@ impl Content {
         }
     }
 
-    /// Reports a success if the caller stops reading content while the backend keeps no one waiting.
+    /// Reports a success if the caller stops reading while no read waits for the backend.
     ///
-    /// If the backend made the caller wait, the result counts as neither success nor failure.
+    /// Otherwise the result counts as neither success nor failure.
     fn leave(&mut self) {
         if self.due.is_none()
             && let Some(Lease { attempt, .. }) = &mut self.lease

@@ -200,7 +200,7 @@ impl Representation {
 
     /// Returns the validators for If-Range.
     ///
-    /// Representations of one path have the same date. The date is then not a strong validator (RFC 9110
+    /// If a path has several representations, they share the date. It is then not a strong validator (RFC 9110
     /// section 8.8.1).
     pub(crate) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         let validators = self.validators(heads);

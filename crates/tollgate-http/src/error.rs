@@ -111,7 +111,7 @@ pub enum RequestError {
     /// The authority of an absolute target that differs from Host (rule 6).
     #[error("host differs from that of the target: \"{host}\", target \"{target}\"")]
     HostMismatch {
-        /// Host.
+        /// The value of Host.
         host: Box<str>,
         /// The authority of the target.
         target: Box<str>,

@@ -71,7 +71,7 @@ const fn is_reg_name_mark(byte: u8) -> bool {
         || matches!(byte, b';' | b'=')
 }
 
-/// Tells whether `byte` belongs to `class`.
+/// Returns whether `byte` belongs to `class`.
 #[inline]
 pub(crate) fn is(class: u8, byte: u8) -> bool {
     CLASSES[usize::from(byte)] & class != 0

@@ -97,12 +97,12 @@ impl Methods {
         self.0 |= 1 << method as u8;
     }
 
-    /// Tells whether `method` is a member.
+    /// Returns whether `method` is a member.
     pub const fn contains(self, method: Method) -> bool {
         self.0 & 1 << method as u8 != 0
     }
 
-    /// Tells whether there are no members.
+    /// Returns whether there are no members.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

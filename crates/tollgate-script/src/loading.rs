@@ -13,7 +13,6 @@ use crate::script::{Script, ScriptSource, Shape};
 use crate::vm::Vm;
 
 impl Vm {
-    /// Loads a script.
     pub(crate) fn load(self: &Rc<Self>, source: &ScriptSource) -> Result<Script, LoadError> {
         let ScriptSource { file, root, fields, role, reach } = source;
         let value = self.evaluate(file, root)?;

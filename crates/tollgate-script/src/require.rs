@@ -63,7 +63,6 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    /// Resolves `root`.
     pub(crate) fn new(root: &Path, modules: &Rc<Modules>) -> Result<Self, LoadError> {
         let resolved = modules
             .disk

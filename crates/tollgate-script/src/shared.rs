@@ -38,7 +38,7 @@ struct SharedEntry {
     end: Option<Instant>,
 }
 
-/// A value.
+/// A value in the store.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SharedValue {
     Text(Arc<[u8]>),

@@ -15,7 +15,7 @@ use crate::{Authorities, RootsError, provider};
 /// How far a server must prove its identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// No certificate is verified. An attacker on the path can read and change the data.
+    /// No certificate is verified. An attacker on the path can read the data.
     Anybody,
     /// A trusted authority must have issued the certificate.
     Authority,

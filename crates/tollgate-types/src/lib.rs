@@ -136,8 +136,7 @@ impl Checker {
 
 /// Returns whether an argument is reported although it has the expected type.
 ///
-/// In files that are not strict, the library treats its own `integer` and that of the file as different
-/// types.
+/// In files that are not strict, the checker does not recognise `integer` as `integer`.
 fn is_same_type(error: &TypeError) -> bool {
     matches!(&error.data, TypeErrorData::CheckedFunctionCallError(call) if call.expected == call.passed)
 }

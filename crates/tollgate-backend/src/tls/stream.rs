@@ -38,9 +38,9 @@ pub(crate) struct TlsStream {
 
 /// State of the end of the received bytes.
 enum End {
-    /// Not yet.
+    /// The end has not arrived.
     Open,
-    /// The backend announced the end (close_notify).
+    /// The backend announced the end (`close_notify`).
     Told,
     /// Any other end. Its error is returned once.
     Broken(Option<io::Error>),

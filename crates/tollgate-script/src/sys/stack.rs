@@ -114,19 +114,16 @@ unsafe extern "C-unwind" fn run<F: Fields>(state: *mut ffi::lua_State) -> c_int 
 }
 
 impl Stack {
-    /// Pushes a string.
     pub(crate) fn text(&self, text: &[u8]) {
         // SAFETY: Luau copies the bytes.
         unsafe { ffi::lua_pushlstring_(self.state, text.as_ptr().cast(), text.len()) };
     }
 
-    /// Pushes nil.
     pub(crate) fn nil(&self) {
         // SAFETY: nothing is read.
         unsafe { ffi::lua_pushnil(self.state) };
     }
 
-    /// Pushes a number.
     pub(crate) fn number(&self, number: f64) {
         // SAFETY: nothing is read.
         unsafe { ffi::lua_pushnumber(self.state, number) };

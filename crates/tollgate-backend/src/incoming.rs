@@ -140,7 +140,7 @@ impl Content {
         }
     }
 
-    /// Appends arriving content to `out`. Ready when there is some, or when the content is over.
+    /// Appends arriving content to `out`. Ready when content was appended, or when the content is over.
     ///
     /// # Errors
     /// The content will never be complete.

@@ -323,8 +323,7 @@ impl Call {
         }
     }
 
-    /// Renews the budgets of a streamed reply. They apply to a run without a wait in which no content was
-    /// taken.
+    /// Renews the budgets of a streamed reply. They begin again after a wait, and after content was taken.
     fn renew_budgets(&mut self) {
         (self.spent, self.grown_bytes, self.wall) = (Duration::ZERO, 0, None);
         if let Some(stream) = &mut self.stream {

@@ -10,7 +10,7 @@ const PIPE_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes that a script wrote and the connection has not yet taken.
 ///
-/// These are less than 128 KiB, or 64 KiB and an event. The rest of a longer write stays with the script
+/// They are fewer than 128 KiB, or 64 KiB plus one event. The rest of a longer write stays with the script
 /// until the pipe has space.
 #[derive(Debug, Default)]
 pub struct Pipe {

@@ -108,8 +108,8 @@ impl Request {
 
     /// Returns the fields that pass the trace to a backend.
     ///
-    /// These are `traceparent` and, if the trace came with the request, the received `tracestate` (section
-    /// 3.3).
+    /// These are `traceparent` and, if the trace came with the request, the received `tracestate` (W3C
+    /// Trace Context, section 3.3).
     pub fn trace_fields(&self) -> Vec<(&'static str, Bytes)> {
         let mut fields = Vec::new();
         self.each_trace_field(|name, value| fields.push((name, Bytes::copy_from_slice(value))));

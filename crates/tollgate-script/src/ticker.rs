@@ -90,8 +90,8 @@ fn run() {
 
 /// Returns the ticks that passed.
 ///
-/// On a busy core the thread wakes late. The time that passed counts, so that a slice does not last longer by
-/// one such delay for each tick. The bound of `TICKS_MAX` exists because no call ran while the whole process
+/// On a busy core the thread wakes late. The time that passed counts. Otherwise each tick of a slice would
+/// lengthen the slice by such a delay. The bound of `TICKS_MAX` exists because no call ran while the whole process
 /// was stopped.
 fn ticks_between(last: Instant, now: Instant) -> u64 {
     let passed = now.saturating_duration_since(last).as_nanos() / TICK.as_nanos();

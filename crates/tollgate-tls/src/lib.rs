@@ -31,7 +31,7 @@ pub enum RootsError {
     None,
 }
 
-/// Returns the cryptography provider, which is the same everywhere.
+/// Returns the cryptography provider, which is the same for all TLS connections.
 pub fn provider() -> Arc<CryptoProvider> {
     PROVIDER.clone()
 }

@@ -6,7 +6,7 @@ use mlua::Lua;
 
 use crate::clock::Clock;
 
-/// Makes `os` follow the clock of a test. `os` follows the system clock by itself.
+/// Makes `os` follow the clock of a test. Without this, `os` follows the system clock.
 ///
 /// # Errors
 /// Out of memory.

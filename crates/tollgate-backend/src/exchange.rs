@@ -37,7 +37,8 @@ pub(crate) struct Broken {
 }
 
 impl Broken {
-    /// Returns whether the failure fits a kept connection that was already closed: no byte of a reply arrived.
+    /// Returns whether the failure fits a kept connection that was already closed: no byte of a reply
+    /// arrived.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self.phase, Phase::Send | Phase::FirstByte)
             && matches!(self.kind, FailureKind::Closed | FailureKind::Broken(_))

@@ -63,8 +63,7 @@ pub struct Timeouts {
     /// For a connection.
     pub connect: Duration,
     /// For the first byte of the reply, counted from the last accepted byte of the request, or from the last
-    /// interim reply. It also limits the wait until the backend accepts
-    /// the next byte of the request.
+    /// interim reply. It also limits the wait until the backend accepts the next byte of the request.
     pub first_byte: Duration,
     /// For the rest of a head that began, and for the next bytes of content.
     pub idle: Duration,

@@ -13,7 +13,8 @@ pub trait StreamedContent: fmt::Debug {
     /// Returns whether no content was taken. Taken content is gone.
     fn is_untouched(&self) -> bool;
 
-    /// Appends available content to `out`. Ready when content is available. At the end it is ready without content.
+    /// Appends available content to `out`. Ready when content is available. At the end it is ready without
+    /// content.
     ///
     /// # Errors
     /// The content will never be complete.

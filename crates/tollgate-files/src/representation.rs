@@ -200,8 +200,8 @@ impl Representation {
 
     /// Returns the validators for If-Range.
     ///
-    /// If a path has several representations, they share the date. It is then not a strong validator (RFC 9110
-    /// section 8.8.1).
+    /// If a path has several representations, they share the date. It is then not a strong validator (RFC
+    /// 9110 section 8.8.1).
     pub(crate) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         let validators = self.validators(heads);
         Validators { modified_s: validators.modified_s.filter(|_| !self.common.varies), ..validators }

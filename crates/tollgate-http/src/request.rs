@@ -78,7 +78,8 @@ impl RequestHead {
 
     /// Returns the host with its port, as sent.
     ///
-    /// The authority of an absolute target has priority over the Host field. An HTTP/1.0 request may have no host.
+    /// The authority of an absolute target has priority over the Host field. An HTTP/1.0 request may have no
+    /// host.
     pub fn host(&self) -> Option<&str> {
         self.host.map(|host| host.text(&self.bytes))
     }

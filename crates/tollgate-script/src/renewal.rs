@@ -8,8 +8,8 @@
 //!
 //! | the VM | result |
 //! | --- | --- |
-//! | keeps at most three quarters of `vm_bytes_max` after a collection | it was garbage, and the VM continues |
-//! | keeps more | a new VM is created from the same files as read before, and gets the new calls |
+//! | keeps at most three quarters of `vm_bytes_max` after a collection | the rest was garbage, and it continues |
+//! | keeps more | a new VM from the files as read before gets the new calls |
 //! | holds one and a half times `vm_bytes_max` before that | new calls are refused ([`Host::is_full`]) |
 //!
 //! Calls stay in the VM that they began in. Their memory is freed at the latest one wall budget later,

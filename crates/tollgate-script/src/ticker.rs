@@ -91,8 +91,8 @@ fn run() {
 /// Returns the ticks that passed.
 ///
 /// On a busy core the thread wakes late. The time that passed counts. Otherwise each tick of a slice would
-/// lengthen the slice by such a delay. The bound of `TICKS_MAX` exists because no call ran while the whole process
-/// was stopped.
+/// lengthen the slice by such a delay. The bound of `TICKS_MAX` exists because no call ran while the whole
+/// process was stopped.
 fn ticks_between(last: Instant, now: Instant) -> u64 {
     let passed = now.saturating_duration_since(last).as_nanos() / TICK.as_nanos();
     u64::try_from(passed).unwrap_or(u64::MAX).clamp(1, TICKS_MAX)

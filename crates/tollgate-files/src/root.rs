@@ -183,8 +183,8 @@ impl Beneath {
         let at = |flags| openat2(&*self.folder, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
         let found = at(OFlags::PATH)?;
         match FileType::from_raw_mode(fstat(&found)?.st_mode) {
-            // Another file may have replaced it since. NONBLOCK avoids waiting for a pipe, and NOCTTY keeps a
-            // terminal from becoming ours.
+            // Another file may have replaced it since. NONBLOCK avoids waiting for a pipe. NOCTTY keeps a
+            // terminal from becoming our controlling terminal.
             FileType::RegularFile => at(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
             // The right to enter a folder suffices to find its files. The right to list it is needed only for
             // listings.

@@ -8,7 +8,7 @@
 //!
 //! | the VM | result |
 //! | --- | --- |
-//! | keeps at most three quarters of `vm_bytes_max` after a collection | the rest was garbage, and it continues |
+//! | keeps at most three quarters of `vm_bytes_max` after a collection | continues: the rest was garbage |
 //! | keeps more | a new VM from the files as read before gets the new calls |
 //! | holds one and a half times `vm_bytes_max` before that | new calls are refused ([`Host::is_full`]) |
 //!

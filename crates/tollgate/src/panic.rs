@@ -1,4 +1,4 @@
-//! What a panic of a thread means for the process.
+//! The effect of a panic in a thread on the process.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::{panic, process, thread};
@@ -6,7 +6,7 @@ use std::{panic, process, thread};
 use crate::print::note;
 use crate::tracing_lines;
 
-/// Ends the process when a thread panics, but for loaders, which their own watcher restarts.
+/// Ends the process when a thread panics. Loaders are the exception: their own watcher restarts them.
 ///
 /// The state of a worker or a log thread is unknown after a panic. The log makes the end of the process safe.
 pub(crate) fn abort_on_panic() {
@@ -21,7 +21,7 @@ pub(crate) fn abort_on_panic() {
     }));
 }
 
-/// The stack of the thread, if RUST_BACKTRACE asks for it.
+/// Returns the stack of the thread, if `RUST_BACKTRACE` asks for it.
 fn backtrace() -> String {
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() }

@@ -1,4 +1,4 @@
-//! A reload: the configuration is read anew and checked as a whole, and then all of it serves, or nothing
+//! A reload reads the configuration again and checks it as a whole. Then either all of it serves, or nothing
 //! changes.
 
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::status::unanswered;
 use crate::version::Version;
 use crate::watch::Watched;
 
-/// `tollgate reload`: has the server of a configuration reload, and tells what became of it.
+/// `tollgate reload`: asks the server of a configuration to reload, and prints the outcome.
 pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
     let dir = log_folder(path);
     let Reloaded { code, text } = match ask_reload(&dir) {
@@ -36,23 +36,23 @@ pub(crate) fn run(path: &std::path::Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// What serves now, and where it came from.
+/// The configuration that serves now, and its source.
 pub(crate) struct Present {
     command: ServeCommand,
     pub(crate) config: Config,
     pub(crate) version: Version,
 }
 
-/// Why everything stays as it is.
+/// Why a reload changes nothing.
 enum Refusal {
-    /// The operator's to mend: every fault.
+    /// All faults of the configuration. The operator mends them.
     Faults(Vec<SourceFault>),
     /// What the server could not do.
     Failed(String),
 }
 
 impl Refusal {
-    /// The first reason, for a screen with little room.
+    /// Returns the first reason, for a screen with little space.
     fn first(&self) -> &str {
         match self {
             Self::Faults(faults) => faults.first().map_or("", |fault| fault.text.as_str()),
@@ -62,7 +62,7 @@ impl Refusal {
 }
 
 impl Present {
-    /// What a start loaded; tells it in the log, and where.
+    /// Takes the configuration of the start, and logs it with its place.
     pub(crate) fn new(
         command: ServeCommand,
         config: Config,
@@ -79,7 +79,7 @@ impl Present {
         Self { command, config, version }
     }
 
-    /// Reads the configuration anew and serves by it, or says why not; tells both in the log.
+    /// Reads the configuration again and serves by it, or says why not. Logs the outcome.
     pub(crate) fn reload(
         &mut self,
         server: &Server,
@@ -104,7 +104,7 @@ impl Present {
         }
     }
 
-    /// What of files it is made of.
+    /// Returns the files of the configuration to watch.
     pub(crate) fn watched(&self) -> Watched {
         Watched::of(&self.command.config, &self.config)
     }
@@ -198,8 +198,8 @@ fn unplaced(text: String) -> SourceFault {
     SourceFault { text, file: None, line: 0 }
 }
 
-/// Columns whose type is another than the newest that this log has for their stream: the sink's table would
-/// take no row.
+/// Returns columns whose type differs from the newest type in this log for their stream. The sink's table
+/// would accept no such row.
 fn retyped(config: &Config, known: &[std::sync::Arc<Schema>]) -> Vec<String> {
     let streams = config.server.streams.iter();
     let faults = streams.flat_map(|stream| retyped_columns(stream, known));

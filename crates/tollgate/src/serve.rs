@@ -1,5 +1,6 @@
-//! `tollgate serve`: wires log, loader and workers, waits for a signal, reloads meanwhile, and takes them
-//! down in the opposite order.
+//! `tollgate serve`: wires the log, the loader and the workers, then waits for a signal.
+//!
+//! Reloads run during the wait. At the end the parts are taken down in the opposite order.
 
 mod announce;
 mod ending;
@@ -36,14 +37,14 @@ use announce::announce;
 use ending::{FINISH_TIMEOUT, delay_drain, refuse_from_now_on, wait_failed};
 use reporters::Reporters;
 
-/// How long the loader may take after the log failed. The restart that is needed then is worth more.
+/// Time that the loader has after the log failed. It is short because the server needs a restart then.
 const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
 
 impl ServeCommand {
-    /// Reads the configuration, as this start is to take it.
+    /// Reads the configuration with the options of this start.
     ///
     /// # Errors
-    /// Every fault that was found.
+    /// All faults that were found.
     pub(crate) fn load(&self) -> Result<Config, ConfigError> {
         let mut config = Config::load_to_serve(&self.config)?;
         if !self.listen.is_empty() {
@@ -53,7 +54,7 @@ impl ServeCommand {
     }
 }
 
-/// Serves until a signal, or until the log fails; loads rows meanwhile, or leaves them to a later start.
+/// Serves until a signal comes or the log fails. Loads rows meanwhile, or leaves them to a later start.
 pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     let mut config = command.load()?;
     let watch = dev::watch(&command, &mut config)?;
@@ -125,7 +126,7 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
         for signal in signals.forever() {
             let event = match signal {
                 SIGHUP => Event::Reload(None),
-                // Whoever asks twice means it.
+                // A second signal ends the process at once.
                 _ if is_stopping => {
                     note(
                         "stopped at once: requests in flight are lost, what was acknowledged as written or synced is not",
@@ -138,7 +139,7 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
                     Event::Stop(Stop::Signal(signal))
                 }
             };
-            // A server that stops by itself listens no more.
+            // A server that stops by itself receives no more events.
             let _ = teller.send(event);
         }
     };
@@ -153,7 +154,7 @@ fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> an
     let on_event = move |event: &LogEvent| {
         report_event(event, &observer);
         if let LogEvent::Failed(reason) = event {
-            // A server that stops by itself listens no more.
+            // A server that stops by itself receives no more events.
             let _ = teller.send(Event::Stop(Stop::LogFailed(reason.clone())));
         }
     };
@@ -162,7 +163,7 @@ fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> an
     Ok(log)
 }
 
-/// Answers other processes; a server that cannot serves all the same.
+/// Answers other processes. The server also serves when this cannot start.
 fn start_control(
     config: &Config,
     log: &Log,
@@ -170,7 +171,7 @@ fn start_control(
     observer: &Observer,
     teller: Sender<Event>,
 ) -> Option<Control> {
-    // A server that stops reloads no more: whoever asked sees the connection end.
+    // A server that stops reloads no more. The asker sees its connection end.
     let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
     let (board, asked) = (observer.board(), observer.clone());
     let on_status = move || asked.status_line();
@@ -292,7 +293,7 @@ fn wait(
             Ok(Event::Changed(watcher)) => {
                 tracing::info!("a file changed: reloading");
                 reload(present, server, log, sinks, reporters);
-                // Whoever watches may be gone.
+                // The watcher may be gone.
                 let _ = watcher.send(present.watched());
             }
             Err(_) => break Stop::Signal(SIGTERM),

@@ -1,8 +1,8 @@
-//! Tells that files of a configuration changed: its own, those of apps, scripts and tests.
+//! Reports that files of a configuration changed: its own, and those of apps, scripts and tests.
 //!
-//! The kernel tells of changes, nothing is asked again and again. What comes at one stroke is told once, when
-//! it has been quiet for a moment. Folders are watched one by one, so that those a server writes into are
-//! left out; as many at most as are bounded here.
+//! The kernel reports changes, so nothing is polled. Changes that come close together are reported once,
+//! after a short quiet time. Folders are watched one by one, so that folders that a server writes into are
+//! left out. The number of watched folders is bounded.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,15 +18,15 @@ use anyhow::Context;
 
 use crate::config::Config;
 
-/// How long nothing changes before it is told: an editor writes a file in several steps, a checkout many
-/// files.
+/// Quiet time before a change is reported. An editor writes a file in several steps, and a checkout changes
+/// many files.
 const QUIET: Duration = Duration::from_millis(50);
-/// When it is told all the same.
+/// A change is reported after this time even if changes go on.
 const PATIENCE: Duration = Duration::from_secs(1);
 const FOLDERS_MAX: usize = 4096;
 const DEPTH_MAX: usize = 32;
 
-/// The folders of a configuration, and those among them that are not looked at.
+/// The folders of a configuration, and the folders in them that are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Watched {
     roots: Vec<PathBuf>,
@@ -34,12 +34,12 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// The folder of what was named on the command line, whatever is in it.
+    /// Watches the folder of the path on the command line, with everything in it.
     pub(crate) fn at(path: &Path) -> Self {
         Self { roots: vec![folder_of(path)], left_out: Vec::new() }
     }
 
-    /// That of a configuration, and those of its apps; not those that a server writes into.
+    /// Watches the folders of a configuration and of its apps, without the folders that a server writes into.
     pub(crate) fn of(path: &Path, config: &Config) -> Self {
         let apps = config.mounts.iter().map(|mount| mount.dir.clone());
         let databases = config.sinks.iter().filter_map(|sink| sink.sqlite()?.parent());
@@ -50,7 +50,8 @@ impl Watched {
         }
     }
 
-    /// Whether nothing there is to be seen: it is hidden, or a server writes into it, or only that is in it.
+    /// Whether a folder is left out: it is hidden, or a server writes into it, or it contains only such
+    /// folders.
     fn leaves_out(&self, folder: &Path) -> bool {
         let is_hidden = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let is_root = self.roots.iter().any(|root| root == folder);
@@ -76,7 +77,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches nothing so far.
+    /// Makes a watch of nothing.
     ///
     /// # Errors
     /// The system gives no watches.
@@ -88,15 +89,14 @@ impl Watch {
             if event.is_ok_and(|event| !is_relevant(&event, &locked(&looking))) {
                 return;
             }
-            // With one that waits to be heard there is nothing to add.
+            // If the channel is full, a change is already waiting to be read.
             let _ = changed.try_send(());
         };
         let watcher = recommended_watcher(on_event).context("files cannot be watched")?;
         Ok(Self { watcher, changes, watched, folders: BTreeSet::new() })
     }
 
-    /// Watches these from now on, in place of what it watched; tells whether there are folders among them
-    /// that were not.
+    /// Watches these folders from now on and no others. Returns whether any of them is new.
     pub(crate) fn look_at(&mut self, watched: &Watched) -> bool {
         locked(&self.watched).clone_from(watched);
         let mut found = BTreeSet::new();
@@ -106,7 +106,7 @@ impl Watch {
         }
         let gone: Vec<_> = self.folders.difference(&found).cloned().collect();
         for folder in gone {
-            // One that is not there any more is not watched either.
+            // A folder that no longer exists is not watched either.
             let _ = self.watcher.unwatch(&folder);
             self.folders.remove(&folder);
         }
@@ -122,9 +122,9 @@ impl Watch {
         !new.is_empty()
     }
 
-    /// Waits until something changed, and then nothing for a moment.
+    /// Waits for a change, and then until there is a short quiet time.
     pub(crate) fn wait(&self) {
-        // The watcher is there as long as we are.
+        // The watcher lives as long as `self`.
         let _ = self.changes.recv();
         let first = Instant::now();
         while first.elapsed() < PATIENCE && self.changes.recv_timeout(QUIET).is_ok() {}
@@ -135,19 +135,19 @@ fn gather(folder: &Path, watched: &Watched, depth: usize, found: &mut BTreeSet<P
     if depth > DEPTH_MAX || found.len() >= FOLDERS_MAX || watched.leaves_out(folder) {
         return;
     }
-    // What cannot be read has no scripts for us.
+    // A folder that cannot be read has no scripts for the server.
     let Ok(entries) = fs::read_dir(folder) else { return };
     found.insert(folder.to_owned());
     let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.for_each(|entry| gather(&entry.path(), watched, depth + 1, found));
 }
 
-/// What is behind the lock is whole after every statement.
+/// The value is whole after every statement.
 fn locked(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether what an event tells may change what is served or tested.
+/// Whether an event may change what is served or tested.
 fn is_relevant(event: &Event, watched: &Watched) -> bool {
     let paths: Vec<_> = event.paths.iter().filter(|path| !watched.leaves_out(path)).collect();
     let is_of = |extensions: &[Option<&str>]| {
@@ -159,7 +159,7 @@ fn is_relevant(event: &Event, watched: &Watched) -> bool {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => is_source,
         EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => false,
         EventKind::Create(CreateKind::Folder) | EventKind::Remove(RemoveKind::Folder) => !paths.is_empty(),
-        // A folder has no extension, as a rule.
+        // A folder usually has no extension.
         EventKind::Modify(ModifyKind::Name(_)) => is_source || is_of(&[None]),
         _ => is_source,
     }

@@ -1,9 +1,9 @@
-//! Who is answered: not a page of somebody else's in a browser here, and, where there is a token, nobody
-//! without it.
+//! Decides which clients the admin listener answers: no page of another origin in a browser, and, where there
+//! is a token, no client without it.
 //!
-//! A browser sends the name that the page knows the server by in `Host`, so a name that is none of ours is
-//! one that was rebound to our address (DNS rebinding); an address is none that could be rebound. What a page
-//! of another origin sends carries its `Origin`.
+//! A browser sends in `Host` the name by which the page knows the server. A name that is not configured here
+//! was therefore rebound to our address (DNS rebinding). An address cannot be rebound. A request from a page
+//! of another origin has an `Origin` field.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub(super) struct Access {
     hosts: Vec<String>,
 }
 
-/// Why somebody is not answered.
+/// Why a client is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denial {
     Host,
@@ -50,9 +50,9 @@ impl Access {
         Self { token: config.token.clone(), hosts: config.hosts.clone() }
     }
 
-    /// Whether the request comes from where it may.
+    /// Checks that the request does not come from a page of another origin.
     pub(super) fn check_origin(&self, head: &RequestHead) -> Result<(), Denial> {
-        // HTTP/1.0 may leave it out; browsers send it always.
+        // HTTP/1.0 may leave `Host` out. Browsers always send it.
         if head.host().is_some_and(|host| !self.is_own(name_of(host))) {
             return Err(Denial::Host);
         }
@@ -70,7 +70,7 @@ impl Access {
         if fields.any(is_of_a_page) { Err(Denial::Origin) } else { Ok(()) }
     }
 
-    /// Whether it knows the token, if there is one.
+    /// Checks the token of the request, if a token is configured.
     pub(super) fn check_token(&self, head: &RequestHead) -> Result<(), Denial> {
         let Some(token) = &self.token else { return Ok(()) };
         let given = head.field("authorization").and_then(bearer).unwrap_or_default();
@@ -87,7 +87,7 @@ impl Access {
     }
 }
 
-/// The host without the port.
+/// Returns the host without the port.
 fn name_of(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !is_bare_v6(name) => name,
@@ -95,12 +95,13 @@ fn name_of(authority: &str) -> &str {
     }
 }
 
-/// A colon inside of brackets separates no port.
+/// Whether it is an IPv6 address without brackets. A colon inside of brackets separates no port.
 fn is_bare_v6(name: &str) -> bool {
     name.starts_with('[') && !name.ends_with(']')
 }
 
-/// RFC 6750 section 2.1; the scheme is matched without case (RFC 9110 section 11.1).
+/// Returns the token of a Bearer field (RFC 6750 section 2.1). The scheme is matched without case (RFC 9110
+/// section 11.1).
 fn bearer(field: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = field.split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)

@@ -1,14 +1,14 @@
-//! What is answered where.
+//! The answers of the admin listener.
 //!
 //! | path | answer |
 //! | --- | --- |
-//! | `/healthz` | 200 while the process does what it is for, 503 while a worker does not turn |
-//! | `/readyz` | 200 while requests should come here, else 503, with reasons and warnings; JSON for who accepts that |
-//! | `/metrics` | what Prometheus reads |
-//! | `/status` | everything that is known, as JSON |
+//! | `/healthz` | 200 while the process does its work, 503 while a worker hangs |
+//! | `/readyz` | 200 while requests should come here, else 503, with reasons and warnings; JSON for a client that accepts it |
+//! | `/metrics` | metrics for Prometheus |
+//! | `/status` | the whole state, as JSON |
 //!
-//! With a token the first two say no more than their status to whoever lacks it: who balances need not know
-//! it.
+//! Where a token is configured, a client without it gets only the status code of the first two. A load
+//! balancer needs no more.
 
 use std::borrow::Cow;
 
@@ -82,14 +82,14 @@ impl Answers {
         Self { observer, access }
     }
 
-    /// The bytes of the answer to a request.
+    /// Returns the bytes of the answer to a request.
     pub(super) fn answer(&self, head: &RequestHead) -> Vec<u8> {
         let answer = self.access.check_origin(head).map_or_else(AdminReply::from, |()| self.find(head));
         answer.write(head.method() == Method::Head)
     }
 
-    /// The bytes of the answer to what is no request, though it may begin as HEAD does: then without content
-    /// (RFC 9110 section 9.3.2).
+    /// Returns the bytes of the answer to an invalid request. If it begins with HEAD, the answer has no
+    /// content (RFC 9110 section 9.3.2).
     pub(super) fn refuse(&self, error: &RequestError, input: &[u8]) -> Vec<u8> {
         let answer = AdminReply::text(error.status(), format!("{}\n", error.client_text()));
         answer.write(input.starts_with(b"HEAD "))

@@ -12,12 +12,12 @@ use tollgate_http::{HeadReader, Limits};
 
 use super::answer::Answers;
 
-/// How long a request may take to come, an answer to leave, and what is sent behind the request to be thrown
-/// away.
+/// Time for each of three steps: the request arrives, the answer leaves, and bytes after the request are read
+/// and dropped.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a request may have.
+/// Bytes of a request, at most.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const READ_BYTES: usize = 4 << 10;
 
@@ -36,7 +36,8 @@ enum State {
         answer: Vec<u8>,
         sent: usize,
     },
-    /// To close while the peer sends would make its system throw the answer away (RFC 9112 section 9.6).
+    /// Reads and drops what the peer still sends. If we closed now, the peer's system would drop the answer
+    /// (RFC 9112 section 9.6).
     Lingering,
     Over,
 }
@@ -51,7 +52,7 @@ impl AdminClient {
         self.deadline
     }
 
-    /// What it waits for.
+    /// Returns the events that the client waits for.
     pub(super) fn interest(&self) -> PollFlags {
         match self.state {
             State::Answering { .. } => PollFlags::OUT,
@@ -63,7 +64,7 @@ impl AdminClient {
         matches!(self.state, State::Over) || now >= self.deadline
     }
 
-    /// Goes on as far as the socket lets it.
+    /// Reads or writes until the socket would block.
     pub(super) fn go_on(&mut self, answers: &Answers) {
         let went = match &self.state {
             State::Asking { .. } => self.read(answers),

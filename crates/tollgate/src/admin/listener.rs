@@ -15,11 +15,11 @@ use tollgate_log::FOLDER_MODE;
 
 use crate::config::AdminListen;
 
-/// Nobody but the owner.
+/// Only the owner may connect.
 const SOCKET_MODE: u32 = 0o600;
 const BACKLOG: i32 = 64;
 
-/// Where the listener is.
+/// The address of the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bound {
     Tcp(SocketAddr),
@@ -41,7 +41,7 @@ pub(super) struct AdminListener {
 }
 
 impl AdminListener {
-    /// None: nowhere, as configured, or as nobody asked for it.
+    /// Binds the socket. `None`: it is off, or nothing asks for it.
     pub(super) fn bind(listen: &AdminListen) -> anyhow::Result<Option<Self>> {
         let bound = match listen {
             AdminListen::Nowhere => return Ok(None),
@@ -64,7 +64,7 @@ impl AdminListener {
         Ok(Some(Self { socket, bound }))
     }
 
-    /// Accepts the next client. None if it is gone again.
+    /// Accepts the next client. `None`: the client is already gone.
     pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
         match self.socket.accept() {
             Ok((socket, _)) => {
@@ -88,7 +88,7 @@ impl AsFd for AdminListener {
 impl Drop for AdminListener {
     fn drop(&mut self) {
         if let Bound::Unix(path) = &self.bound {
-            // What stays is replaced by the next start.
+            // If this fails, the next start replaces the socket.
             drop(fs::remove_file(path));
         }
     }
@@ -96,7 +96,7 @@ impl Drop for AdminListener {
 
 fn bind_tcp(address: SocketAddr) -> io::Result<(Socket, Bound)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // A restart need not wait for what the connections of the last run leave.
+    // A restart need not wait for connections of the last run in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -105,11 +105,12 @@ fn bind_tcp(address: SocketAddr) -> io::Result<(Socket, Bound)> {
     Ok((socket, Bound::Tcp(bound)))
 }
 
-/// The caller owns the folder, or the path is the operator's: a socket without anybody behind it is replaced.
+/// Binds a Unix socket, and replaces a socket that no process listens on. The caller owns the folder, or the
+/// operator chose the path.
 fn bind_unix(path: &Path) -> io::Result<(Socket, Bound)> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-    // The path of a socket has at most 107 bytes (unix(7)), that of the folder any length.
+    // The path of a socket has at most 107 bytes (unix(7)), while that of the folder may have any length.
     let folder = File::open(folder)?;
     let through = Path::new("/proc/self/fd")
         .join(folder.as_raw_fd().to_string())
@@ -118,7 +119,7 @@ fn bind_unix(path: &Path) -> io::Result<(Socket, Bound)> {
     remove_dead(&through, &address)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&address)?;
-    // Nobody can connect before it listens, so nobody gets past permissions that are not set yet.
+    // The mode is set before the socket listens, so no client can connect earlier.
     fs::set_permissions(&through, Permissions::from_mode(SOCKET_MODE))?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
@@ -136,7 +137,7 @@ fn remove_dead(path: &Path, address: &SockAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     match socket.connect(address) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
-        // A full queue is a living server, too.
+        // A server with a full accept queue is alive too.
         Ok(()) => Err(ErrorKind::AddrInUse.into()),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::AddrInUse.into()),
         Err(error) => Err(error),

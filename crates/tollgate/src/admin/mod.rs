@@ -1,12 +1,12 @@
-//! The admin listener: health, metrics and status over HTTP, on a socket of their own, never on the public
+//! The admin listener: health, metrics and status over HTTP, on a socket of its own, never on the public
 //! ones.
 //!
-//! One thread waits for all of it with poll(2): it shares no thread, no runtime and no place in a queue with
-//! those who are served, so it answers while they flood the server, while no descriptor is left, and while a
-//! worker does not turn. There are so many clients at most, each with so much time; one more takes the place
-//! of the oldest. Each has one answer.
+//! One thread waits for all clients with poll(2). It shares no thread, no runtime and no queue with the
+//! public requests. It therefore answers while requests flood the server, while no descriptor is left, and
+//! while a worker hangs. The number of clients and the time of each are bounded. At the bound a new client
+//! replaces the oldest. Each client gets one answer.
 //!
-//! It changes nothing: GET and HEAD are all that it takes.
+//! The listener changes nothing: it accepts only GET and HEAD.
 
 mod access;
 mod answer;
@@ -29,12 +29,12 @@ use client::AdminClient;
 use listener::AdminListener;
 pub(crate) use listener::Bound;
 
-/// Clients at the same time.
+/// Clients at the same time, at most.
 const CLIENTS_MAX: usize = 32;
-/// How long nobody is accepted after the system had no descriptor for it.
+/// Pause in accepting after the system had no descriptor for a client.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Answers until it is dropped.
+/// Answers clients until it is dropped.
 pub(crate) struct AdminServer {
     bound: Bound,
     stop: Arc<OwnedFd>,
@@ -42,11 +42,11 @@ pub(crate) struct AdminServer {
 }
 
 impl AdminServer {
-    /// Begins to answer, if the configuration says where. A socket that nobody asked for is done without if
-    /// it cannot be had.
+    /// Begins to answer, if the configuration gives an address. If the default socket cannot be made, the
+    /// server goes on without it.
     ///
     /// # Errors
-    /// The address is somebody else's, or there is no thread.
+    /// The address is in use, or the thread cannot be started.
     pub(crate) fn start(config: &Admin, observer: &Observer) -> anyhow::Result<Option<Self>> {
         let Some(listener) = AdminListener::bind(&config.listen)? else { return Ok(None) };
         let bound = listener.bound.clone();
@@ -59,7 +59,7 @@ impl AdminServer {
         Ok(Some(Self { bound, stop, thread }))
     }
 
-    /// Where it is.
+    /// Returns the address of the listener.
     pub(crate) fn bound(&self) -> &Bound {
         &self.bound
     }
@@ -67,7 +67,7 @@ impl AdminServer {
 
 impl Drop for AdminServer {
     fn drop(&mut self) {
-        // An eventfd takes eight bytes; a thread that is gone needs none.
+        // A write to an eventfd has eight bytes. A thread that is gone needs none.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -78,9 +78,9 @@ impl Drop for AdminServer {
 struct Serving {
     listener: AdminListener,
     answers: Answers,
-    /// The oldest first.
+    /// The clients, the oldest first.
     clients: Vec<AdminClient>,
-    /// When clients are accepted again.
+    /// When accepting resumes.
     resume_at: Option<Instant>,
 }
 
@@ -103,7 +103,8 @@ impl Serving {
         }
     }
 
-    /// Waits until somebody can go on; says who: the one that stops us, the listener, then the clients.
+    /// Waits until a descriptor is ready. Returns which are ready: the stop signal, the listener, then the
+    /// clients.
     fn wait(&self, stopped: &OwnedFd) -> Vec<bool> {
         let now = Instant::now();
         let pause = self.resume_at.filter(|at| *at > now);
@@ -121,7 +122,7 @@ impl Serving {
             tv_sec: left.as_secs().cast_signed(),
             tv_nsec: i64::from(left.subsec_nanos()),
         });
-        // Interrupted, or out of memory for a moment: everybody is asked.
+        // The call was interrupted, or memory is short for a moment. Every descriptor is treated as ready.
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => fds.iter().map(|fd| !fd.revents().is_empty()).collect(),
             Err(_) => fds.iter().enumerate().map(|(index, _)| index > 0).collect(),

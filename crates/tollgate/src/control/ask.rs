@@ -1,4 +1,4 @@
-//! One question, one answer.
+//! The asking side of the control socket: one question, one answer.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,25 +12,25 @@ use tollgate_log::Watermark;
 use super::{NAME, RELOAD, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
 use crate::print::note;
 
-/// How long a reload may take: longer than the server lets it.
+/// Time that a reload may last. It is longer than the server's own bound.
 const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
-/// An id, a blank, a number and a line end.
+/// Room for an id, a blank, a number and a line end.
 const WATERMARK_BYTES_MAX: u64 = 64;
 const LINES_BYTES_MAX: u64 = 1 << 20;
 
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Silence {
-    /// Nobody listens.
+    /// No server listens.
     Absent,
-    /// Somebody does, and has said nothing for so long.
+    /// A server listens, but sent nothing for `waited`.
     Mute { process: Option<i32>, waited: Duration },
-    /// It hung up: it ends, or has too many to answer.
+    /// The server closed the connection: it ends, or it has too many clients.
     Closed,
 }
 
 impl Silence {
-    /// Returns it as a line for people.
+    /// Returns the reason as a line for people.
     pub(crate) fn describe(&self, dir: &Path) -> String {
         let socket = dir.join(NAME);
         let socket = socket.display();
@@ -57,19 +57,19 @@ impl Silence {
     }
 }
 
-/// Asks the server of a log folder how far its log is synced. None: no server answers.
+/// Asks the server of a log folder how far its log is synced. `None`: no server answers.
 pub(crate) fn ask(dir: &Path) -> Option<Watermark> {
     read_watermark(&exchange(dir, WATERMARK, TIMEOUT, WATERMARK_BYTES_MAX).ok()?)
 }
 
-/// Asks the server of a log folder how it does: a line of JSON.
+/// Asks the server of a log folder for its status: a line of JSON.
 pub(crate) fn ask_status(dir: &Path) -> Result<String, Silence> {
     let answer = exchange(dir, STATUS, TIMEOUT, LINES_BYTES_MAX)?;
-    // The empty line tells an end from a connection that was closed unheard.
+    // The empty line distinguishes a whole answer from a connection that was closed without one.
     answer.strip_suffix('\n').map(str::to_owned).ok_or(Silence::Closed)
 }
 
-/// Has the server of a log folder reload, and waits until it did or refused to.
+/// Asks the server of a log folder to reload, and waits until it did so or refused.
 pub(crate) fn ask_reload(dir: &Path) -> Result<Reloaded, Silence> {
     let stream = question(dir, RELOAD)?;
     if !is_answered(&stream, TIMEOUT) {
@@ -114,7 +114,7 @@ fn answer(stream: &UnixStream, timeout: Duration, bytes_max: u64) -> Result<Stri
     told.map(|_| answer).map_err(|error| Silence::of(&error, stream, timeout))
 }
 
-/// Whether something comes, or the other side hangs up, before so long.
+/// Whether a byte arrives, or the other side closes the connection, before `timeout` is over.
 fn is_answered(stream: &UnixStream, timeout: Duration) -> bool {
     let timeout = Timespec::try_from(timeout).ok();
     let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], timeout.as_ref());
@@ -125,7 +125,7 @@ fn process_of(stream: &UnixStream) -> Option<i32> {
     socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
 }
 
-/// As a part of a line.
+/// Returns a process id as a part of a line.
 fn named(process: Option<i32>) -> String {
     process.map_or_else(String::new, |process| format!(", process {process},"))
 }

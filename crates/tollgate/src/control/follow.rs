@@ -1,4 +1,5 @@
-//! The side of a loader in another process: one connection, kept for as long as the server lives.
+//! The loader's side of the control socket, in another process: one connection, kept as long as the server
+//! lives.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,12 +17,12 @@ use tollgate_log::{LogId, Sequence, Watermark};
 
 use super::{FOLLOW, HEARTBEAT, LINE_BYTES_MAX, Loaded, REPORT, TIMEOUT, read_watermark, through_folder};
 
-/// Between two looks for a server, when there is none.
+/// Time between two tries to connect while there is no server.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// A server that is silent for so long is taken for gone.
+/// A server that sends nothing for this time is treated as gone.
 const SILENCE_MAX: Duration = HEARTBEAT.saturating_mul(5);
 
-/// The log that a server in another process writes, followed over its control socket.
+/// The log that a server in another process writes, followed over the control socket of that server.
 #[derive(Clone)]
 pub(crate) struct RemoteLog(Arc<Link>);
 
@@ -34,28 +35,28 @@ struct Link {
 
 #[derive(Default)]
 struct LinkState {
-    /// What is said to the server, while it is there.
+    /// The connection to the server, while there is a server.
     server: Option<UnixStream>,
     watermark: Option<Watermark>,
-    /// What the sink has: a server that comes later hears it then.
+    /// How far the sink has each log. A server that starts later gets it then.
     loaded: BTreeMap<LogId, Sequence>,
 }
 
 impl RemoteLog {
-    /// Looks for the server of a log folder, once now and then for as long as anybody wants to know.
+    /// Looks for the server of a log folder again and again, until the last handle is dropped.
     ///
     /// # Errors
-    /// No thread could be started.
+    /// The thread cannot be started.
     pub(crate) fn follow(dir: &Path, sink: &str) -> anyhow::Result<Self> {
         let (dir, sink) = (dir.to_owned(), sink.to_owned());
         let (state, moved) = (Mutex::default(), Condvar::new());
         let link = Arc::new(Link { dir, sink, state, moved });
-        // Whoever begins to load wants to know it from the first look on.
+        // A loader needs the watermark at its first look, so the first try is made here.
         let first = link.connect().ok();
         let heard = link.clone();
         let hear = move || {
             let mut server = first;
-            // The one who listens is no reason to listen.
+            // The count includes this thread, so it ends when it holds the only handle.
             while Arc::strong_count(&heard) > 1 {
                 if let Some(lines) = server.take() {
                     heard.read_watermarks(lines);
@@ -71,7 +72,7 @@ impl RemoteLog {
         Ok(Self(link))
     }
 
-    /// Tells the server how the sink does. One that is not there does not hear it.
+    /// Reports the state of the sink to the server. Without a server the report is dropped.
     pub(crate) fn report(&self, report: &Value) {
         self.0.state().say(&format!("{REPORT}{report}\n"));
     }
@@ -87,7 +88,7 @@ impl LinkState {
 
     fn hang_up(&mut self) {
         if let Some(server) = self.server.take() {
-            // Whoever reads sees the end.
+            // The reading thread sees the end of the stream.
             drop(server.shutdown(Shutdown::Both));
         }
         self.watermark = None;
@@ -95,12 +96,12 @@ impl LinkState {
 }
 
 impl Link {
-    /// The state is whole after every statement, so a panic elsewhere does not spoil it.
+    /// The state is whole after every statement, so a panic elsewhere does not damage it.
     fn state(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to follow, tells what is loaded, and hears the first line.
+    /// Begins to follow, reports what is loaded, and reads the first line.
     fn connect(&self) -> io::Result<BufReader<UnixStream>> {
         let mut stream = through_folder(&self.dir, |path| UnixStream::connect(path))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
@@ -117,7 +118,7 @@ impl Link {
         Ok(lines)
     }
 
-    /// Reads watermarks from the server until it is gone.
+    /// Reads watermarks from the server until the server is gone.
     fn read_watermarks(&self, mut lines: BufReader<UnixStream>) {
         while let Ok(watermark) = read_line(&mut lines) {
             self.state().watermark = Some(watermark);
@@ -132,7 +133,7 @@ impl Link {
     }
 }
 
-/// Reads how far the log is.
+/// Reads one watermark.
 fn read_line(lines: impl BufRead) -> io::Result<Watermark> {
     let mut line = String::new();
     lines.take(LINE_BYTES_MAX as u64).read_line(&mut line)?;
@@ -159,7 +160,7 @@ impl LiveLog for RemoteLog {
 
 impl Drop for RemoteLog {
     fn drop(&mut self) {
-        // Only the thread that listens is left beside this one.
+        // Two handles are left: this one and that of the reading thread.
         if Arc::strong_count(&self.0) <= 2 {
             self.0.state().hang_up();
         }

@@ -1,20 +1,20 @@
-//! `<log.dir>/control.sock`: what other processes ask a server, and tell it, in lines.
+//! `<log.dir>/control.sock`: other processes ask a server and report to it, in lines.
 //!
 //! | the client says | the server answers |
 //! | --- | --- |
 //! | `watermark` | `LOG-ID SEQUENCE`: how far the log is synced; then it closes |
-//! | `status` | a line of JSON: how it does, as `tollgate status --json` prints it; and an empty one; then it closes |
-//! | `reload` | when that is done, the exit code for `tollgate reload` in a line of its own, and lines for people; then it closes |
+//! | `status` | a line of JSON as `tollgate status --json` prints it, and an empty line; then it closes |
+//! | `reload` | after the reload: the exit code for `tollgate reload` in a line of its own, and lines for people; then it closes |
 //! | `follow` | `LOG-ID SEQUENCE` at once, each time that it moves, and once a second; the connection stays |
 //!
-//! Who follows is a loader. It says `loaded SINK LOG-ID SEQUENCE` when a sink of the server's configuration
-//! has a log so far, durably, so that retention may go on, and `report JSON` now and then: how its sink does,
-//! which is told to who asks for the status. Neither has an answer. Whoever may connect decides the mode of
-//! the socket, which the umask gave: nobody but the owner, as a rule.
+//! A client that follows is a loader. It sends `loaded SINK LOG-ID SEQUENCE` when a sink of the server's
+//! configuration has a log durably up to this number. Retention can then go on. It also sends `report JSON`
+//! now and then: the state of its sink, which becomes part of the status. Neither line has an answer. The
+//! mode of the socket decides which users may connect. Only the user that the server runs as may.
 //!
-//! Each client has a thread of its own, so a slow one holds up nobody; there are so many of them at most, and
-//! one more is closed unheard. The socket is no state: a start removes what a dead server left, and a server
-//! that cannot make it serves all the same.
+//! Each client has a thread of its own, so a slow client delays no other. The number of clients is bounded,
+//! and one more client is closed unread. The socket is no state: a start removes the socket of a dead server.
+//! A server that cannot make the socket serves nevertheless.
 
 mod ask;
 mod follow;
@@ -35,7 +35,7 @@ pub(crate) use server::{Asker, Control};
 const NAME: &str = "control.sock";
 /// How long either side waits for the other.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a server tells who follows that it is there.
+/// How often a server shows its followers that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 const WATERMARK: &str = "watermark";
 const STATUS: &str = "status";
@@ -43,19 +43,19 @@ const RELOAD: &str = "reload";
 const FOLLOW: &str = "follow";
 const LOADED: &str = "loaded ";
 const REPORT: &str = "report ";
-/// What a line of a client may have: a report is the longest.
+/// Bytes of a client's line, at most. A report is the longest line.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// What became of a reload, for whoever asked.
+/// The outcome of a reload, for the asker.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reloaded {
-    /// 0 done, 1 failed, 2 wrong configuration.
+    /// 0 success, 1 failure, 2 wrong configuration.
     pub(crate) code: u8,
     /// Lines for people.
     pub(crate) text: String,
 }
 
-/// What a sink has of a log.
+/// How far a sink has a log.
 struct Loaded<'a> {
     sink: &'a str,
     log: LogId,
@@ -67,7 +67,7 @@ impl<'a> Loaded<'a> {
         format!("{LOADED}{} {} {}\n", self.sink, self.log, self.last)
     }
 
-    /// Reads what follows the word.
+    /// Reads the text after the word `loaded`.
     fn read(told: &'a str) -> Option<Self> {
         let mut words = told.split(' ');
         let (sink, log, last) = (words.next()?, words.next()?, words.next()?);
@@ -85,8 +85,8 @@ fn read_watermark(line: &str) -> Option<Watermark> {
     Some(Watermark { log: log.parse().ok()?, synced: Sequence(synced.parse().ok()?) })
 }
 
-/// Names the socket by a descriptor of its folder: the path of a socket has at most 107 bytes (unix(7)), that
-/// of the folder any length.
+/// Names the socket through a descriptor of its folder. The path of a socket has at most 107 bytes (unix(7)),
+/// while that of the folder may have any length.
 fn through_folder<T>(dir: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let folder = File::open(dir)?;
     open(&Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(NAME))

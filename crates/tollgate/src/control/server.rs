@@ -1,4 +1,5 @@
-//! The server's side: a thread that accepts, one for each client, and one more for each that follows.
+//! The server's side of the control socket: one thread accepts, each client has a thread, and each follower
+//! has one more.
 
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,53 +23,54 @@ use super::{
 use crate::board::Board;
 use crate::sinks::Followers;
 
-/// Clients at the same time.
+/// Clients at the same time, at most.
 pub(super) const CLIENTS_MAX: usize = 32;
-/// Those of them that stay: the others keep room.
+/// Followers at the same time, at most. The rest of `CLIENTS_MAX` stays free for short questions.
 pub(super) const FOLLOWERS_MAX: usize = 24;
-/// It orders reloads: for whoever the server runs as.
+/// The socket accepts reloads, so only the user of the server may connect.
 const SOCKET_MODE: u32 = 0o600;
 const BACKLOG: i32 = 128;
-/// What a question may have.
+/// Bytes of a question, at most.
 const QUESTION_BYTES_MAX: usize = 256;
-/// Between two lines to who follows, however fast the watermark moves.
+/// Pause between two lines to a follower, however fast the watermark moves.
 const PUSH_PAUSE: Duration = Duration::from_millis(10);
-/// Between two tries to accept, when the system has no descriptor left.
+/// Pause between two tries to accept when the system has no free descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers until it is dropped.
+/// Answers clients until it is dropped.
 pub(crate) struct Control {
     socket: PathBuf,
 }
 
-/// What the threads of the clients share.
+/// State that the threads of the clients share.
 struct ControlServer {
     log: Follower,
-    /// The sinks of the configuration, and to whom it is confirmed what they have.
+    /// The sinks of the configuration. What a sink has is confirmed here.
     sinks: Followers,
     board: Board,
     on_status: Box<dyn Fn() -> String + Send + Sync>,
     on_reload: Box<dyn Fn(Asker) + Send + Sync>,
     clients: AtomicUsize,
     followers: AtomicUsize,
-    /// Followers so far.
+    /// Number of followers since the start. It gives each follower an id.
     followed: AtomicU64,
 }
 
-/// Somebody who asked for a reload and waits.
+/// A client that asked for a reload and waits.
 pub(crate) struct Asker(UnixStream);
 
 impl Asker {
-    /// Sends the answer. A client that went away needs none.
+    /// Sends the answer. A client that is gone needs none.
     pub(crate) fn reply(mut self, Reloaded { code, text }: &Reloaded) {
         drop(self.0.write_all(format!("{code}\n{text}").as_bytes()));
     }
 }
 
 impl Control {
-    /// Begins to answer. The caller holds the lock of the folder; what sinks have is confirmed to their
-    /// followers, what other loaders tell goes to the board, `on_status` says how the server does in one
-    /// line, and who asks for a reload is given to `on_reload`.
+    /// Begins to answer. The caller holds the lock of the folder.
+    ///
+    /// Positions of sinks are confirmed to their followers, and reports of other loaders go to the board.
+    /// `on_status` returns the status in one line. A request to reload goes to `on_reload`.
     ///
     /// # Errors
     /// The socket cannot be made.
@@ -112,7 +114,7 @@ impl Control {
     }
 }
 
-/// Nobody can connect before it listens, so nobody gets past permissions that are not set yet.
+/// The mode is set before the socket listens, so no client can connect earlier.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
@@ -123,12 +125,12 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // What stays is removed by the next start.
+        // If this fails, the next start removes the socket.
         drop(fs::remove_file(&self.socket));
     }
 }
 
-/// Leave for one client of a bounded number. Dropping it makes room for the next.
+/// A permit for one client of a bounded number. Dropping it admits the next client.
 struct ControlPermit<'a>(&'a AtomicUsize);
 
 impl<'a> ControlPermit<'a> {
@@ -144,19 +146,19 @@ impl Drop for ControlPermit<'_> {
     }
 }
 
-/// A client that is answered. Fields are dropped in their order: when the client sees its connection closed,
-/// its permit is free.
+/// A client that is answered. Fields are dropped in their order: the permit is free before the client sees
+/// its connection closed.
 struct ControlClient<'a> {
     _permit: ControlPermit<'a>,
     stream: UnixStream,
 }
 
-/// Gives a client a thread of its own. One too many, or one for whom there is no thread, is closed.
+/// Gives a client a thread of its own. A client over the bound, or without a thread, is closed.
 fn admit(stream: UnixStream, server: &Arc<ControlServer>) {
     let server = server.clone();
     let answer = move || {
         if let Some(permit) = ControlPermit::take(&server.clients, CLIENTS_MAX) {
-            // Whoever went away needs no answer.
+            // A client that is gone needs no answer.
             drop(server.answer(ControlClient { _permit: permit, stream }));
         }
     };
@@ -182,7 +184,7 @@ impl ControlServer {
         }
     }
 
-    /// Tells how far the log is, and hears what is loaded, until either side is gone.
+    /// Sends the watermark and reads what is loaded, until either side is gone.
     fn be_followed(&self, stream: &UnixStream, behind: &[u8]) -> io::Result<()> {
         stream.set_read_timeout(None)?;
         let id = self.followed.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +192,7 @@ impl ControlServer {
             let pusher = thread::Builder::new().name("control-push".to_owned());
             pusher.spawn_scoped(scope, || push(stream, &self.log))?;
             let heard = self.read_reports(id, BufReader::new(behind.chain(stream)));
-            // The other thread ends by its next line.
+            // The other thread ends at its next line.
             drop(stream.shutdown(Shutdown::Both));
             heard
         });
@@ -213,7 +215,7 @@ impl ControlServer {
     }
 }
 
-/// Tells how far the log is, each time that it moves, until the client takes no more.
+/// Sends the watermark each time that it moves, until the client accepts no more.
 fn push(mut stream: &UnixStream, log: &Follower) {
     let mut watermark = log.watermark();
     while stream.write_all(watermark_line(watermark).as_bytes()).is_ok() {
@@ -223,7 +225,7 @@ fn push(mut stream: &UnixStream, log: &Follower) {
     drop(stream.shutdown(Shutdown::Both));
 }
 
-/// Reads the first line, all of it in time; what came behind it is given too.
+/// Reads the first line within the timeout. Returns also the bytes that came after it.
 fn read_question(mut stream: &UnixStream) -> io::Result<(String, Vec<u8>)> {
     let deadline = Instant::now() + TIMEOUT;
     let mut read = Vec::with_capacity(QUESTION_BYTES_MAX);

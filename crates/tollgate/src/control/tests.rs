@@ -1,4 +1,4 @@
-//! Both sides of the control socket: what is asked and told, and what clients that behave badly may not do.
+//! Both sides of the control socket: questions, reports, and the bounds for clients that behave badly.
 
 use super::ask::exchange;
 use super::server::{CLIENTS_MAX, FOLLOWERS_MAX};
@@ -21,7 +21,7 @@ use tollgate_log::{DiskStorage, Log, LogOptions};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A log, and who answers for it.
+/// Makes a log and a server that answers for it.
 fn serve(dir: &Path) -> (Log, Control) {
     let (log, _) = Log::open(Arc::new(DiskStorage), LogOptions::new(dir), Vec::new(), |_| {}).unwrap();
     let reloaded = || Reloaded { code: 2, text: "t.toml: wrong\n".to_owned() };
@@ -152,7 +152,7 @@ fn clients_that_say_nothing_or_read_nothing_keep_nobody_from_an_answer() {
             stream
         })
         .collect();
-    // Those who are one too many are closed; the others are followed on.
+    // Clients over the bound are closed. The others go on following.
     let refused = followers.iter().filter(|stream| (&mut &**stream).read(&mut [0; 64]).unwrap() == 0).count();
     assert_eq!(refused, 3);
     let silent: Vec<_> = (FOLLOWERS_MAX..CLIENTS_MAX - 1).map(|_| connect(folder.path())).collect();

@@ -1,4 +1,4 @@
-//! Everything that is known, as one JSON document: `/status`, `tollgate status`.
+//! The whole state as one JSON document, for `/status` and `tollgate status`.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use super::memory;
 use super::observer::{Observer, locked};
 use super::seen::Seen;
 
-/// Routes that are told one by one: those that fail, then the busiest.
+/// Routes that are listed, at most: failing routes first, then the busiest.
 const ROUTES_MAX: usize = 100;
 
 impl Observer {
-    /// Tells everything that is known at a moment.
+    /// Returns the whole state at one moment.
     pub(crate) fn document(&self, seen: &Seen, health: &Health) -> Value {
         let (now, history) = (Instant::now(), locked(&self.0.history));
         let mut document = json_of(health);
@@ -168,7 +168,7 @@ fn workers(server: &ServerStatus) -> Value {
     server.workers.iter().map(worker).collect()
 }
 
-/// Those that fail first, then the busiest.
+/// Lists the failing routes first, then the busiest.
 fn routes(history: &History, now: Instant, routes: &[RouteStatus]) -> Value {
     let mut routes: Vec<_> = routes.iter().map(|route| (history.of_route(now, route), route)).collect();
     routes.sort_by(|((one, _), one_route), ((other, _), other_route)| {
@@ -177,7 +177,7 @@ fn routes(history: &History, now: Instant, routes: &[RouteStatus]) -> Value {
     routes.iter().take(ROUTES_MAX).map(|((rate, took), route)| route_of(*rate, took, route)).collect()
 }
 
-/// Whether a route answers most requests by 5xx, or refuses them: it is told however few they are.
+/// Whether a route answers most requests by 5xx, or refuses them. It is then listed even with few requests.
 fn is_failing(route: &RouteStatus) -> bool {
     let [_, well @ .., failed] = route.replies;
     failed + refused(route) > well.iter().sum()

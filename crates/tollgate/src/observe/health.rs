@@ -1,7 +1,8 @@
 //! Whether requests should come here, what is wrong, and what to do about it.
 //!
-//! A *reason* takes readiness down: whoever balances should send requests elsewhere. A *warning* does not:
-//! the server does its work, and somebody should look. What is only loaded later is no reason: it is on disk.
+//! A *reason* makes the server not ready: a load balancer should send requests elsewhere. A *warning* does
+//! not: the server does its work, and an operator should look. A late load is no reason, because the records
+//! are on disk.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,31 +16,32 @@ use super::observer::Observer;
 use super::seen::{Damaged, Phase, Seen};
 use crate::print::counted;
 
-/// A record that is not on disk for so long: the disk hangs.
+/// If a record is not synced after this time, the disk hangs.
 const SYNC_STALL_MAX: Duration = Duration::from_secs(10);
-/// What is left of descriptors when that is told: one in ten.
+/// The warning begins when at most one descriptor in ten is left.
 const DESCRIPTORS_SHARE: u64 = 10;
-/// With fewer left a connection is closed as it comes, or what it asks for is not opened.
+/// With fewer descriptors left, a new connection is closed at once, or the file that a request names is not
+/// opened.
 const DESCRIPTORS_LEFT_MIN: u64 = 4;
-/// When for so long nothing was refused for want of descriptors or memory, and some are left, there is
-/// enough.
+/// The state is normal again when nothing was refused for want of descriptors or memory for this time, and
+/// some descriptors are left.
 const REFUSALS_CALM: Duration = Duration::from_secs(5);
-/// A sink may be without a loader for this long: a loader of another process starts again, or has not found
-/// the server yet.
+/// Time that a sink may be without a loader. A loader in another process restarts meanwhile, or finds the
+/// server.
 pub(super) const LOADER_PATIENCE: Duration = Duration::from_secs(5);
-/// Addresses and names of a backend that are listed.
+/// Addresses and names of a backend that are listed, at most.
 const TROUBLES_SHOWN: usize = 5;
 
-/// How bad it is.
+/// How severe a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// Requests should go elsewhere.
     Reason,
-    /// Somebody should look.
+    /// An operator should look.
     Warning,
 }
 
-/// Logs that the start could not mend and that are listed.
+/// Logs that the start could not repair and that are listed, at most.
 const LOGS_SHOWN: usize = 5;
 
 /// Everything that can be wrong.
@@ -177,7 +179,7 @@ impl Code {
         }
     }
 
-    /// What to do about it, in a sentence.
+    /// Returns what to do about it, in a sentence.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::Starting => "wait: what an earlier run left is mended first",
@@ -236,11 +238,11 @@ impl Code {
     }
 }
 
-/// Something that is wrong.
+/// A fault of the running server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) code: Code,
-    /// What was found, against what is allowed.
+    /// The value found, and the limit.
     pub(crate) text: String,
 }
 
@@ -250,7 +252,7 @@ impl Finding {
     }
 }
 
-/// Everything that is wrong, the worst first.
+/// All findings, the most severe first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Health(pub(crate) Vec<Finding>);
 
@@ -274,7 +276,7 @@ impl Health {
 }
 
 impl Observer {
-    /// Says what is wrong.
+    /// Finds what is wrong.
     pub(crate) fn health(&self, seen: &Seen) -> Health {
         let mut health = Health::default();
         match seen.phase {
@@ -463,7 +465,7 @@ fn size(bytes: u64) -> String {
     crate::progress::size(bytes)
 }
 
-/// The answer to whoever asks whether it is ready, for people.
+/// Returns the answer of `/readyz` as text for people.
 pub(crate) fn text_of(health: &Health) -> String {
     let mut text = if health.is_ready() { "ready\n".to_owned() } else { "not ready\n".to_owned() };
     for finding in &health.0 {
@@ -471,14 +473,14 @@ pub(crate) fn text_of(health: &Health) -> String {
             Severity::Reason => "reason",
             Severity::Warning => "warning",
         };
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ =
             writeln!(text, "{kind}: {}: {} ({})", finding.code.name(), finding.text, finding.code.advice());
     }
     text
 }
 
-/// The same for machines.
+/// Returns the answer of `/readyz` as JSON.
 pub(crate) fn json_of(health: &Health) -> Value {
     let findings = |severity| health.of(severity).map(Finding::json).collect::<Vec<_>>();
     json!({

@@ -1,5 +1,5 @@
-//! How the server did up to a minute ago, for rates and quantiles: a sample each second, and of each route
-//! every ten.
+//! Samples of the last minute, for rates and quantiles: one each second, and one of each route every ten
+//! seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use tollgate_server::{RouteName, RouteStatus};
 
 use super::seen::Seen;
 
-/// What is looked back at for rates, and for quantiles.
+/// Time span of rates and quantiles.
 pub(super) const RATE_WINDOW: Duration = Duration::from_secs(10);
 pub(super) const LATENCY_WINDOW: Duration = Duration::from_secs(60);
 const SAMPLES_MAX: usize = 62;
 
-/// Counts of a moment.
+/// Counts at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) replies: u64,
-    /// Of these, those with 5xx.
+    /// Replies with a 5xx status.
     pub(super) failures: u64,
     pub(super) refusals: u64,
     pub(super) accepted: u64,
@@ -33,8 +33,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds what a source has counted since the last look. A count that became less is left out: it began
-    /// anew, or its workers go one by one.
+    /// Adds what a source counted since the last sample. A smaller count is left out: the source began anew,
+    /// or its workers end one by one.
     fn add_since(&mut self, now: &Self, before: &Self) {
         if now.replies < before.replies || now.rows < before.rows {
             return;
@@ -45,7 +45,7 @@ impl Counts {
         self.took.add(&now.took.since(&before.took));
     }
 
-    /// Adds what nothing takes away.
+    /// Adds the counts that no reload and no process end removes.
     fn add_whole(&mut self, seen: &Seen) {
         if let Some(server) = &seen.server {
             self.replies += server.unrouted.iter().sum::<u64>();
@@ -60,11 +60,11 @@ impl Counts {
     }
 }
 
-/// A route or a loader, which a reload or a process brings and takes away with its counts.
+/// A route or a loader. A reload or a process adds and removes it together with its counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum CountSource {
     Route(RouteName),
-    /// A sink, by the process that loads it.
+    /// A sink, by its name, and the process that loads it.
     Loader(String, u64),
 }
 
@@ -84,16 +84,16 @@ fn counts_by_source(seen: &Seen) -> CountsBySource {
     routes.chain(seen.sinks.iter().filter_map(of_loader)).collect()
 }
 
-/// The counts of all sources together, also of those that are gone. They never become less.
+/// The sums over all sources, including sources that are gone. They never become less.
 #[derive(Default)]
 struct Tally {
     total: Counts,
-    /// The counts at the last look.
+    /// The counts of the last sample.
     last: CountsBySource,
 }
 
 impl Tally {
-    /// The total, with what came since the last look.
+    /// Returns the sums with the counts since the last sample.
     fn with(&self, counts: &CountsBySource) -> Counts {
         let mut total = self.total;
         for (source, now) in counts {
@@ -113,33 +113,33 @@ impl Tally {
     }
 }
 
-/// What happened between two moments.
+/// The events between two moments.
 pub(super) struct RateSpan {
     pub(super) seconds: f64,
     pub(super) before: Counts,
 }
 
 impl RateSpan {
-    /// How many a second.
+    /// Returns the count per second.
     pub(super) fn rate(&self, now: u64, before: impl Fn(&Counts) -> u64) -> f64 {
         let more = now.saturating_sub(before(&self.before));
         if self.seconds > 0.0 { more as f64 / self.seconds } else { 0.0 }
     }
 }
 
-/// What a route had counted at a moment.
+/// The counts of a route at one moment.
 type RouteCounts = (RouteName, u64, Observed);
 
 #[derive(Default)]
 pub(super) struct History {
     tally: Tally,
     samples: VecDeque<(Instant, Counts)>,
-    /// The last two looks at the routes.
+    /// The last two samples of the routes.
     routes: [Option<(Instant, Vec<RouteCounts>)>; 2],
 }
 
 impl History {
-    /// Notes how it is now.
+    /// Takes a sample.
     pub(super) fn note(&mut self, at: Instant, seen: &Seen) {
         if self.samples.len() >= SAMPLES_MAX {
             self.samples.pop_front();
@@ -155,14 +155,14 @@ impl History {
         }
     }
 
-    /// Counts of this moment, which never become less.
+    /// Returns the counts at this moment, which never become less.
     pub(super) fn counts(&self, seen: &Seen) -> Counts {
         let mut counts = self.tally.with(&counts_by_source(seen));
         counts.add_whole(seen);
         counts
     }
 
-    /// What happened within a window; less, while the server is younger.
+    /// Returns the events within a window. The window is shorter while the server is younger than that.
     pub(super) fn span(&self, now: Instant, window: Duration) -> RateSpan {
         let is_recent = |(at, _): &&(Instant, Counts)| now.saturating_duration_since(*at) <= window;
         match self.samples.iter().find(is_recent) {
@@ -173,7 +173,7 @@ impl History {
         }
     }
 
-    /// What a route did since ten to twenty seconds ago: requests a second, and how long they took.
+    /// Returns requests per second and latencies of a route, over the last ten to twenty seconds.
     pub(super) fn of_route(&self, now: Instant, route: &RouteStatus) -> (f64, Observed) {
         let Some((at, before)) = self.routes.iter().flatten().next() else {
             return (0.0, Observed::default());
@@ -205,7 +205,7 @@ mod tests {
         (CountSource::Loader("main".to_owned(), process), Counts { rows, ..Counts::default() })
     }
 
-    /// Replies, failures and rows after each look.
+    /// Returns replies, failures and rows after each sample.
     fn totals<const LOOKS: usize>(looks: [&[(CountSource, Counts)]; LOOKS]) -> [[u64; 3]; LOOKS] {
         let mut tally = Tally::default();
         looks.map(|parts| {
@@ -218,7 +218,7 @@ mod tests {
     fn a_route_that_goes_takes_nothing_away_and_adds_nothing() {
         let found = totals([
             &[route("/a", 20_000, 500), route("/b", 10_000, 9)],
-            // The first of two workers serves without it.
+            // The first of two workers serves without the route.
             &[route("/a", 9_000, 200), route("/b", 10_000, 9)],
             &[route("/b", 10_000, 9)],
             &[route("/a", 3, 1), route("/b", 10_001, 9)],

@@ -1,9 +1,8 @@
-//! The memory of the process: what it takes of the system, what is counted of that, and the bounds of what is
-//! counted.
+//! The memory of the process: resident bytes, the counted parts of them, and the bounds of these parts.
 
 use super::seen::Seen;
 
-/// What is resident, and what is known of that.
+/// The resident bytes and the counted part of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sum {
     pub(super) resident_bytes: u64,
@@ -19,8 +18,8 @@ impl Sum {
     }
 }
 
-/// Returns bytes by kind. A kind that ends in `_max` is the bound of the one without. Kinds of a part that
-/// does not run are missing.
+/// Returns bytes by kind. A kind that ends in `_max` is the bound of the kind without this ending. The kinds
+/// of a part that does not run are missing.
 pub(super) fn kinds(seen: &Seen) -> Vec<(&'static str, u64)> {
     let mut kinds = vec![("resident", seen.process.resident_bytes)];
     if let Some(server) = &seen.server {

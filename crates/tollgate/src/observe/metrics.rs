@@ -1,8 +1,8 @@
-//! What Prometheus reads: every metric with its name, unit and help in one place. docs/metrics.md has the
-//! same names, and a test compares the two.
+//! The metrics for Prometheus: every metric with its name, unit and help in one place. docs/metrics.md has
+//! the same names, and a test compares the two.
 //!
-//! Labels have as many values as the configuration has routes, sinks and workers, or as the code has reasons:
-//! never a path, a client or a text of an error.
+//! The number of label values is bounded. A label names a route, sink or worker of the configuration, or a
+//! reason in the code. It is never a path, a client or an error text.
 
 mod backends;
 mod number;
@@ -27,7 +27,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// A gauge in seconds: its name, its help, its value.
 type Seconds<T> = (&'static str, &'static str, fn(&T) -> Duration);
 
-/// Tells everything that is known at a moment.
+/// Returns all metrics at one moment, as text.
 pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     let mut out = Exposition::default();
     health_of(&mut out, seen, health);
@@ -161,7 +161,7 @@ fn requests(out: &mut Exposition, server: Option<&ServerStatus>) {
     }
 }
 
-/// A route by what its configuration says; what it does not say is no label.
+/// Returns the labels of a route. A part that the configuration does not set is no label.
 fn labels_of(name: &RouteName) -> Vec<(&str, &str)> {
     let mut labels = vec![("route", name.path.as_str())];
     labels.extend(name.host.as_deref().map(|host| ("host", host)));

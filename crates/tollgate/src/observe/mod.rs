@@ -1,9 +1,9 @@
-//! How the server does, gathered for whoever asks: the admin listener, `tollgate status`, systemd.
+//! The state of the server for its readers: the admin listener, `tollgate status`, systemd.
 //!
-//! Everything is read from cells and locks that nobody holds over a call of the disk, so the answer comes
-//! also while a worker does not turn, the disk hangs or a database is away. [`health`] says what is wrong and
-//! what to do about it, [`metrics`] tells Prometheus, [`document`] everybody else; [`history`] knows how it
-//! was a minute ago.
+//! All values come from cells and from locks that no thread holds during a disk operation. The answer
+//! therefore comes also while a worker hangs, the disk hangs or a database is away. [`health`] finds what is
+//! wrong and what to do about it. [`metrics`] writes for Prometheus, and [`document`] for all other readers.
+//! [`history`] keeps the samples of the last minute.
 
 mod document;
 pub(crate) mod health;

@@ -1,4 +1,4 @@
-//! The observer gathers the state of the server from cells and locks, whenever it is asked.
+//! The observer gathers the state of the server from cells and locks, at each request for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub(super) struct Inner {
     log: OnceLock<LogWatch>,
     server: OnceLock<ServerWatch>,
     board: OnceLock<Board>,
-    /// Whether some route records. Then a full disk ends its service.
+    /// Whether a route records. If so, a full disk makes the server fail.
     records: AtomicBool,
     damaged: Mutex<Damaged>,
     reloads: Mutex<Reloads>,
@@ -61,15 +61,15 @@ impl Observer {
         observer
     }
 
-    /// Takes over the values that depend on the present configuration.
+    /// Sets the values that depend on the present configuration.
     pub(crate) fn take(&self, config: &Config) {
         let records = config.server.routes.iter().any(|route| route.stream.is_some());
         self.0.records.store(records, Ordering::Relaxed);
     }
 
-    /// The log is open.
+    /// Notes that the log is open.
     pub(crate) fn see_log(&self, log: LogWatch, board: Board) {
-        // Both are set once.
+        // Both cells are set once.
         let _ = self.0.log.set(log);
         let _ = self.0.board.set(board);
     }
@@ -79,7 +79,7 @@ impl Observer {
         self.board().show(loaders);
     }
 
-    /// The reports of the sinks. There is none before the log is open.
+    /// Returns the reports of the sinks. There are none before the log is open.
     pub(crate) fn board(&self) -> Board {
         self.0.board.get().cloned().unwrap_or_default()
     }
@@ -90,10 +90,10 @@ impl Observer {
         self.document(&seen, &self.health(&seen)).to_string()
     }
 
-    /// The server serves.
+    /// Notes that the server serves.
     pub(crate) fn see_server(&self, server: ServerWatch) {
         let _ = self.0.server.set(server);
-        // Loaders could not connect before. They have the time of `LOADER_PATIENCE` from now on.
+        // Loaders could not connect before this moment, so `LOADER_PATIENCE` begins now.
         self.board().forget_absences();
         self.enter(Phase::Serving);
     }
@@ -102,19 +102,19 @@ impl Observer {
         *locked(&self.0.phase) = phase;
     }
 
-    /// A segment was found damaged.
+    /// Notes a damaged segment.
     pub(crate) fn note_damaged(&self, file: &Path) {
         let mut damaged = locked(&self.0.damaged);
         damaged.segments += 1;
         damaged.first.get_or_insert_with(|| file.to_owned());
     }
 
-    /// Replaces the list of logs that the start left as they are, because they cannot be mended.
+    /// Replaces the list of logs that the start could not repair and left unchanged.
     pub(crate) fn note_unmended(&self, logs: Vec<(LogId, String)>) {
         locked(&self.0.damaged).unmended = logs;
     }
 
-    /// Notes a reload, or its refusal.
+    /// Notes a reload or its refusal.
     pub(crate) fn note_reload(&self, change: impl FnOnce(&mut Reloads)) {
         change(&mut locked(&self.0.reloads));
     }

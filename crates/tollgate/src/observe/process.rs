@@ -1,5 +1,5 @@
-//! What the system says of this process. The files stay open, so that it says so also when no descriptor is
-//! left.
+//! The system's figures of this process. The files stay open, so that they can be read also when no
+//! descriptor is left.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -7,19 +7,19 @@ use std::os::unix::fs::FileExt;
 use crate::wall;
 use rustix::process::{Resource, getrlimit};
 
-/// Ticks of a second in what the kernel tells of processes: USER_HZ, the same everywhere on Linux.
+/// Ticks per second in the kernel's figures of processes: `USER_HZ`, the same everywhere on Linux.
 const TICKS: f64 = 100.0;
-/// Longer than either file is.
+/// Longer than either file.
 const FILE_BYTES_MAX: usize = 4 << 10;
 
 pub(super) struct Process {
     stat: Option<File>,
     status: Option<File>,
-    /// Looked up once: it is by its changes that starts are counted, and the clock may be set.
+    /// Computed once, because a change means a restart to its readers, and the wall clock may be set.
     started_at: f64,
 }
 
-/// What the process takes. What the system does not tell is zero.
+/// The resources of the process. A figure that the system does not give is zero.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) resident_bytes: u64,
@@ -59,8 +59,8 @@ impl Process {
     }
 }
 
-/// A field of `stat` by its place in proc(5). The second, a name, may hold anything; the third is behind the
-/// last parenthesis.
+/// Returns a field of `stat` by its place in proc(5). The second field is a name and may contain anything.
+/// The third begins after the last parenthesis.
 fn number(stat: &str, place: usize) -> u64 {
     let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.nth(place - 3).and_then(|field| field.parse().ok()).unwrap_or_default()
@@ -72,14 +72,15 @@ fn read(file: Option<&File>) -> String {
     String::from_utf8_lossy(&buffer[..bytes]).into_owned()
 }
 
-/// Wall time now, less what passed since the boot.
+/// Returns the wall time now, less the time since boot.
 fn booted_at() -> f64 {
     let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let since_boot = since_boot.tv_sec as f64 + since_boot.tv_nsec as f64 / 1e9;
     wall::now().as_millisecond() as f64 / 1e3 - since_boot
 }
 
-/// Since Linux 6.2 the folder tells how many it has; before that they have to be listed.
+/// Returns the number of open descriptors. Since Linux 6.2 the size of the folder is this number. Older
+/// kernels need a list of the folder.
 fn descriptors() -> u64 {
     let told =
         fs::metadata("/proc/self/fd").map_or(0, |folder| std::os::unix::fs::MetadataExt::size(&folder));

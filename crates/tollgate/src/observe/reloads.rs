@@ -1,4 +1,4 @@
-//! What became of reloads.
+//! The outcome of reloads.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,19 +7,19 @@ use crate::config::Config;
 use crate::version::Version;
 use crate::wall;
 
-/// What became of reloads, and what serves now.
+/// The outcome of reloads, and the configuration that serves now.
 #[derive(Debug, Clone)]
 pub(crate) struct Reloads {
     /// Counts from 1.
     pub(crate) version: u64,
     pub(crate) loaded_at: Timestamp,
-    /// What it was made of.
+    /// Digest of the files of the configuration.
     pub(crate) digest: String,
-    /// The apps in it, as JSON.
+    /// The apps of the configuration, as JSON.
     pub(crate) apps: Value,
     pub(crate) done: u64,
     pub(crate) refused: u64,
-    /// When the last one was refused since one was done, and why.
+    /// Time and reason of the last refusal. `None` after a successful reload.
     pub(crate) refusal: Option<(Timestamp, String)>,
 }
 
@@ -36,7 +36,7 @@ impl Reloads {
         }
     }
 
-    /// This serves now.
+    /// Notes the configuration that serves now.
     pub(crate) fn serves(&mut self, version: &Version, config: &Config) {
         (self.version, self.loaded_at) = (version.number, version.loaded_at);
         (self.digest, self.apps) = (version.digest.clone(), Version::apps(config));

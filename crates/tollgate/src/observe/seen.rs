@@ -1,4 +1,4 @@
-//! What the observer knows of the server at one moment.
+//! The state of the server that the observer reads at one moment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) enum Phase {
     /// The server does not serve yet.
     Starting,
     Serving,
-    /// The server was told to stop, and finishes what it began.
+    /// The server has an order to stop, and finishes its work.
     Draining,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Damaged {
     pub(crate) segments: u64,
     /// The first of them.
     pub(crate) first: Option<PathBuf>,
-    /// Logs that cannot be mended, and why.
+    /// Logs that cannot be repaired, and why.
     pub(crate) unmended: Vec<(LogId, String)>,
 }
 

@@ -1,34 +1,34 @@
-//! When the allocator is asked to give free memory back to the system: after much was freed, and not often.
+//! Decides when the allocator gives free memory back to the system: after much was freed, and not often.
 
 use std::time::{Duration, Instant};
 
 use super::memory::Sum;
 use crate::sys::allocator;
 
-/// So much has to be free, as far as that is known.
+/// Bytes that must be free before a trim, as far as this is known.
 const FREED_BYTES_MIN: u64 = 8 << 20;
-/// A trim takes the locks of the allocator, so there is one in this time at most.
+/// Time between two trims, at least, because a trim holds the locks of the allocator.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// What the memory was since the last trim.
+/// The extremes of memory since the last trim.
 #[derive(Default)]
 pub(super) struct Trimmer {
     counted_bytes_max: u64,
-    /// None directly after a trim.
+    /// `None` directly after a trim.
     resident_bytes_min: Option<u64>,
     trimmed_at: Option<Instant>,
 }
 
 impl Trimmer {
-    /// Trims if it is worth it.
+    /// Trims if enough memory is free.
     pub(super) fn look(&mut self, now: Instant, memory: Sum) {
         if self.is_due(now, memory) {
             allocator::trim();
         }
     }
 
-    /// Whether much of what was counted is gone, or the process took much more of the system: then something
-    /// large may have come and gone between two looks.
+    /// Whether much of the counted memory is gone, or the resident memory grew much. In the second case a
+    /// large part may have come and gone between two looks.
     fn is_due(&mut self, now: Instant, memory: Sum) -> bool {
         let Sum { resident_bytes, counted_bytes } = memory;
         self.counted_bytes_max = self.counted_bytes_max.max(counted_bytes);
@@ -52,7 +52,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Looks once a second at resident and counted MiB, and returns the seconds of trims.
+    /// Looks once a second at resident and counted MiB. Returns the seconds at which a trim ran.
     fn trims(looks: &[(u64, u64)]) -> Vec<usize> {
         let (mut trimmer, begun) = (Trimmer::default(), Instant::now());
         let due = |(second, (resident, counted)): (usize, &(u64, u64))| {
@@ -66,12 +66,12 @@ mod tests {
     #[test]
     fn memory_is_trimmed_after_much_was_freed_and_not_while_nothing_happens() {
         assert_eq!(trims(&[(15, 0); 30]), Vec::<usize>::new());
-        // It grows by what is counted: tried once. Then that goes.
+        // The memory grows by what is counted, so one trim is tried. Then the counted part is freed.
         assert_eq!(
             trims(&[(15, 0), (60, 40), (60, 40), (60, 40), (60, 40), (60, 40), (60, 0), (15, 0), (15, 0)]),
             [1, 6]
         );
-        // What came and went between two looks.
+        // The memory came and went between two looks.
         assert_eq!(trims(&[(15, 0), (15, 0), (90, 0), (15, 0), (15, 0)]), [2]);
     }
 

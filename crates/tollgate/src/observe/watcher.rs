@@ -1,5 +1,5 @@
-//! The thread that looks once a second: it remembers, tells the log what went wrong, tells systemd, and has
-//! free memory given back to the system.
+//! The thread that looks at the server once a second: it takes samples, logs findings, reports to systemd,
+//! and trims free memory.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -15,7 +15,7 @@ use super::trimmer::Trimmer;
 use crate::notify::Notifier;
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often systemd hears how it goes, if nothing changed.
+/// How often systemd gets a status line while nothing changes.
 const STATUS_PERIOD: Duration = Duration::from_secs(10);
 
 /// Watches until it is dropped.
@@ -28,7 +28,7 @@ impl Watcher {
     /// Begins to watch.
     ///
     /// # Errors
-    /// There is no thread for it.
+    /// The thread cannot be started.
     pub(crate) fn start(observer: &Observer, notifier: &Notifier) -> anyhow::Result<Self> {
         let (stop, stopped) = channel();
         let (observer, notifier) = (observer.clone(), notifier.clone());
@@ -43,7 +43,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // One that panicked has ended the process.
+            // A panic in the thread has already ended the process.
             let _ = thread.join();
         }
     }
@@ -53,7 +53,7 @@ struct Watching {
     observer: Observer,
     notifier: Notifier,
     period: Duration,
-    /// What was wrong at the last look.
+    /// The findings of the last look.
     known: Vec<Code>,
     status_sent_at: Option<Instant>,
     trimmer: Trimmer,
@@ -97,7 +97,7 @@ impl Watching {
         }
     }
 
-    /// Logs what began and what ended since the last look. Returns whether anything did.
+    /// Logs the findings that began or ended since the last look. Returns whether there were any.
     fn log_changes(&mut self, health: &Health) -> bool {
         let mut codes: Vec<_> = health.0.iter().map(|finding| finding.code).collect();
         codes.dedup();
@@ -119,7 +119,7 @@ impl Watching {
         is_new
     }
 
-    /// How it goes, in a line.
+    /// Returns the state in a line.
     fn line(&self, seen: &Seen, health: &Health) -> String {
         if let Some(finding) = health.0.first() {
             return finding.text.clone();
@@ -131,12 +131,12 @@ impl Watching {
     }
 }
 
-/// Whether the process does what it is for: a worker that hangs does not.
+/// Whether the process does its work. A worker that hangs does not.
 pub(crate) fn is_alive(health: &Health) -> bool {
     !health.has(Code::WorkerStalled)
 }
 
-/// What has lines of its own in the log, where it happens.
+/// Whether the finding has log lines of its own, at the place where it occurs.
 fn is_logged_elsewhere(code: Code) -> bool {
     !matches!(
         code,

@@ -1,4 +1,4 @@
-//! What a start says on stdout: where it serves, and two lines to copy.
+//! The text of a start on stdout: the addresses, and two lines to copy.
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -39,13 +39,13 @@ pub(super) fn announce(
     })
 }
 
-/// The route that shows best what is recorded: one whose path leaves nothing open, if there is such.
+/// Returns the route that shows best what is recorded. A route without parameters in its path is preferred.
 fn example(routes: &[RouteSpec]) -> Option<&RouteSpec> {
     let recorded = || routes.iter().filter(|route| route.stream.is_some());
     recorded().find(|route| !route.path.contains(['{', '*'])).or_else(|| recorded().next())
 }
 
-/// A command that reaches a route by a method that it takes.
+/// Returns a command that reaches a route by one of its methods.
 fn try_line(config: &Config, route: &RouteSpec, url: &str) -> Option<String> {
     if route.host.is_some() || route.path == RouteSpec::ASTERISK {
         return None;
@@ -64,20 +64,20 @@ fn try_line(config: &Config, route: &RouteSpec, url: &str) -> Option<String> {
     })
 }
 
-/// A statement that reads some rows of a stream.
+/// Returns a statement that reads some rows of a stream.
 fn statement(stream: &str) -> String {
     let table = if is_plain_in_sqlite(stream) { stream } else { &format!("\"{stream}\"") };
     format!("SELECT * FROM {table} LIMIT 10")
 }
 
-/// Whether SQLite takes this name of a table without quotes. It does not take most keywords.
+/// Whether SQLite accepts this table name without quotes. It does not accept most keywords.
 fn is_plain_in_sqlite(name: &str) -> bool {
     let Ok(connection) = Connection::open_in_memory() else { return false };
     let prepared = connection.prepare(&format!("SELECT * FROM {name}"));
     prepared.is_err_and(|error| error.to_string().starts_with("no such table"))
 }
 
-/// A text as one word for a shell.
+/// Quotes a text as one word for a shell.
 fn shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -89,7 +89,7 @@ fn shell_word(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// How this program was called.
+/// Returns the name by which this program was started.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "tollgate".to_owned())
 }

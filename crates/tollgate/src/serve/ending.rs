@@ -1,5 +1,6 @@
-//! From the reason to stop to the drain: a failed log is waited out, a balancer is given its time, and who
-//! wants a reload is told that there will be none.
+//! The end of a server, from the reason to stop to the drain.
+//!
+//! A failed log is waited out. A load balancer gets its time. A request to reload is refused.
 
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -11,14 +12,14 @@ use crate::control::Reloaded;
 use crate::event::{Event, Stop};
 use crate::observe::Phase;
 
-/// How long the loader may take for the rest of the log when the server stops. The next run loads what is
-/// left.
+/// Time that the loader has for the rest of the log when the server stops. The next run loads the remaining
+/// records.
 pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for the unbounded parts of the end.
+/// Time for the parts of the end that have no bound of their own.
 const END_TIME: Duration = Duration::from_secs(10);
 
-/// A failed log leaves routes without a stream served for as long as draining may take; a signal ends this
-/// early.
+/// Keeps serving the routes without a stream after the log failed, for `drain_timeout` at most. A signal ends
+/// this early.
 pub(super) fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     let end = Instant::now() + drain_timeout;
     while let Ok(event @ (Event::Reload(_) | Event::Changed(_))) =
@@ -28,7 +29,8 @@ pub(super) fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     }
 }
 
-/// Says that the server stops before it does: whoever balances has `drain_delay` to send requests elsewhere.
+/// Reports that the server stops before it does. A load balancer has `drain_delay` to send requests
+/// elsewhere.
 pub(super) fn delay_drain(stop: &Stop, config: &Config, reporters: &Reporters, events: &Receiver<Event>) {
     reporters.observer.enter(Phase::Draining);
     let delay = match stop {
@@ -45,20 +47,20 @@ pub(super) fn delay_drain(stop: &Stop, config: &Config, reporters: &Reporters, e
     while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
         match event {
             Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
-            // The log failed meanwhile: nothing is gained by waiting.
+            // The log failed meanwhile, so more waiting gains nothing.
             Event::Stop(_) => return,
         }
     }
 }
 
-/// Answers who wants a reload while main takes the server down. Without a thread for it, they wait for the
-/// end.
+/// Refuses reloads while the main thread takes the server down. If this thread cannot start, the askers wait
+/// for the end.
 pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
     let refuse = move || {
         for event in events {
             match event {
                 Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
-                // It stops already, and a log that failed is told by its end.
+                // The server stops already. A failed log is reported at the end.
                 Event::Stop(_) => {}
             }
         }
@@ -66,7 +68,7 @@ pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
     drop(thread::Builder::new().name("refuser".to_owned()).spawn(refuse));
 }
 
-/// Tells the log, and whoever asked, that a server which stops does not reload.
+/// Reports to the log and to the asker that a server which stops does not reload.
 fn refuse_reload(event: Event, text: &str) {
     tracing::warn!("{text}");
     if let Event::Reload(Some(asker)) = event {

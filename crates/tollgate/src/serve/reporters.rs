@@ -1,4 +1,5 @@
-//! The parts that report the state of a server: to systemd, on the admin listener, over the control socket.
+//! The parts that report the state of a server: to systemd, on the admin listener, and over the control
+//! socket.
 
 use crate::admin::AdminServer;
 use crate::config::Config;
@@ -10,7 +11,7 @@ pub(super) struct Reporters {
     pub(super) observer: Observer,
     pub(super) notifier: Notifier,
     pub(super) admin: Option<AdminServer>,
-    /// Runs until this is dropped.
+    /// The watcher runs until this value is dropped.
     _watcher: Watcher,
 }
 

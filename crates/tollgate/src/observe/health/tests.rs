@@ -1,4 +1,4 @@
-//! What is found wrong, and how it is told.
+//! The findings, and their texts.
 
 use tollgate_server::{AddressSnapshot, AddressState, BreakerState};
 
@@ -101,7 +101,7 @@ fn a_backend_of_which_some_addresses_or_names_fail_is_a_warning_that_lists_them(
     };
     let down = |text| [(Code::BackendDown, text)];
     check(&[Open, Open], &["a"], &down("the breaker of backend app is open"));
-    // What tries it may wait for a long time, and all others are refused meanwhile.
+    // The request that tests the backend may wait for a long time, and all others are refused meanwhile.
     check(&[Open, HalfOpen], &[], &down("the breaker of backend app is half-open"));
     check(&[Untried], &[], &[]);
     check(&[Untried, Closed], &[], &[]);

@@ -1,4 +1,4 @@
-//! Of each backend: its requests, its breaker, its addresses and its connections.
+//! The metrics of each backend: requests, breaker, addresses and connections.
 
 use tollgate_meter::Exposition;
 use tollgate_meter::Kind::{Counter, Gauge};

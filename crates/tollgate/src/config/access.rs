@@ -1,5 +1,5 @@
-//! What scripts may reach outside of their VM: folders, by keys of `[script]` for all routes, and of a route
-//! for its own.
+//! The folders and databases that scripts may reach outside of their VM. `[script]` sets them for all routes,
+//! and a route for its own scripts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use super::key::{Facts, OwnValue};
 use super::quoted::{quoted_list, quoted_path};
 use super::section::{Section, Written};
 
-/// What there is to be reached.
+/// The folders and databases that a section may name, and its defaults.
 #[derive(Clone)]
 pub(super) struct Reachable<'a> {
-    /// What folders are relative to.
+    /// The folder that other folders are relative to.
     pub(super) folder: &'a Path,
     pub(super) log: &'a LogOptions,
-    /// The databases that may be named.
+    /// The databases that a section may name.
     pub(super) databases: &'a [Arc<dyn Database>],
-    /// What is reached where nothing else is said.
+    /// The value where a section sets no key.
     pub(super) access: ScriptAccess,
 }
 
-/// The keys of a section for what its scripts may reach.
+/// The keys of a section for the access of its scripts.
 pub(super) struct AccessKeys {
     pub(super) files: &'static Facts,
     pub(super) uploads: &'static Facts,
@@ -54,7 +54,7 @@ pub(super) fn access(
     }
 }
 
-/// The databases of these names.
+/// Returns the databases with these names.
 fn readable(
     section: &Section<'_>,
     names: Vec<Written<String>>,
@@ -71,7 +71,7 @@ fn readable(
     names.into_iter().filter_map(find).collect()
 }
 
-/// Uploads leave as much of their disk free as spooled bodies do.
+/// Makes the folder of uploads. Uploads leave the same space free on their disk as spooled bodies do.
 pub(super) fn uploads(dir: PathBuf, log: &LogOptions) -> Uploads {
     Uploads { reserve_bytes: spool_reserve_bytes(log, &dir), dir }
 }

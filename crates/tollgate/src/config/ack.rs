@@ -1,7 +1,7 @@
 //! `ack` of a stream: a level of the log, or the database that its replies wait for.
 //!
-//! Whether a database can be waited for depends on the sinks and on who loads them, so it is looked at when
-//! both are known.
+//! Whether a reply can wait for a database depends on the sinks and on the process that loads them. It is
+//! therefore checked when both are known.
 
 use std::time::Duration;
 
@@ -29,17 +29,17 @@ keys! {
     loaded [LOADED] = other("needed", "the name of a `[sink.NAME]`");
 }
 
-/// That the replies of a stream wait for a database, as it is written.
+/// The database that the replies of a stream wait for, as the file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AwaitedSink {
     /// The name of the stream.
     pub(super) stream: String,
-    /// The sink that is named; none if there is only one.
+    /// The name of the sink. `None`: the file names none, and allows only one sink.
     sink: Option<String>,
     pub(super) place: Location,
 }
 
-/// Reads `ack` and `ack_timeout`. Which sink is waited for is found later.
+/// Reads `ack` and `ack_timeout`. The sink is found later.
 pub(super) fn read(stream: &str, section: &mut Section<'_>, keys: &AckKeys) -> (Ack, Option<AwaitedSink>) {
     let (ack, awaited) = written(stream, section, keys.ack.name);
     let timeout = Duration::from_millis(section.number_or_default(keys.timeout));
@@ -59,7 +59,7 @@ pub(super) fn read(stream: &str, section: &mut Section<'_>, keys: &AckKeys) -> (
     }
 }
 
-/// None: it is wrong.
+/// Reads `ack`. `None`: the value is faulty.
 fn written(stream: &str, section: &mut Section<'_>, key: &'static str) -> (Option<Ack>, Option<AwaitedSink>) {
     let is_there = section.has(key);
     let awaited = |section: &Section<'_>, at: &std::ops::Range<usize>, sink| {
@@ -90,7 +90,7 @@ fn level(stream: &str, section: &Section<'_>, text: &Written<String>) -> Option<
 }
 
 impl AwaitedSink {
-    /// The same of a stream that is called otherwise.
+    /// Returns the same for a stream with another name.
     pub(super) fn of(self, stream: &str) -> Self {
         Self { stream: stream.to_owned(), ..self }
     }
@@ -98,7 +98,7 @@ impl AwaitedSink {
     /// Finds the sink that the replies wait for.
     ///
     /// # Errors
-    /// What was found, and what is allowed.
+    /// A text with the value found and the allowed values.
     pub(super) fn find(&self, sinks: &[SinkConfig], by: LoadedBy) -> Result<SinkPlace, String> {
         let is_taking =
             |sink: &&SinkConfig| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
@@ -159,7 +159,7 @@ fn place_of(name: &str, sinks: &[SinkConfig]) -> SinkPlace {
     SinkPlace(sinks.iter().position(|sink| sink.name() == name).unwrap_or_default())
 }
 
-/// Whether a sink of that kind says for each record when it is committed.
+/// Whether a sink of this kind reports for each record when it is committed.
 const fn commits_rows(kind: &SinkKind) -> bool {
     match kind {
         SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => true,

@@ -1,4 +1,4 @@
-//! `[admin]`: where the server tells how it does, and to whom.
+//! `[admin]`: the address of the admin listener, and the clients that it answers.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -14,10 +14,10 @@ use super::quoted::{quoted, quoted_list};
 use super::section::{Section, Written};
 use super::units::{HOUR_MS, SECOND_MS};
 
-/// In the log folder: nobody but the owner reaches it, and two servers never want the same.
+/// The socket is in the log folder. Only the owner reaches it, and two servers never need the same name.
 const SOCKET_NAME: &str = "admin.sock";
 const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:9080\", \"unix:PATH\", or \"off\"";
-/// A token that is shorter can be guessed.
+/// A shorter token can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
 keys! {
@@ -33,24 +33,23 @@ keys! {
     worker_stall_max = duration(10 * SECOND_MS, SECOND_MS..=HOUR_MS).restart() => worker_stall_max;
 }
 
-/// Where the server tells how it does, and to whom.
+/// The address of the admin listener, and the clients that it answers.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     pub(crate) listen: AdminListen,
     pub(crate) token: Option<Token>,
-    /// Names besides addresses and `localhost` by which it may be asked.
+    /// Names of the server in requests, besides addresses and `localhost`.
     pub(crate) hosts: Vec<String>,
-    /// A worker that is silent for so long takes readiness down.
+    /// If a worker makes no turn for this time, the server is not ready.
     pub(crate) worker_stall_max: Duration,
 }
 
-/// Where it listens.
+/// The address of the admin listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AdminListen {
     Tcp(SocketAddr),
     Unix(PathBuf),
-    /// The socket in the log folder, which nobody asked for: a server that cannot have it serves all the
-    /// same.
+    /// The socket in the log folder, by default. A server that cannot make it serves nevertheless.
     LogFolder(PathBuf),
     Nowhere,
 }
@@ -66,10 +65,10 @@ impl AdminListen {
     }
 }
 
-/// What whoever asks has to know.
+/// A secret that clients must send.
 #[derive(Clone)]
 pub(crate) struct Token {
-    /// The variable that holds it.
+    /// The variable of the environment that holds the token.
     variable: String,
     pub(crate) secret: String,
 }
@@ -81,7 +80,7 @@ impl fmt::Debug for Token {
 }
 
 impl Admin {
-    /// That of a configuration which says nothing.
+    /// Returns the value of a configuration without this section.
     pub(super) fn default_in(log_dir: &Path) -> Self {
         let mut admin = Self {
             listen: AdminListen::LogFolder(log_dir.join(SOCKET_NAME)),
@@ -93,7 +92,7 @@ impl Admin {
         admin
     }
 
-    /// Writes the section as it reads back.
+    /// Writes the section so that it reads back to the same.
     pub(super) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let listen = match &self.listen {
             AdminListen::Tcp(address) => address.to_string(),

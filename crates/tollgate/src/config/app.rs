@@ -1,8 +1,9 @@
-//! `[[app]]`: folders with an `app.toml` that are mounted below a path, each as often as anybody likes.
+//! `[[app]]`: folders with an `app.toml` that are mounted below a path. One folder may be mounted several
+//! times.
 //!
-//! What stands in an `app.toml` is relative: paths of files to its folder, which nothing may lead out of,
-//! paths of routes to the mount. Its routes and streams join those of the server, and whatever gets in
-//! another's way is told with both places.
+//! File paths in an `app.toml` are relative to its folder, and none may lead out of it. Paths of its routes
+//! are relative to the mount. The routes and streams of an app join those of the server. A conflict is
+//! reported with both places.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -60,25 +61,25 @@ keys! {
     body_rate_grace = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.rate_grace;
 }
 
-/// One mount of an app, as it is used.
+/// One mount of an app, as the server uses it.
 #[derive(Debug, Clone)]
 pub(crate) struct Mount {
     /// `/`, or a path of literal segments without a slash at its end.
     pub(crate) path: String,
-    /// The host that it answers for; any if none.
+    /// The host of its requests. `None`: any host.
     pub(crate) host: Option<String>,
-    /// The folder, absolute.
+    /// The folder, as an absolute path.
     pub(crate) dir: PathBuf,
-    /// What the names of its streams begin with.
+    /// The beginning of the names of its streams.
     pub(crate) stream_prefix: String,
-    /// Its streams, by their places among all.
+    /// Its streams, by their index among all streams.
     pub(super) streams: Vec<usize>,
-    /// Its `app.toml`, as it was read.
+    /// The text of its `app.toml`.
     pub(crate) text: SourceFile,
 }
 
 impl Mount {
-    /// What it is called: host and path.
+    /// Returns the name of the mount: host and path.
     pub(crate) fn name(&self) -> String {
         match &self.host {
             Some(host) => format!("app \"{host}\" \"{}\"", self.path),
@@ -91,20 +92,20 @@ impl Mount {
     }
 }
 
-/// Whose word counts for what an app may read of the environment.
+/// Decides which variables of the environment an app may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AppTrust {
-    /// That of the configuration which mounts it.
+    /// The configuration that mounts the app decides.
     Mounted,
-    /// Its own: it is served by itself.
+    /// The app decides itself, because it is served alone.
     Alone,
 }
 
-/// What apps begin with where they say nothing else.
+/// The values that apply where an app sets none.
 pub(super) struct AppDefaults<'a> {
-    /// The configuration, as faults name it.
+    /// The file of the configuration, as faults name it.
     pub(super) file: &'a Path,
-    /// Its folder.
+    /// The folder of that file.
     pub(super) folder: &'a Path,
     pub(super) env: Environment<'a>,
     pub(super) trust: AppTrust,
@@ -123,24 +124,24 @@ pub(super) struct AppDefaults<'a> {
 pub(super) struct Apps {
     pub(super) mounts: Vec<Mount>,
     pub(super) specs: Vec<AppSpec>,
-    /// Where each is mounted.
+    /// The place of each mount in the file.
     pub(super) places: Vec<Location>,
     pub(super) routes: Routes,
 }
 
-/// A mount as it is written.
+/// A mount as the file writes it.
 struct WrittenMount<'a> {
     path: String,
     host: Option<String>,
     dir: PathBuf,
     stream_prefix: String,
-    /// Its `app.toml` as faults name it.
+    /// The path of its `app.toml`, as faults name it.
     file: PathBuf,
     place: Location,
     script: Option<Section<'a>>,
 }
 
-/// Reads all mounts and their folders; their streams join `streams`.
+/// Reads all mounts and their folders. Their streams are added to `streams`.
 pub(super) fn apps(root: &mut Section<'_>, defaults: &AppDefaults<'_>, streams: &mut Streams) -> Apps {
     let sections = root.tables("app", "[[app]]", "a list of sections [[app]]").unwrap_or_default();
     let mut apps = Apps::default();
@@ -194,7 +195,7 @@ fn stream_prefix(section: &Section<'_>, prefix: Written<String>) -> Option<Strin
     is_sound.then_some(prefix.value)
 }
 
-/// What is wrong with the path of a mount; none if nothing is.
+/// Returns the fault in the path of a mount, if there is one.
 fn mount_problem(path: &str) -> Option<String> {
     let is_sound = path == "/"
         || (path_problem(path).is_none()
@@ -204,7 +205,7 @@ fn mount_problem(path: &str) -> Option<String> {
         .then(|| "allowed are \"/\" and literal segments like \"/shop\", without a slash behind".to_owned())
 }
 
-/// The folder of an app, and its `app.toml` as faults name it.
+/// Returns the folder of an app, and the path of its `app.toml` as faults name it.
 fn app_dir(
     section: &Section<'_>,
     written: &Written<String>,
@@ -260,7 +261,7 @@ fn read(
     root.add_faults(faults.into_error().faults);
 }
 
-/// What the mount lets the app have: of the environment, and to reach.
+/// Grants of a mount to its app: variables of the environment, folders and databases.
 struct Granted {
     env: Vec<String>,
     access: ScriptAccess,
@@ -268,7 +269,7 @@ struct Granted {
 }
 
 impl Granted {
-    /// Looks into `[app.script]`, which counts more than what the app says.
+    /// Reads the grants in `[app.script]`. They take precedence over the app's own keys.
     fn read<'a>(
         mut script: Option<Section<'a>>,
         trust: AppTrust,
@@ -311,7 +312,7 @@ impl Bundle<'_> {
         let mut wanted = root.table("script");
         self.check_env(&mut wanted);
         let host = HostOptions { env: Vec::new(), ..defaults.script.clone() };
-        // Beside what the mount grants, it reaches what lies in its folder.
+        // The scripts of an app reach the folders in its own folder, and the grants of the mount.
         let granted = &self.granted.access;
         let reachable = Reachable {
             folder: &self.mount.dir,
@@ -341,7 +342,8 @@ impl Bundle<'_> {
             self.place_route(route, &places);
         }
         let host = match mounted {
-            // What the mount grants was read before: its folders are relative to the configuration.
+            // The grants of the mount are read already, because their folders are relative to the
+            // configuration.
             Some(mut section) => {
                 let host = script_bounds(&mut section, host);
                 section.finish();
@@ -364,7 +366,7 @@ impl Bundle<'_> {
         route.stream = route.stream.and_then(|stream| places.get(stream).copied());
     }
 
-    /// Tells what the app wants of the environment and may not have.
+    /// Adds a fault for each variable that the app names and the mount does not grant.
     fn check_env(&self, wanted: &mut Section<'_>) {
         for name in wanted.texts(ENV.name).unwrap_or_default() {
             if !self.granted.allows(&name.value) {
@@ -380,8 +382,8 @@ impl Bundle<'_> {
         }
     }
 
-    /// Puts the streams of the app among all others; returns where each of them is. Mounts of one folder with
-    /// one prefix have theirs in common.
+    /// Adds the streams of the app to all streams, and returns their indexes. Mounts of one folder with one
+    /// prefix share their streams.
     fn join(&self, own: &Streams, all: &mut Streams, root: &Section<'_>) -> Vec<usize> {
         let mut places = Vec::new();
         for (spec, origin) in own.specs.iter().zip(&own.origins) {
@@ -412,7 +414,7 @@ impl Bundle<'_> {
     }
 }
 
-/// Finds routes of others that would take what is below a mount.
+/// Finds routes outside of an app that would match requests below its mount.
 pub(super) fn check_intruders(root: &Section<'_>, apps: &Apps, routes: &Routes) {
     for ((index, app), mount) in apps.specs.iter().enumerate().zip(&apps.mounts) {
         let pattern = app.pattern();
@@ -427,7 +429,7 @@ pub(super) fn check_intruders(root: &Section<'_>, apps: &Apps, routes: &Routes) 
     }
 }
 
-/// Writes the section of a mount, without what its `app.toml` says.
+/// Writes the section of a mount, without the keys of its `app.toml`.
 pub(super) fn write_mount(mount: &Mount, script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "\n[[app]]")?;
     let own = [

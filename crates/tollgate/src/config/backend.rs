@@ -1,4 +1,4 @@
-//! `[backend.NAME]`: where a backend is, and within which bounds it is asked.
+//! `[backend.NAME]`: the addresses of a backend, and the bounds of requests to it.
 
 use std::fmt;
 use std::path::Path;
@@ -72,7 +72,7 @@ keys! {
 const TLS: TlsKeys =
     TlsKeys { ca: &CA_FILE, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY, server_name: &SERVER_NAME };
 
-/// Takes all backends.
+/// Reads all backends.
 pub(super) fn backends(root: &mut Section<'_>, folder: &Path) -> Vec<BackendOptions> {
     let tables = root.named_tables("backend");
     tables

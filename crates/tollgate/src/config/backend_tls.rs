@@ -1,5 +1,5 @@
-//! The keys of `[backend.NAME]` for TLS: whom it trusts, who it says that it is, and by which name it is
-//! known.
+//! The TLS keys of `[backend.NAME]`: trusted authorities, the client's certificate and key, and the server's
+//! name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_path};
 use super::section::Section;
 
-/// The keys of a backend for TLS.
+/// The TLS keys of a backend.
 pub(super) struct TlsKeys {
     pub(super) ca: &'static Facts,
     pub(super) certificate: &'static Facts,
@@ -21,7 +21,7 @@ pub(super) struct TlsKeys {
     pub(super) server_name: &'static Facts,
 }
 
-/// Takes the keys, and reads the files that they name. None: no address is `https`, or it is refused.
+/// Takes the keys, and reads the files that they name. `None`: no address is `https`, or a value is refused.
 pub(super) fn tls(
     section: &mut Section<'_>,
     keys: &TlsKeys,
@@ -57,7 +57,7 @@ pub(super) fn tls(
     }
 }
 
-/// None: half of what belongs together.
+/// Takes the files. `None`: the certificate or its key is missing.
 fn files(section: &mut Section<'_>, keys: &TlsKeys, folder: &Path) -> Option<TlsFiles> {
     let mut file =
         |key: &Facts| path(section, key.name, PathTo::File).map(|written| folder.join(written.value));
@@ -78,7 +78,7 @@ fn half(section: &Section<'_>, given: &Facts, missing: &Facts) -> Option<TlsFile
     None
 }
 
-/// Shows the keys that are given.
+/// Shows the keys that have values.
 pub(super) fn show(tls: Option<&TlsOptions>, keys: &TlsKeys) -> [OwnValue; 4] {
     let files = tls.map(TlsOptions::files);
     let client = files.and_then(|files| files.client.as_ref());
@@ -90,13 +90,13 @@ pub(super) fn show(tls: Option<&TlsOptions>, keys: &TlsKeys) -> [OwnValue; 4] {
     ]
 }
 
-/// What backends are told who we are by.
+/// Returns the client keys of backends. They are secret.
 pub(super) fn keys_of_backends(backends: &[BackendOptions]) -> Vec<OwnFile> {
     let keys = |tls: &TlsFiles| tls.client.iter().map(|client| ("client_key", client.key.clone())).collect();
     files_of_backends(backends, keys)
 }
 
-/// Certificates: anybody may read them.
+/// Returns the certificates of backends. They are not secret.
 pub(super) fn certificates_of_backends(backends: &[BackendOptions]) -> Vec<OwnFile> {
     files_of_backends(backends, |tls| {
         let client = tls.client.iter().map(|client| ("client_certificate", client.certificate.clone()));
@@ -104,7 +104,7 @@ pub(super) fn certificates_of_backends(backends: &[BackendOptions]) -> Vec<OwnFi
     })
 }
 
-/// Files of each backend, with the keys that name them.
+/// Returns files of each backend, with the keys that name them.
 fn files_of_backends(
     backends: &[BackendOptions],
     files: fn(&TlsFiles) -> Vec<(&'static str, PathBuf)>,

@@ -1,4 +1,4 @@
-//! What differs between two configurations, key by key, as they print themselves.
+//! The differences between two configurations, key by key. It compares their printed texts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,20 +11,20 @@ use super::Config;
 use super::key::Reload;
 use super::sections::{Keys, sections};
 
-/// Sections of tables with names, each of which comes or goes as a whole.
+/// Sections of named tables. A reload adds or removes such a table as a whole.
 const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
 
-/// The value of what comes or goes as a whole, while it is there: an app, a route, a named table.
+/// The value of a part that is added or removed as a whole: an app, a route, a named table.
 const THERE: &str = "there";
 
-/// One key that differs. None: it is not there.
+/// One key that differs. `None`: that configuration does not have the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// `section.key`; for routes, the section with host, path and methods.
+    /// `section.key`. For a route it is the section with host, path and methods.
     pub(crate) key: String,
-    /// In the present one.
+    /// The value in the present configuration.
     pub(crate) present: Option<String>,
-    /// In the new one.
+    /// The value in the new configuration.
     pub(crate) new: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Change {
         })
     }
 
-    /// Leaves out what belongs to a whole that comes or goes: that is one change.
+    /// Leaves out the keys of a part that is added or removed as a whole, because that is one change.
     pub(crate) fn in_short(changes: Vec<Self>) -> Vec<Self> {
         let is_whole = |change: &&Self| change.is_of_a_whole();
         let whole: Vec<_> = changes.iter().filter(is_whole).map(|change| change.key.clone()).collect();
@@ -57,7 +57,7 @@ impl Change {
         changes.into_iter().filter(|change| !is_part(change)).collect()
     }
 
-    /// Whether a whole is there that was not, or the other way round.
+    /// Whether it adds or removes a part as a whole.
     fn is_of_a_whole(&self) -> bool {
         [&self.present, &self.new].into_iter().flatten().any(|value| value == THERE)
     }
@@ -84,10 +84,10 @@ impl fmt::Display for Change {
 }
 
 impl Config {
-    /// What differs in another one, by key. What a script says is not looked at.
+    /// Returns the differences to another configuration, by key. The texts of scripts are not compared.
     pub(crate) fn changes_to(&self, new: &Self) -> Vec<Change> {
         let (connections, new_connections) = (self.connections(), new.connections());
-        // What is printed of a connection hides its password.
+        // The printed connection hides its password, so passwords are compared here.
         let has_another_password = |key: &String| {
             let both = connections.get(key).zip(new_connections.get(key));
             both.is_some_and(|(present, new)| present != new)
@@ -105,8 +105,8 @@ impl Config {
         Change::in_short(changes)
     }
 
-    /// Takes over what takes a restart to change, and the values that scripts share: those of an app stay
-    /// with its mount.
+    /// Takes over the values that only a restart changes, and the values that scripts share. The shared
+    /// values of an app stay with its mount.
     pub(crate) fn keep_fixed(&mut self, present: &Self) {
         self.server.listen = present.server.listen.clone();
         self.server.backlog = present.server.backlog;
@@ -125,7 +125,7 @@ impl Config {
         self.load = present.load;
     }
 
-    /// The connections to PostgreSQL, by key.
+    /// Returns the connections to PostgreSQL, by key.
     fn connections(&self) -> BTreeMap<String, &PostgresUrl> {
         let sinks = self.sinks.iter().map(|sink| ("sink", sink.name(), sink.connection()));
         let databases = self.databases.iter().map(|base| ("database", base.name(), base.connection()));
@@ -133,10 +133,10 @@ impl Config {
         all.filter_map(|(section, name, url)| Some((format!("{section}.{name}.postgres"), url?))).collect()
     }
 
-    /// Every key with its value.
+    /// Returns every key with its value.
     fn keys(&self) -> BTreeMap<String, String> {
         let mut keys = BTreeMap::new();
-        // It prints what it reads.
+        // A configuration prints text that it can read.
         let printed: Table = self.to_string().parse().unwrap_or_default();
         gather_sections("", &printed, &mut keys);
         let apps = printed.get("app").and_then(Value::as_array).into_iter().flatten();
@@ -198,7 +198,7 @@ fn gather_columns(stream: &str, columns: &[Value], keys: &mut BTreeMap<String, S
     }
 }
 
-/// A route is another one where its host, path or methods are.
+/// Names a route by its host, path and methods. If one of them differs, it is another route.
 fn route_name(route: &Table) -> String {
     let parts = ["host", "path", "methods"].into_iter().filter_map(|key| route.get(key));
     format!("route {}", parts.map(shown).collect::<Vec<_>>().join(" "))
@@ -217,7 +217,7 @@ mod tests {
     fn config(text: &str) -> Config {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tollgate.toml");
-        // The folder differs from call to call: paths are absolute here.
+        // The folder differs from call to call, and paths are absolute here, so these paths are fixed.
         let fixed = "[log]\ndir = \"/var/log/t\"\n[sink.main]\nsqlite = \"/var/t.sqlite\"\n";
         fs::write(&file, format!("{fixed}{text}")).unwrap();
         let mut config = Config::load(&file).unwrap();
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(restart(&new), expected);
         new.keep_fixed(&present);
         assert_eq!(restart(&new), [""; 0]);
-        // A sink that goes, one that comes, and one of the server.
+        // One sink is removed, one is added, and one key of the server changes.
         assert_eq!(present.changes_to(&new).len(), 3);
     }
 }

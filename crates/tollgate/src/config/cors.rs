@@ -1,5 +1,5 @@
-//! `cors` of a route: which pages of other origins may use it. As `"*"`, or as a table that reads back to the
-//! same.
+//! `cors` of a route: which pages of other origins may use it. The value is `"*"` or a table. The printed
+//! table reads back to the same value.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(super) fn cors(section: &mut Section<'_>, key: &Facts) -> Option<CorsSpec> {
     }
 }
 
-/// Any page may do what it likes, without cookies.
+/// Returns the policy that allows any page, without cookies.
 fn everybody() -> CorsSpec {
     let mut policy = CorsSpec {
         origins: AnyOr::Any,
@@ -85,7 +85,7 @@ fn policy(mut section: Section<'_>) -> CorsSpec {
     policy
 }
 
-/// Takes a list of names, or of `"*"` alone.
+/// Takes a list of names, or `"*"` alone.
 fn list(
     section: &mut Section<'_>,
     key: &'static str,
@@ -114,7 +114,8 @@ fn list(
     Some(AnyOr::Listed(texts.into_iter().map(|text| text.value).collect()))
 }
 
-/// Browsers write an origin in one way, and are compared with byte by byte (RFC 6454 section 6.2).
+/// Checks an origin. Browsers write an origin in one way, and the comparison is byte by byte (RFC 6454
+/// section 6.2).
 fn origin_problem(origin: &str) -> Option<&'static str> {
     if origin == "null" {
         return Some("which is what any sandboxed page and any file says; to allow them, allow \"*\"");
@@ -144,14 +145,14 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// RFC 9110 section 5.1.
+/// Checks the name of a field (RFC 9110 section 5.1).
 pub(super) fn header_problem(name: &str) -> Option<&'static str> {
     let is_name = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&byte));
     (!is_name).then_some("allowed is the name of a header, or \"*\" alone")
 }
 
-/// Whether a field of a reply tells what became of a record, which is the server's word.
+/// Whether a field of a reply reports the outcome of a record. Only the server writes such fields.
 pub(super) fn is_own_field(name: &str) -> bool {
     name.get(..9).is_some_and(|front| front.eq_ignore_ascii_case("tollgate-"))
 }
@@ -163,7 +164,7 @@ fn check_max_age(section: &Section<'_>, found: Duration) {
     }
 }
 
-/// Shows a policy as the file has it, with every key.
+/// Shows a policy as the file writes it, with every key.
 pub(super) fn show(cors: &CorsSpec) -> String {
     let own = [
         (ORIGINS.name, Some(show_list(&cors.origins))),
@@ -174,7 +175,7 @@ pub(super) fn show(cors: &CorsSpec) -> String {
     inline(KEYS, cors, &own)
 }
 
-/// No name in it needs an escape.
+/// Shows a list of names. No name in it needs an escape.
 fn show_list(list: &AnyOr<String>) -> String {
     match list {
         AnyOr::Any => "[\"*\"]".to_owned(),

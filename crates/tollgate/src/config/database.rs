@@ -1,4 +1,4 @@
-//! `[database.NAME]`: databases that scripts read.
+//! `[database.NAME]`: the databases that scripts read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ keys! {
 #[derive(Debug, Clone)]
 pub(crate) struct ReadDatabase {
     pool: Arc<Pool>,
-    /// A connection as it is written, before variables, for it holds a password.
+    /// A connection as the file writes it, with its variables, because the value holds a password.
     written: String,
 }
 
@@ -54,7 +54,7 @@ impl ReadDatabase {
         self.pool.0.name()
     }
 
-    /// How it is reached, with the password. None: it is a file.
+    /// Returns the connection, with the password. `None`: the database is a file.
     pub(super) fn connection(&self) -> Option<&PostgresUrl> {
         match &self.pool.0.options().source {
             QuerySource::Sqlite(_) => None,
@@ -62,7 +62,7 @@ impl ReadDatabase {
         }
     }
 
-    /// The SQLite file. None: it is another database.
+    /// Returns the SQLite file. `None`: it is another kind of database.
     pub(super) fn sqlite(&self) -> Option<&Path> {
         match &self.pool.0.options().source {
             QuerySource::Sqlite(path) => Some(path),
@@ -71,7 +71,7 @@ impl ReadDatabase {
     }
 }
 
-/// Reads all of them, in the order of the file.
+/// Reads all databases, in the order of the file.
 pub(super) fn databases(root: &mut Section<'_>, folder: &Path) -> Vec<ReadDatabase> {
     let tables = root.named_tables("database");
     tables
@@ -129,7 +129,7 @@ impl fmt::Display for ReadDatabase {
         writeln!(f, "\n[database.{}]", options.name)?;
         let own = match &options.source {
             QuerySource::Sqlite(path) => (SQLITE.name, Some(quoted_path(path))),
-            // Not escaped: a variable stays one.
+            // The text is not escaped, so a variable stays a variable.
             QuerySource::Postgres(_) => {
                 (POSTGRES.name, Some(toml::Value::String(self.written.clone()).to_string()))
             }
@@ -156,7 +156,7 @@ impl Asker for Replying {
     }
 
     fn deliver(self: Box<Self>, answer: Result<QueryAnswer, QueryError>) {
-        // Who does not wait any more needs no answer.
+        // A script that no longer waits needs no answer.
         let _ = self.0.send(answer.map(sql_answer).map_err(|error| error.to_string()));
     }
 }

@@ -1,4 +1,4 @@
-//! Values that apply where a configuration names none, some of them from the machine.
+//! The values that apply where a configuration sets none. Some depend on the machine.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,13 +14,13 @@ pub(crate) const FILE_NAME: &str = "tollgate.toml";
 pub(crate) const APP_FILE: &str = "app.toml";
 /// The value of a key that sets no bound.
 pub(super) const OFF: &str = "off";
-/// Free bytes that are kept on a large disk.
+/// Free bytes that the log keeps on a large disk.
 pub(super) const RESERVE_BYTES: u64 = 1 << 30;
 /// Relative to the folder of the configuration.
 pub(crate) const LOG_DIR: &str = "data/log";
-/// Beside the log.
+/// The folder is next to the log folder.
 pub(super) const SPOOL_DIR: &str = "data/spool";
-/// Bytes of the node's name that a segment header has room for.
+/// Bytes of the node's name, at most: the space in a segment header.
 pub(super) const NODE_BYTES_MAX: usize = 48;
 
 /// Returns the addresses that a server listens on by default.
@@ -33,7 +33,7 @@ pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(1024)
 }
 
-/// Returns the name of this machine, cut to `NODE_BYTES_MAX`. It is empty if the system does not tell it.
+/// Returns the name of this machine, cut to `NODE_BYTES_MAX`. It is empty if the system does not report it.
 pub(super) fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();

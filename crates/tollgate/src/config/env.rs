@@ -1,9 +1,9 @@
-//! `${NAME}` in values: replaced by the variable of the environment; `$${` stands for `${` itself.
+//! `${NAME}` in values stands for the variable of the environment. `$${` stands for `${` itself.
 
 /// Looks a variable up.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Replaces the variables in a value. What they hold is not looked at again.
+/// Replaces the variables in a value. Their values are not searched for variables again.
 ///
 /// # Errors
 /// One text for each variable that is missing or badly written.
@@ -36,7 +36,7 @@ pub(super) fn substitute(value: &str, env: Environment<'_>) -> Result<String, Ve
     if faults.is_empty() { Ok(out) } else { Err(faults) }
 }
 
-/// Writes a value so that [`substitute`] gives it back.
+/// Escapes a value, so that [`substitute`] returns it.
 pub(super) fn escape(value: &str) -> String {
     value.replace("${", "$${")
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where: collected, so that all is told at once.
+//! The faults of a configuration, and their places. They are collected, so that all are reported at once.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_server::StreamSpec;
 
-/// One thing that is wrong. Shown as `FILE:LINE:COLUMN: TEXT`; without the numbers if it concerns the whole
-/// file.
+/// One fault. Shown as `FILE:LINE:COLUMN: TEXT`, or without the numbers if it concerns the whole file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fault {
     /// The file.
@@ -18,7 +17,7 @@ pub(crate) struct Fault {
     pub(crate) line: usize,
     /// The character in the line, from 1; 0 for the whole file.
     pub(crate) column: usize,
-    /// What was found and what is allowed.
+    /// The value found, and the allowed values.
     pub(crate) text: String,
 }
 
@@ -39,7 +38,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Where a key or table is written, for a fault that names it.
+/// The place of a key or table, for a fault that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     /// The file.
@@ -51,18 +50,18 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// What it is called in a fault of `file`.
+    /// Returns its text in a fault of `file`.
     pub(super) fn beside(&self, file: &Path) -> String {
         if self.file == file { format!("line {}", self.line) } else { self.to_string() }
     }
 
-    /// Whether both are the same, however their file is called.
+    /// Whether both are the same place, even if they name the file differently.
     pub(super) fn is_that_of(&self, other: &Self) -> bool {
         let resolved = |place: &Self| fs::canonicalize(&place.file).unwrap_or_else(|_| place.file.clone());
         (self.line, self.column) == (other.line, other.column) && resolved(self) == resolved(other)
     }
 
-    /// Makes a fault of it.
+    /// Makes a fault at this place.
     pub(super) fn fault(&self, text: String) -> Fault {
         Fault { file: self.file.clone(), line: self.line, column: self.column, text }
     }
@@ -74,7 +73,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// A configuration that cannot be used: its faults, one per line, in the order of the file.
+/// A configuration that cannot be used, with its faults in the order of the file. It prints one per line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     /// The faults, at least one.
@@ -99,7 +98,7 @@ impl From<Fault> for ConfigError {
     }
 }
 
-/// A place in the text of a configuration: bytes.
+/// A range of bytes in the text of a configuration.
 pub(super) type Span = Range<usize>;
 
 /// Collects the faults of one text while it is read.
@@ -110,35 +109,35 @@ pub(super) struct Faults<'a> {
 }
 
 impl<'a> Faults<'a> {
-    /// Starts without any.
+    /// Starts without any fault.
     pub(super) fn new(file: &'a Path, text: &'a str) -> Self {
         Self { file, text, found: RefCell::default() }
     }
 
-    /// Adds one at a place.
+    /// Adds a fault at a place.
     pub(super) fn add(&self, span: &Span, text: impl Into<String>) {
         let (line, column) = self.place(span);
         let fault = Fault { file: self.file.to_owned(), line, column, text: text.into() };
         self.found.borrow_mut().push(fault);
     }
 
-    /// A place, for a fault that names another one.
+    /// Returns a place, for a fault that names another one.
     pub(super) fn spot(&self, span: &Span) -> Location {
         let (line, column) = self.place(span);
         Location { file: self.file.to_owned(), line, column }
     }
 
-    /// Adds those that were found elsewhere.
+    /// Adds faults that were found elsewhere.
     pub(super) fn extend(&self, faults: Vec<Fault>) {
         self.found.borrow_mut().extend(faults);
     }
 
-    /// Whether there are none.
+    /// Whether there are no faults.
     pub(super) fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }
 
-    /// The faults in the order of the file.
+    /// Returns the faults in the order of the file.
     pub(super) fn into_error(self) -> ConfigError {
         let mut faults = self.found.into_inner();
         faults.sort();
@@ -146,7 +145,7 @@ impl<'a> Faults<'a> {
         ConfigError { faults }
     }
 
-    /// Line and character in it.
+    /// Returns line and character of a place.
     pub(super) fn place(&self, span: &Span) -> (usize, usize) {
         let before = &self.text[..self.text.floor_char_boundary(span.start.min(self.text.len()))];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -154,7 +153,7 @@ impl<'a> Faults<'a> {
     }
 }
 
-/// Completes a fault about an unknown name: the nearest known one, or all that are known.
+/// Ends a fault about an unknown name: with the nearest known name, or with all of them.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<_> = known.into_iter().collect();
     let near = known

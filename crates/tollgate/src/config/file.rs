@@ -1,8 +1,8 @@
-//! `tollgate.toml`: from what is written to what is meant.
+//! `tollgate.toml`: from the text to the values that the program uses.
 //!
-//! Every section is read to its end, whatever was wrong before, so that all faults come at once. Only a file
-//! that is no TOML is not read further: what the parser guesses behind an error would give faults that nobody
-//! made.
+//! Every section is read to its end even after a fault, so that all faults are reported at once. A file that
+//! is no TOML is the exception. The parser guesses the text after an error, and this would give faults that
+//! the file does not have.
 
 use std::io;
 use std::mem;
@@ -39,7 +39,7 @@ use super::zero;
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
 ///
 /// # Errors
-/// Every fault, in the order of the file.
+/// All faults, in the order of the file.
 pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<Config, ConfigError> {
     let folder = folder_of(file).map_err(|error| {
         Fault::of_file(file, format!("cannot tell the folder of the configuration: {error}"))
@@ -51,11 +51,11 @@ fn folder_of(file: &Path) -> io::Result<PathBuf> {
     absolute(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// Resolves the `app.toml` of a folder that is served by itself: mounted at the root of a server that says
-/// nothing else.
+/// Resolves the `app.toml` of a folder that is served alone. The app is mounted at the root of a server with
+/// defaults.
 ///
 /// # Errors
-/// Every fault, in the order of the file.
+/// All faults, in the order of the file.
 pub(super) fn resolve_app(dir: &Path, env: Environment<'_>) -> Result<Config, ConfigError> {
     let file = if dir == Path::new(".") { PathBuf::new() } else { dir.to_owned() }.join(APP_FILE);
     let folder = absolute(dir)
@@ -65,20 +65,21 @@ pub(super) fn resolve_app(dir: &Path, env: Environment<'_>) -> Result<Config, Co
     Ok(Config { source: dir.to_owned(), ..config })
 }
 
-/// The log folder that a text means, whatever else is wrong with it: its server is to be asked. The usual
-/// one, where that cannot be told either. None: the system does not say what folder the file is in.
+/// Returns the log folder that a text names, even if the text has faults. The caller asks the server of this
+/// folder. If the text does not name one, it is the default. `None`: the system does not report the folder of
+/// the file.
 pub(super) fn log_dir(file: &Path, text: &str, env: Environment<'_>) -> Option<PathBuf> {
     let folder = folder_of(file).ok()?;
     let faults = Faults::new(file, text);
-    // What the parser makes of a broken text is good enough to look for a server.
+    // The parser's guess about a broken text is good enough for finding a server.
     let (document, _) = DeTable::parse_recoverable(text);
     let mut root = Section::new(Context { faults: &faults, env }, "the file", 0..0, document.get_ref());
     Some(log(root.table("log"), &folder).dir)
 }
 
-/// Where a text is from.
+/// The origin of a text.
 struct Origin<'a> {
-    /// As faults name it.
+    /// The file, as faults name it.
     file: &'a Path,
     /// Its folder, absolute.
     folder: &'a Path,
@@ -99,8 +100,8 @@ fn read(origin: &Origin<'_>, text: &str) -> Result<Config, ConfigError> {
     if faults.is_empty() { Ok(config) } else { Err(faults.into_error()) }
 }
 
-/// Whether a file names no route, so that they are what its folder means. One that says nothing is none that
-/// somebody wrote.
+/// Whether a file names no route, so that its folder defines the routes. An empty file does not count,
+/// because it may be half written.
 fn leaves_routes(root: &Section<'_>) -> bool {
     !(root.is_empty() || root.has("route") || root.has("app"))
 }
@@ -200,7 +201,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
 /// Mounts the app that the folder is.
 const APP_OF_FOLDER: &str = "[[app]]\npath = \"/\"\ndir = \".\"\n";
 
-/// What the folder serves where the file names no route, as it would without the file.
+/// Returns the routes of a folder whose file names none. They are the same as without the file.
 fn implied(root: &Section<'_>, folder: &Path, access: &ScriptAccess, streams: &mut Streams) -> Routes {
     let place = root.spot(&(0..0));
     let named = streams.specs.iter().position(|stream| stream.name == zero::REQUESTS);

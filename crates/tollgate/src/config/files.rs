@@ -1,5 +1,5 @@
-//! `files` of a route: a folder, as its path or as a table with how it is served. The table reads back to the
-//! same.
+//! `files` of a route: a folder, as a path or as a table of options. The printed table reads back to the same
+//! value.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ use super::units::{GIB, HOUR_MS, KIB, MIB, SECOND_MS};
 use super::value::{named, names};
 
 const ALLOWED: &str = "a folder, or a table { dir = \"...\", ... }";
-/// What stands for the path of the request in `try`.
+/// Stands for the path of the request in `try`.
 const PATH: &str = "{path}";
-/// The statuses of replies that a page may take the place of.
+/// Statuses of replies whose content may be replaced by a page.
 const ERRORS: [u16; 6] = [403, 404, 412, 416, 500, 503];
-/// Fields that are made from the file, the request or by other keys.
+/// Fields that the server makes from the file, the request or other keys.
 const MADE_FIELDS: [&str; 16] = [
     "accept-ranges",
     "allow",
@@ -83,7 +83,7 @@ keys! {
     recheck = duration(SECOND_MS, 0..=24 * HOUR_MS) => recheck;
 }
 
-/// Takes the files of a route, if it has some. Their folder is relative to `folder`.
+/// Takes the files of a route, if it has any. Their folder is relative to `folder`.
 pub(super) fn files(section: &mut Section<'_>, key: &Facts, folder: &Path) -> Option<FilesSpec> {
     match section.text_or_table(key.name, ALLOWED)? {
         TextOrTable::Text(dir) => checked_dir(section, key.name, &dir, folder).map(unwritten),
@@ -95,14 +95,14 @@ pub(super) fn files(section: &mut Section<'_>, key: &Facts, folder: &Path) -> Op
     }
 }
 
-/// Returns a folder of files of which nothing else is written.
+/// Returns the options of a folder without a table.
 pub(super) fn unwritten(root: PathBuf) -> FilesSpec {
     let mut spec = FilesSpec::new(root);
     set_defaults(KEYS, &mut spec);
     spec
 }
 
-/// The folder that was written, which has to be there. None: none was.
+/// Returns the folder of a value, and adds a fault if there is no such folder. `None`: the value is no path.
 pub(super) fn checked_dir(
     section: &Section<'_>,
     what: &str,
@@ -127,7 +127,7 @@ pub(super) fn checked_dir(
     Some(path)
 }
 
-/// Opens a folder the way in which every file below it will be opened.
+/// Opens a folder in the same way as the files below it will be opened.
 fn open_beneath(folder: &Path) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let folder = open(folder, flags, Mode::empty())?;
@@ -165,7 +165,8 @@ fn index_problem(name: &str) -> Option<&'static str> {
     (name.contains('/') || path_problem(name).is_some()).then_some("allowed is the name of a file")
 }
 
-/// A path in the folder: whatever else is opened there fails, too, but nobody meant it.
+/// Checks a path in the folder. Any other path fails at the request too, but a fault here shows the mistake
+/// at the start.
 fn path_problem(path: &str) -> Option<&'static str> {
     let is_bad = |segment: &str| matches!(segment, "" | "." | "..");
     (path.split('/').any(is_bad) || path.contains(char::is_control))
@@ -211,7 +212,7 @@ fn charset(table: &mut Section<'_>) -> Option<String> {
     (written.value != OFF).then_some(written.value)
 }
 
-/// Takes a table of texts, by keys whose case does not count.
+/// Takes a table of texts. The case of its keys does not matter.
 fn pairs(
     table: &mut Section<'_>,
     key: &'static str,
@@ -301,7 +302,7 @@ fn error_pages(table: &mut Section<'_>) -> Vec<(u16, String)> {
     checked
 }
 
-/// What is served as the file has it, every key.
+/// Shows the options as the file writes them, with every key.
 pub(super) fn show(spec: &FilesSpec) -> String {
     let table = |pairs: &[(String, String)]| {
         let pairs: Vec<_> =
@@ -331,7 +332,7 @@ fn show_candidate(candidate: &TryPath) -> String {
     }
 }
 
-/// A key of a table: no variable is looked for in it.
+/// Quotes a key of a table. Keys have no variables, so nothing is escaped.
 fn quoted_key(key: &str) -> String {
     toml::Value::String(key.to_owned()).to_string()
 }

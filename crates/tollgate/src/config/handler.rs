@@ -1,4 +1,4 @@
-//! What answers the requests of a route.
+//! The handler of a route.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use super::proxy;
 use super::quoted::{quoted, quoted_path};
 use super::section::{Section, Written};
 
-/// The media type of a reply that names none.
+/// The media type of a reply whose table sets none.
 const CONTENT_TYPE_DEFAULT: &str = "text/plain; charset=utf-8";
 
-/// The keys of a route for what answers; a route has one of them.
+/// The keys of a route that name a handler. A route has one of them.
 pub(super) struct HandlerKeys {
     pub(super) script: &'static Facts,
     pub(super) files: &'static Facts,

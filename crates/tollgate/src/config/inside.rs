@@ -1,4 +1,4 @@
-//! An app stays inside of its folder: the paths that its handlers and scripts name are checked, and bounded.
+//! An app stays inside of its folder: the paths of its handlers and scripts are checked and bounded.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use tollgate_server::{FilesSpec, HandlerSpec, ScriptAccess};
 
 use super::section::Section;
 
-/// Returns the file or folder that a handler is read from.
+/// Returns the file or folder that a handler reads from.
 pub(super) fn own_path(handler: &HandlerSpec) -> Option<&Path> {
     match handler {
         HandlerSpec::Script { file, .. } => Some(file),
@@ -22,7 +22,7 @@ pub(super) fn check_inside<'a>(section: &Section<'_>, paths: impl Iterator<Item 
 }
 
 fn outside(path: &Path, folder: &Path) -> Option<String> {
-    // A missing file is a fault of its own, which is found elsewhere.
+    // A missing file is a fault of its own. It is found elsewhere.
     let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);
     let (path, folder_shown) = (path.display(), folder.display());
     (!found.starts_with(&folder))

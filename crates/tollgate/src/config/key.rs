@@ -1,10 +1,10 @@
-//! The keys of the configuration. A key has a name, a kind, a default, allowed values and a text, and all of
-//! them are written once, in the table of its section.
+//! The keys of the configuration. The table of a section defines each key once: its name, kind, default,
+//! allowed values and text.
 //!
 //! The macro `keys!` makes such a table. A reader takes the values of a table by
 //! [`Section::read`](super::section::Section::read). [`write()`] and [`inline`] print them in the order of
-//! the table. The changes of a reload take from the table which keys need a restart, and which values are
-//! hidden. A test compares the tables of `docs/` with these tables.
+//! the table. The table also says which keys need a restart, and which values the list of changes hides. A
+//! test compares the tables of `docs/` with these tables.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -12,45 +12,45 @@ use std::ops::RangeInclusive;
 use super::units::{show_duration_ms, show_size};
 use super::value::Value;
 
-/// One key of a section whose values go into options of the type `O`.
+/// One key of a section whose values are stored in options of the type `O`.
 pub(super) struct Key<O> {
-    /// Everything but the place of the value.
+    /// All facts of the key except the place of its value.
     pub(super) facts: Facts,
     /// The place of the value. `None`: the section reads and prints it itself.
     field: Option<Field<O>>,
 }
 
-/// The place of a value in its options.
+/// The place of a value in the options.
 struct Field<O> {
     of: fn(&O) -> &dyn Value,
     of_mut: fn(&mut O) -> &mut dyn Value,
 }
 
-/// What is known of a key without the type of its options.
+/// The facts of a key that do not depend on the type of the options.
 pub(super) struct Facts {
-    /// The name, as it is written.
+    /// The name, as the file writes it.
     pub(super) name: &'static str,
-    /// What the key means. The documents begin with it.
+    /// The meaning of the key. Its text in the documents begins with this.
     text: &'static str,
-    /// How a value is written, and which values are allowed.
+    /// The form of a value, and the allowed values.
     pub(super) kind: Kind,
-    /// The value of a key that is not written.
+    /// The value if the file does not set the key.
     default: Unwritten,
-    /// When the default is another one, in the words of the documents.
+    /// The case in which the default is another one, in the words of the documents.
     exception: Option<&'static str>,
-    /// The key of the same section whose value this one must not exceed.
+    /// The key of the same section whose value is the upper limit of this one.
     pub(super) limit: Option<&'static str>,
-    /// Whether a default above that limit becomes the limit.
+    /// Whether a default above that limit is lowered to the limit.
     pub(super) is_default_limited: bool,
-    /// Whether the section reads the value itself, because its bounds or its default depend on more.
+    /// Whether the section reads the value itself, because its bounds or its default depend on other values.
     pub(super) is_read_by_hand: bool,
-    /// What a reload does with a change.
+    /// The effect of a reload on a changed value.
     pub(super) reload: Reload,
     /// Whether a list of changes hides the value, because it may be a secret.
     pub(super) is_hidden: bool,
 }
 
-/// How a value is written, and which values are allowed.
+/// The form of a value, and the allowed values.
 pub(super) enum Kind {
     /// Bytes, as a text with a unit.
     Size(RangeInclusive<u64>),
@@ -58,21 +58,21 @@ pub(super) enum Kind {
     Duration(RangeInclusive<u64>),
     /// An integer.
     Integer(RangeInclusive<u64>),
-    /// An integer, or a word, which stands for 0.
+    /// An integer, or a word that stands for 0.
     IntegerOr(&'static str, RangeInclusive<u64>),
     /// True or false.
     Switch,
-    /// One of these names. The value is its place.
+    /// One of these names. The value is the index of the name.
     OneOf(fn() -> Vec<&'static str>),
     /// A variable of the environment, and nothing else. The section reads it.
     Secret,
-    /// Anything else, in the words of the documents. The section reads it.
+    /// Any other form, in the words of the documents. The section reads it.
     Other(
         #[cfg_attr(not(test), expect(dead_code, reason = "the test of the documents reads it"))] &'static str,
     ),
 }
 
-/// The value of a key that is not written.
+/// The value of a key that the file does not set.
 #[derive(Clone, Copy)]
 pub(super) enum Unwritten {
     /// A number: bytes, milliseconds, or an integer.
@@ -81,64 +81,65 @@ pub(super) enum Unwritten {
     Switch(bool),
     /// A name or a word.
     Word(&'static str),
-    /// A text, which the section takes.
+    /// A text, which the section reads from here.
     Text(&'static str),
-    /// Made by the section, in the words of the documents.
+    /// Made by the section. The documents describe it in these words.
     Made(
         #[cfg_attr(not(test), expect(dead_code, reason = "the test of the documents reads it"))] &'static str,
     ),
 }
 
-/// What a reload does with a change of a key.
+/// The effect of a reload on a changed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reload {
-    /// The new value counts from the reload on.
+    /// The new value applies from the reload on.
     Swapped,
-    /// The present value counts until a restart.
+    /// The present value applies until a restart.
     Restart,
 }
 
-/// A size in bytes.
+/// Returns the facts of a size in bytes.
 pub(super) const fn size(default: u64, range: RangeInclusive<u64>) -> Facts {
     Facts::new(Kind::Size(range), Unwritten::Number(default))
 }
 
-/// A duration in milliseconds.
+/// Returns the facts of a duration in milliseconds.
 pub(super) const fn duration(default: u64, range: RangeInclusive<u64>) -> Facts {
     Facts::new(Kind::Duration(range), Unwritten::Number(default))
 }
 
-/// An integer.
+/// Returns the facts of an integer.
 pub(super) const fn integer(default: u64, range: RangeInclusive<u64>) -> Facts {
     Facts::new(Kind::Integer(range), Unwritten::Number(default))
 }
 
-/// An integer, or a word, which is the default.
+/// Returns the facts of an integer or a word. The word is the default.
 pub(super) const fn integer_or(word: &'static str, range: RangeInclusive<u64>) -> Facts {
     Facts::new(Kind::IntegerOr(word, range), Unwritten::Word(word))
 }
 
-/// True or false.
+/// Returns the facts of a switch.
 pub(super) const fn switch(default: bool) -> Facts {
     Facts::new(Kind::Switch, Unwritten::Switch(default))
 }
 
-/// One of several names.
+/// Returns the facts of a key with one of several names as its value.
 pub(super) const fn one_of(default: &'static str, names: fn() -> Vec<&'static str>) -> Facts {
     Facts::new(Kind::OneOf(names), Unwritten::Word(default))
 }
 
-/// A variable of the environment that holds a secret. The documents say what applies without it.
+/// Returns the facts of a secret in a variable of the environment. The documents describe the state without
+/// it.
 pub(super) const fn secret(default: &'static str) -> Facts {
     Facts::new(Kind::Secret, Unwritten::Made(default))
 }
 
-/// A text. The documents say which are allowed.
+/// Returns the facts of a text. The documents say which texts are allowed.
 pub(super) const fn text(default: &'static str, allowed: &'static str) -> Facts {
     Facts::new(Kind::Other(allowed), Unwritten::Text(default))
 }
 
-/// Anything else. The documents say what the default is, and what is allowed.
+/// Returns the facts of any other value. The documents say what the default is, and what is allowed.
 pub(super) const fn other(default: &'static str, allowed: &'static str) -> Facts {
     Facts::new(Kind::Other(allowed), Unwritten::Made(default))
 }
@@ -159,43 +160,43 @@ impl Facts {
         }
     }
 
-    /// Gives the name and the text: a line of the table, after a blank.
+    /// Sets the name and the text. The text is a line of the table, after a blank.
     pub(super) const fn named(mut self, name: &'static str, text: &'static str) -> Self {
         (self.name, self.text) = (name, text);
         self
     }
 
-    /// Takes the default from elsewhere, in the words of the documents.
+    /// Takes the default from elsewhere. The documents describe the source in these words.
     pub(super) const fn inherits(mut self, default: &'static str) -> Self {
         self.default = Unwritten::Made(default);
         self
     }
 
-    /// Names an exception from the default: `default, or EXCEPTION`.
+    /// Adds an exception to the default: `default, or EXCEPTION`.
     pub(super) const fn or(mut self, exception: &'static str) -> Self {
         self.exception = Some(exception);
         self
     }
 
-    /// Bounds the value by that of another key of the section.
+    /// Limits the value to that of another key of the section.
     pub(super) const fn at_most(mut self, limit: &'static str) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Bounds the value, and the default too.
+    /// Limits the value, and the default too.
     pub(super) const fn default_at_most(mut self, limit: &'static str) -> Self {
         self.is_default_limited = true;
         self.at_most(limit)
     }
 
-    /// Leaves the reading to the section.
+    /// Lets the section read the value.
     pub(super) const fn by_hand(mut self) -> Self {
         self.is_read_by_hand = true;
         self
     }
 
-    /// Leaves the present value until a restart.
+    /// Keeps the present value until a restart.
     pub(super) const fn restart(mut self) -> Self {
         self.reload = Reload::Restart;
         self
@@ -207,7 +208,7 @@ impl Facts {
         self
     }
 
-    /// The default as a number. `None`: the section makes it.
+    /// Returns the default as a number. `None`: the section makes the default.
     pub(super) fn default_number(&self) -> Option<u64> {
         match self.default {
             Unwritten::Number(number) => Some(number),
@@ -217,7 +218,7 @@ impl Facts {
         }
     }
 
-    /// The default of a text.
+    /// Returns the default of a text.
     pub(super) const fn default_text(&self) -> &'static str {
         match self.default {
             Unwritten::Text(text) => text,
@@ -225,7 +226,7 @@ impl Facts {
         }
     }
 
-    /// The number that a word stands for: the place of a name.
+    /// Returns the number that a word stands for: the index of a name.
     fn number_of(&self, word: &str) -> u64 {
         let place = match &self.kind {
             Kind::OneOf(names) => names().iter().position(|name| *name == word),
@@ -260,12 +261,12 @@ impl Facts {
 
 #[cfg(test)]
 impl Facts {
-    /// The text on one line.
+    /// Returns the text on one line.
     pub(super) fn text(&self) -> String {
         self.text.trim().to_owned()
     }
 
-    /// The default, as the documents write it.
+    /// Returns the default, as the documents write it.
     pub(super) fn default_cell(&self) -> String {
         let default = match self.default {
             Unwritten::Number(number) => format!("`{}`", self.show(number)),
@@ -280,7 +281,7 @@ impl Facts {
         }
     }
 
-    /// The allowed values, as the documents write them.
+    /// Returns the allowed values, as the documents write them.
     pub(super) fn allowed_cell(&self) -> String {
         let words =
             |words: Vec<&str>| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ");
@@ -315,7 +316,7 @@ impl Facts {
 }
 
 impl<O> Key<O> {
-    /// A key that its section reads and prints.
+    /// Makes a key that its section reads and prints.
     pub(super) const fn new(facts: Facts) -> Self {
         Self { facts, field: None }
     }
@@ -325,7 +326,7 @@ impl<O> Key<O> {
         Self { facts: self.facts, field: Some(Field { of, of_mut }) }
     }
 
-    /// The value in the options. `None`: the section has it.
+    /// Returns the value in the options. `None`: the section has it.
     pub(super) fn number(&self, options: &O) -> Option<u64> {
         self.field.as_ref().map(|field| (field.of)(options).number())
     }
@@ -347,7 +348,8 @@ pub(super) fn set_defaults<O>(keys: &[Key<O>], options: &mut O) {
     }
 }
 
-/// A value that a section prints itself: the name of its key, and the value as TOML. `None`: not printed.
+/// A value that a section prints itself: the name of its key, and the value as TOML. `None`: it is not
+/// printed.
 pub(super) type OwnValue = (&'static str, Option<String>);
 
 /// Writes the keys of a section, each on a line, in the order of their table.
@@ -377,8 +379,8 @@ fn shown<O>(keys: &[Key<O>], options: &O, own: &[OwnValue]) -> Vec<(&'static str
 
 /// Makes the table of a section.
 ///
-/// An entry is `/// TEXT`, then `name = kind(default, allowed);`. `[NAME]` after the name makes a constant,
-/// for a section that reads or prints the key itself. `=> path` names the field of the options that has the
+/// An entry is `/// TEXT`, then `name = kind(default, allowed);`. `[NAME]` after the name makes a constant. A
+/// section needs it to read or print the key itself. `=> path` names the field of the options that has the
 /// value.
 macro_rules! keys {
     (

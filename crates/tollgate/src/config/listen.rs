@@ -1,4 +1,4 @@
-//! The addresses of `[server]` where connections come in, and the proxies that name their clients: `listen`,
+//! The addresses of `[server]` that accept connections, and the proxies that name their clients: `listen`,
 //! `trusted_proxies`.
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::section::{Section, TextOrTable, Written};
 
 /// Owner and group may connect.
 const SOCKET_MODE: u32 = 0o660;
-/// What the kernel takes as the name of a Unix socket.
+/// Bytes of a Unix socket's path, at most (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:8080\", \"unix:PATH\", \"systemd\" or \"systemd:NAME\"";
-/// In `trusted_proxies`: whoever reaches a Unix socket.
+/// Stands in `trusted_proxies` for every peer on a Unix socket.
 const UNIX: &str = "unix";
 
 const ADDRESS_ALLOWED: &str =
@@ -62,7 +62,7 @@ pub(super) fn listen(section: &mut Section<'_>, key: &Facts, folder: &Path) -> V
     specs
 }
 
-/// Reads an entry that is more than an address.
+/// Reads an entry that is a table.
 fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Option<ListenSpec>)> {
     let address = table.needed_text(ADDRESS.name);
     let proxy_protocol = table.switch(PROXY_PROTOCOL.name).is_some_and(|written| written.value);
@@ -116,7 +116,7 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
     Some(ListenSpec { address: address?, proxy_protocol: false, deferred: false })
 }
 
-/// Whether two entries take the same connections. Port 0 is another port each time.
+/// Whether two entries accept the same connections. Port 0 is a different port each time.
 pub(super) fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
         (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,
@@ -143,7 +143,7 @@ pub(super) fn read_proxies(section: &mut Section<'_>, key: &Facts, proxies: &mut
     }
 }
 
-/// Writes an entry of `listen` as it reads back.
+/// Writes an entry of `listen` so that it reads back to the same.
 pub(super) fn show(spec: &ListenSpec) -> String {
     let address = toml::Value::String(escape(&spec.address.to_string())).to_string();
     let mode = match &spec.address {

@@ -1,4 +1,4 @@
-//! `[log]`: where transactions are written, and how much of them is kept.
+//! `[log]`: the folder of the log, and the bounds of what is kept.
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::section::{Section, Written};
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS};
 use super::value::{named, names};
 
-/// As much as a large disk.
+/// The size of a large disk.
 pub(super) const RETAIN_BYTES_MAX: u64 = GIB << 20;
 /// A year.
 const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;

@@ -13,7 +13,7 @@ impl Config {
     /// Reads a configuration file, an `app.toml`, or a folder with one of them or none.
     ///
     /// # Errors
-    /// Every fault that was found. The operator's: change the file, then retry.
+    /// All faults that were found. The operator mends the file and retries.
     pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
         if let Some(folder) = app_alone(path) {
             return file::resolve_app(&folder, &|name| std::env::var(name).ok());
@@ -27,8 +27,8 @@ impl Config {
         Ok(Self { text: Some(source_file(&written, &text)), ..config })
     }
 
-    /// Returns the log folder that a configuration file names, however faulty it is. `None`: the file cannot
-    /// be read.
+    /// Returns the log folder that a configuration file names, even if the file has faults. `None`: the file
+    /// cannot be read.
     pub(crate) fn log_dir(path: &Path) -> Option<PathBuf> {
         if app_alone(path).is_some() {
             return None;
@@ -41,7 +41,8 @@ impl Config {
     /// Reads the configuration of a server. Other commands need no routes.
     ///
     /// # Errors
-    /// Every fault that was found. No route at all is a fault: such a file is empty, or half written.
+    /// All faults that were found. A configuration without routes is a fault, because such a file is empty or
+    /// half written.
     pub(crate) fn load_to_serve(path: &Path) -> Result<Self, ConfigError> {
         let config = Self::load(path)?;
         if config.server.routes.is_empty() {

@@ -5,7 +5,7 @@ use tollgate_server::{Method, Methods};
 use super::fault::did_you_mean;
 use super::section::Section;
 
-/// Reads a list of methods. Faults call the key `what`.
+/// Reads a list of methods. Faults name the key as `what`.
 pub(super) fn methods(section: &mut Section<'_>, key: &'static str, what: &str) -> Option<Methods> {
     let texts = section.texts(key)?;
     if texts.is_empty() {

@@ -1,12 +1,13 @@
 //! The configuration: one TOML file, or a folder without one. It is checked as a whole before anything
 //! starts.
 //!
-//! [`lookup`] finds what a path names. [`mod@file`] reads a file, and [`zero`] reads a folder without one.
-//! Both return [`Config`], which prints itself as TOML that reads back to the same values. All faults are
-//! reported at once, each with its place, the value found, and the allowed values.
+//! [`lookup`] finds the file or folder that a path names. [`mod@file`] reads a file, and [`zero`] reads a
+//! folder without one. Both return [`Config`], which prints itself as TOML that reads back to the same
+//! values. All faults are reported at once, each with its place, the value found, and the allowed values.
 //!
-//! A section has a file with the table of its keys, which reads it and prints it by that table. [`key`] says
-//! what a table holds, [`section`] reads one, and [`sections`] lists them all.
+//! Each section has a file with the table of its keys. The file reads the section and prints it by that
+//! table. [`key`] defines the tables, [`section`] reads a table of the TOML file, and [`sections`] lists all
+//! sections.
 //!
 //! Imports go down: [`lookup`], [`mod@file`] and [`zero`], then [`changes`] and [`sections`], then
 //! [`resolved`], then apps and routes, then the other sections, then [`section`], [`key`], [`fault`] and

@@ -1,5 +1,5 @@
-//! What the server writes and runs is for nobody to fetch, nor for scripts to write over: folders are
-//! compared where their links lead.
+//! Keeps the server's own files apart: clients may not fetch them, and scripts may not write over them.
+//! Folders are compared after their links are resolved.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use super::routes::Routes;
 use super::section::Section;
 use super::sink::SinkConfig;
 
-/// Below the folder of a configuration or an app: modules that scripts load.
+/// The folder of modules that scripts load, below the folder of a configuration or an app.
 const MODULES: &str = "lib";
 
-/// Where a server writes, whatever it serves.
+/// Returns the folders that every server writes into.
 pub(super) fn folders_of_server(log: &LogOptions, spool_dir: &Path) -> Vec<OwnFile> {
     vec![OwnFile::new("dir in [log]", &log.dir), OwnFile::new("spool_dir", spool_dir)]
 }
 
-/// The files of sinks.
+/// Returns the files of sinks.
 pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
     let mut files = Vec::new();
     for sink in sinks {
@@ -35,13 +35,13 @@ pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
     files
 }
 
-/// The files of databases that scripts ask.
+/// Returns the files of databases that scripts read.
 pub(super) fn files_of_databases(databases: &[ReadDatabase]) -> Vec<OwnFile> {
     let named = databases.iter().filter_map(|database| Some((database.name(), database.sqlite()?)));
     named.map(|(name, path)| OwnFile::new(format!("sqlite in [database.{name}]"), path)).collect()
 }
 
-/// The files of apps and the scripts of routes, with the folders of their modules.
+/// Returns the folders of apps and the scripts of routes, with the folders of their modules.
 pub(super) fn files_of_scripts(mounts: &[Mount], routes: &[RouteSpec]) -> Vec<OwnFile> {
     let mut files: Vec<_> =
         mounts.iter().map(|mount| OwnFile::new(mount.name(), mount.dir.join(APP_FILE))).collect();
@@ -59,7 +59,7 @@ pub(super) fn files_of_scripts(mounts: &[Mount], routes: &[RouteSpec]) -> Vec<Ow
 struct Folders {
     key: &'static str,
     of: fn(&RouteSpec) -> Option<&Path>,
-    /// What they are apart from.
+    /// The files that the folder must not contain, as a part of the fault.
     never: &'static str,
 }
 
@@ -82,13 +82,14 @@ const WRITTEN_TO: Folders = Folders {
     never: "scripts must not write over",
 };
 
-/// Tells which routes give out what is the server's own, by themselves or by their scripts.
+/// Adds a fault for each route that would send the server's own files, by its handler or by its scripts.
 pub(super) fn check_served(root: &Section<'_>, routes: &Routes, own: &[OwnFile]) {
     SERVED.check(root, routes, own);
     SENT.check(root, routes, own);
 }
 
-/// Has the folders that are given out stay apart from it, whatever takes their place.
+/// Passes the server's own files to all folders that are served. The check then holds also when another file
+/// or folder replaces one of these later.
 pub(super) fn keep_apart(routes: &mut [RouteSpec], own: &[OwnFile]) {
     let own: Arc<[OwnFile]> = own.into();
     for route in routes {
@@ -99,13 +100,13 @@ pub(super) fn keep_apart(routes: &mut [RouteSpec], own: &[OwnFile]) {
     }
 }
 
-/// Tells which routes have scripts that may write over what is the server's own.
+/// Adds a fault for each route whose scripts could write over the server's own files.
 pub(super) fn check_written_to(root: &Section<'_>, routes: &Routes, own: &[OwnFile]) {
     WRITTEN_TO.check(root, routes, own);
 }
 
 impl Folders {
-    /// Each folder is told once.
+    /// Checks each folder once.
     fn check(&self, root: &Section<'_>, routes: &Routes, own: &[OwnFile]) {
         let mut told = Vec::new();
         for (route, place) in routes.specs.iter().zip(&routes.places) {

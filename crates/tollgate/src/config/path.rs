@@ -2,21 +2,21 @@
 
 use super::section::{Section, Written};
 
-/// What a path is that of.
+/// The kind of file that a path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathTo {
     File,
     Folder,
 }
 
-/// Takes a path. One that is empty is a fault and none: joined to a folder it would be that folder.
+/// Takes a path. An empty path is a fault, because joined to a folder it would name that folder.
 pub(super) fn path(section: &mut Section<'_>, key: &'static str, to: PathTo) -> Option<Written<String>> {
     let written = section.text(key)?;
     let name = format!("{key} in {}", section.name());
     check_path(section, &name, &written, to).then_some(written)
 }
 
-/// Whether a path that was taken is one; says so if not.
+/// Whether a path that was taken is valid. Adds a fault if not.
 pub(super) fn check_path(section: &Section<'_>, name: &str, written: &Written<String>, to: PathTo) -> bool {
     if written.value.is_empty() {
         let allowed = match to {

@@ -1,4 +1,4 @@
-//! `proxy` of a route: the name of a backend, or a table that reads back to the same.
+//! `proxy` of a route: the name of a backend, or a table. The printed table reads back to the same value.
 
 use tollgate_server::{BackendOptions, HostSent, ProxySpec, is_framing_field};
 
@@ -33,7 +33,7 @@ keys! {
     remove_reply_headers [REMOVE_REPLY_HEADERS] = other("none", "a list of names");
 }
 
-/// Takes the handler of a route, if it is that.
+/// Takes the handler of a route, if it is a backend.
 pub(super) fn proxy(
     section: &mut Section<'_>,
     key: &Facts,
@@ -128,7 +128,7 @@ fn removed(section: &mut Section<'_>, key: &'static str) -> Vec<String> {
     names.into_iter().map(|name| name.value).collect()
 }
 
-/// What frames or routes a message is the server's to write.
+/// Refuses the fields that frame or route a message, because the server writes them itself.
 fn check(section: &Section<'_>, key: &str, name: &str, span: &super::fault::Span) {
     if header_problem(name).is_some() {
         section.fault_at(span, format!("{key} has {name:?}, allowed is the name of a header"));
@@ -137,7 +137,7 @@ fn check(section: &Section<'_>, key: &str, name: &str, span: &super::fault::Span
     }
 }
 
-/// As the file has it, every key.
+/// Shows the options as the file writes them, with every key.
 pub(super) fn show(spec: &ProxySpec, backends: &[BackendOptions]) -> String {
     let backend = backends.get(spec.backend).map_or("", |backend| backend.name.as_str());
     let own = [

@@ -1,19 +1,20 @@
-//! Bounds that another bound keeps from ever being reached: whoever wrote them expects what cannot be.
+//! Finds bounds that can never be reached because another bound is lower. The operator expects more than the
+//! server allows.
 
 use tollgate_server::{CapacityLimits, ConnectionLimits, SpoolOptions};
 
 use super::section::Section;
 use super::units::show_size;
 
-/// What of the bounds of routes can be reached.
+/// The highest bounds that a route can reach.
 #[derive(Clone, Copy)]
 pub(super) struct ReachableBounds {
-    /// Bytes of a body for which there is a place.
+    /// Bytes of the largest body that fits the spool or memory.
     body_bytes: u64,
 }
 
 impl ReachableBounds {
-    /// Bodies go to the spool, unless they fit what each may have in memory.
+    /// Bodies go to the spool, unless they fit the memory that each may have.
     pub(super) fn new(connection: &ConnectionLimits, spool: &SpoolOptions) -> Self {
         Self { body_bytes: spool.bytes_max.max(connection.body_memory_max as u64) }
     }
@@ -29,7 +30,7 @@ impl ReachableBounds {
     }
 }
 
-/// Checks the memory of one body against that of all of them.
+/// Checks the memory of one body against the memory of all bodies.
 pub(super) fn check_memory(section: &Section<'_>, connection: &ConnectionLimits, capacity: &CapacityLimits) {
     let (memory, peers) = (connection.body_memory_max as u64, capacity.peer_bytes_max());
     if memory > peers {

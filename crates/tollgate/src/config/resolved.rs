@@ -1,5 +1,5 @@
-//! The configuration as the program uses it: every value there, every path absolute. It prints as TOML that
-//! reads back to the same.
+//! The configuration as the program uses it: every value is set, and every path is absolute. It prints as
+//! TOML that reads back to the same values.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,59 +21,59 @@ use super::server::write_server;
 use super::sink::{self, LoadRules, SinkConfig, UnknownSink, write_sink};
 use super::stream::write_stream;
 
-/// All that a configuration says.
+/// The whole configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// The file or folder that it was read from.
+    /// The file or folder of the configuration.
     pub(crate) source: PathBuf,
-    /// What is served.
+    /// The options of the server: addresses, routes, limits.
     pub(crate) server: ServerOptions,
-    /// How long a server that was told to stop serves on before it takes no more connections.
+    /// Time that a server still accepts connections after the order to stop.
     pub(crate) drain_delay: Duration,
-    /// Where it tells how it does.
+    /// The address of the admin listener, and the clients that it answers.
     pub(crate) admin: Admin,
-    /// How the log is kept.
+    /// The options of the log.
     pub(crate) log: LogOptions,
-    /// Who loads rows, and how hard.
+    /// The process that loads rows, and its rules.
     pub(crate) load: LoadRules,
-    /// What scripts may read.
+    /// The databases that scripts may read.
     pub(super) databases: Vec<ReadDatabase>,
-    /// Where rows are loaded: one database at least.
+    /// The databases that rows are loaded into, at least one.
     pub(crate) sinks: Vec<SinkConfig>,
-    /// Streams whose replies wait for one of them.
+    /// The streams whose replies wait for a sink.
     pub(super) awaited: Vec<AwaitedSink>,
-    /// Bytes of a request body on routes that say nothing else.
+    /// Bytes of a request body, at most, on routes that set no bound.
     pub(crate) body_bytes_max: u64,
-    /// The apps, in the order of those of the server.
+    /// The apps, in the order of `server.apps`.
     pub(crate) mounts: Vec<Mount>,
-    /// Whether the operator wrote `connections_max`.
+    /// Whether the file sets `connections_max`.
     pub(crate) is_connections_max_written: bool,
-    /// Why `connections_max` is not its default, if the limit of descriptors is too low for that.
+    /// The reason why `connections_max` is below its default: the limit of descriptors is too low.
     pub(crate) connections_note: Option<String>,
-    /// The file that it was read from; none where it was made of a folder.
+    /// The file of the configuration. `None`: it was made from a folder.
     pub(crate) text: Option<SourceFile>,
 }
 
 impl Config {
-    /// Returns how many databases scripts may read.
+    /// Returns the number of databases that scripts may read.
     pub(crate) fn database_count(&self) -> usize {
         self.databases.len()
     }
 
-    /// The sink of that name.
+    /// Returns the sink with this name.
     pub(crate) fn sink(&self, name: &str) -> Option<&SinkConfig> {
         self.sinks.iter().find(|sink| sink.name() == name)
     }
 
-    /// The sink of that name, or all of them.
+    /// Returns the sink with this name, or all of them.
     ///
     /// # Errors
-    /// There is no sink of that name.
+    /// There is no sink with this name.
     pub(crate) fn chosen(&self, name: Option<&str>) -> Result<&[SinkConfig], UnknownSink> {
         sink::chosen(&self.sinks, name)
     }
 
-    /// Finds the sinks that replies wait for; returns what is wrong where there is none.
+    /// Finds the sinks that replies wait for. Returns a fault for each one that is missing.
     pub(crate) fn find_awaited(&mut self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for awaited in &self.awaited {
@@ -87,7 +87,7 @@ impl Config {
         faults
     }
 
-    /// Streams whose replies wait for a sink, and the names of those sinks.
+    /// Returns the streams whose replies wait for a sink, with the names of these sinks.
     pub(crate) fn awaited_sinks(&self) -> impl Iterator<Item = (&str, &str)> {
         self.awaited.iter().filter_map(|awaited| {
             let place = awaited.find(&self.sinks, self.load.by).ok()?;
@@ -95,7 +95,7 @@ impl Config {
         })
     }
 
-    /// Puts the places that the sinks have in the log in the place of those in the configuration.
+    /// Replaces the places of the sinks in the configuration by their places in the log.
     pub(crate) fn place_awaited(&mut self, place_of: impl Fn(&str) -> Option<SinkPlace>) {
         for stream in &mut self.server.streams {
             if let Ack::Loaded { sink, .. } = &mut stream.ack
@@ -129,7 +129,7 @@ impl fmt::Display for Config {
 }
 
 impl Config {
-    /// Whether a stream belongs to an app. The server itself has the streams that no app names.
+    /// Whether a stream belongs to an app. All other streams belong to the server.
     fn is_of_apps(&self, stream: usize) -> bool {
         self.mounts.iter().any(|mount| mount.streams.contains(&stream))
     }
@@ -140,13 +140,13 @@ impl Config {
         self.app_text(app).lines().try_for_each(|line| writeln!(f, "{}", format!("# {line}").trim_end()))
     }
 
-    /// The streams and routes of an app, as if they were written for the server.
+    /// Returns the streams and routes of an app, as if the file of the server had them.
     pub(super) fn app_text(&self, app: usize) -> String {
         AppText { config: self, app }.to_string()
     }
 }
 
-/// What an `app.toml` comes to below its mount.
+/// Writes the streams and routes of an app as they are below its mount.
 struct AppText<'a> {
     config: &'a Config,
     app: usize,

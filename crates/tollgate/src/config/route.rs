@@ -1,10 +1,10 @@
-//! The rules of routes that need no file: which paths are patterns, and which routes get in each other's way.
+//! The rules of routes that need no file: valid path patterns, and routes that conflict with each other.
 
 use std::collections::HashMap;
 
 use tollgate_server::RouteSpec;
 
-/// What is wrong with a path pattern; none if nothing is.
+/// Returns the fault in a path pattern, if there is one.
 pub(super) fn path_problem(path: &str) -> Option<String> {
     if path == RouteSpec::ASTERISK {
         return None;
@@ -70,10 +70,11 @@ pub(super) fn is_host(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
-/// The pairs of routes that could both answer a request of the same shape, by place: the earlier, the later.
+/// Returns the pairs of routes that could both answer a request of the same shape, by index. The earlier
+/// route is first.
 pub(super) fn conflicts(routes: &[RouteSpec]) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
-    // By host and shape, so that ten thousand routes are not compared with each other.
+    // Routes are grouped by host and shape, so that ten thousand routes are not compared with each other.
     let mut known: HashMap<(Option<&str>, String), Vec<usize>> = HashMap::new();
     for (later, route) in routes.iter().enumerate() {
         let same = known.entry((route.host.as_deref(), shape(&route.path))).or_default();
@@ -87,12 +88,12 @@ pub(super) fn conflicts(routes: &[RouteSpec]) -> Vec<(usize, usize)> {
 fn is_overlap(a: &RouteSpec, b: &RouteSpec) -> bool {
     match (a.known_methods(), b.known_methods()) {
         (Some(a), Some(b)) => !a.intersection(b).is_empty(),
-        // Only the script knows, so it may be any.
+        // Only the script knows its methods, so the route may answer any.
         _ => true,
     }
 }
 
-/// A path with each capture by the same sign.
+/// Returns a path in which each capture has the same sign.
 fn shape(path: &str) -> String {
     let segments = path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment });
     segments.collect::<Vec<_>>().join("/")

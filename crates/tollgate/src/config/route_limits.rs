@@ -1,4 +1,4 @@
-//! `concurrency_max` and `rate_limit` of a route: how many of its requests are taken on.
+//! `concurrency_max` and `rate_limit` of a route: how many of its requests are admitted.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,12 +11,14 @@ use super::section::{Section, Written};
 use super::stream::check_source;
 
 const ALLOWED: &str = "a table { rate = \"100/s\", ... }, or a list of such";
-/// One bit less than a count of 32 bits, so that it can be one too many for a moment.
+/// Far below the range of the 32-bit counter, which exceeds the bound for a moment while a request is
+/// refused.
 pub(super) const CONCURRENCY: RangeInclusive<u64> = 1..=1 << 24;
 const COUNT_MAX: u32 = 1_000_000;
 const PERIODS: [(&str, Duration); 3] =
     [("s", Duration::from_secs(1)), ("m", Duration::from_secs(60)), ("h", Duration::from_secs(3600))];
-/// As columns name what they are filled from; and all of the route together.
+/// The values of `by`. A client is named like the source of a column. `route` counts all requests of the
+/// route together.
 const CLIENT: &str = "request.remote_addr";
 const ROUTE: &str = "route";
 const BY_ALLOWED: &str =
@@ -92,7 +94,7 @@ fn rate_key(section: &Section<'_>, by: &Written<String>) -> Option<RateKey> {
     key
 }
 
-/// The rules as the file has them, every key.
+/// Shows the rules as the file writes them, with every key.
 pub(super) fn show(rates: &[RateSpec]) -> String {
     let rates: Vec<_> = rates.iter().map(show_rate).collect();
     format!("[{}]", rates.join(", "))

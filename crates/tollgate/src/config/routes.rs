@@ -1,4 +1,4 @@
-//! `[[route]]`: which requests go where.
+//! `[[route]]`: the handler of a request, by its host, path and method.
 
 use std::fmt;
 use std::path::Path;
@@ -85,20 +85,21 @@ const HANDLERS: HandlerKeys =
     HandlerKeys { script: &SCRIPT, files: &FILES, proxy: &PROXY, collect: &COLLECT, reply: &REPLY };
 const ACCESS: AccessKeys = AccessKeys { files: &FILE_DIR, uploads: &UPLOAD_DIR, databases: &DATABASES };
 
-/// What routes begin with where they say nothing else.
+/// The values that apply where a route sets none.
 pub(super) struct RouteDefaults<'a> {
-    /// What paths are relative to.
+    /// The folder that paths are relative to.
     pub(super) folder: &'a Path,
-    /// The streams that they may name.
+    /// The streams that a route may name.
     pub(super) streams: &'a [StreamSpec],
-    /// The backends that they may name: those of the server.
+    /// The backends that a route may name: those of the server.
     pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
     pub(super) reach: ReachableBounds,
-    /// What their scripts may reach.
+    /// The folders and databases that scripts may reach.
     pub(super) reachable: Reachable<'a>,
-    /// Whether they are those of an app, which has no host and nothing outside of its folder.
+    /// Whether the routes belong to an app. Such a route has no host, and no path outside of the app's
+    /// folder.
     pub(super) is_app: bool,
 }
 
@@ -106,12 +107,12 @@ pub(super) struct RouteDefaults<'a> {
 #[derive(Default)]
 pub(super) struct Routes {
     pub(super) specs: Vec<RouteSpec>,
-    /// Where each is written.
+    /// The place of each route in the file.
     pub(super) places: Vec<Location>,
 }
 
 impl Routes {
-    /// Reads those that are sound by themselves.
+    /// Reads all routes that are valid by themselves.
     pub(super) fn read(root: &mut Section<'_>, defaults: &RouteDefaults<'_>) -> Self {
         let sections = root.tables("route", "[[route]]", "a list of sections [[route]]").unwrap_or_default();
         let mut routes = Self::default();
@@ -130,7 +131,7 @@ impl Routes {
         self.places.extend(other.places);
     }
 
-    /// Tells which are in each other's way.
+    /// Adds a fault for each pair of routes that conflict.
     pub(super) fn check(&self, root: &Section<'_>) {
         for (earlier, later) in conflicts(&self.specs) {
             let (path, place) = (&self.specs[later].path, &self.places[later]);
@@ -236,7 +237,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     })
 }
 
-/// A file answers who reads it, and nobody else unless a script does before it comes to that.
+/// Files and `collect` answer only their own methods. Other methods need a script in `before`.
 fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec) {
     let (own, allowed) = match handler {
         HandlerSpec::Files(_) => (&[Method::Get, Method::Head][..], "files are GET and HEAD"),
@@ -250,7 +251,7 @@ fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec)
     }
 }
 
-/// The path `*` is that of `OPTIONS *`.
+/// The path `*` is only for `OPTIONS *`.
 fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Option<&HandlerSpec>) {
     let options = Methods::from_iter([Method::Options]);
     if let Some(methods) = methods.filter(|methods| ![Methods::EMPTY, options].contains(methods)) {
@@ -267,7 +268,7 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
     section.fault(format!("path \"*\" has {name}, allowed are script and reply: it is for OPTIONS alone"));
 }
 
-/// An app has what is below its path, and in its folder.
+/// A route of an app stays below the app's path and in its folder.
 fn check_app_route(section: &Section<'_>, path: Option<&Written<String>>) {
     if let Some(path) = path.filter(|path| path.value == RouteSpec::ASTERISK) {
         section.fault_at(

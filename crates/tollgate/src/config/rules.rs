@@ -1,4 +1,4 @@
-//! What is done to the values of a column: `default`, `required`, `max`, `over`, `redact`.
+//! The rules for the values of a column: `default`, `required`, `max`, `over`, `redact`.
 
 use tollgate_log::ColumnType;
 use tollgate_server::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction, Source};
@@ -9,9 +9,9 @@ use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::value::{Named, Value, names};
 
-/// The longest value: no transaction has room for more.
+/// Bytes of a value, at most, because no transaction may be larger.
 const BYTES_MAX: u64 = 8 << 20;
-/// Shorter keys can be tried one by one.
+/// Shorter keys can be guessed by trying all of them.
 const SECRET_BYTES_MIN: usize = 16;
 const REDACT_ALLOWED: &str = "\"drop\", \"truncate\" or { hash = \"${NAME}\" }";
 
@@ -49,7 +49,8 @@ keys! {
     hash [HASH] = secret("needed");
 }
 
-/// Reads the rules of a column. Without a type or a source, which are faults already, less is checked.
+/// Reads the rules of a column. A missing type or source is reported elsewhere, and fewer rules are checked
+/// then.
 pub(super) fn read(
     section: &mut Section<'_>,
     kind: Option<ColumnType>,
@@ -85,7 +86,7 @@ fn absent(section: &mut Section<'_>, kind: Option<ColumnType>) -> Absent {
 }
 
 fn default_value(section: &Section<'_>, kind: ColumnType, written: &Written<String>) -> Absent {
-    // JSON comes as a string that holds it.
+    // The file has JSON in a string.
     let json = match kind {
         ColumnType::Json => serde_json::from_str(&written.value).unwrap_or_else(|_| written.value.clone()),
         _ => written.value.clone(),
@@ -196,7 +197,7 @@ pub(super) fn show(rules: &ColumnRules, kind: ColumnType) -> [OwnValue; 5] {
     ]
 }
 
-/// TOML writes numbers and truths as JSON does.
+/// Shows a default. TOML writes numbers and booleans like JSON.
 fn show_default(json: &str, kind: ColumnType) -> String {
     match serde_json::from_str(json) {
         _ if kind == ColumnType::Json => quoted(json),

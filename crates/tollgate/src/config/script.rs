@@ -1,4 +1,4 @@
-//! `[script]`: bounds on scripts, and what they may reach.
+//! `[script]`: the bounds on scripts, and the folders and databases that they may reach.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::quoted::quoted_list;
 use super::section::{Section, Written};
 use super::units::{GIB, KIB, MIB, MINUTE_MS, SECOND_MS};
 
-/// A VM has room for this many calls that grow as far as they may, and by default for twice as many.
+/// Calls of the largest size that a VM has memory for, at least. The default is twice as many.
 const VM_CALLS_MIN: usize = 2;
 const VM_BYTES_MAX_MAX: u64 = 64 * GIB;
 
@@ -42,7 +42,7 @@ keys! {
     env [ENV] = other("`[]`", "names");
 }
 
-/// The keys for what scripts may reach.
+/// The keys for the access of scripts.
 const ACCESS: AccessKeys = AccessKeys { files: &FILE_DIR, uploads: &UPLOAD_DIR, databases: &DATABASES };
 
 /// Returns the bounds of a section that is not written.
@@ -52,7 +52,7 @@ pub(super) fn unwritten() -> HostOptions {
     host
 }
 
-/// Reads the section: the bounds on scripts, by default those of `host`, and what scripts may reach.
+/// Reads the section: the bounds on scripts, by default those of `host`, and the access of scripts.
 pub(super) fn script(
     mut section: Section<'_>,
     host: HostOptions,
@@ -77,12 +77,12 @@ pub(super) fn script_bounds(section: &mut Section<'_>, mut host: HostOptions) ->
     host
 }
 
-/// Reads what scripts may reach.
+/// Reads the folders and databases that scripts may reach.
 pub(super) fn reached(section: &mut Section<'_>, reachable: &Reachable<'_>) -> ScriptAccess {
     access(section, &ACCESS, reachable)
 }
 
-/// The names of variables that scripts may read.
+/// Returns the names of variables that scripts may read.
 fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> {
     let mut known: Vec<String> = Vec::new();
     for name in names {
@@ -98,8 +98,8 @@ fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> 
     known
 }
 
-/// Writes the bounds of the section, and the variables that scripts may read. Each route prints what its
-/// scripts may reach.
+/// Writes the bounds of the section, and the variables that scripts may read. Each route prints the access of
+/// its scripts.
 pub(super) fn write_script(script: &HostOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write(KEYS, script, &[(ENV.name, Some(quoted_list(&script.env)))], f)
 }

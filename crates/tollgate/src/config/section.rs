@@ -1,7 +1,8 @@
-//! A reader of one table of the file: takes its keys one by one, then reports those that nobody knows.
+//! A reader of one table of the file. It takes the keys of the table one by one, then reports the unknown
+//! keys.
 //!
-//! A key that is missing or faulty gives the default that the caller names, so that reading goes on to the
-//! next fault.
+//! A key that is missing or faulty gives the default of the caller, so that reading goes on to the next
+//! fault.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -14,7 +15,7 @@ use super::fault::{Fault, Faults, Location, Span, did_you_mean};
 use super::key::{Facts, Key, Kind, set_defaults};
 use super::units::{parse_duration, parse_size};
 
-/// Where faults go and variables come from.
+/// The list of faults, and the source of variables.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     /// The faults so far.
@@ -23,31 +24,31 @@ pub(super) struct Context<'a> {
     pub(super) env: Environment<'a>,
 }
 
-/// A value and where it stands.
+/// A value and its place in the file.
 #[derive(Debug, Clone)]
 pub(super) struct Written<T> {
     /// The value.
     pub(super) value: T,
-    /// Its place.
+    /// Its place in the file.
     pub(super) span: Span,
 }
 
-/// A value that may be short or long.
+/// A value in its short or its long form.
 pub(super) enum TextOrTable<'a> {
-    /// The short one.
+    /// The short form.
     Text(Written<String>),
-    /// The long one.
+    /// The long form.
     Table(Section<'a>),
 }
 
-/// One table of the file, by its name in faults: `[log]`, `[[route]]`.
+/// One table of the file, with its name in faults: `[log]`, `[[route]]`.
 pub(super) struct Section<'a> {
     context: Context<'a>,
     name: String,
     span: Span,
     entries: Vec<KeyAndValue<'a>>,
     known: Vec<&'static str>,
-    /// The names of its table of keys: the order in which faults list them.
+    /// The names of the section's keys, in the order in which faults list them.
     table: Vec<&'static str>,
 }
 
@@ -60,7 +61,7 @@ struct KeyAndValue<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// Reads a table; keys come in the order of the file.
+    /// Reads a table. Its keys are in the order of the file.
     pub(super) fn new(
         context: Context<'a>,
         name: impl Into<String>,
@@ -85,17 +86,17 @@ impl<'a> Section<'a> {
         Self { context: self.context, name, span, entries: Vec::new(), known: Vec::new(), table: Vec::new() }
     }
 
-    /// Its name in faults.
+    /// Returns its name in faults.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it stands.
+    /// Returns its place in the file.
     pub(super) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// A place, for a fault that names another one or is found later.
+    /// Returns a place, for a fault that names another place or is found later.
     pub(super) fn spot(&self, span: &Span) -> Location {
         self.context.faults.spot(span)
     }
@@ -115,7 +116,8 @@ impl<'a> Section<'a> {
         self.context.faults.add(span, text.to_string());
     }
 
-    /// Adds a fault of a key that is right by itself; where nobody wrote it, of the section.
+    /// Adds a fault of a key whose value is valid by itself. If the file does not set the key, the fault has
+    /// the place of the section.
     pub(super) fn fault_of(&self, key: &str, text: impl Display) {
         let written = self.entries.iter().find(|entry| entry.key == key);
         self.fault_at(written.map_or(&self.span, |entry| &entry.value_span), text);
@@ -127,7 +129,7 @@ impl<'a> Section<'a> {
         self.text_of(&entry, "a string")
     }
 
-    /// A text before its variables are replaced; it is not taken.
+    /// Returns a text before its variables are replaced. The key is not taken.
     pub(super) fn as_written(&self, key: &str) -> Option<&'a str> {
         self.entries.iter().find(|entry| entry.key == key)?.value.as_str()
     }
@@ -138,7 +140,7 @@ impl<'a> Section<'a> {
         self.entries.iter().filter_map(text).collect()
     }
 
-    /// Takes a text that has to be there.
+    /// Takes a text that is required.
     pub(super) fn needed_text(&mut self, key: &'static str) -> Option<Written<String>> {
         if !self.has(key) {
             self.known.push(key);
@@ -148,7 +150,8 @@ impl<'a> Section<'a> {
         self.text(key)
     }
 
-    /// Takes a list of texts. None also if all that it has are faulty: it is not an empty one.
+    /// Takes a list of texts. Returns `None` also if all items are faulty, because the list is not empty
+    /// then.
     pub(super) fn texts(&mut self, key: &'static str) -> Option<Vec<Written<String>>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
@@ -160,7 +163,7 @@ impl<'a> Section<'a> {
         (items.is_empty() || !texts.is_empty()).then_some(texts)
     }
 
-    /// Takes a list of texts and tables. None also if all that it has are faulty.
+    /// Takes a list of texts and tables. Returns `None` also if all items are faulty.
     pub(super) fn items(&mut self, key: &'static str) -> Option<Vec<TextOrTable<'a>>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
@@ -176,13 +179,13 @@ impl<'a> Section<'a> {
         (items.is_empty() || !found.is_empty()).then_some(found)
     }
 
-    /// Takes the values of a table of keys, with the defaults of the table for keys that are not written.
+    /// Takes the values of a table of keys. Keys that the file does not set get the defaults of the table.
     pub(super) fn read<O>(&mut self, keys: &[Key<O>], options: &mut O) {
         set_defaults(keys, options);
         self.overlay(keys, options);
     }
 
-    /// Takes the values of a table of keys. Options of keys that are not written stay as they are.
+    /// Takes the values of a table of keys. Options of keys that the file does not set keep their values.
     pub(super) fn overlay<O>(&mut self, keys: &[Key<O>], options: &mut O) {
         self.table.extend(keys.iter().map(|key| key.facts.name));
         for key in keys.iter().filter(|key| !key.facts.is_read_by_hand) {
@@ -198,7 +201,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Checks a value against that of another key.
+    /// Checks a value against the limit from another key.
     fn check_limit<O>(&self, key: &Key<O>, limit: &Key<O>, options: &mut O) {
         let (Some(found), Some(most)) = (key.number(options), limit.number(options)) else { return };
         if found <= most {
@@ -213,7 +216,7 @@ impl<'a> Section<'a> {
         self.fault_of(written, format!("{name} is {found}, limit is {limit_name}: {most}"));
     }
 
-    /// Takes the number that a key means. `None`: it is not written, or faulty, or the section reads it.
+    /// Takes the value of a key as a number. `None`: the value is missing or faulty, or the section reads it.
     pub(super) fn number(&mut self, key: &Facts) -> Option<u64> {
         match &key.kind {
             Kind::Size(range) | Kind::Duration(range) | Kind::Integer(range) | Kind::IntegerOr(_, range) => {
@@ -225,7 +228,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Takes the number that a key means, or its default.
+    /// Takes the value of a key as a number, or its default.
     pub(super) fn number_or_default(&mut self, key: &Facts) -> u64 {
         self.number(key).or_else(|| key.default_number()).unwrap_or_default()
     }
@@ -247,7 +250,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Takes one of several names. Returns its place among them.
+    /// Takes one of several names. Returns its index.
     fn place_of(&mut self, key: &'static str, names: &[&str]) -> Option<u64> {
         let text = self.text(key)?;
         let found = names.iter().position(|name| *name == text.value);
@@ -323,14 +326,14 @@ impl<'a> Section<'a> {
         Some(Written { value, span: entry.value_span })
     }
 
-    /// Takes a secret: a variable of the environment and nothing else, so that the file never holds it. Gives
-    /// the name of the variable, and what it holds.
+    /// Takes a secret. It must be a variable of the environment, so that the file never holds the secret.
+    /// Returns the name of the variable, and its value.
     pub(super) fn secret(&mut self, key: &'static str) -> Option<(Written<String>, String)> {
         let entry = self.take(key)?;
         let name = entry.value.as_str().and_then(|text| text.strip_prefix("${")?.strip_suffix('}'));
         let name = name.filter(|name| !name.contains(['{', '}', '$'])).map(str::to_owned);
         let Some(name) = name else {
-            // What stands there may be the secret itself.
+            // The value may be the secret itself, so the fault does not show it.
             let text = format!("{key} in {} is no variable, allowed is \"${{NAME}}\" alone", self.name);
             self.fault_at(&entry.value_span, text);
             return None;
@@ -351,7 +354,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Takes a table; one that is missing is read as an empty one.
+    /// Takes a table. A missing table is read as an empty one.
     pub(super) fn table(&mut self, key: &'static str) -> Self {
         self.take_table(key, format!("[{key}]")).unwrap_or_else(|| self.empty(format!("[{key}]")))
     }
@@ -362,7 +365,7 @@ impl<'a> Section<'a> {
         self.table_of(&entry, name)
     }
 
-    /// Takes what is a text or a table.
+    /// Takes a value that is a text or a table.
     pub(super) fn text_or_table(&mut self, key: &'static str, allowed: &str) -> Option<TextOrTable<'a>> {
         let entry = self.take(key)?;
         match entry.value {
@@ -375,7 +378,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Takes a table of tables: each with its own name.
+    /// Takes a table of tables. Each of them has its own name.
     pub(super) fn named_tables(&mut self, key: &'static str) -> Vec<(Written<String>, Self)> {
         let tables = self.table(key);
         tables
@@ -388,7 +391,7 @@ impl<'a> Section<'a> {
             .collect()
     }
 
-    /// Takes a list of tables, all of one name in faults.
+    /// Takes a list of tables. All have one name in faults.
     pub(super) fn tables(&mut self, key: &'static str, name: &str, allowed: &str) -> Option<Vec<Self>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
@@ -398,7 +401,7 @@ impl<'a> Section<'a> {
         Some(items.iter().filter_map(|item| self.table_of(&entry.item(item), name.to_owned())).collect())
     }
 
-    /// Takes a table, or a list of tables, all of one name in faults.
+    /// Takes a table, or a list of tables. All have one name in faults.
     pub(super) fn table_or_tables(&mut self, key: &'static str, allowed: &str) -> Vec<Self> {
         match self.entries.iter().find(|entry| entry.key == key) {
             Some(entry) if entry.value.as_table().is_some() => {
@@ -412,12 +415,12 @@ impl<'a> Section<'a> {
         self.entries.is_empty()
     }
 
-    /// Whether a key is there.
+    /// Whether the file sets a key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Adds a fault for each key that was not taken. Every section ends with it.
+    /// Adds a fault for each key that was not taken. Every section calls this last.
     pub(super) fn finish(mut self) {
         let place = |name: &&str| self.table.iter().position(|known| known == name);
         self.known.sort_by_key(place);
@@ -467,13 +470,13 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> KeyAndValue<'a> {
-    /// An item of the list that the entry holds.
+    /// Returns an item of the list in the entry.
     fn item(&self, item: &'a Spanned<DeValue<'a>>) -> Self {
         Self { value: item.get_ref(), value_span: item.span(), ..self.clone() }
     }
 }
 
-/// What a value is, with the value itself where it is short.
+/// Returns the kind of a value, with the value itself if it is short.
 fn found(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the string {text:?}"),

@@ -1,4 +1,4 @@
-//! `[server]`: where to listen, and the limits of connections and bodies.
+//! `[server]`: the addresses to listen on, and the limits of connections and bodies.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -44,7 +44,7 @@ impl Named for Traces {
     }
 }
 
-/// `[server]`, and two of its keys that the options of the server do not have.
+/// The values of `[server]`, with two keys that the options of the server do not have.
 pub(super) struct WrittenServer {
     pub(super) options: ServerOptions,
     pub(super) is_connections_max_written: bool,
@@ -124,7 +124,8 @@ keys! {
     drain_timeout = duration(10 * SECOND_MS, 0..=HOUR_MS) => drain_timeout;
 }
 
-/// A server of which nothing is written, without routes. Paths are relative to `folder`.
+/// Returns the server of a configuration without this section, with no routes. Paths are relative to
+/// `folder`.
 pub(super) fn unwritten(folder: &Path) -> WrittenServer {
     let mut options = ServerOptions {
         listen: defaults::listen(),

@@ -1,4 +1,4 @@
-//! `[sink.NAME]`, the databases that rows are loaded into, and `[load]`, who loads them.
+//! `[sink.NAME]`, the databases that rows are loaded into, and `[load]`, the rules for loading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +20,7 @@ use super::section::{Section, Written};
 use super::units::{HOUR_MS, MINUTE_MS, SECOND_MS, TIMEOUT_MS};
 use super::value::{Named, names};
 
-/// Longest name of a sink in bytes: it goes into the name of a thread, and over the control socket.
+/// Bytes of a sink's name, at most. The name is part of a thread name and of lines on the control socket.
 const NAME_BYTES_MAX: usize = 63;
 /// Relative to the folder of the configuration.
 const SQLITE_FILE: &str = "data/tollgate.sqlite";
@@ -82,10 +82,10 @@ impl Named for LoadFrom {
     }
 }
 
-/// Who loads, and how hard.
+/// The process that loads, and its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoadRules {
-    /// Who does.
+    /// The process that loads.
     pub(crate) by: LoadedBy,
     /// A loader that has not caught up for this long logs a warning once a minute.
     pub(crate) lag_max: Duration,
@@ -99,19 +99,19 @@ impl Default for LoadRules {
     }
 }
 
-/// Who loads.
+/// The process that loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoadedBy {
     /// The server itself.
     Server,
     /// Other processes: `tollgate load`.
     Others,
-    /// Nobody now: the server was told so when it was started.
+    /// No process now: an option of the start turned loading off.
     Nobody,
 }
 
 impl LoadedBy {
-    /// As it is written: what a start was told besides is not.
+    /// Returns the value of the key. An option of the start is not part of it.
     const fn is_in_server(self) -> bool {
         matches!(self, Self::Server | Self::Nobody)
     }
@@ -120,14 +120,14 @@ impl LoadedBy {
 /// A database that rows are loaded into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SinkConfig {
-    /// What it is, where, and what it takes.
+    /// Its kind, its place, and its options.
     pub(crate) options: SinkOptions,
-    /// A connection as it is written, before variables, for it holds a password.
+    /// A connection as the file writes it, with its variables, because the value holds a password.
     written: String,
 }
 
 impl SinkConfig {
-    /// The sink of a configuration that names none.
+    /// Returns the sink of a configuration that names none.
     pub(super) fn default_in(folder: &Path) -> Self {
         Self::new("main".to_owned(), SinkKind::Sqlite { path: folder.join(SQLITE_FILE) })
     }
@@ -136,7 +136,7 @@ impl SinkConfig {
         Self { options: SinkOptions::new(name, kind), written: String::new() }
     }
 
-    /// How its database is reached, with the password. None: it is a file.
+    /// Returns the connection to its database, with the password. `None`: the database is a file.
     pub(super) fn connection(&self) -> Option<&PostgresUrl> {
         match &self.options.kind {
             SinkKind::Sqlite { .. } => None,
@@ -144,12 +144,12 @@ impl SinkConfig {
         }
     }
 
-    /// The name that its positions are kept under.
+    /// Returns the name under which its positions are kept.
     pub(crate) fn name(&self) -> &str {
         &self.options.name
     }
 
-    /// The SQLite file. None: it is another database.
+    /// Returns the SQLite file. `None`: it is another kind of database.
     pub(crate) fn sqlite(&self) -> Option<&Path> {
         match &self.options.kind {
             SinkKind::Sqlite { path } => Some(path),
@@ -158,7 +158,7 @@ impl SinkConfig {
     }
 }
 
-/// Where it is, for people.
+/// Writes the place of the database, for people.
 impl fmt::Display for SinkConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.options.kind {
@@ -168,10 +168,10 @@ impl fmt::Display for SinkConfig {
     }
 }
 
-/// The sink of that name, or all of them.
+/// Returns the sink with this name, or all of them.
 ///
 /// # Errors
-/// There is no sink of that name.
+/// There is no sink with this name.
 pub(super) fn chosen<'sinks>(
     sinks: &'sinks [SinkConfig],
     name: Option<&str>,
@@ -184,7 +184,7 @@ pub(super) fn chosen<'sinks>(
     }
 }
 
-/// A sink that the configuration has not.
+/// The name of a sink that the configuration does not have.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown sink {name:?}{hint}")]
 pub(crate) struct UnknownSink {
@@ -210,7 +210,7 @@ pub(super) fn load_rules(mut section: Section<'_>) -> LoadRules {
     rules
 }
 
-/// Reads all sinks, in the order of the file; one, if it has none.
+/// Reads all sinks, in the order of the file. Without any, there is one default sink.
 pub(super) fn sinks(
     root: &mut Section<'_>,
     folder: &Path,
@@ -271,7 +271,7 @@ fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {
     }
 }
 
-/// Reads which database it is. Where none is, the file is refused anyhow.
+/// Reads the kind of the database. Without one, the file is refused in any case.
 fn read(
     section: &mut Section<'_>,
     name: String,
@@ -287,14 +287,14 @@ fn read(
     SinkConfig { written, ..SinkConfig::new(name, kind) }
 }
 
-/// Reads a PostgreSQL. None: there is none, or its address is refused.
+/// Reads a PostgreSQL sink. `None`: there is none, or its address is refused.
 fn postgres_at(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Option<PostgresOptions> {
     let url = section.text(POSTGRES.name)?;
     match PostgresUrl::parse(&url.value) {
         Ok(server) => Some(postgres(section, server, streams)),
         Err(reason) => {
             section.fault_at(&url.span, format!("postgres in [sink.{sink}]: {reason}"));
-            // What else is wrong is told with it.
+            // The other keys are read too, so that all faults are reported.
             postgres_keys(section, streams);
             None
         }
@@ -331,7 +331,7 @@ fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Takes the keys where there is no database that they belong to.
+/// Takes the keys of PostgreSQL where there is no such database.
 fn postgres_keys(section: &mut Section<'_>, streams: &[StreamSpec]) {
     if let Ok(url) = PostgresUrl::parse("host=nowhere user=nobody") {
         postgres(section, url, streams);
@@ -373,14 +373,14 @@ fn tables(section: &mut Section<'_>, schema: &str, streams: &[StreamSpec]) -> BT
     named
 }
 
-/// Writes the section, its password hidden.
+/// Writes the section. The password is hidden.
 pub(super) fn write_sink(sink: &SinkConfig, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let options = &sink.options;
     writeln!(f, "\n[sink.{}]", options.name)?;
     match &options.kind {
         SinkKind::Sqlite { path } => write(KINDS, &(), &[(SQLITE.name, Some(quoted_path(path)))], f)?,
         SinkKind::Postgres(postgres) => {
-            // Not escaped: a variable stays one.
+            // The text is not escaped, so a variable stays a variable.
             let url = toml::Value::String(sink.written.clone()).to_string();
             write(KINDS, &(), &[(POSTGRES.name, Some(url))], f)?;
             write_postgres(postgres, f)?;

@@ -1,11 +1,11 @@
-//! What a configuration was made of: the texts that were read for it.
+//! The texts that a configuration was made of.
 
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use tollgate_server::SourceFile;
 
-/// A text that was read.
+/// Records a text that was read.
 pub(super) fn source_file(file: &Path, text: &str) -> SourceFile {
     SourceFile { file: file.to_owned(), sha256: Sha256::digest(text).into() }
 }

@@ -1,4 +1,4 @@
-//! `[stream.NAME]`: what is kept of each transaction.
+//! `[stream.NAME]`: the values that are recorded of each transaction.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,13 +17,13 @@ use super::section::{Section, Written};
 use super::units::{HOUR_MS, SECOND_MS};
 use super::value::{Named, Value, names};
 
-/// Longest name of a stream or column in bytes, and most columns: the log's bounds.
+/// Bytes of the name of a stream or column, at most, and columns, at most. The bounds are those of the log.
 const NAME_BYTES_MAX: usize = 63;
 const COLUMNS_MAX: usize = 1000;
-/// Most streams. Records of all of them may come in one batch of the log, whose bound is
-/// [`tollgate_log::BATCH_SCHEMAS_MAX`]: a reload that changes some leaves room for both forms of these.
+/// Streams, at most. One batch of the log may have records of all of them. The bound of a batch is
+/// [`tollgate_log::BATCH_SCHEMAS_MAX`]. It leaves room for both forms of a stream that a reload changes.
 const STREAMS_MAX: usize = 512;
-/// What the names of streams may not begin with: tables of ours and of SQLite.
+/// Forbidden beginnings of a stream's name: tables of the server and of SQLite have them.
 const RESERVED: [&str; 2] = ["tollgate_", "sqlite_"];
 
 keys! {
@@ -56,13 +56,13 @@ impl Named for UnknownFields {
 #[derive(Default)]
 pub(super) struct Streams {
     pub(super) specs: Vec<StreamSpec>,
-    /// Where each is written.
+    /// The place of each stream in the file.
     pub(super) origins: Vec<Origin>,
-    /// Whose replies wait for a database.
+    /// The streams whose replies wait for a database.
     pub(super) awaited: Vec<AwaitedSink>,
 }
 
-/// Where the name of a stream is written.
+/// The place of a stream's name.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
     pub(super) place: Location,
@@ -70,7 +70,7 @@ pub(super) struct Origin {
 }
 
 impl Streams {
-    /// Reads them. A faulty one is there too, with what could be read of it, so that routes may name it.
+    /// Reads all streams. A faulty stream is included as far as it could be read, so that routes may name it.
     pub(super) fn read(root: &mut Section<'_>) -> Self {
         let mut streams = Self::default();
         for (name, section) in root.named_tables("stream") {
@@ -86,7 +86,7 @@ impl Streams {
 }
 
 impl Streams {
-    /// Checks how many there are, those of apps included.
+    /// Checks the number of streams, including those of apps.
     pub(super) fn check_count(&self, root: &Section<'_>) {
         let count = self.specs.len();
         if count > STREAMS_MAX {
@@ -95,7 +95,7 @@ impl Streams {
     }
 }
 
-/// Checks what a stream is called, whatever others are.
+/// Checks the name of a stream by itself.
 pub(super) fn check_name(name: &Written<String>, section: &Section<'_>) {
     let found = &name.value;
     if !is_name(found) || found.len() > NAME_BYTES_MAX {
@@ -188,7 +188,7 @@ fn columns(stream: &str, section: &mut Section<'_>) -> Vec<Written<ColumnSpec>> 
     columns
 }
 
-/// What one column hides, no other may show.
+/// Adds a fault if a column shows a value that another column redacts.
 fn check_redaction(columns: &[Written<ColumnSpec>], section: &Section<'_>) {
     let (hidden, shown): (Vec<_>, Vec<_>) =
         columns.iter().partition(|column| column.value.rules.redaction.is_some());
@@ -256,15 +256,15 @@ fn source(section: &Section<'_>, written: &Written<String>) -> Option<Source> {
     source
 }
 
-/// Tells of a source that nothing ever comes of; `key` is the key that it stands at.
+/// Adds a fault for a source that never has a value. `key` is the key with this source.
 pub(super) fn check_source(section: &Section<'_>, source: &Source, key: &str, span: &Span) {
     if let Some(problem) = source.problem() {
         section.fault_at(span, format!("{key} is {:?}: {problem}", source.name()));
     }
 }
 
-/// Tells which columns and keys are filled from a part of a path that no route has. Who only loads needs no
-/// routes.
+/// Adds a fault for each column or key whose source is a part of a path that no route has. A configuration
+/// without routes only loads, so it is not checked.
 pub(super) fn check_params(root: &Section<'_>, streams: &Streams, routes: &[RouteSpec]) {
     if routes.is_empty() {
         return;
@@ -321,7 +321,7 @@ pub(super) fn write_stream(
     write(KEYS, stream, &own, f)
 }
 
-/// Shows a column on a line.
+/// Shows a column on one line.
 fn show_column(column: &ColumnSpec) -> String {
     let ColumnSpec { name, kind, source, rules } = column;
     let mut own = vec![

@@ -8,10 +8,10 @@ use toml::de::DeTable;
 
 use super::fault::{ConfigError, Fault, Faults};
 
-/// Reads `file` as `what` it is.
+/// Reads `file`. Faults call it `what`.
 ///
 /// # Errors
-/// It cannot be read, or is no UTF-8 (TOML 1.0).
+/// It cannot be read, or it is no UTF-8 (TOML 1.0).
 pub(super) fn read(file: &Path, what: &str) -> Result<String, ConfigError> {
     let bytes =
         fs::read(file).map_err(|error| Fault::of_file(file, format!("cannot read {what}: {error}")))?;

@@ -1,4 +1,4 @@
-//! Sizes and durations as text with a unit, both ways.
+//! Sizes and durations as text with a unit: reading and writing.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) fn show_duration_ms(milliseconds: u64) -> String {
     show(milliseconds, DURATIONS)
 }
 
-/// Writes a duration with the largest unit that keeps it whole; below a millisecond nothing is shown.
+/// Writes a duration with the largest unit that keeps it whole. The part below a millisecond is not shown.
 pub(super) fn show_duration(duration: Duration) -> String {
     show_duration_ms(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

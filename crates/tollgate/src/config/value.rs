@@ -1,5 +1,5 @@
-//! Values of options that a key sets, all of them as a number: bytes, milliseconds, an integer, a switch, the
-//! place of a name.
+//! Values of options that a key sets. Each is stored as a number: bytes, milliseconds, an integer, a switch,
+//! or the index of a name.
 
 use std::convert::identity;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl Value for bool {
     }
 }
 
-/// A bound that may be off, which is 0.
+/// A bound that may be off. Off is 0.
 impl<T: Value + Default> Value for Option<T> {
     fn number(&self) -> u64 {
         self.as_ref().map_or(0, Value::number)
@@ -63,11 +63,11 @@ impl<T: Value + Default> Value for Option<T> {
 
 /// A value that the configuration writes by its name.
 pub(super) trait Named: Copy + PartialEq + 'static {
-    /// All of them, with their names.
+    /// Returns all values with their names.
     fn all() -> Vec<(&'static str, Self)>;
 }
 
-/// The names of a type.
+/// Returns the names of a type.
 pub(super) fn names<T: Named>() -> Vec<&'static str> {
     T::all().into_iter().map(|(name, _)| name).collect()
 }
@@ -84,7 +84,7 @@ impl<T: Named> Value for T {
     }
 }
 
-/// Makes types with `ALL` and `name` [`Named`].
+/// Implements [`Named`] for types with `ALL` and `name`.
 macro_rules! named {
     ($($named:ty),+) => {$(
         impl $crate::config::value::Named for $named {

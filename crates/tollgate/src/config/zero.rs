@@ -1,6 +1,7 @@
-//! Zero configuration: a folder without a file of ours, or with one that names no route.
-//! `DIR/routes/**/*.luau` are routes by their path, each request is recorded in the stream `requests`;
-//! `DIR/public/` is served as it is.
+//! Zero configuration: a folder without a configuration file, or with one that names no route.
+//!
+//! The files `DIR/routes/**/*.luau` are routes by their path. Each request is recorded in the stream
+//! `requests`. The files of `DIR/public/` are served unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
@@ -23,13 +24,13 @@ use super::script;
 use super::server::{self, WrittenServer};
 use super::sink::{LoadRules, SinkConfig};
 
-/// How deep `routes/` is looked through: a link that leads back up ends there.
+/// Depth of folders in `routes/`, at most. It ends a loop of links.
 const DEPTH_MAX: usize = 32;
 
 /// Makes the configuration of a folder.
 ///
 /// # Errors
-/// No routes, a file whose name is no path, two files of one path, or a folder that cannot be read.
+/// The folder has no routes, a file name that is no path, two files with one path, or it cannot be read.
 pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let folder = absolute(dir).map_err(|error| unreadable(dir, &error))?;
     let mut faults = Vec::new();
@@ -75,10 +76,10 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     })
 }
 
-/// The name of the stream that every request goes to.
+/// The name of the stream that records every request.
 pub(super) const REQUESTS: &str = "requests";
 
-/// That stream, where nobody says otherwise.
+/// Returns this stream, for a configuration that does not define it.
 pub(super) fn requests() -> StreamSpec {
     let columns = [
         ("at", ColumnType::Timestamp, Source::RequestTime),
@@ -109,7 +110,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Fault {
     Fault::of_file(path, format!("cannot read the folder: {error}"))
 }
 
-/// Gathers the scripts below a folder. Names with a leading `_` or `.` are left out, folders too.
+/// Gathers the scripts below a folder. Files and folders whose names begin with `_` or `.` are left out.
 fn collect_scripts(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, faults: &mut Vec<Fault>) {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && depth == 0 => return,
@@ -136,7 +137,7 @@ fn collect_scripts(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, faults
     }
 }
 
-/// The files of `public/`, if it is there: they are not recorded.
+/// Returns the route of `public/`, if the folder exists. Its requests are not recorded.
 fn public(folder: &Path, faults: &mut Vec<Fault>) -> Option<RouteSpec> {
     let root = folder.join("public");
     if leads_above(&root, folder) {
@@ -149,13 +150,14 @@ fn public(folder: &Path, faults: &mut Vec<Fault>) -> Option<RouteSpec> {
     })
 }
 
-/// Whether a path leads to a folder itself, or to one above it.
+/// Whether a path leads to a folder itself, or to a folder above it.
 fn leads_above(path: &Path, folder: &Path) -> bool {
     let found = (fs::canonicalize(path), fs::canonicalize(folder));
     matches!(found, (Ok(path), Ok(folder)) if folder.starts_with(&path))
 }
 
-/// What was said, or else: scripts send the files of `files/` and save into `uploads/`, if these are there.
+/// Returns the access that the configuration sets. Where it sets none, scripts send the files of `files/` and
+/// save into `uploads/`, if these folders exist.
 pub(super) fn access(said: ScriptAccess, folder: &Path, log: &LogOptions) -> ScriptAccess {
     let there = |name| Some(folder.join(name)).filter(|folder| folder.is_dir());
     ScriptAccess {
@@ -165,7 +167,7 @@ pub(super) fn access(said: ScriptAccess, folder: &Path, log: &LogOptions) -> Scr
     }
 }
 
-/// The routes that a folder means, `stream` being the place of theirs.
+/// Returns the routes that a folder defines. `stream` is the index of their stream.
 pub(super) fn routes(
     folder: &Path,
     stream: usize,
@@ -198,7 +200,7 @@ pub(super) fn routes(
     routes
 }
 
-/// The path of a route from the path of its file below `routes/`.
+/// Returns the path of a route from the path of its file below `routes/`.
 fn route_path(file: &str) -> String {
     let below = file.strip_suffix(".luau").unwrap_or(file);
     let mut segments: Vec<_> = below.split('/').collect();

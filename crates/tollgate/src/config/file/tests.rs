@@ -1,4 +1,4 @@
-//! Every fault by its exact text.
+//! Each fault, compared with its exact text.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn load(text: &str) -> Result<Config, ConfigError> {
     resolve(&dir.path().join("t.toml"), text, &env)
 }
 
-/// The faults of a text, without the folder.
+/// Compares the faults of a text, without the folder.
 fn check(text: &str, expected: &[&str]) {
     let dir = app();
     let file = dir.path().join("t.toml");

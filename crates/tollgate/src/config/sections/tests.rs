@@ -1,4 +1,4 @@
-//! The tables of the documents say of each key what its table in the code says.
+//! The tables of the documents agree with the tables of keys in the code.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,15 +22,15 @@ const DOCUMENTS: [(&str, &str); 5] = [
     ("files.md", include_str!("../../../../../docs/files.md")),
     ("routing.md", include_str!("../../../../../docs/routing.md")),
 ];
-/// How the header of each table begins. The title of a section follows, then a backtick.
+/// The beginning of each table's header. The title of a section follows, then a backtick.
 const HEADER: &str = "| key of `";
-/// Tables with a single key, or with the keys of another one: the documents explain them in words.
+/// Tables with a single key, or with the keys of another table. The documents explain them in words.
 const UNLISTED: [&str; 3] = ["stream.ack", "stream.columns.redact", "app.script"];
 
 /// A row of a table, by the words above its columns.
 type Row<'a> = BTreeMap<&'a str, &'a str>;
 
-/// How the documents call a section.
+/// Returns the title of a section in the documents.
 fn title(path: &str) -> String {
     match path.rsplit('.').next().unwrap_or(path) {
         name if name != path => name.to_owned(),
@@ -40,7 +40,7 @@ fn title(path: &str) -> String {
     }
 }
 
-/// The rows of all tables of a section in a document.
+/// Returns the rows of all tables of a section in a document.
 fn rows<'a>(document: &'a str, title: &str) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     let mut lines = document.lines();
@@ -63,7 +63,7 @@ fn cells(line: &str) -> Vec<&str> {
     line.trim().trim_matches('|').split(" | ").map(str::trim).collect()
 }
 
-/// A text without its links.
+/// Returns a text without its links.
 fn plain(text: &str) -> String {
     let mut parts = text.split("](");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -73,7 +73,7 @@ fn plain(text: &str) -> String {
     plain.replace(['[', ']'], "")
 }
 
-/// What is wrong with the tables of a section in a document.
+/// Returns the differences between a document's tables of a section and the keys.
 fn differences(document: &str, Keys { path, facts }: &Keys) -> Vec<String> {
     let rows = rows(document, &title(path));
     let name = |row: &Row<'_>| row["key"].split('`').nth(1).unwrap_or_default().to_owned();
@@ -97,7 +97,7 @@ fn differences(document: &str, Keys { path, facts }: &Keys) -> Vec<String> {
             }
         };
         check("default", key.default_cell(), |cell, expected| cell == expected);
-        // Behind the bounds a document may name further conditions.
+        // After the bounds a document may name further conditions.
         check("allowed", key.allowed_cell(), |cell, expected| cell.starts_with(expected));
         let text = key.text();
         check("meaning", text.trim_end_matches('.').to_owned(), |cell, text| cell.starts_with(text));

@@ -1,4 +1,4 @@
-//! Apps: where they may be mounted, what gets in whose way, what they may read.
+//! Apps: the places of mounts, conflicts, and the variables that they may read.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ stream = "orders"
 body_bytes_max = "1KiB"
 "#;
 
-/// A folder with one app for each text: `a`, `b`, and so on.
+/// Makes a folder with one app for each text: `a`, `b`, and so on.
 fn folder(apps: &[&str]) -> tempfile::TempDir {
     let dir = app();
     for (name, text) in ["a", "b", "c"].iter().zip(apps) {
@@ -137,7 +137,7 @@ fn mounts_are_literal_paths_of_folders_with_an_app() {
 fn faults_of_an_app_are_told_with_its_own_file_and_line() {
     let app = "[[route]]\npath = \"/\"\nscript = \"nothing.luau\"\nhost = \"x\"\n[server]\nlisten = []\n";
     let faults = resolved(&folder(&[app]), &mount("/a", "a")).err().unwrap_or_default();
-    // Which keys a route has is told elsewhere.
+    // Another test checks the list of a route's keys.
     let faults: Vec<_> = faults.iter().filter_map(|fault| fault.split(", allowed: path,").next()).collect();
     assert_eq!(
         faults,

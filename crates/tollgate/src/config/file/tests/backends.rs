@@ -165,7 +165,7 @@ fn openssl(folder: &std::path::Path, arguments: &str) {
     assert!(output.status.success(), "openssl {arguments}: {output:?}");
 }
 
-/// A folder with an authority, two certificates that stand for themselves, and their keys.
+/// Makes a folder with an authority, two self-signed certificates, and their keys.
 pub(super) fn with_certificates() -> tempfile::TempDir {
     let dir = app();
     for name in ["ca", "me", "other"] {

@@ -13,10 +13,10 @@ use super::*;
 const EVERY_KEY: &str = include_str!("every_key.toml");
 /// Sections whose tables have names.
 const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
-/// What scripts may reach is printed by each route.
+/// Each route prints the access of its scripts.
 const PRINTED_BY_ROUTES: [&str; 3] = ["file_dir", "upload_dir", "databases"];
 
-/// A folder with all that the file names.
+/// Makes a folder with all files that the configuration names.
 fn folder() -> tempfile::TempDir {
     let dir = with_certificates();
     let path = |name: &str| dir.path().join(name);
@@ -27,7 +27,7 @@ fn folder() -> tempfile::TempDir {
     dir
 }
 
-/// The keys of a file, each behind the path of its section.
+/// Returns the keys of a file, each with the path of its section in front.
 fn keys_of(text: &str) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     collect("", &text.parse().unwrap(), &mut keys);
@@ -51,7 +51,7 @@ fn collect(path: &str, table: &Table, keys: &mut BTreeSet<String>) {
     }
 }
 
-/// The keys of all tables. `[limits]` is a section of an `app.toml`.
+/// Returns the keys of all tables. `[limits]` is a section of an `app.toml`.
 fn known_keys() -> Vec<String> {
     let sections = sections().into_iter().filter(|section| section.path != "limits");
     let keys = |Keys { path, facts }: Keys| facts.into_iter().map(move |key| format!("{path}.{}", key.name));
@@ -76,7 +76,7 @@ fn what_is_printed_of_every_key_reads_back_to_the_same() {
     let dir = folder();
     let file = dir.path().join("t.toml");
     let config = resolve(&file, EVERY_KEY, &env).unwrap();
-    // The password of a database is hidden, so the printed text is not the whole of it.
+    // The password of a database is hidden, so the printed text is incomplete.
     let printed = config.to_string();
     assert_eq!(resolve(&file, &printed, &env).unwrap().to_string(), printed);
 }

@@ -1,12 +1,12 @@
-//! What the server writes and runs is apart from what it serves and from what scripts write.
+//! The server's own files are apart from the files that it serves and from the files that scripts write.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::*;
 
-/// What a route of a folder would reach that is not for it, by the names in the fault; nothing if it is
-/// allowed.
+/// Returns the server's own files that a route's folder would reach, by their names in the fault. Empty if
+/// the folder is allowed.
 fn reached(dir: &Path, route: &str, more: &str) -> Vec<String> {
     let text = format!("[[route]]\npath = \"/save/*\"\n{route}\n{more}");
     let Err(error) = resolve(&dir.join("t.toml"), &text, &env) else { return Vec::new() };

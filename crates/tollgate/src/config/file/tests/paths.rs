@@ -1,4 +1,4 @@
-//! Paths that are none, and lists and names of which nothing is left.
+//! Values that are no paths, and lists and names that are empty after the faulty parts are removed.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a text comes to: the defaults, every key, and the fixed point of printing.
+//! The printed form of a text: the defaults, every key, and a second printing that gives the same text.
 
 use tollgate_server::HandlerSpec;
 
@@ -346,7 +346,7 @@ fn a_printed_configuration_reads_back_to_the_same() {
     "#;
     let mut first = resolve(&file, nasty, &env).unwrap();
     let second = resolve(&file, &first.to_string(), &env).unwrap();
-    // Every value is written then.
+    // The printed form sets every value.
     assert!(!first.is_connections_max_written && second.is_connections_max_written);
     first.is_connections_max_written = true;
     assert_eq!(second.to_string(), first.to_string());

@@ -1,4 +1,4 @@
-//! Sinks: any number, each what its kind needs.
+//! Sinks: any number of them, each with the keys of its kind.
 
 use super::super::super::sink::SinkConfig;
 use super::*;

@@ -175,7 +175,7 @@ fn keys_that_cannot_be_are_told() {
     );
 }
 
-/// A stream of this `ack`, and more below.
+/// Makes a stream with this `ack` and more keys.
 fn acked(ack: &str, rest: &str) -> String {
     format!("[stream.s]\nack = {ack}\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n{rest}\n")
 }

@@ -1,4 +1,4 @@
-//! What a backend does wrong: the catalogue, and how each is spelled.
+//! The faults of backends: the catalogue, and the spelling of each.
 
 mod steps;
 
@@ -10,52 +10,52 @@ pub(crate) use steps::Begins;
 use crate::spelling::{Spelled, SpellingError};
 use crate::step::Step;
 
-/// What a backend does to each request. Spelled as in `tollgate-faults list`; what each takes has a default
-/// there.
+/// The fault of a backend, applied to each request. The spelling and the default of the argument are those of
+/// `tollgate-faults list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Answers rightly: 200 with ten bytes of content.
+    /// Answers correctly: 200 with ten bytes of content.
     None,
-    /// Answers rightly, with the request as content: its head as it came, an empty line, its body.
+    /// Answers correctly, with the request as content: its head unchanged, an empty line, its body.
     Echo,
-    /// Answers rightly, with so many bytes of content.
+    /// Answers correctly, with this number of bytes of content.
     Content(u64),
-    /// Answers rightly, in chunks and with a trailer section.
+    /// Answers correctly, in chunks and with a trailer section.
     Trailers,
-    /// Answers rightly, after a 103.
+    /// Answers correctly, after a 103.
     EarlyHints,
-    /// Answers rightly, with content that ends with the connection.
+    /// Answers correctly, with content that ends with the connection.
     UntilClose,
     /// Answers with this status.
     Status(u16),
-    /// Answers rightly, after so long.
+    /// Answers correctly, after this time.
     Slow(Duration),
-    /// Does the fault to so many of a thousand requests, the same ones each time, and answers the others
-    /// rightly.
+    /// Applies the fault to this share of requests, in thousandths, and answers the others correctly. It is
+    /// the same requests each time.
     Sometimes(u16, Box<Fault>),
 
-    /// Refuses connections, and ends those that are there.
+    /// Refuses connections, and ends the open ones.
     Refuse,
-    /// Leaves connections unaccepted, so that even connecting takes for ever.
+    /// Accepts no connection, so that connecting never ends.
     Unaccepted,
-    /// Accepts a connection at a time, with this pause between them, while others wait for the kernel.
+    /// Accepts one connection at a time, with this pause between them. The others wait in the kernel.
     SlowAccept(Duration),
-    /// Ends each connection as it comes.
+    /// Ends each connection at once.
     CloseAtOnce,
-    /// Resets each connection as it comes.
+    /// Resets each connection at once.
     ResetAtOnce,
-    /// Sends a reply as soon as it is connected to, before any request.
+    /// Sends a reply as soon as a client connects, before any request.
     SpeakFirst,
 
-    /// Reads the request and says nothing.
+    /// Reads the request, and sends nothing.
     Silent,
-    /// Reads nothing and says nothing.
+    /// Reads nothing, and sends nothing.
     Frozen,
-    /// Sends a head that promises content, and then nothing.
+    /// Sends a head that announces content, and then nothing.
     SilentAfterHead,
-    /// Sends the whole reply byte by byte, with this pause.
+    /// Sends the whole reply byte by byte with this pause.
     Drip(Duration),
-    /// Sends the head at once and the content byte by byte, with this pause.
+    /// Sends the head at once, and the content byte by byte with this pause.
     DripContent(Duration),
     /// Sends content that does not end.
     Endless,
@@ -70,80 +70,80 @@ pub enum Fault {
     ResetAfterHead,
     /// Resets the connection in the middle of the content.
     ResetInContent,
-    /// Replies before the body of the request was read, and ends the connection.
+    /// Replies before the body of the request is read, and ends the connection.
     ReplyEarly,
 
-    /// Sends bytes that are no HTTP, so many.
+    /// Sends this number of bytes that are no HTTP.
     Garbage(u64),
-    /// Sends a head of so many bytes.
+    /// Sends a head of this number of bytes.
     LongHead(u64),
-    /// Sends so many fields.
+    /// Sends this number of fields.
     ManyFields(u64),
-    /// Ends the lines of the head by LF alone.
+    /// Ends the lines of the head with LF alone.
     BareLf,
     /// Folds a field over two lines.
     FoldedField,
-    /// Has a NUL in a field.
+    /// Sends a NUL in a field.
     NulInField,
-    /// Has a space between a field name and its colon.
+    /// Sends a space between a field name and its colon.
     SpaceBeforeColon,
-    /// Claims a version that is none.
+    /// Sends an HTTP version that does not exist.
     BadVersion,
-    /// Has a status of two digits.
+    /// Sends a status of two digits.
     BadStatus,
-    /// Sends so many 100 (Continue) before the reply.
+    /// Sends this number of 100 (Continue) before the reply.
     Interim(u64),
-    /// Switches protocols without being asked.
+    /// Switches protocols without a request for it.
     SwitchProtocols,
 
-    /// Sends less content than it said and ends the connection.
+    /// Sends less content than announced, and ends the connection.
     ShortContent,
-    /// Sends more content than it said.
+    /// Sends more content than announced.
     LongContent,
-    /// Has a length that is no number.
+    /// Sends a length that is no number.
     BadLength,
-    /// Has a length that fits no integer.
+    /// Sends a length that fits no integer.
     HugeLength,
-    /// Has two lengths that differ.
+    /// Sends two different lengths.
     TwoLengths,
-    /// Has the same length twice.
+    /// Sends the same length twice.
     SameLengthTwice,
-    /// Has a length and is chunked.
+    /// Sends a head with both a length and chunked coding.
     LengthAndChunked,
-    /// Has a transfer coding that nobody knows.
+    /// Sends an unknown transfer coding.
     UnknownCoding,
-    /// Has a chunk size that is no number.
+    /// Sends a chunk size that is no number.
     BadChunkSize,
-    /// Has a chunk size that fits no integer.
+    /// Sends a chunk size that fits no integer.
     HugeChunkSize,
-    /// Has a chunk that is longer than its size.
+    /// Sends a chunk that is longer than its size.
     LongChunk,
     /// Ends the connection between two chunks.
     CutChunks,
-    /// Has a chunk extension of so many bytes.
+    /// Sends a chunk extension of this number of bytes.
     LongChunkExtension(u64),
-    /// Has a trailer section of so many bytes.
+    /// Sends a trailer section of this number of bytes.
     LongTrailers(u64),
-    /// Sends content with a 204, which has none: a reply.
+    /// Sends content after a 204, which has none. The client reads it as the next reply.
     ContentOf204,
 
-    /// Sends a second reply behind the first, at once.
+    /// Sends a second reply directly after the first.
     SecondReply,
-    /// Sends a second reply behind the first, after so long.
+    /// Sends a second reply this time after the first.
     LateSecondReply(Duration),
-    /// Replies rightly, keeps the connection open, and ends it after so long.
+    /// Replies correctly, keeps the connection open, and ends it after this time.
     CloseIdle(Duration),
-    /// Replies rightly, keeps the connection open, and resets it after so long.
+    /// Replies correctly, keeps the connection open, and resets it after this time.
     ResetIdle(Duration),
-    /// Replies rightly to so many requests of a connection, and ends it instead of replying to the next.
+    /// Replies correctly to this number of requests of a connection, and ends it instead of the next reply.
     CloseAfter(u64),
 
-    /// Does these steps.
+    /// Plays these steps.
     Steps(Vec<Step>),
 }
 
 impl Fault {
-    /// How each is spelled, with its default, and what it does.
+    /// The spelling of each fault, with its default, and its effect.
     pub const LIST: &[(&str, &str)] = &[
         ("none", "answers rightly: 200 with ten bytes of content"),
         ("echo", "answers rightly, with the request as content"),

@@ -1,11 +1,11 @@
-//! Backends and clients that misbehave, for tests of what has to live with them.
+//! Backends and clients that misbehave, for tests of the code that must tolerate them.
 //!
-//! A [`Backend`] is a server on a socket of its own that does to each request what its [`Fault`] says.
-//! [`FaultyClients`] are any number of connections that do to a server what their [`ClientFault`] says. Each
-//! runs in a thread of its own until it is dropped. A fault that neither catalogue has is written as a list
-//! of [`Step`]s.
+//! A [`Backend`] is a server on a socket of its own. It applies its [`Fault`] to each request.
+//! [`FaultyClients`] are any number of connections that apply their [`ClientFault`] to a server. Each runs in
+//! a thread of its own until it is dropped. A fault that is in neither catalogue is written as a list of
+//! [`Step`]s.
 //!
-//! Nothing here shares code with the server: how it reads requests is its own.
+//! This crate shares no code with the server, and reads requests by its own code.
 
 pub mod backend;
 pub mod client;

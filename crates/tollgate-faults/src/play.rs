@@ -10,24 +10,24 @@ use crate::random::Random;
 use crate::socket;
 use crate::step::Step;
 
-/// What becomes of the connection after the steps.
+/// The state of the connection after the steps.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// It goes on.
+    /// The connection goes on.
     Continue,
-    /// The sending half was ended; nothing more is to come of it.
+    /// The sending half has ended, and nothing more is sent.
     Close,
-    /// It is to be ended by RST.
+    /// The connection must end by RST.
     Reset,
 }
 
-/// What is sent between two looks at whether others want to run.
+/// Bytes that are sent before other tasks may run.
 const PART_BYTES: usize = 64 << 10;
 
-/// Plays them one by one.
+/// Plays the steps one by one.
 ///
 /// # Errors
-/// The peer ended the connection while there was something to send.
+/// The peer ended the connection while there were bytes to send.
 pub(crate) async fn play(stream: &TcpStream, steps: &[Step]) -> io::Result<Then> {
     for step in steps {
         match step {
@@ -66,7 +66,7 @@ async fn rest(index: u64, pause: Duration) {
     }
 }
 
-/// Without a pause many are sent at once.
+/// Repeats the bytes. Without a pause, many repetitions are sent in one call.
 async fn repeat(stream: &TcpStream, bytes: &[u8], times: u64, pause: Duration) -> io::Result<()> {
     if !pause.is_zero() {
         for index in 0..times {

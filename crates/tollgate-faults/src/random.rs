@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for the same seed.
+//! Pseudorandom numbers. The same seed gives the same numbers.
 
 /// SplitMix64. Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 pub(crate) struct Random(u64);
@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// Whether the event of this number is among the share: the same ones for the same seed.
+/// Whether the event with this number belongs to the share. The same seed selects the same events.
 pub(crate) fn is_hit(seed: u64, number: u64, per_mille: u16) -> bool {
     let mut random = Random::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
     random.next() % 1000 < u64::from(per_mille)

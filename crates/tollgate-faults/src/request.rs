@@ -1,50 +1,50 @@
-//! Requests as a backend reads them: plainly, with bounds, and believing whatever they say.
+//! Requests as a backend reads them: simply, within bounds, and without checking them.
 
 use std::io;
 
 use tokio::net::TcpStream;
 
-/// A head that is longer is not read to its end.
+/// A longer head is not read to its end.
 const HEAD_BYTES_MAX: usize = 1 << 20;
-/// So much of each body is kept.
+/// Bytes of each body that are kept, at most.
 const BODY_KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// A request that a backend saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// From the request line to the last field line, as it came.
+    /// The bytes from the request line to the last field line, unchanged.
     pub head: String,
     /// The first 64 KiB of its content, without chunk framing.
     pub body: Vec<u8>,
-    /// The trailer section, as it came.
+    /// The trailer section, unchanged.
     pub trailers: String,
-    /// Of the backend: the first has number 0.
+    /// The number of the connection at this backend, from 0.
     pub connection: u64,
 }
 
 impl Request {
-    /// The method of the request line.
+    /// Returns the method of the request line.
     pub fn method(&self) -> &str {
         self.head.split(' ').next().unwrap_or_default()
     }
 
-    /// The request target.
+    /// Returns the request target.
     pub fn target(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The values of all fields of this name, in order.
+    /// Returns the values of all fields with this name, in order.
     pub fn fields(&self, name: &str) -> Vec<&str> {
         let lines = self.head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
         lines.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).collect()
     }
 
-    /// The value of the first field of this name.
+    /// Returns the value of the first field with this name.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields(name).first().copied()
     }
 
-    /// Whether the client wants the connection ended behind it.
+    /// Whether the client asks to end the connection after this request.
     pub(crate) fn is_last(&self) -> bool {
         let mut options = self.fields("connection").into_iter().flat_map(|value| value.split(','));
         options.any(|option| option.trim().eq_ignore_ascii_case("close"))
@@ -59,20 +59,21 @@ impl Request {
     }
 }
 
-/// How a body says where it ends.
+/// How a body announces its end.
 pub(crate) enum Length {
     Bytes(u64),
     Chunked,
 }
 
-/// What came on a connection and was not used yet.
+/// Bytes that arrived on a connection and are not used yet.
 #[derive(Default)]
 pub(crate) struct Incoming {
     buffer: Vec<u8>,
 }
 
 impl Incoming {
-    /// Reads the head of the next request. None: the peer ended the connection, or sends a head without end.
+    /// Reads the head of the next request. `None`: the peer ended the connection, or sends a head without an
+    /// end.
     pub(crate) async fn head(&mut self, stream: &TcpStream) -> Option<Request> {
         let end = self.until(stream, b"\r\n\r\n").await?;
         let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
@@ -80,7 +81,7 @@ impl Incoming {
         Some(Request { head, ..Request::default() })
     }
 
-    /// Reads the rest of a request. None: the peer ended the connection before.
+    /// Reads the rest of a request. `None`: the peer ended the connection before its end.
     pub(crate) async fn body(&mut self, stream: &TcpStream, request: &mut Request) -> Option<()> {
         match request.body_length() {
             Length::Bytes(bytes) => self.content(stream, bytes, &mut request.body).await,
@@ -130,7 +131,7 @@ impl Incoming {
         Some(line)
     }
 
-    /// Reads up to these bytes, and tells where they are.
+    /// Reads until these bytes arrive, and returns their offset.
     async fn until(&mut self, stream: &TcpStream, end: &[u8]) -> Option<usize> {
         let mut looked_at = 0;
         loop {

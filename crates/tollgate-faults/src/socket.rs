@@ -1,4 +1,4 @@
-//! What is asked of sockets that their usual types do not do.
+//! Operations on sockets that the usual types do not have.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
@@ -9,19 +9,19 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-/// How often a connection that nothing is read from is looked at.
+/// Time between two looks at a connection that is not read.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Binds a socket that does not listen: it keeps the port, and who connects is refused.
+/// Binds a socket that does not listen. It keeps the port, and connections are refused.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // So that a second one of ours can listen on the port, and one that listened before can do so again.
+    // A second socket of ours can then listen on the port. It can also listen again after an earlier one.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// Listens; so many connections that are not accepted wait, and one more.
+/// Listens. The kernel keeps up to `backlog` connections that are not accepted, and one more.
 pub(crate) fn listening(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let socket = bind(address)?;
     socket.listen(backlog)?;
@@ -31,7 +31,7 @@ pub(crate) fn listening(address: SocketAddr, backlog: i32) -> io::Result<TcpList
 
 /// Ends the sending half.
 pub(crate) fn finish(stream: &TcpStream) {
-    // Fails only if the peer ended the connection before.
+    // This fails only if the peer ended the connection before.
     let _ = SockRef::from(stream).shutdown(Shutdown::Write);
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// Reads and forgets what comes, until the peer ends the connection.
+/// Reads and drops bytes until the peer ends the connection.
 pub(crate) async fn drain(stream: &TcpStream) {
     let mut buffer = [0; 16 << 10];
     loop {
@@ -57,7 +57,7 @@ pub(crate) async fn drain(stream: &TcpStream) {
     }
 }
 
-/// Waits until the peer ended the connection, and reads nothing of what it sends.
+/// Waits until the peer ends the connection, without reading what it sends.
 pub(crate) async fn gone(stream: &TcpStream) {
     while let Ok(ready) = stream.ready(Interest::READABLE).await {
         if ready.is_read_closed() {
@@ -67,7 +67,7 @@ pub(crate) async fn gone(stream: &TcpStream) {
     }
 }
 
-/// Sends all of it.
+/// Sends all bytes.
 pub(crate) async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         stream.writable().await?;

@@ -1,4 +1,4 @@
-//! How faults are written on a command line: a name, and after a colon what it takes: `slow:200ms`.
+//! The form of a fault on a command line: its name, then a colon and its argument: `slow:200ms`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,19 +9,19 @@ pub enum SpellingError {
     /// No fault has this name.
     #[error("unknown fault: \"{0}\"; `tollgate-faults list` names all")]
     Unknown(String),
-    /// What is behind the colon is not what this fault takes.
+    /// The text after the colon is no argument of this fault.
     #[error("{what}: found \"{found}\", allowed {allowed}")]
     Argument {
         /// The name of the fault.
         what: String,
-        /// What was found.
+        /// The text that was found.
         found: String,
-        /// What is allowed, with an example.
+        /// The allowed texts, with an example.
         allowed: &'static str,
     },
 }
 
-/// The name of a fault and what is behind the colon.
+/// The name of a fault, and the text after the colon.
 pub(crate) struct Spelled<'a> {
     pub(crate) name: &'a str,
     argument: Option<&'a str>,
@@ -35,7 +35,7 @@ impl<'a> Spelled<'a> {
         }
     }
 
-    /// Refuses what is behind a colon where nothing is taken.
+    /// Returns the value, and refuses an argument where the fault has none.
     pub(crate) fn bare<T>(&self, value: T) -> Result<T, SpellingError> {
         match self.argument {
             None => Ok(value),
@@ -63,7 +63,7 @@ impl<'a> Spelled<'a> {
             .ok_or_else(|| self.error("a status from 200 to 599"))
     }
 
-    /// `30%:FAULT`.
+    /// Reads `30%:FAULT`: the share in thousandths, and the fault.
     pub(crate) fn share<T: FromStr<Err = SpellingError>>(&self) -> Result<(u16, T), SpellingError> {
         let allowed = "a share and a fault like 30%:reset";
         let (share, fault) =

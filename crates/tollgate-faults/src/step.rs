@@ -1,8 +1,8 @@
-//! What is done to a connection, step by step: the language in which every fault is written.
+//! Steps on a connection. Every fault is written as a list of steps.
 
 use std::time::Duration;
 
-/// One thing that is done on a connection.
+/// One step on a connection.
 ///
 /// After the last step a backend reads the next request of the connection, and a client reads until the
 /// server ends it.
@@ -10,24 +10,25 @@ use std::time::Duration;
 pub enum Step {
     /// Sends these bytes.
     Send(Vec<u8>),
-    /// Sends these bytes one by one, with this pause before each but the first.
+    /// Sends these bytes one by one, with this pause before each byte except the first.
     Drip(Vec<u8>, Duration),
-    /// Sends these bytes so many times, with this pause before each time but the first.
+    /// Sends these bytes several times, with this pause before each time except the first.
     Repeat(Vec<u8>, u64, Duration),
-    /// Sends so many bytes that mean nothing, the same ones for the same seed.
+    /// Sends random bytes. The same seed gives the same bytes.
     Noise {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// Which.
+        /// Seed of the bytes.
         seed: u64,
     },
-    /// Does nothing for so long.
+    /// Waits for this time.
     Wait(Duration),
-    /// Does nothing more until the peer ends the connection; what comes is read and forgotten.
+    /// Waits until the peer ends the connection. Received bytes are read and dropped.
     Hold,
-    /// Does nothing more and reads nothing more until the peer is gone: what it sends fills the buffers.
+    /// Waits until the peer is gone, and reads nothing. What the peer sends fills the buffers.
     Freeze,
-    /// Sends the end (FIN); what still comes is read for a second, so that it does not become a reset.
+    /// Sends the end (FIN). Bytes that still arrive are read for a second, so that the end does not become a
+    /// reset.
     Close,
     /// Ends the sending half (FIN) and goes on reading.
     HalfClose,

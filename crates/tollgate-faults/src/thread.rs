@@ -1,4 +1,4 @@
-//! The thread of a backend or of clients, with a runtime of its own, until dropped.
+//! The thread of a backend or of clients, with a runtime of its own. It ends when the value is dropped.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Runs what `make` makes, in the thread, until it ends or this is dropped.
+    /// Runs the future from `make` in the thread, until the future ends or this value is dropped.
     pub(crate) fn start<F, M>(name: &str, make: M) -> io::Result<Self>
     where
         F: Future<Output = ()>,
@@ -36,7 +36,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of it was printed when it came.
+            // A panic in the thread was already printed.
             let _ = thread.join();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The names that one file takes from another, with the lines where it does.
+/// The names that one file uses of another file, with the lines of the uses.
 pub type Names = BTreeMap<String, BTreeSet<usize>>;
 
 /// Nodes are numbers from 0. An edge carries names.
@@ -12,7 +12,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph without edges.
+    /// Makes a graph without edges.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
         Self { edges: vec![BTreeMap::new(); nodes] }
@@ -25,13 +25,13 @@ impl Graph {
         }
     }
 
-    /// The edges that leave a node.
+    /// Returns the edges that leave a node.
     #[must_use]
     pub fn from(&self, node: usize) -> &BTreeMap<usize, Names> {
         &self.edges[node]
     }
 
-    /// The edges between nodes of `part`, as (from, to, names).
+    /// Returns the edges between nodes of `part`, as (from, to, names).
     pub fn within<'graph>(
         &'graph self,
         part: &'graph [usize],
@@ -42,8 +42,8 @@ impl Graph {
         })
     }
 
-    /// The strongly connected components of more than one node, the largest first. The nodes of each are in
-    /// order.
+    /// Returns the strongly connected components of more than one node, the largest first. The nodes of each
+    /// are in order.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<usize>> {
         let mut search = Search::new(self);
@@ -61,7 +61,8 @@ impl Graph {
         cycles
     }
 
-    /// Edges of a component to cut so that it has no cycle: few names, but not always the fewest possible.
+    /// Returns edges of a component to cut so that it has no cycle. The edges have few names, but not always
+    /// the fewest possible.
     ///
     /// Nodes are put in an order that leaves few names on edges that point backwards (Eades, Lin and Smyth
     /// 1993). Then each node moves to its best place until no move helps.
@@ -74,7 +75,8 @@ impl Graph {
         self.backward(&order).map(|(from, to, _)| (from, to)).collect()
     }
 
-    /// Edges against the order: an earlier node uses those behind it, so these point back to an earlier one.
+    /// Returns the edges against the order. An earlier node uses the later ones, so these edges point back to
+    /// an earlier node.
     fn backward<'graph>(
         &'graph self,
         order: &'graph [usize],
@@ -115,7 +117,7 @@ impl Graph {
         (out, into)
     }
 
-    /// The order after the move of one node that saves most, if one does.
+    /// Returns the order after the one move that saves most. `None`: no move saves anything.
     fn moved(&self, order: &[usize]) -> Option<Vec<usize>> {
         let places = 0..order.len();
         let moves = places.clone().flat_map(|from| places.clone().map(move |to| (from, to)));

@@ -5,10 +5,10 @@
 //!   `mod.rs`) is not part of the import.
 //! - `mod child;` is no import, and neither is `pub use child::Thing`. A file that re-exports a name and uses
 //!   it in its own code does import it.
-//! - A glob is an import of each name that the file takes from it. If no such name is found, it is an import
-//!   of the module: of its traits.
-//! - `use some::module;` alone is no import. The paths through it are.
-//! - A call of a method carries no path, so it is no import.
+//! - A glob is an import of each name that the file uses from it. If no such name is found, it is an import
+//!   of the module, because the file may use its traits.
+//! - `use some::module;` alone is no import. The paths through it are imports.
+//! - A call of a method has no path, so it is no import.
 //! - Tests (`#[cfg(test)]`) and links of comments are left out.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::{
     target::{Binds, ModuleId, Target, Use, attributes, is_test},
 };
 
-/// The imports of a crate. Its nodes are the files of `target`, in their order.
+/// Returns the imports of a crate. The nodes are the files of `target`, in their order.
 #[must_use]
 pub fn imports(target: &Target) -> Graph {
     let mut graph = Graph::new(target.files.len());
@@ -42,7 +42,7 @@ struct Reader<'target> {
     target: &'target Target,
     module: ModuleId,
     graph: &'target mut Graph,
-    /// Files of which the code of this module uses a name.
+    /// Files whose names the code of this module uses.
     taken_from: BTreeSet<usize>,
 }
 
@@ -71,7 +71,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The file of a module, and those of the items that it re-exports.
+    /// Returns the file of a module, and the files of the items that it re-exports.
     fn files_behind(&self, module: ModuleId) -> BTreeSet<usize> {
         let reexports = self.target.modules[module].uses.iter().filter(|part| part.is_reexport);
         let files = reexports.filter_map(|part| match resolve(self.target, module, &part.path)? {
@@ -115,7 +115,7 @@ impl Reader<'_> {
     }
 }
 
-/// A path of a macro's tokens, as far as it was read.
+/// A path in a macro's tokens, as far as it was read.
 #[derive(Default)]
 struct PathInTokens {
     names: Vec<String>,
@@ -123,7 +123,7 @@ struct PathInTokens {
     colons: usize,
     /// Whether the next name belongs to this path, because `::` came before it.
     continues: bool,
-    /// Whether this names something else than a path of this crate: a field, a lifetime, `$crate`, `::std`.
+    /// Whether this is no path of this crate: a field, a lifetime, `$crate`, `::std`.
     is_other: bool,
 }
 
@@ -171,7 +171,7 @@ impl<'item> Visit<'item> for Reader<'_> {
         }
     }
 
-    /// The module has all `use` declarations already, also those inside of functions.
+    /// Does nothing, because the module already has all `use` declarations, also those inside of functions.
     fn visit_item_use(&mut self, _: &'item syn::ItemUse) {}
 
     fn visit_path(&mut self, path: &'item Path) {

@@ -2,7 +2,7 @@
 
 use crate::target::{Binds, FileId, ModuleId, Target};
 
-/// What a path names.
+/// The thing that a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
     Module(ModuleId),
@@ -13,15 +13,16 @@ pub(crate) enum Found {
     },
 }
 
-/// Names that are looked for right now: a re-export of itself ends here.
+/// The lookups that are in progress. A re-export of itself ends here.
 type Asked = Vec<(ModuleId, String)>;
 
-/// What `path` means inside of `module`. `None` for names of other crates, and for local variables.
+/// Resolves `path` inside of `module`. `None` for names of other crates, and for local variables.
 pub(crate) fn resolve(target: &Target, module: ModuleId, path: &[String]) -> Option<Found> {
     walk(target, module, path, true, &mut Vec::new())
 }
 
-/// A module and an item may have one name. Before `::` it names the module, else `wants_item` decides.
+/// Walks along the path. A module and an item may have the same name. Before `::` the name is the module. At
+/// the end `wants_item` decides.
 fn walk(
     target: &Target,
     module: ModuleId,

@@ -13,19 +13,19 @@ use syn::Item;
 
 use crate::target::{Target, is_seen_outside};
 
-/// Characters that a line has at most, outside of tables and of lines with an address.
+/// Characters of a line, at most. Tables and lines with an address are exempt.
 pub const WIDTH_MAX: usize = 110;
 
-/// Characters that the name of a test has at most.
+/// Characters of a test's name, at most.
 pub const TEST_NAME_MAX: usize = 80;
 
 /// Folders of one machine. They mean nothing to other readers of the repository.
 const LOCAL_FOLDERS: [&str; 3] = ["/work", "/root", "/home"];
 
-/// The files that git tracks, relative to `root`.
+/// Returns the files that git tracks, relative to `root`.
 ///
 /// # Errors
-/// If `git ls-files` fails: outside of a clone, or without git.
+/// `git ls-files` fails: outside of a clone, or without git.
 pub fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let run = Command::new("git").arg("-C").arg(root).args(["ls-files", "-z"]).output();
     let output = run.context("git cannot be run")?;
@@ -40,10 +40,10 @@ pub fn has_head(text: &str) -> bool {
     text.starts_with("//!")
 }
 
-/// The lines with the keyword `unsafe`.
+/// Returns the lines with the keyword `unsafe`.
 ///
 /// # Errors
-/// Text that is no Rust.
+/// The text is no Rust.
 pub fn lines_with_unsafe(text: &str) -> anyhow::Result<Vec<usize>> {
     let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("no Rust: {error}"))?;
     let mut lines = Vec::new();
@@ -61,10 +61,10 @@ fn find_unsafe(tokens: TokenStream, lines: &mut Vec<usize>) {
     }
 }
 
-/// The names of the test functions: those with an attribute whose path ends with `test`.
+/// Returns the names of the test functions. Such a function has an attribute whose path ends with `test`.
 ///
 /// # Errors
-/// If the text is not Rust.
+/// The text is no Rust.
 pub fn test_names(text: &str) -> anyhow::Result<Vec<String>> {
     let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("no Rust: {error}"))?;
     let mut names = Vec::new();
@@ -109,7 +109,7 @@ pub fn is_too_wide(line: &str) -> bool {
     line.chars().count() > WIDTH_MAX && !is_table && !has_address
 }
 
-/// Whether a line of Rust is a comment and nothing else.
+/// Whether a line of Rust contains only a comment.
 #[must_use]
 pub fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
@@ -135,9 +135,10 @@ fn is_part_of_path(letter: char) -> bool {
     is_part_of_name(letter) || matches!(letter, '}' | ')' | '/')
 }
 
-/// The names of types and traits that two modules of a crate define for others, with the files that do.
+/// Returns the names of types and traits that two modules of a crate define for other modules, with their
+/// files.
 ///
-/// `pub(super)` counts as well: a reader meets the name outside of its file.
+/// `pub(super)` counts as well, because a reader sees the name outside of its file.
 #[must_use]
 pub fn names_defined_twice(target: &Target) -> BTreeMap<String, BTreeSet<PathBuf>> {
     let mut defined = BTreeMap::<String, Vec<usize>>::new();

@@ -31,7 +31,7 @@ pub struct Target {
 
 /// A module with the names that it defines and imports.
 pub struct Module {
-    /// Where the module is written.
+    /// The file that contains the module.
     pub file: FileId,
     /// `None` for the root.
     pub parent: Option<ModuleId>,
@@ -54,11 +54,11 @@ pub struct Use {
     pub binds: Binds,
     /// Whether other modules see it: `pub use` in any form.
     pub is_reexport: bool,
-    /// From 1.
+    /// The line of the file, from 1.
     pub line: usize,
 }
 
-/// What a `use` brings into scope.
+/// The names that a `use` brings into scope.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Binds {
     /// One name, after `as` if there is one.
@@ -71,7 +71,7 @@ impl Target {
     /// Reads the crate whose root is `root`.
     ///
     /// # Errors
-    /// A file that cannot be read, or that is no Rust.
+    /// A file cannot be read, or it is no Rust.
     pub fn load(root: &Path, read: &Read<'_>) -> anyhow::Result<Self> {
         let mut target = Self { files: Vec::new(), modules: Vec::new() };
         target.load_file(root, true, None, read)?;
@@ -94,7 +94,7 @@ impl Target {
         self.load_module(file, &folder, parent, parsed.items, read)
     }
 
-    /// `folder` is where the files of child modules are.
+    /// Reads a module. `folder` has the files of its child modules.
     fn load_module(
         &mut self,
         file: FileId,
@@ -142,7 +142,7 @@ impl Target {
         Ok(id)
     }
 
-    /// The file of `mod name;`, and whether its own children are beside it.
+    /// Returns the file of `mod name;`, and whether its own children are in the same folder.
     fn file_of(
         &self,
         name: &str,
@@ -161,7 +161,7 @@ impl Target {
     }
 }
 
-/// The names and globs of one `use` declaration.
+/// Returns the names and globs of one `use` declaration.
 #[must_use]
 pub fn uses_of(item: &syn::ItemUse) -> Vec<Use> {
     let mut uses = Vec::new();
@@ -247,7 +247,7 @@ fn path_given(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// The attributes of any item.
+/// Returns the attributes of any item.
 #[must_use]
 pub fn attributes(item: &Item) -> &[Attribute] {
     match item {

@@ -13,29 +13,30 @@ use crate::{graph::Graph, imports::imports, target::Target};
 /// A member of the workspace.
 #[derive(Debug)]
 pub struct Crate {
-    /// As in `[package]`.
+    /// The name in `[package]`.
     pub name: String,
     /// Its folder, with the root of the workspace in front.
     pub folder: PathBuf,
     /// The crates of the workspace in its `[dependencies]`.
     pub uses: BTreeSet<String>,
-    /// The same for `[dev-dependencies]`.
+    /// The crates of the workspace in its `[dev-dependencies]`.
     pub tests_use: BTreeSet<String>,
 }
 
 /// The imports inside of one library or program.
 #[derive(Debug)]
 pub struct Imports {
-    /// The crate's name. A program beside a library of the same crate ends in ` (program)`.
+    /// The crate's name. If a crate has a library and a program, the name of the program ends in `
+    /// (program)`.
     pub name: String,
     /// Paths below `src`. The nodes of `graph` are its indexes.
     pub files: Vec<String>,
-    /// File to file.
+    /// The imports from file to file.
     pub graph: Graph,
 }
 
 impl Imports {
-    /// The cycles as lists of file names.
+    /// Returns the cycles as lists of file names.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<&str>> {
         let names = |files: Vec<usize>| {
@@ -46,7 +47,7 @@ impl Imports {
         self.graph.cycles().into_iter().map(names).collect()
     }
 
-    /// The imports between the modules that the root declares. A module stands for all of its files.
+    /// Returns the imports between the modules that the root declares. A module stands for all of its files.
     #[must_use]
     pub fn of_modules(&self) -> Self {
         let modules = self.files.iter().map(|file| module_of(file)).collect::<BTreeSet<_>>();
@@ -64,7 +65,7 @@ impl Imports {
     }
 }
 
-/// The root of the workspace that this crate belongs to.
+/// Returns the root of the workspace that this crate belongs to.
 #[must_use]
 pub fn root() -> PathBuf {
     let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -73,10 +74,10 @@ pub fn root() -> PathBuf {
     root
 }
 
-/// The members of the workspace, in the order of its `Cargo.toml`.
+/// Returns the members of the workspace, in the order of its `Cargo.toml`.
 ///
 /// # Errors
-/// A `Cargo.toml` that cannot be read, or that lacks what each has.
+/// A `Cargo.toml` cannot be read, or a required key is missing.
 pub fn crates(root: &Path) -> anyhow::Result<Vec<Crate>> {
     let manifest = manifest(root)?;
     let members = manifest["workspace"]["members"].as_array().context("[workspace] has no members")?;
@@ -101,10 +102,10 @@ impl Crate {
         })
     }
 
-    /// The imports of its library, and those of its program.
+    /// Returns the imports of its library, and those of its program.
     ///
     /// # Errors
-    /// Source that cannot be read.
+    /// A source file cannot be read.
     pub fn imports(&self) -> anyhow::Result<Vec<Imports>> {
         let source = self.folder.join("src");
         let roots =
@@ -128,7 +129,7 @@ impl Crate {
     }
 }
 
-/// The module of the root that a file below `src` belongs to.
+/// Returns the module of the root that a file below `src` belongs to.
 fn module_of(file: &str) -> &str {
     let first = file.split('/').next().unwrap_or(file);
     first.strip_suffix(".rs").unwrap_or(first)

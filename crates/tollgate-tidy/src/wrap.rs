@@ -1,8 +1,8 @@
 //! Wraps comments that are too wide.
 //!
-//! A paragraph of comment lines is wrapped anew from its first wide line on. Tables, code, headings, lines
-//! with an address, and paragraphs whose blanks have a meaning stay as they are. Code is never changed: a
-//! file whose tokens would differ is left alone.
+//! A paragraph of comment lines is wrapped again from its first wide line on. Tables, code, headings, lines
+//! with an address, and paragraphs with significant blanks are not changed. Code is never changed: a file
+//! whose tokens would differ is left out.
 
 use std::str::FromStr;
 
@@ -38,7 +38,7 @@ pub fn wrapped(text: &str) -> Option<String> {
     (new != text && code_of(&new) == code_of(text)).then_some(new)
 }
 
-/// A line that is a comment and nothing else.
+/// A line that contains only a comment.
 struct Comment {
     /// The blanks in front, the slashes, and one blank.
     head: String,
@@ -96,13 +96,13 @@ struct Paragraph {
 }
 
 impl Paragraph {
-    /// Whether a line goes on with this paragraph.
+    /// Whether a line continues this paragraph.
     fn takes(&self, next: &Comment) -> bool {
         let Some((_, first)) = self.lines.first() else { return true };
         first.head == next.head && next.mark() == 0 && next.indent() == first.mark().max(first.indent())
     }
 
-    /// Appends its lines, from the first wide one on as they are wrapped.
+    /// Appends its lines, wrapped from the first wide line on.
     fn end(&mut self, out: &mut Vec<String>) {
         let lines = std::mem::take(&mut self.lines);
         let Some(wide) = lines.iter().position(|(line, _)| is_too_wide(line)) else {
@@ -138,7 +138,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Fills lines with words. `None` if a line would begin like something else than prose.
+/// Fills lines with words. `None` if a line would begin like something other than prose.
 fn fill(words: &[&str], first: &str, rest: &str) -> Option<Vec<String>> {
     let mut lines = vec![first.to_owned()];
     let mut is_begun = false;
@@ -162,7 +162,7 @@ fn fill(words: &[&str], first: &str, rest: &str) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// The tokens of a source without its documentation.
+/// Returns the tokens of a source without its documentation.
 fn code_of(text: &str) -> Option<String> {
     fn code(tokens: TokenStream) -> TokenStream {
         let mut kept = Vec::<TokenTree>::new();
@@ -192,7 +192,7 @@ fn code_of(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Words of five letters: `6 * count - 1` characters.
+    /// Returns words of five letters: `6 * count - 1` characters.
     fn letters(count: usize) -> String {
         vec!["words"; count].join(" ")
     }

@@ -1,4 +1,4 @@
-//! `tollgate audit`: is every record that the log took in the database?
+//! `tollgate audit`: checks that every record of the log is in the database.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::print::{printable, table, to_stdout, write_table};
 const HEADER: [&str; 8] =
     ["log", "stream", "ingested", "pending", "loaded", "rejected", "duplicate", "missing"];
 
-/// Prints what the log holds beside what each sink says it has; fails if anything is missing.
+/// Prints the records of the log and the counts of each sink. Fails if a record is missing.
 pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     to_stdout(|out| {
         let mut is_exact = true;
@@ -32,7 +32,7 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
                 Ok(Audit { rows, failed }) => {
                     is_exact &= write_lines(&rows.iter().map(Line::of).collect::<Vec<_>>(), &failed, out)?;
                 }
-                // The others have their accounts all the same.
+                // The other sinks are counted nevertheless.
                 Err(error) if config.sinks.len() > 1 => {
                     writeln!(out, "{error:#}")?;
                     is_exact = false;
@@ -87,7 +87,7 @@ impl Line {
         [self.log.clone(), printable(&self.stream), ingested, pending, loaded, rejected, duplicate, missing]
     }
 
-    /// What is wrong with a sum; none if every record is accounted for.
+    /// Returns the problem of a sum. `None`: every record is accounted for.
     fn problem(&self) -> Option<String> {
         let parts = [self.pending, self.loaded, self.rejected, self.duplicate, self.missing];
         let accounted = parts.into_iter().fold(0, u64::saturating_add);
@@ -100,8 +100,8 @@ impl Line {
     }
 }
 
-/// Writes the lines, a sum for each stream, the logs that cannot be counted, and the verdict; returns whether
-/// all is accounted for.
+/// Writes the lines, a sum for each stream, the logs that cannot be counted, and the verdict. Returns whether
+/// every record is accounted for.
 fn write_lines(lines: &[Line], failed: &[(LogId, LogError)], out: &mut dyn Write) -> std::io::Result<bool> {
     if lines.is_empty() && failed.is_empty() {
         writeln!(out, "exact: nothing is recorded for it yet")?;

@@ -1,4 +1,4 @@
-//! How the sinks of a server do: as its own loaders say, and as those of other processes tell.
+//! The state of a server's sinks, from the loaders of this process and of other processes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use tollgate_load::{LoadStatus, LoadWatch};
 
 use crate::sinks::Followers;
 
-/// What is told of an error, and of how many logs that stopped: a report is one line.
+/// Bounds of the error text, and of the number of stopped logs in a report, because a report is one line.
 const ERROR_BYTES_MAX: usize = 1 << 10;
 const LOGS_MAX: usize = 8;
 
-/// The reports of this moment, for whoever asks.
+/// The reports at this moment.
 #[derive(Clone, Default)]
 pub(crate) struct Board(Arc<Inner>);
 
@@ -23,21 +23,21 @@ struct Inner {
     sinks: Mutex<Followers>,
     /// The loaders of this process.
     loaders: Mutex<Vec<LoadWatch>>,
-    /// What loaders of other processes told last, by connection.
+    /// The last reports of loaders in other processes, by connection.
     reports: Mutex<BTreeMap<u64, Value>>,
-    /// Sinks without a loader, and since when each is known to have none.
+    /// Sinks without a loader, and the time since when each has none.
     absent_since: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Board {
-    /// Tells of these sinks.
+    /// Makes the board of these sinks.
     pub(crate) fn of(sinks: Followers) -> Self {
         let board = Self::default();
         *locked(&board.0.sinks) = sinks;
         board
     }
 
-    /// Tells the status of these from now on.
+    /// Replaces the loaders of this process.
     pub(crate) fn show(&self, loaders: Vec<LoadWatch>) {
         *locked(&self.0.loaders) = loaders;
     }
@@ -47,12 +47,12 @@ impl Board {
         locked(&self.0.reports).insert(connection, report);
     }
 
-    /// It is gone.
+    /// Drops the report of a connection that is gone.
     pub(crate) fn forget(&self, connection: u64) {
         locked(&self.0.reports).remove(&connection);
     }
 
-    /// Forgets for how long sinks had no loader.
+    /// Forgets how long sinks had no loader.
     pub(crate) fn forget_absences(&self) {
         locked(&self.0.absent_since).clear();
     }
@@ -77,12 +77,12 @@ impl Board {
     }
 }
 
-/// What is behind a lock here is whole after every statement.
+/// The value is whole after every statement.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a loader says of its sink. Counters count from the start of its process.
+/// Returns the report of a loader on its sink. Counters begin at the start of the loader's process.
 pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
     let stopped = status.stopped_logs.iter().take(LOGS_MAX);
     let stopped_logs: Map<_, _> =
@@ -111,7 +111,7 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
     })
 }
 
-/// What a server says of a sink that has had no loader for that time.
+/// Returns the report on a sink that has had no loader for `time`.
 pub(crate) fn absent(sink: &str, time: Duration) -> Value {
     json!({ "sink": sink, "state": "no loader", "absent_seconds": time.as_secs_f64() })
 }

@@ -1,4 +1,4 @@
-//! `tollgate check`: everything that a start checks, without starting.
+//! `tollgate check`: all checks of a start, without starting.
 
 mod notes;
 
@@ -9,10 +9,10 @@ use crate::config::Config;
 use crate::descriptors;
 use crate::print::to_stdout;
 
-/// Compiles the scripts of a configuration, and says what it serves or prints it. Notes go to stderr and
-/// change nothing.
+/// Compiles the scripts of a configuration, and prints the configuration or a summary of it. Notes go to
+/// stderr and do not change the exit code.
 ///
-/// `type_faults` are told beside those that are found here.
+/// `type_faults` are reported together with the faults that are found here.
 pub(crate) fn run(
     config: &mut Config,
     type_faults: Vec<String>,
@@ -38,7 +38,7 @@ pub(crate) fn run(
 
 fn print_lines(lines: &[String]) {
     let mut stderr = io::stderr().lock();
-    // Whoever closed stderr has the exit code.
+    // A caller that closed stderr gets the exit code.
     drop(lines.iter().try_for_each(|line| writeln!(stderr, "{line}")));
 }
 

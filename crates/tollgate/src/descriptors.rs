@@ -1,9 +1,9 @@
-//! The budget of descriptors: how many connections the limit of the process leaves room for.
+//! The budget of descriptors: how many connections fit the limit of the process.
 //!
-//! The budget is made once, when a configuration takes effect. It counts what log, sinks, databases, admin
-//! listener, workers and kept files hold at most, and what requests open for themselves: a connection to a
-//! backend, a spooled body. Connections get what is left. So they take nothing that the others need, and only
-//! the log keeps descriptors in reserve.
+//! The budget is made once, when a configuration takes effect. It counts the most descriptors that log,
+//! sinks, databases, admin listener, workers and kept files hold. It also counts descriptors that a request
+//! opens for itself: a connection to a backend, a spooled body. Connections get the rest, so they never use
+//! descriptors that the other parts need. Only the log keeps descriptors in reserve.
 
 use std::cmp::{max, min};
 
@@ -12,21 +12,21 @@ use tollgate_server::{BackendOptions, CapacityLimits, ServerOptions};
 
 use crate::config::{AdminListen, Config};
 
-/// Standard streams, signals, the control socket and its 56 clients, the loader's segments, files that
+/// Standard streams, signals, the control socket and its 56 clients, the loader's segments, and files that
 /// scripts save.
 const OF_THE_PROCESS: u64 = 96;
-/// The open segment, the folder, the lock, and those that the log keeps in reserve.
+/// The open segment, the folder, the lock, and the descriptors in reserve.
 const OF_THE_LOG: u64 = 16;
-/// The socket, its 32 clients, and one more that takes the place of the oldest.
+/// The socket, its 32 clients, and one more client that replaces the oldest.
 const OF_THE_ADMIN_LISTENER: u64 = 34;
 /// The connections to one database, and the files of SQLite.
 const OF_A_DATABASE: u64 = 8;
 /// The runtime of a worker, and a file that it opens for a moment.
 const OF_A_WORKER: u64 = 8;
-/// Files that a worker keeps open at least.
+/// Files that a worker keeps open, at least.
 const FILES_OPEN_MIN: u64 = 16;
 
-/// Raises the limit of the process as far as the system allows without asking.
+/// Raises the soft limit of the process to its hard limit.
 pub(crate) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -35,17 +35,17 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// Returns the limit that a start works with.
+/// Returns the limit at the start.
 pub(crate) fn limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
-/// Fits a configuration into the limit. A default `connections_max` that does not fit is lowered, and the
-/// configuration says so in `connections_note`. One that the operator wrote stays as it is.
+/// Fits a configuration into the limit. A default `connections_max` that does not fit is lowered, and
+/// `connections_note` of the configuration says so. A value that the operator wrote is not changed.
 ///
 /// # Errors
-/// `connections_max` is written and does not fit, or nothing is left for a connection. Contains the text for
-/// the operator.
+/// The written `connections_max` does not fit, or there is no descriptor for a connection. Contains the text
+/// for the operator.
 pub(crate) fn fit(config: &mut Config, limit: u64) -> Result<(), String> {
     let budget = Budget::of(config, limit);
     let (wanted, possible) = (config.server.capacity.connections_max, budget.connections_max());
@@ -75,13 +75,13 @@ pub(crate) fn fit(config: &mut Config, limit: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// How the limit is shared out.
+/// The shares of the limit.
 struct Budget {
     limit: u64,
     workers: u64,
-    /// What is held whatever the number of connections is.
+    /// Descriptors that do not depend on the number of connections.
     reserved: u64,
-    /// Requests to backends at once, and bodies in the spool at once. A connection has one of each at most.
+    /// Requests to backends at once, and bodies in the spool at once. A connection has at most one of each.
     requests_max: [u64; 2],
 }
 
@@ -101,7 +101,7 @@ impl Budget {
         Self { limit, workers, reserved, requests_max: [to_backends(server), spooled_bodies(server)] }
     }
 
-    /// Returns the descriptors that so many connections need with all the rest.
+    /// Returns the descriptors that all parts need for this number of connections.
     fn needed(&self, connections: u64) -> u64 {
         let of_requests = self.requests_max.map(|requests| min(requests, connections)).iter().sum::<u64>();
         self.reserved + connections + of_requests
@@ -122,7 +122,7 @@ impl Budget {
         usize::try_from(connections).unwrap_or(usize::MAX)
     }
 
-    /// Returns how many files each worker may keep open beside so many connections.
+    /// Returns how many files each worker may keep open at this number of connections.
     fn files_open_max(&self, connections: u64) -> usize {
         let left = self.limit.saturating_sub(self.needed(connections)) / self.workers.max(1);
         let files_open_max = FILES_OPEN_MIN.saturating_add(left);
@@ -140,7 +140,7 @@ fn idle_connections(backend: &BackendOptions, workers: u64) -> u64 {
     min(places * backend.pool.idle_max as u64, backend.concurrency_max as u64)
 }
 
-/// Returns the bodies that fit the spool: each is longer than what is held in memory.
+/// Returns how many bodies fit the spool. Each is longer than the bound for memory.
 fn spooled_bodies(server: &ServerOptions) -> u64 {
     server.spool.bytes_max / (server.connection.body_memory_max as u64).max(1)
 }

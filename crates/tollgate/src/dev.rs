@@ -1,9 +1,8 @@
-//! `tollgate serve --dev`: the configuration is taken anew whenever a file of it changes, and what goes wrong
-//! is shown to clients.
+//! `tollgate serve --dev`: reloads the configuration when a file of it changes, and shows errors to clients.
 //!
-//! What is shown is source code. So a server in development listens on loopback addresses: others are
-//! refused, and so are sockets that proxies use, unless the start says in so many words that anybody may see
-//! it.
+//! The errors show source code. A server in development therefore listens only on loopback addresses. Other
+//! addresses are refused, and so are Unix sockets, because proxies use them. The option `--dev-anywhere`
+//! allows them.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -16,11 +15,10 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::watch::{Watch, Watched};
 
-/// Begins to watch what a start has read, if it is one in development, and reads it again: what changes
-/// behind that is heard of.
+/// Begins to watch the files of a start with `--dev`, then reads them again. No later change is missed.
 ///
 /// # Errors
-/// The system gives no watches, or something changed meanwhile and is wrong.
+/// The system gives no watches, or a file changed meanwhile and is faulty.
 pub(crate) fn watch(command: &ServeCommand, config: &mut Config) -> anyhow::Result<Option<Watch>> {
     if !command.dev {
         return Ok(None);
@@ -32,7 +30,7 @@ pub(crate) fn watch(command: &ServeCommand, config: &mut Config) -> anyhow::Resu
     Ok(Some(watch))
 }
 
-/// Why a server must not show what it would show there, if it must not.
+/// Returns a refusal if an address is open to other machines or to proxies.
 pub(crate) fn refusal(command: &ServeCommand, addresses: &[BoundAddress]) -> Option<String> {
     if !command.dev || command.dev_anywhere {
         return None;
@@ -48,7 +46,7 @@ pub(crate) fn refusal(command: &ServeCommand, addresses: &[BoundAddress]) -> Opt
 /// Asks for a reload after each change, one at a time.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The thread cannot be started.
 pub(crate) fn follow(
     mut watch: Watch,
     command: &ServeCommand,
@@ -61,7 +59,7 @@ pub(crate) fn follow(
         loop {
             if !is_due {
                 watch.wait();
-                // A folder that came is watched before it is read: what changes behind that is heard of.
+                // A new folder is watched before it is read, so that no later change is missed.
                 watch.look_at(&watched);
             }
             let (sender, reloaded) = channel();

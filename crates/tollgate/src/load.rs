@@ -1,7 +1,8 @@
-//! `tollgate load`: loaders in a process of their own, beside a server or without one.
+//! `tollgate load`: loaders in a process of their own, with or without a server.
 //!
-//! A server tells over `control.sock` how far its log is synced, and is told what is loaded. Without one,
-//! sealed segments alone are read: what an open one holds is its writer's, or recovery's, to say.
+//! A server reports its watermark over `control.sock`, and gets the loaded positions. Without a server, only
+//! sealed segments are read. Only the writer or a recovery can say which records of an open segment are
+//! synced.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,13 +28,13 @@ use crate::print::{counted, note};
 use crate::progress::{Load, Progress};
 use crate::tracing_lines;
 
-/// How often it is looked whether all is loaded.
+/// Time between two checks whether all is loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// How often a server is told how its sinks do.
+/// Time between two reports to the server on its sinks.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
 
-/// Loads until a signal, or until all that may be read is loaded.
+/// Loads until a signal, or until all readable records are loaded.
 pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     let config = Config::load(&command.config)?;
     let sinks = config.chosen(command.sink.as_deref())?;
@@ -56,7 +57,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     }
     tracing::info!(sinks = loaders.len(), log = %config.log.dir.display(), "loading until SIGTERM");
     let progress = show_progress(&loaders);
-    // Whatever it was that ended the waiting, it is a reason to end.
+    // A signal or a closed channel: both end the wait.
     while signals.recv_timeout(REPORT_PERIOD) == Err(RecvTimeoutError::Timeout) {
         for (loader, server) in loaders.iter().zip(&servers) {
             server.report(&report(loader.name(), &loader.status()));
@@ -79,7 +80,7 @@ fn show_progress(loaders: &[Loader]) -> Progress {
     })
 }
 
-/// Has each end after the chunk that it has at hand, all at the same time.
+/// Ends all loaders at the same time, each after its current chunk.
 fn end(loaders: Vec<Loader>) {
     thread::scope(|scope| loaders.into_iter().for_each(|loader| drop(scope.spawn(|| drop(loader)))));
 }
@@ -89,7 +90,7 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
     let (teller, receiver) = channel();
     let listen = move || {
         for signal in signals.forever() {
-            // A process that ends by itself listens no more.
+            // A process that ends by itself receives no more signals.
             let _ = teller.send(signal);
         }
     };
@@ -97,16 +98,16 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
     Ok(receiver)
 }
 
-/// How long logs that cannot be read are tried again when nothing else is left to load.
+/// Time for which logs that cannot be read are tried again when nothing else is left to load.
 const FAILING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether a loader has nothing left but logs that it tried for long enough.
+/// Whether a loader has only logs left that failed for `FAILING_PATIENCE`.
 fn is_left_with_failing(status: &LoadStatus) -> bool {
     status.only_failing_since.is_some_and(|since| since.elapsed() >= FAILING_PATIENCE)
 }
 
-/// Waits until every loader is caught up at one and the same look, or cannot go on. Who is to be done some
-/// time does not wait for somebody who acts.
+/// Waits until every loader is caught up at the same look, or cannot go on. The command must end by itself,
+/// so it does not wait for a person to mend a fault.
 fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
     let progress = show_progress(&loaders);
     let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);
@@ -155,7 +156,7 @@ fn retry_rejects(sinks: &[SinkConfig], reader: &ItemReader) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has each sink give up the next records of a log.
+/// Makes each sink skip the next records of a log.
 fn skip_records(dir: &Path, sinks: &[SinkConfig], words: &[String]) -> anyhow::Result<ExitCode> {
     let (log, range) =
         read_skip(words).ok_or(WrongUsage("--skip takes the id of a log and two numbers: LOG 17-20"))?;
@@ -174,7 +175,7 @@ fn read_skip(words: &[String]) -> Option<(LogId, (Sequence, Sequence))> {
     Some((log.parse().ok()?, (Sequence(first.parse().ok()?), Sequence(last.parse().ok()?))))
 }
 
-/// Says what a sink was given, and what held it up; returns whether nothing did.
+/// Prints the counts of a sink, and what stopped it. Returns whether nothing did.
 fn print_end(sink: &str, status: &LoadStatus) -> bool {
     let LoadStatus { rows, rejects, missing, .. } = status;
     note(&format!(
@@ -196,7 +197,7 @@ fn print_end(sink: &str, status: &LoadStatus) -> bool {
     !is_stopped && !is_failing && status.stopped_logs.is_empty()
 }
 
-/// Says which logs have segments that nobody may read yet.
+/// Prints the logs with segments that must not be read yet.
 fn print_unsealed(dir: &Path) {
     let live = ask(dir).map(|watermark| watermark.log);
     for log in log_ids(&DiskStorage, dir).unwrap_or_default() {

@@ -10,7 +10,7 @@ use crate::config::{Config, SinkConfig};
 /// Starts the loader of a sink. It reads the live log through `live`.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The thread cannot be started.
 pub(crate) fn start_loader(
     config: &Config,
     sink: &SinkConfig,

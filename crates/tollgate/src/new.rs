@@ -1,4 +1,4 @@
-//! `tollgate new`: a small app to begin with.
+//! `tollgate new`: makes a small app to start with.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -9,10 +9,10 @@ use anyhow::Context;
 
 use crate::print::{note, to_stdout};
 
-/// What scripts find in their globals, as a definition file.
+/// The types of a script's globals, as a definition file.
 pub(crate) const TYPES: &str = include_str!("new/tollgate.d.luau");
 
-/// The files by their names in the folder.
+/// The files, by their names in the folder.
 const FILES: [(&str, &str); 6] = [
     ("app.toml", include_str!("new/app.toml")),
     ("score.luau", include_str!("new/score.luau")),
@@ -22,7 +22,7 @@ const FILES: [(&str, &str); 6] = [
     ("tollgate.d.luau", TYPES),
 ];
 
-/// Writes the app into a folder that is not there, or empty; says what to do next.
+/// Writes the app into a folder that does not exist or is empty. Prints the next steps.
 pub(crate) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
     let shown = folder.display();
     if !is_free(folder).with_context(|| format!("cannot look into {shown}"))? {
@@ -43,7 +43,7 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A text as one word of a POSIX shell (its standard, section 2.2.2).
+/// Quotes a text as one word of a POSIX shell (its standard, section 2.2.2).
 fn shell_word(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:".contains(&byte);
     match !text.is_empty() && text.bytes().all(is_plain) {
@@ -60,7 +60,7 @@ fn is_free(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// What somebody else wrote meanwhile is left alone.
+/// Writes a new file. A file that another process wrote meanwhile is not changed.
 fn write(file: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;

@@ -1,6 +1,6 @@
-//! What systemd is told: datagrams to the socket that NOTIFY_SOCKET names.
+//! Reports to systemd: datagrams to the socket in `NOTIFY_SOCKET`.
 //!
-//! Source: sd_notify(3), systemd.service(5). Without that variable nobody is told anything.
+//! Source: sd_notify(3), systemd.service(5). Without that variable nothing is sent.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -8,18 +8,18 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tells whoever supervises the process.
+/// Reports to the supervisor of the process.
 #[derive(Clone, Default)]
 pub(crate) struct Notifier(Option<Arc<Socket>>);
 
 struct Socket {
     socket: UnixDatagram,
-    /// How long the supervisor waits for a sign of life.
+    /// Time within which the supervisor expects a sign of life.
     watchdog: Option<Duration>,
 }
 
 impl Notifier {
-    /// Finds whom to tell. A socket that cannot be reached is told of, and nobody is told then.
+    /// Finds the socket. A socket that cannot be reached is logged, and nothing is sent then.
     pub(crate) fn from_environment() -> Self {
         let variable = |name| std::env::var(name).ok();
         let Some(name) = variable("NOTIFY_SOCKET") else { return Self::default() };
@@ -35,34 +35,34 @@ impl Notifier {
         }
     }
 
-    /// How long a sign of life may take; none if nobody waits for one.
+    /// Returns the time within which a sign of life is expected. `None`: none is expected.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.0.as_ref()?.watchdog
     }
 
-    /// It serves.
+    /// Reports that the server serves.
     pub(crate) fn ready(&self) {
         self.send("READY=1\n");
     }
 
-    /// It takes another configuration, until [`Self::ready`].
+    /// Reports that the server loads another configuration, until [`Self::ready`].
     pub(crate) fn reloading(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}\n"));
     }
 
-    /// It ends, within a time.
+    /// Reports that the server ends within a time.
     pub(crate) fn stopping(&self, within: Duration) {
         self.send(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}\n", within.as_micros()));
     }
 
-    /// How it does, for people.
+    /// Reports a status text for people.
     pub(crate) fn status(&self, text: &str) {
         self.send(&format!("STATUS={}\n", text.replace('\n', " ")));
     }
 
-    /// It is alive, if anybody wants to know.
+    /// Reports that the server is alive, if the supervisor expects it.
     pub(crate) fn watchdog_alive(&self) {
         if self.watchdog().is_some() {
             self.send("WATCHDOG=1\n");
@@ -71,7 +71,7 @@ impl Notifier {
 
     fn send(&self, text: &str) {
         if let Some(socket) = &self.0 {
-            // A supervisor that is gone, or too busy, hears the next one.
+            // If the supervisor is gone or too busy, this report is lost. It gets the next one.
             let _ = socket.socket.send(text.as_bytes());
         }
     }
@@ -84,12 +84,12 @@ fn connect(name: &str) -> io::Result<UnixDatagram> {
     };
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&address)?;
-    // A supervisor that does not read holds nobody up.
+    // A supervisor that does not read must not block the server.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// sd_watchdog_enabled(3): only of this process.
+/// Returns the watchdog time, if it is for this process (sd_watchdog_enabled(3)).
 fn watchdog(usec: Option<String>, pid: Option<String>) -> Option<Duration> {
     let is_ours = pid.is_none_or(|pid| pid == std::process::id().to_string());
     let usec: u64 = usec?.parse().ok()?;

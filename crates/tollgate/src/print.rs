@@ -1,4 +1,4 @@
-//! Output for people and pipes: a closed pipe is a reader who has enough, never an error.
+//! Output for people and pipes. A closed pipe is no error, because its reader has what it needs.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -8,7 +8,8 @@ use comfy_table::{Table, presets};
 
 use crate::tracing_lines;
 
-/// Runs `write` on a buffered stdout, and flushes it. A reader who went away ends the program with success.
+/// Runs `write` on a buffered stdout, and flushes it. If the reader closed the pipe, the program ends with
+/// success.
 pub(crate) fn to_stdout(
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
@@ -28,12 +29,12 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     causes.any(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }
 
-/// Tells something beside the output, on stderr.
+/// Prints a note on stderr, apart from the output.
 pub(crate) fn note(text: &str) {
     tracing_lines::write(format!("tollgate: {text}\n").as_bytes());
 }
 
-/// A number of things: `1 log`, `2 logs`.
+/// Returns a count with its noun: `1 log`, `2 logs`.
 pub(crate) fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
@@ -45,7 +46,7 @@ pub(crate) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Writes a table, if it has columns, without blanks at the ends of lines.
+/// Writes a table, if it has columns. Lines have no blanks at their ends.
 pub(crate) fn write_table(out: &mut dyn Write, table: &mut Table) -> io::Result<()> {
     table.column_iter_mut().for_each(|column| {
         column.set_padding((0, 2));
@@ -53,7 +54,7 @@ pub(crate) fn write_table(out: &mut dyn Write, table: &mut Table) -> io::Result<
     table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
 }
 
-/// The text without characters that steer a terminal: a record holds what any client sent.
+/// Returns the text without characters that control a terminal. A record holds text that any client sent.
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -72,7 +73,7 @@ pub(crate) fn push_json_string(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // U+007F to U+009F steer terminals too.
+            // U+007F to U+009F control terminals too.
             _ if character.is_control() => {
                 push_formatted(out, format_args!("\\u{:04x}", u32::from(character)));
             }
@@ -82,17 +83,17 @@ pub(crate) fn push_json_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Appends a JSON number; JSON has no infinities and no NaN, they become null.
+/// Appends a JSON number. JSON has no infinities and no NaN, so they become null.
 pub(crate) fn push_json_float(out: &mut String, number: f64) {
     if number.is_finite() { push_formatted(out, format_args!("{number:?}")) } else { out.push_str("null") }
 }
 
-/// Appends formatted text; a string takes everything.
+/// Appends formatted text. Writing to a string cannot fail.
 pub(crate) fn push_formatted(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-/// Bytes as SQLite writes them in statements: `x'00ff'`.
+/// Returns bytes as SQLite writes them in statements: `x'00ff'`.
 pub(crate) fn blob(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2 + 3);
     out.push_str("x'");
@@ -103,7 +104,7 @@ pub(crate) fn blob(bytes: &[u8]) -> String {
     out
 }
 
-/// Bytes as base64 with padding (RFC 4648 section 4).
+/// Returns bytes as base64 with padding (RFC 4648 section 4).
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,7 +1,7 @@
 //! Progress of long work, on stderr if that is a terminal, and nowhere else.
 //!
-//! What the work reads is what the system counts of this process, so the work itself knows nothing of it. The
-//! line ends where it began: whatever is printed next covers it.
+//! The bytes that are read come from the system's count for this process, so the work does not need to count
+//! them. The cursor goes back to the start of the line, so the next output overwrites it.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -9,26 +9,26 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Nobody waits for what is done before that.
+/// Progress is not shown before this time, because short work needs none.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// How far loaders are, all together.
+/// Progress of all loaders together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// Records that are loaded, since the start.
+    /// Records that were loaded since the start.
     pub(crate) records: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Bytes of segments that are not.
+    /// Bytes of segments that are not loaded yet.
     pub(crate) left_bytes: u64,
 }
 
-/// Shows how far the work is until it is dropped.
+/// Shows progress until it is dropped.
 pub(crate) struct Progress(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Progress {
-    /// Begins to show work that will read about so many bytes.
+    /// Begins to show work that will read about `total_bytes`.
     pub(crate) fn of(work: &'static str, total_bytes: u64) -> Self {
         let before = bytes_read();
         Self::showing(work, move |time| {
@@ -36,7 +36,8 @@ impl Progress {
         })
     }
 
-    /// Begins to show a load: what is loaded, and what is left. Nothing while nothing is, or not for long.
+    /// Begins to show a load: the loaded records and the rest. Nothing is shown while there is nothing to
+    /// load, or for short loads.
     pub(crate) fn of_load(mut look: impl FnMut() -> Load + Send + 'static) -> Self {
         let mut before: Option<(Load, Duration)> = None;
         Self::showing("load", move |time| {
@@ -83,32 +84,32 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.0.take() {
             drop(end);
-            // It only draws; a failure of it is nobody's.
+            // The thread only draws, so its failure does not matter.
             drop(thread.join());
         }
     }
 }
 
-/// Draws over the line and goes back to its beginning. A terminal that is gone needs no progress.
+/// Draws over the line and goes back to its start. A terminal that is gone needs no progress.
 fn draw(text: &str) {
     drop(write!(io::stderr().lock(), "{text}\x1b[K\r"));
 }
 
-/// Bytes that this process has read from files so far (proc(5), `rchar`).
+/// Returns the bytes that this process has read from files so far (proc(5), `rchar`).
 fn bytes_read() -> u64 {
     let counters = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let read = counters.lines().find_map(|line| line.strip_prefix("rchar: "));
     read.and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
-/// Bytes done, of how many, and the rate.
+/// Returns the bytes done, the total, and the rate.
 fn state(done: u64, total: u64, time: Duration) -> String {
     let percent = (done * 100).checked_div(total).unwrap_or(100);
     let per_second = done as f64 / time.as_secs_f64().max(0.001);
     format!("{} of {}  {percent}%  {}/s", size(done), size(total), size(per_second as u64))
 }
 
-/// Records and bytes of them, the rates of both, and the bytes that are left.
+/// Returns records and their bytes, the rates of both, and the remaining bytes.
 fn load_state(Load { records, bytes, left_bytes }: Load, time: Duration) -> String {
     let rate = |count: u64| (count as f64 / time.as_secs_f64().max(0.001)) as u64;
     let (read, per_second, left) = (size(bytes), size(rate(bytes)), size(left_bytes));

@@ -1,5 +1,5 @@
-//! The sinks of a server while it runs: for whom segments are kept, who loads here, and what a reload changes
-//! of both.
+//! The sinks of a running server: the sinks that segments are kept for, the loaders of this process, and the
+//! effect of a reload on both.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use tollgate_server::StreamSpec;
 use crate::config::{Config, Fault, LoadedBy, SinkConfig};
 use crate::loader::start_loader;
 
-/// How long databases are waited for that streams are compared with; who is later is told of by its loader.
+/// Time that the check of streams waits for databases. The loader of a later database reports the result.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The sinks that segments are kept for, by name. Who tells of another one is not heard.
+/// The sinks that segments are kept for, by name. Reports on any other sink are ignored.
 #[derive(Clone, Default)]
 pub(crate) struct Followers(Arc<Mutex<BTreeMap<String, Follower>>>);
 
@@ -28,14 +28,14 @@ impl Followers {
         Self(Arc::new(Mutex::new(BTreeMap::from([(sink.to_owned(), follower)]))))
     }
 
-    /// Notes how far a sink has a log, durably.
+    /// Notes that a sink has a log durably up to this record.
     pub(crate) fn confirm(&self, sink: &str, log: LogId, last: Sequence) {
         if let Some(follower) = self.all().get(sink) {
             follower.confirm(log, last);
         }
     }
 
-    /// The names of all.
+    /// Returns the names of all sinks.
     pub(crate) fn names(&self) -> Vec<String> {
         self.all().keys().cloned().collect()
     }
@@ -52,16 +52,16 @@ pub(crate) struct Sinks {
     loading: Loading,
 }
 
-/// Who loads.
+/// The process that loads.
 enum Loading {
-    /// Nobody is expected to: nothing is ever deleted.
+    /// No process is expected to load, so no segment is ever deleted.
     Nobody,
     Others,
     Here(BTreeMap<String, Loader>),
 }
 
 impl Sinks {
-    /// From here on nothing is deleted that one of them lacks.
+    /// Registers the sinks. From now on, no segment is deleted that one of them lacks.
     pub(crate) fn follow(config: &Config, log: &Log) -> Self {
         let loading = match config.load.by {
             LoadedBy::Nobody => Loading::Nobody,
@@ -73,7 +73,7 @@ impl Sinks {
         sinks
     }
 
-    /// From here on nothing is deleted that a sink of this configuration lacks.
+    /// Registers the sinks of this configuration. From now on, no segment is deleted that one of them lacks.
     pub(crate) fn admit(&self, config: &Config, log: &Log) {
         if matches!(self.loading, Loading::Nobody) {
             return;
@@ -83,7 +83,7 @@ impl Sinks {
         }
     }
 
-    /// Waits no more for sinks that this configuration does not have.
+    /// Stops waiting for sinks that this configuration does not have.
     pub(crate) fn dismiss(&self, config: &Config, log: &Log) {
         self.followers.all().retain(|name, follower| {
             let is_kept = config.sink(name).is_some();
@@ -94,12 +94,12 @@ impl Sinks {
         });
     }
 
-    /// The place that a sink has in the log.
+    /// Returns the place of a sink in the log.
     pub(crate) fn place_of(&self, name: &str) -> Option<SinkPlace> {
         self.followers.all().get(name).and_then(Follower::place)
     }
 
-    /// Sees how the loaders of this process do.
+    /// Returns the watches of this process's loaders.
     pub(crate) fn watches(&self) -> Vec<LoadWatch> {
         match &self.loading {
             Loading::Here(loaders) => loaders.values().map(Loader::watch).collect(),
@@ -107,15 +107,15 @@ impl Sinks {
         }
     }
 
-    /// For whom segments are kept.
+    /// Returns the sinks that segments are kept for.
     pub(crate) fn followers(&self) -> Followers {
         self.followers.clone()
     }
 
-    /// Begins to load, if this process is to.
+    /// Begins to load, if this process loads.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// A thread cannot be started.
     pub(crate) fn start(&mut self, config: &Config) -> anyhow::Result<()> {
         config.sinks.iter().try_for_each(|sink| self.start_one(config, sink))
     }
@@ -128,7 +128,8 @@ impl Sinks {
         Ok(())
     }
 
-    /// What keeps the sinks of a new configuration from being taken: none may move, and streams have to fit.
+    /// Returns the reasons why the sinks of a new configuration cannot be used. No sink may move to another
+    /// database, and the streams must fit.
     pub(crate) fn faults(&self, present: &Config, new: &Config) -> Vec<String> {
         let moved = new.sinks.iter().filter_map(|sink| move_of(present.sink(sink.name())?, sink));
         let left = present.awaited_sinks().filter_map(|(stream, sink)| leaving_of(stream, sink, new));
@@ -140,8 +141,8 @@ impl Sinks {
         faults
     }
 
-    /// Goes on with the sinks of another configuration, which were admitted. One that is kept keeps its
-    /// loader; one that went is not waited for.
+    /// Changes to the sinks of another configuration, which were admitted before. A sink that stays keeps its
+    /// loader. A sink that is removed is not waited for.
     pub(crate) fn change(&mut self, present: &Config, new: &Config, log: &Log) {
         if matches!(self.loading, Loading::Nobody) {
             return;
@@ -174,7 +175,8 @@ impl Sinks {
         }
     }
 
-    /// Gives every loader the same time; one that has more to do takes none from the others.
+    /// Ends all loaders at the same time, each within `timeout`. A slow loader does not use up the time of
+    /// the others.
     pub(crate) fn finish(self, timeout: Duration) {
         let Loading::Here(loaders) = self.loading else { return };
         thread::scope(|scope| {
@@ -195,7 +197,7 @@ fn report_load(sink: &str, finished: Result<LoadStatus, FinishError>) {
     }
 }
 
-/// Why a sink is not the one that its name stands for now.
+/// Returns a fault if the new sink of this name is another database than the present one.
 fn move_of(present: &SinkConfig, new: &SinkConfig) -> Option<String> {
     let differs = present.options.moved_by(&new.options)?;
     let (name, before) = (new.name(), present);
@@ -205,7 +207,8 @@ fn move_of(present: &SinkConfig, new: &SinkConfig) -> Option<String> {
     ))
 }
 
-/// Why a sink cannot be withdrawn yet from a stream whose replies wait for it: some may be on their way.
+/// Returns a fault if replies of a stream wait for a sink that no longer accepts it. Such replies may still
+/// be waiting.
 fn leaving_of(stream: &str, sink: &str, new: &Config) -> Option<String> {
     let is_kept = new.sink(sink).is_some_and(|sink| sink.options.taken.takes(stream));
     (!is_kept).then(|| {
@@ -216,15 +219,15 @@ fn leaving_of(stream: &str, sink: &str, new: &Config) -> Option<String> {
     })
 }
 
-/// Streams that do not fit the tables of a sink, as far as the databases answer in time. What else is wrong
-/// with one does not concern who serves: its loader waits for it, and tells.
+/// Returns streams that do not fit the tables of a sink, as far as the databases answer in time. Other faults
+/// of a database do not concern the server. Its loader waits for the database and reports them.
 pub(crate) fn unfit_streams(config: &Config) -> Vec<String> {
     let (teller, answers) = channel();
     for sink in &config.sinks {
         let (name, options) = (sink.name().to_owned(), sink.options.clone());
         let (schemas, teller) = (schemas_of(config), teller.clone());
         let look = move || {
-            // Whoever gave up waiting is not told.
+            // The receiver may have stopped waiting.
             drop(teller.send((name, options.check(&schemas))));
         };
         drop(thread::Builder::new().name("load-look".to_owned()).spawn(look));
@@ -240,7 +243,7 @@ pub(crate) fn unfit_streams(config: &Config) -> Vec<String> {
 }
 
 fn schemas_of(config: &Config) -> Vec<Schema> {
-    // One that cannot be is told where the log is opened.
+    // A schema that cannot be made is reported when the log is opened.
     config.server.streams.iter().map(StreamSpec::schema).filter_map(Result::ok).collect()
 }
 

@@ -1,7 +1,7 @@
-//! `tollgate sql`: one statement that reads, on the database that the loader fills.
+//! `tollgate sql`: runs one statement that reads, on the database that the loader fills.
 //!
-//! The connection cannot write: the file is opened read-only, and statements that write are refused by name
-//! before.
+//! The connection cannot write. The file is opened read-only, and a statement that writes is refused before,
+//! with its name.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,9 +18,9 @@ use crate::print::{
     blob, printable, push_formatted, push_json_float, push_json_string, table, to_stdout, write_table,
 };
 
-/// Rows of a table, which is held in memory to find the widths of its columns.
+/// Rows of a printed table, at most. The table is held in memory to find the widths of its columns.
 const TABLE_ROWS_MAX: usize = 10_000;
-/// How long a checkpoint of the loader is waited for.
+/// Time that a statement waits for a checkpoint of the loader.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs a statement and prints its rows.
@@ -44,7 +44,7 @@ fn query(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> an
     answer(database, text, format, out).map_err(plainly)
 }
 
-/// Leaves SQLite's own message where there is one, without the code behind it.
+/// Keeps only SQLite's own message, if there is one, without the error code after it.
 fn plainly(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(rusqlite::Error::SqliteFailure(_, Some(message))) => anyhow::Error::msg(message.clone()),
@@ -179,7 +179,7 @@ fn push_json(out: &mut String, value: ValueRef<'_>) {
     }
 }
 
-/// A field, quoted where RFC 4180 asks for it.
+/// Returns a field, quoted where RFC 4180 requires it.
 fn csv_field(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

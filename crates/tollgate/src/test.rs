@@ -1,6 +1,6 @@
-//! `tollgate test`: the tests of an app, `tests/*.luau` beside its configuration or `app.toml`.
+//! `tollgate test`: the tests of an app, `tests/*.luau` next to its configuration or `app.toml`.
 //!
-//! Exit codes: 0 all passed, 1 some failed, 2 something could not be run, or there was nothing to run.
+//! Exit codes: 0 all passed, 1 some failed, 2 a file could not be run, or there was nothing to run.
 
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -22,29 +22,29 @@ use crate::config::{Config, ConfigError};
 use crate::print::{note, printable, to_stdout};
 use crate::watch::{Watch, Watched};
 
-/// The folder of the tests, beside the configuration.
+/// The folder of the tests, next to the configuration.
 pub(crate) const FOLDER: &str = "tests";
-/// How the frames of `t` begin.
+/// The beginning of stack frames of `t`.
 const OURS: &str = "[t]";
 
-/// What could not be run.
+/// Exit code when a file could not be run.
 const UNUSABLE: u8 = 2;
 
-/// Runs the tests whose names have `filter` in them, and prints what each came to.
+/// Runs the tests whose names contain `filter`, and prints the result of each.
 pub(crate) fn run(path: &Path, filter: &str) -> anyhow::Result<ExitCode> {
     let config = Config::load(path)?;
     show_lines_of_scripts();
     run_once(path, &config, filter).map(ExitCode::from)
 }
 
-/// Runs them after each change of a file, until a signal; the exit code is that of the last time.
+/// Runs the tests after each change of a file, until a signal. The exit code is that of the last run.
 pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode> {
     let mut watch = Watch::new()?;
     let last = end_by_signals()?;
     show_lines_of_scripts();
     let mut watched = Watched::at(path);
     loop {
-        // What changes while tests run is seen, too.
+        // The watch begins first, so that changes during the tests are seen too.
         watch.look_at(&watched);
         let code = match Config::load(path) {
             Ok(config) => {
@@ -66,12 +66,12 @@ pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode
     }
 }
 
-/// Whoever closed stderr has seen enough.
+/// A reader that closed stderr needs no more lines.
 fn print_faults(error: &ConfigError) {
     let _ = writeln!(std::io::stderr().lock(), "{error}");
 }
 
-/// Ends the process at a signal, with the code that is there then.
+/// Ends the process at a signal, with the exit code of that moment.
 fn end_by_signals() -> anyhow::Result<Arc<AtomicU8>> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
     let last = Arc::new(AtomicU8::new(UNUSABLE));
@@ -85,7 +85,7 @@ fn end_by_signals() -> anyhow::Result<Arc<AtomicU8>> {
     Ok(last)
 }
 
-/// Runs them, and returns the exit code.
+/// Runs the tests, and returns the exit code.
 fn run_once(path: &Path, config: &Config, filter: &str) -> anyhow::Result<u8> {
     let root = root_of(path);
     let files = match files_in(&root.join(FOLDER)) {
@@ -95,7 +95,7 @@ fn run_once(path: &Path, config: &Config, filter: &str) -> anyhow::Result<u8> {
             return Ok(UNUSABLE);
         }
     };
-    // Whoever closes the pipe has seen enough.
+    // A reader that closed the pipe needs no more lines.
     let mut code = 0;
     to_stdout(|out| {
         let mut tally = Tally::default();
@@ -113,7 +113,7 @@ fn run_once(path: &Path, config: &Config, filter: &str) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// What tests came to so far.
+/// The results of the tests so far.
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -161,14 +161,14 @@ fn run_file(
     Ok(())
 }
 
-/// The app whose folder this is, if it is one.
+/// Returns the app in this folder, if there is one.
 fn app_in(root: &Path, config: &Config) -> Option<usize> {
     let resolved = |folder: &Path| fs::canonicalize(folder).ok();
     let root = resolved(root)?;
     config.mounts.iter().position(|mount| resolved(&mount.dir).is_some_and(|dir| dir == root))
 }
 
-/// The folder of the configuration.
+/// Returns the folder of the configuration.
 pub(crate) fn root_of(path: &Path) -> PathBuf {
     if path.is_dir() {
         return path.to_owned();
@@ -196,7 +196,8 @@ pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// What scripts and tests print is for whoever runs them; what fails is told with its test.
+/// Prints the lines of scripts and tests on stderr for the user of the command. A failure is printed with its
+/// test.
 fn show_lines_of_scripts() {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off,tollgate::script=info"));
@@ -225,7 +226,7 @@ fn print_result(out: &mut dyn Write, file: &str, result: &TestResult) -> std::io
     notes.iter().try_for_each(|note| print_indented(out, note))
 }
 
-/// The message, and the frames of files below the first, if there are any.
+/// Returns the message. Frames of files below the first follow, if there are any.
 fn with_callers(message: &str, traceback: &str) -> String {
     let frames = traceback.lines().map(str::trim).filter(|frame| !frame.starts_with('['));
     frames.skip(1).fold(message.to_owned(), |text, frame| format!("{text}\n  {frame}"))

@@ -1,4 +1,4 @@
-//! The lines that tell what happens: text for a person at a terminal, JSON for a machine.
+//! The log lines of the process: text for a person at a terminal, JSON for a machine.
 
 mod queue;
 
@@ -12,16 +12,17 @@ use tracing_subscriber::EnvFilter;
 
 use queue::LineQueue;
 
-/// How long the end of the process waits for whoever reads the lines.
+/// Time that the end of the process waits for the reader of the lines.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Lines of a process that goes on until it is stopped. Others write to stderr, and wait for it.
+/// Lines of a process that runs until it is stopped. Other processes write to stderr directly, and wait for
+/// it.
 static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
 
-/// Starts to write them to stderr, in a thread; RUST_LOG picks what is told.
+/// Starts a thread that writes the lines to stderr. `RUST_LOG` selects the events.
 ///
 /// # Errors
-/// No thread can be had.
+/// The thread cannot be started.
 pub(crate) fn start() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter);
@@ -40,28 +41,28 @@ fn log_left_out(left_out: u64) {
     tracing::warn!(left_out, "log lines were left out: stderr was not read as fast as they came");
 }
 
-/// How many lines were left out because whoever reads them was too slow.
+/// Returns the number of lines that were left out because the reader was too slow.
 pub(crate) fn left_out() -> u64 {
     QUEUE.get().map_or(0, |queue| queue.left_out())
 }
 
-/// Writes a text as it is, behind the lines that were told before.
+/// Writes a text unchanged, after the lines before it.
 pub(crate) fn write(text: &[u8]) {
     match QUEUE.get() {
         Some(queue) => queue.push(text.to_vec()),
-        // Whoever closed stderr has seen enough.
+        // A reader that closed stderr needs no more lines.
         None => drop(io::stderr().write_all(text)),
     }
 }
 
-/// Before the process ends: what was told is written, if somebody reads it.
+/// Writes the remaining lines before the process ends, if a reader takes them.
 pub(crate) fn finish() {
     if let Some(queue) = QUEUE.get() {
         queue.wait_written(PATIENCE);
     }
 }
 
-/// Where an event goes, which comes by one call.
+/// The destination of events. An event arrives in one call.
 struct Lines;
 
 impl Write for Lines {
@@ -75,8 +76,8 @@ impl Write for Lines {
     }
 }
 
-/// Whether a character shows something else than it is: line ends for some readers, and what turns the
-/// direction of a text (Unicode Standard Annex 9), which has the rest of a line read as another.
+/// Whether a character misleads a reader. Some readers treat it as a line end, or it changes the direction of
+/// the text (Unicode Standard Annex 9). The rest of the line would then be read as other text.
 const fn is_misleading(character: char) -> bool {
     matches!(
         character,
@@ -84,11 +85,11 @@ const fn is_misleading(character: char) -> bool {
     )
 }
 
-/// Sets the second and later lines of an event in from the left. A text of a client may have line ends, and
-/// could write what looks like a line of the server otherwise.
+/// Indents the second and later lines of an event. A client's text may have line ends, and could otherwise
+/// imitate a line of the server.
 pub(crate) struct Indented<W>(pub(crate) W);
 
-/// An event comes by one call.
+/// An event arrives in one call.
 impl<W: Write> Write for Indented<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let lines = event.strip_suffix(b"\n").unwrap_or(event);
@@ -115,8 +116,8 @@ impl<W: Write> Write for Indented<W> {
     }
 }
 
-/// Escapes in a line of JSON what JSON would leave as it is and steers a terminal, or ends a line for some
-/// readers. An event comes by one call.
+/// Escapes characters in a line of JSON that JSON leaves unchanged. They control a terminal, or some readers
+/// treat them as a line end. An event arrives in one call.
 struct Escaped<W>(W);
 
 impl<W: Write> Write for Escaped<W> {
@@ -138,7 +139,7 @@ impl<W: Write> Write for Escaped<W> {
     }
 }
 
-/// As a string of JSON has it.
+/// Appends a character as an escape of a JSON string.
 fn escape(shown: &mut String, character: char) {
     shown.push_str(&format!("\\u{:04x}", u32::from(character)));
 }

@@ -1,5 +1,5 @@
-//! `tollgate check --types`: Luau's type checker over the scripts of a configuration, their modules and their
-//! tests.
+//! `tollgate check --types`: runs Luau's type checker over the scripts of a configuration, their modules and
+//! their tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,10 +10,10 @@ use tollgate_server::{RouteSpec, ServerOptions};
 use crate::config::Config;
 use crate::test;
 
-/// Files that are checked, by the folder that their modules are in.
+/// Files that are checked, by the folder of their modules.
 type Files = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
-/// Checks all of them; returns what is wrong, in lines `file:line:column: text`.
+/// Checks all files. Returns the faults in lines `file:line:column: text`.
 #[cfg(feature = "types")]
 pub(crate) fn faults(path: &Path, config: &Config) -> anyhow::Result<Vec<String>> {
     use crate::print::printable;
@@ -30,14 +30,14 @@ pub(crate) fn faults(path: &Path, config: &Config) -> anyhow::Result<Vec<String>
     Ok(faults)
 }
 
-/// Says that there is no checker.
+/// Fails, because this build has no checker.
 #[cfg(not(feature = "types"))]
 pub(crate) fn faults(path: &Path, config: &Config) -> anyhow::Result<Vec<String>> {
     let count = files(path, config).values().map(BTreeSet::len).sum::<usize>();
     anyhow::bail!("{count} scripts were not checked: this tollgate is built without its feature \"types\"")
 }
 
-/// Scripts of routes, and the tests of the folder and of its apps.
+/// Returns the scripts of routes, and the tests of the folder and of its apps.
 fn files(path: &Path, config: &Config) -> Files {
     let mut files = scripts(&config.server);
     let own = test::root_of(path);

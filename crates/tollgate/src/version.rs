@@ -1,5 +1,4 @@
-//! Which configuration serves: the number of its version, when it was loaded, and a digest of what it was
-//! made of.
+//! The version of the configuration that serves: its number, the time of its load, and a digest of its texts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,33 +12,33 @@ use tollgate_server::{SourceFile, Sources};
 use crate::config::{Change, Config, Mount};
 use crate::wall;
 
-/// Bytes of a digest that are shown: of the whole, and of one file.
+/// Bytes that are shown of a digest: of the whole, and of one file.
 const DIGEST_BYTES: usize = 6;
 const FILE_DIGEST_BYTES: usize = 4;
 
 /// A configuration that was loaded.
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
-    /// Counts from 1, the one of the start.
+    /// Counts from 1, which is the version of the start.
     pub(crate) number: u64,
     /// When it began to serve.
     pub(crate) loaded_at: Timestamp,
-    /// Of the texts of its configuration, apps, scripts and modules, by their names below its folder: servers
-    /// that were made of the same have the same.
+    /// Digest of the texts of the configuration, apps, scripts and modules, by their names below its folder.
+    /// Servers with the same texts have the same digest.
     pub(crate) digest: String,
-    /// The digests of its scripts and modules by what they are called.
+    /// The digests of its scripts and modules, by name.
     scripts: BTreeMap<String, [u8; 32]>,
 }
 
 impl Version {
-    /// Makes that of a configuration which serves now.
+    /// Makes the version of a configuration that serves now.
     pub(crate) fn new(number: u64, config: &Config, sources: &Sources) -> Self {
         let scripts = scripts_of(config, sources);
         let digest = digest_of(&texts_of(config), &scripts);
         Self { number, loaded_at: wall::now(), digest, scripts }
     }
 
-    /// The scripts and modules that an earlier one had otherwise.
+    /// Returns the scripts and modules that differ from an earlier version.
     pub(crate) fn changed_scripts(&self, earlier: &Self) -> Vec<Change> {
         let (present, new) = (&earlier.scripts, &self.scripts);
         let names = present.keys().chain(new.keys().filter(|name| !present.contains_key(*name)));
@@ -53,14 +52,14 @@ impl Version {
         differing.map(change).collect()
     }
 
-    /// The apps of a configuration, for who asks how the server does.
+    /// Returns the apps of a configuration, for the status.
     pub(crate) fn apps(config: &Config) -> Value {
         let app = |mount: &Mount| json!({ "path": mount.path, "host": mount.host, "dir": mount.dir.to_string_lossy() });
         config.mounts.iter().map(app).collect()
     }
 }
 
-/// The texts of the configuration and of its apps.
+/// Returns the texts of the configuration and of its apps, as digests by name.
 fn texts_of(config: &Config) -> Vec<(String, [u8; 32])> {
     let name = |file: &SourceFile| file.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let own = config.text.iter().map(|text| (name(text), text.sha256));

@@ -1,4 +1,4 @@
-//! A backend on a socket of its own. It answers as its fault says, and remembers the requests that it saw.
+//! A backend on a socket of its own. It answers by its fault, and keeps the requests that it saw.
 
 mod serve;
 mod state;
@@ -18,10 +18,10 @@ use state::{BackendState, Observed};
 
 pub use state::Seen;
 
-/// A backend that takes longer to change is stuck.
+/// A change of the fault that lasts longer is stuck.
 const CHANGE_MAX: Duration = Duration::from_secs(30);
 
-/// A backend that misbehaves, until dropped.
+/// A backend that misbehaves. It ends when it is dropped.
 pub struct Backend {
     address: SocketAddr,
     shared: Arc<BackendState>,
@@ -37,14 +37,15 @@ impl Backend {
         Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), fault)
     }
 
-    /// Listens on this address; a port of 0 is a free one.
+    /// Listens on this address. Port 0 stands for a free port.
     ///
     /// # Errors
-    /// The address is taken or not of this machine.
+    /// The address is in use, or it does not belong to this machine.
     pub fn start_at(address: SocketAddr, fault: Fault) -> io::Result<Self> {
         let reservation = socket::bind(address)?;
         let address = reservation.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        // While nothing listens, this keeps the port; a second listener would be told that it is taken.
+        // The reservation keeps the port while the backend does not listen. This call fails if another server
+        // listens on the port.
         drop(socket::listening(address, 1)?);
         let (change, changes) = watch::channel(fault);
         let shared = Arc::new(BackendState::new(change));
@@ -55,16 +56,16 @@ impl Backend {
         Ok(backend)
     }
 
-    /// Where it listens.
+    /// Returns the address that the backend listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Turns into a backend with this fault. When it returns, connections are taken, or refused, as it says;
-    /// requests that were begun are ended as they were begun.
+    /// Changes the fault of the backend. When this returns, connections are accepted or refused by the new
+    /// fault. Requests that began before end by the old fault.
     ///
     /// # Errors
-    /// It could not listen again.
+    /// The backend could not listen again.
     pub fn turn(&self, fault: Fault) -> io::Result<()> {
         let changes = self.shared.observed().changes;
         self.shared.change.send_replace(fault);
@@ -83,12 +84,12 @@ impl Backend {
         }
     }
 
-    /// How much it saw up to now.
+    /// Returns the counts up to now.
     pub fn seen(&self) -> Seen {
         self.shared.observed().seen
     }
 
-    /// Waits until it saw what is asked for, at most so long. None: it did not.
+    /// Waits for `patience` at most until `is_enough`. `None`: it never was.
     pub fn wait_until(&self, patience: Duration, is_enough: impl Fn(&Seen) -> bool) -> Option<Seen> {
         let observed = self.shared.observed();
         let is_due = |observed: &mut Observed| !is_enough(&observed.seen);
@@ -97,7 +98,8 @@ impl Backend {
         is_enough(&observed.seen).then_some(observed.seen)
     }
 
-    /// The latest thousand requests, oldest first; those whose body is to be read came to its end.
+    /// Returns the latest thousand requests, oldest first. A request whose body is read is included once the
+    /// body has ended.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.observed().requests.iter().cloned().collect()
     }

@@ -1,5 +1,4 @@
-//! The thread of a backend: takes connections, reads requests, does to each what the fault of that moment
-//! says.
+//! The thread of a backend. It accepts connections, reads requests, and applies the present fault to each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,12 +18,12 @@ use crate::request::{Incoming, Request};
 use crate::socket;
 
 const BACKLOG: i32 = 4096;
-/// What comes after the end is read for so long: unread, it would turn the end into a reset.
+/// Time for reading bytes after our end of the connection. Unread bytes would turn the end into a reset.
 const LINGER_MAX: Duration = Duration::from_secs(1);
-/// Who is not connected by then waits for room in the queue of the kernel.
+/// After this time, the queue of the kernel is treated as full.
 const FULL_AFTER: Duration = Duration::from_millis(100);
 
-/// How connections are taken.
+/// How connections are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepting {
     Usual,
@@ -44,7 +43,7 @@ impl Accepting {
     }
 }
 
-/// Serves for ever. `_reservation` keeps the port while nothing listens.
+/// Serves, and never returns. `_reservation` keeps the port while no socket listens.
 pub(super) async fn run(
     _reservation: Socket,
     address: SocketAddr,
@@ -70,14 +69,14 @@ pub(super) async fn run(
     }
 }
 
-/// A listener, how it accepts, and the connections that fill its queue.
+/// A listener, its way to accept, and the connections that fill its queue.
 struct Listening {
     accepting: Accepting,
     listener: TcpListener,
     _waiting: Vec<TcpStream>,
 }
 
-/// Listens in this way, unless it does already.
+/// Listens in this way, unless the backend already does.
 async fn stand(
     listening: &mut Option<Listening>,
     accepting: Accepting,
@@ -103,7 +102,7 @@ async fn stand(
     Ok(())
 }
 
-/// Takes connections for ever.
+/// Accepts connections, and never returns.
 async fn take(listening: Option<&Listening>, shared: &Arc<BackendState>, connections: &mut JoinSet<()>) {
     let Some(Listening { accepting: how @ (Accepting::Usual | Accepting::Slow(_)), listener, .. }) =
         listening
@@ -121,7 +120,7 @@ async fn take(listening: Option<&Listening>, shared: &Arc<BackendState>, connect
     }
 }
 
-/// One connection among those that are open.
+/// Counts one open connection, until it is dropped.
 struct OpenConnection {
     shared: Arc<BackendState>,
     number: u64,
@@ -151,7 +150,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// One request among those in flight.
+/// Counts one request in flight, until it is dropped.
 struct InFlight<'a> {
     shared: &'a BackendState,
     number: u64,
@@ -178,7 +177,7 @@ impl Drop for InFlight<'_> {
 }
 
 async fn serve(stream: TcpStream, connection: OpenConnection) {
-    // Fails only if the peer is gone already.
+    // This fails only if the peer is already gone.
     let _ = stream.set_nodelay(true);
     match converse(&stream, &connection).await {
         Then::Reset => socket::reset(stream),
@@ -189,7 +188,7 @@ async fn serve(stream: TcpStream, connection: OpenConnection) {
     }
 }
 
-/// Exchanges until the connection is to end, and tells how.
+/// Exchanges requests and replies until the connection must end. Returns how it ends.
 async fn converse(stream: &TcpStream, connection: &OpenConnection) -> Then {
     let fault = connection.fault();
     if fault.begins() == Begins::AtOnce {
@@ -209,7 +208,7 @@ async fn converse(stream: &TcpStream, connection: &OpenConnection) -> Then {
     }
 }
 
-/// Reads a request and does to it what the fault of this moment says.
+/// Reads a request, and applies the present fault to it.
 async fn exchange(
     stream: &TcpStream,
     incoming: &mut Incoming,
@@ -217,7 +216,8 @@ async fn exchange(
     nth: u64,
 ) -> Then {
     let Some(mut request) = incoming.head(stream).await else { return Then::Close };
-    // Before the request counts: who waits for the count and then turns the backend does not turn this one.
+    // The fault is read before the request counts. A test may wait for the count and then change the fault.
+    // The change then does not affect this request.
     let fault = connection.fault();
     let in_flight = InFlight::new(&connection.shared);
     request.connection = connection.number;

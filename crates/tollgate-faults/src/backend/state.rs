@@ -9,20 +9,20 @@ use tokio::sync::watch;
 use crate::fault::Fault;
 use crate::request::Request;
 
-/// How much a backend saw.
+/// The counts of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Connections that were accepted.
     pub connections: u64,
-    /// Of them, those that are open now.
+    /// Connections that are open now.
     pub open: u64,
-    /// The most that were open at once.
+    /// Most connections that were open at the same time.
     pub open_max: u64,
-    /// Requests whose heads came.
+    /// Requests whose heads arrived.
     pub requests: u64,
-    /// Of them, those that are not answered to their end yet.
+    /// Requests whose reply is not finished yet.
     pub in_flight: u64,
-    /// The most that were in flight at once.
+    /// Most requests in flight at the same time.
     pub in_flight_max: u64,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct BackendState {
     pub(super) change: watch::Sender<Fault>,
 }
 
-/// Requests and counts that the thread observed, and how its changes of fault went.
+/// Requests and counts that the thread observed, and the results of its changes of fault.
 #[derive(Default)]
 pub(super) struct Observed {
     pub(super) seen: Seen,
     pub(super) requests: VecDeque<Request>,
-    /// How often a fault was taken up.
+    /// Number of changes of the fault that the thread has applied.
     pub(super) changes: u64,
     pub(super) failed: Option<io::Error>,
 }
@@ -67,5 +67,5 @@ impl BackendState {
     }
 }
 
-/// The latest requests that are remembered.
+/// Requests that are kept, at most. The oldest is dropped first.
 const REQUESTS_KEPT_MAX: usize = 1000;

@@ -1,4 +1,4 @@
-//! What a client does wrong: the catalogue, how each is spelled, and its steps.
+//! The faults of clients: the catalogue, the spelling of each, and its steps.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,27 +6,27 @@ use std::time::Duration;
 use crate::spelling::{Spelled, SpellingError};
 use crate::step::Step;
 
-/// What a client does on each of its connections. Spelled as in `tollgate-faults list`; what each takes has a
-/// default there.
+/// The fault of a client, on each of its connections. The spelling and the default of the argument are those
+/// of `tollgate-faults list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientFault {
-    /// Asks once, reads the reply, and ends the connection.
+    /// Sends a request, reads the reply, and ends the connection.
     None,
-    /// Sends a head byte by byte, with this pause, and never ends it.
+    /// Sends a head byte by byte with this pause, and never ends it.
     SlowHead(Duration),
-    /// Sends the head of a POST, and its body byte by byte, with this pause, for ever.
+    /// Sends the head of a POST, and then an endless body byte by byte with this pause.
     SlowBody(Duration),
-    /// The same with a chunk for each byte.
+    /// Sends the head of a POST, and then endless chunks of one byte with this pause.
     SlowChunks(Duration),
-    /// Asks 64 times and reads a byte of the replies at a time, with this pause.
+    /// Sends 64 requests, and reads the replies byte by byte with this pause.
     SlowReader(Duration),
-    /// Asks 64 times and reads nothing.
+    /// Sends 64 requests, and reads nothing.
     NoReader,
-    /// Connects and says nothing.
+    /// Connects, and sends nothing.
     Idle,
-    /// Asks once, reads the reply, and stays.
+    /// Sends a request, reads the reply, and keeps the connection open.
     IdleAfterOne,
-    /// Asks, ends its sending half, and reads the reply.
+    /// Sends a request, ends its sending half, and reads the reply.
     HalfClose,
     /// Ends the connection in the middle of a head.
     CloseInHead,
@@ -34,27 +34,27 @@ pub enum ClientFault {
     CloseInBody,
     /// Resets the connection in the middle of a body.
     ResetInBody,
-    /// Asks and resets the connection before the reply.
+    /// Sends a request, and resets the connection before the reply.
     ResetBeforeReply,
     /// Connects and resets the connection.
     ResetAtOnce,
-    /// Sends bytes that are no HTTP, so many.
+    /// Sends this number of bytes that are no HTTP.
     Garbage(u64),
-    /// Asks so many times at once, then reads the replies.
+    /// Sends this number of requests at once, then reads the replies.
     Pipeline(u64),
-    /// Sends a head of so many bytes.
+    /// Sends a head of this number of bytes.
     LongHead(u64),
-    /// Sends so many fields.
+    /// Sends this number of fields.
     ManyFields(u64),
-    /// Sends a length and chunks.
+    /// Sends a head with both a length and chunked coding.
     LengthAndChunked,
-    /// Sends two lengths that differ.
+    /// Sends a head with two different lengths.
     TwoLengths,
     /// Sends a chunk whose size is no number.
     BadChunkSize,
-    /// Asks to be told to continue (100), and never does.
+    /// Sends `Expect: 100-continue`, and never sends the body.
     ExpectNothing,
-    /// Does these steps, and then reads until the server ends the connection.
+    /// Plays these steps, and then reads until the server ends the connection.
     Steps(Vec<Step>),
 }
 
@@ -67,22 +67,22 @@ pub(super) enum Reading {
     Nothing,
 }
 
-/// What a client does when it has done its steps.
+/// The action of a client after its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// Stays until the server ends the connection.
     Stay,
-    /// Ends the connection when a reply has come.
+    /// Ends the connection after a reply.
     LeaveWithReply,
 }
 
 const FOREVER: u64 = u64::MAX;
-/// Enough to fill the buffers of the kernel with replies of some size.
+/// Requests of a slow reader. Their replies fill the buffers of the kernel if they have some size.
 const ASKED_OF_SLOW: u64 = 64;
 const BODY_BYTES: u64 = 900_000;
 
 impl ClientFault {
-    /// How each is spelled, with its default, and what it does.
+    /// The spelling of each fault, with its default, and its effect.
     pub const LIST: &[(&str, &str)] = &[
         ("none", "asks once, reads the reply, and ends the connection"),
         ("slow-head:1s", "sends a head byte by byte, with this pause, and never ends it"),
@@ -120,7 +120,7 @@ impl ClientFault {
         if *self == Self::None { After::LeaveWithReply } else { After::Stay }
     }
 
-    /// What is done on a connection; `number` is that of the client, from 0 on.
+    /// Returns the steps on a connection. `number` is the number of the client, from 0.
     pub(super) fn steps(&self, path: &str, number: u64) -> Vec<Step> {
         use Step::{Close, HalfClose, Noise, Repeat, Reset};
         let begun = || send(&format!("GET {path} HTTP/1.1\r\nHost: faults\r\nX-Fault: "));

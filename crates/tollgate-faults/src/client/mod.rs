@@ -1,4 +1,4 @@
-//! Clients that do to a server what their fault says, and a tally of their connections.
+//! Clients that apply their fault to a server, and the counts of their connections.
 
 mod fault;
 mod options;
@@ -17,7 +17,7 @@ pub use fault::ClientFault;
 pub use options::{FaultyClientsOptions, TargetReach};
 pub use tally::Tally;
 
-/// Clients that misbehave, until dropped.
+/// Clients that misbehave. They end when this is dropped.
 pub struct FaultyClients {
     shared: Arc<SharedTally>,
     _running: Running,
@@ -26,7 +26,7 @@ pub struct FaultyClients {
 /// Why the clients did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum FaultyClientsError {
-    /// The server is not on this machine, and nobody said that it may be.
+    /// The server is not on this machine, and the options do not allow this.
     #[error("{0} is not an address of this machine's loopback: ill will is for servers of one's own")]
     NotLoopback(SocketAddr),
     /// The system has no thread.
@@ -35,10 +35,10 @@ pub enum FaultyClientsError {
 }
 
 impl FaultyClients {
-    /// Has clients do it, from now on.
+    /// Starts the clients.
     ///
     /// # Errors
-    /// The server is not on loopback; the system has no thread.
+    /// The server is not on loopback, or the system has no thread.
     pub fn start(options: FaultyClientsOptions) -> Result<Self, FaultyClientsError> {
         if options.reach == TargetReach::Loopback && !options.to.ip().is_loopback() {
             return Err(FaultyClientsError::NotLoopback(options.to));
@@ -49,12 +49,12 @@ impl FaultyClients {
         Ok(Self { shared, _running: running })
     }
 
-    /// How they fared up to now.
+    /// Returns the counts up to now.
     pub fn tally(&self) -> Tally {
         self.shared.tally().clone()
     }
 
-    /// Waits until they fared as is asked for, at most so long. None: they did not.
+    /// Waits for `patience` at most until `is_enough`. `None`: it never was.
     pub fn wait_until(&self, patience: Duration, is_enough: impl Fn(&Tally) -> bool) -> Option<Tally> {
         let is_due = |tally: &mut Tally| !is_enough(tally);
         let waited = self.shared.changed.wait_timeout_while(self.shared.tally(), patience, is_due);

@@ -5,36 +5,36 @@ use std::time::Duration;
 
 use super::fault::ClientFault;
 
-/// Who comes, how many, and where to.
+/// The kind and number of the clients, and their target.
 #[derive(Clone, Debug)]
 pub struct FaultyClientsOptions {
-    /// What each does.
+    /// The fault of each client.
     pub fault: ClientFault,
     /// The server.
     pub to: SocketAddr,
-    /// How many are there at once.
+    /// Clients at the same time.
     pub count: usize,
-    /// What they ask for.
+    /// The path of their requests.
     pub path: String,
-    /// Where they come from, if it matters: 127.0.0.2 is as good as 127.0.0.1.
+    /// Their source address, if it matters. On this machine 127.0.0.2 works like 127.0.0.1.
     pub from: Option<IpAddr>,
-    /// How long after its end each comes again. None: not at all.
+    /// Pause before a client connects again after its end. `None`: it does not.
     pub again_after: Option<Duration>,
     /// Whether the server may be on another machine.
     pub reach: TargetReach,
 }
 
-/// How far clients may go.
+/// The machines that clients may connect to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetReach {
-    /// To this machine alone.
+    /// Only this machine.
     Loopback,
-    /// To any: only against what is your own.
+    /// Any machine. Use it only against your own servers.
     Anywhere,
 }
 
 impl FaultyClientsOptions {
-    /// So many that ask for `/` once.
+    /// Returns the options of `count` clients that ask for `/` once.
     pub fn new(fault: ClientFault, to: SocketAddr, count: usize) -> Self {
         let path = "/".to_owned();
         Self { fault, to, count, path, from: None, again_after: None, reach: TargetReach::Loopback }

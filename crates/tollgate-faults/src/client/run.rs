@@ -1,4 +1,4 @@
-//! The thread of the clients: connects, plays, reads, and counts how it ended.
+//! The thread of the clients: connects, plays the steps, reads, and counts how each connection ended.
 
 use std::io::{self, ErrorKind};
 use std::pin::pin;
@@ -17,16 +17,16 @@ use crate::socket;
 use crate::step::Step;
 
 const CONNECT_MAX: Duration = Duration::from_secs(30);
-/// A client that ended its half waits so long for the server to end the other.
+/// Time that a client waits for the server's end after its own.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
-/// Who reads slowly has little room for what it does not read.
+/// A slow reader has a small receive buffer, so that unread bytes block the server soon.
 const SMALL_BUFFER_BYTES: u32 = 4096;
-/// So many connect before the others have their turn.
+/// Clients that start before other tasks may run.
 const CONNECTING_MAX: usize = 64;
-/// `HTTP/1.1 200`.
+/// Bytes of `HTTP/1.1 200`.
 const STATUS_BYTES: usize = 12;
 
-/// Has all clients do it, until each is through.
+/// Runs all clients until each has ended.
 pub(super) async fn run(options: FaultyClientsOptions, shared: Arc<SharedTally>) {
     let options = Arc::new(options);
     let mut clients = JoinSet::new();
@@ -65,7 +65,7 @@ async fn visit(options: &FaultyClientsOptions, shared: &SharedTally, number: u64
     open.end = Some(converse(options, stream, &mut heard, number).await);
 }
 
-/// A connection that is open. If it is dropped without an end, it was cut off with its clients.
+/// An open connection. If it is dropped without an end, it was cut off together with its clients.
 struct Open<'a> {
     shared: &'a SharedTally,
     begun: Instant,
@@ -109,7 +109,7 @@ async fn connect(options: &FaultyClientsOptions) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Plays and reads at the same time, until either says that it is over.
+/// Plays and reads at the same time, until one of them ends.
 async fn converse(
     options: &FaultyClientsOptions,
     stream: TcpStream,
@@ -125,7 +125,7 @@ async fn converse(
     End::Left
 }
 
-/// Who ended a connection.
+/// The side that ended a connection.
 enum Over {
     ByServer(End),
     ByClient(Then),
@@ -147,7 +147,7 @@ async fn play_and_read(
         Ok(then) => Over::ByClient(then),
         Err(error) => {
             let end = reading.await;
-            // A reset is told once: to who sends or to who reads.
+            // The system reports a reset once: to the sender or to the reader.
             Over::ByServer(if error.kind() == ErrorKind::ConnectionReset { End::Reset } else { end })
         }
     }
@@ -158,14 +158,14 @@ async fn leave(stream: &TcpStream) {
     let _ = timeout(LEAVE_MAX, socket::drain(stream)).await;
 }
 
-/// What came on a connection: its beginning.
+/// The first bytes of a connection.
 struct Heard<'a> {
     shared: &'a SharedTally,
     came: Vec<u8>,
 }
 
 impl Heard<'_> {
-    /// Takes what came next. True: it has a status of a reply.
+    /// Takes the next bytes. Returns whether they complete the status of a reply.
     fn take(&mut self, part: &[u8]) -> bool {
         let was_known = self.came.len() == STATUS_BYTES;
         let more = part.len().min(STATUS_BYTES - self.came.len());

@@ -1,40 +1,40 @@
-//! The tally of the connections of clients.
+//! The counts of the clients' connections.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How clients fared.
+/// The results of the clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Connections that were made.
     pub connected: u64,
-    /// Those that could not be made.
+    /// Connections that could not be made.
     pub unconnected: u64,
-    /// Of those made, those that are open now.
+    /// Connections that are open now.
     pub open: u64,
-    /// Of those made, those that the server ended.
+    /// Connections that the server closed.
     pub closed: u64,
-    /// Of those made, those that the server reset.
+    /// Connections that the server reset.
     pub reset: u64,
-    /// Of those made, those that their client ended, as its fault says.
+    /// Connections that the client ended, because its fault says so.
     pub left: u64,
-    /// The status of the first reply on each connection that had one, and how many had it.
+    /// The status of the first reply on each connection that had one, with the number of such connections.
     pub statuses: BTreeMap<u16, u64>,
-    /// The bytes that came, of all connections.
+    /// Bytes received on all connections.
     pub bytes: u64,
-    /// How long the connection that was open for the longest was open, of those that ended.
+    /// The longest time that an ended connection was open.
     pub open_for_max: Duration,
 }
 
 impl Tally {
-    /// How many came to their end, or were never there.
+    /// Returns how many connections ended or could not be made.
     pub fn ended(&self) -> u64 {
         self.closed + self.reset + self.left + self.unconnected
     }
 }
 
-/// The tally that the thread of the clients and its handle share.
+/// The counts that the thread of the clients and its handle share.
 #[derive(Default)]
 pub(super) struct SharedTally {
     tally: Mutex<Tally>,

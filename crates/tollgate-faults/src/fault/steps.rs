@@ -1,4 +1,4 @@
-//! What each fault does to a request, step by step, and when it begins.
+//! The steps of each fault, and the moment at which it begins.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::random::is_hit;
 use crate::request::Request;
 use crate::step::Step;
 
-/// Where in the life of a connection a fault begins.
+/// The moment in a connection at which a fault begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
-    /// Before anything was read.
+    /// Before anything is read.
     AtOnce,
-    /// When the head of a request was read.
+    /// After the head of a request.
     AfterHead,
-    /// When a request was read to its end.
+    /// After a whole request.
     AfterRequest,
 }
 
@@ -27,7 +27,8 @@ impl Fault {
         }
     }
 
-    /// What is done to a request, `nth` of its connection and `number` of the backend, each from 0 on.
+    /// Returns the steps for a request. `nth` counts the requests of its connection and `number` those of the
+    /// backend, each from 0.
     pub(crate) fn steps(&self, request: &Request, nth: u64, number: u64) -> Vec<Step> {
         use Step::{Close, Drip, Freeze, Hold, Noise, Repeat, Reset, Send, Wait};
         let right = || Send(right_bytes(request));
@@ -141,7 +142,7 @@ fn send(bytes: &[u8]) -> Step {
     Step::Send(bytes.to_vec())
 }
 
-/// What a backend without a fault answers.
+/// Returns the reply of a backend without a fault.
 fn right_bytes(request: &Request) -> Vec<u8> {
     with_status(200, request)
 }
@@ -165,7 +166,7 @@ fn echo(request: &Request) -> Vec<u8> {
     head("200 OK", &format!("Content-Length: {}\r\n", content.len()), sent)
 }
 
-/// A head that says ten bytes of content are to come.
+/// Returns a head that announces ten bytes of content.
 fn promise() -> Step {
     Step::Send(head("200 OK", "Content-Length: 10\r\n", b""))
 }

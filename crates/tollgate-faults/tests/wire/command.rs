@@ -1,4 +1,4 @@
-//! The command: what it prints, takes and refuses.
+//! The command: its output, and the arguments that it accepts and refuses.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(BINARY).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// A backend of its own, ended with the test.
+/// A process with a backend. It ends with the test.
 struct Process {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -29,7 +29,7 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Reads up to the line that begins like this, and returns the rest of it.
+    /// Reads lines up to one with this beginning, and returns the rest of that line.
     fn line(&mut self, start: &str) -> String {
         let mut line = String::new();
         loop {

@@ -1,4 +1,4 @@
-//! How a backend takes connections, and how it turns from one fault into another.
+//! How a backend accepts connections, and how it changes from one fault to another.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use tollgate_faults::{Backend, Fault};
 
 use crate::peer::{End, GET, LAST, PATIENCE, Peer};
 
-/// A head and ten bytes of content.
+/// Bytes of a head and ten bytes of content.
 const RIGHT_BYTES: usize = 75;
 
 fn is_answered(backend: &Backend) -> bool {

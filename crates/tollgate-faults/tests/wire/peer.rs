@@ -1,10 +1,10 @@
-//! Plain sockets on the other side of the faults.
+//! Plain sockets as the peer of the faults.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Longer than anything here takes.
+/// Longer than any step here.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -27,7 +27,7 @@ impl Peer {
         Self::new(stream)
     }
 
-    /// Connects and sends; none if the connection is reset before.
+    /// Connects and sends. `None`: the connection was reset before.
     pub(crate) fn asking(address: SocketAddr, request: &str) -> Option<Self> {
         let asked = TcpStream::connect_timeout(&address, PATIENCE).and_then(|mut stream| {
             stream.write_all(request.as_bytes())?;
@@ -40,7 +40,7 @@ impl Peer {
         }
     }
 
-    /// Takes the next connection.
+    /// Accepts the next connection.
     pub(crate) fn accept(listener: &TcpListener) -> Self {
         Self::new(listener.accept().unwrap().0)
     }
@@ -55,14 +55,14 @@ impl Peer {
         self.stream.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Reads so many bytes.
+    /// Reads this number of bytes.
     pub(crate) fn read(&mut self, bytes: usize) -> String {
         let mut came = vec![0; bytes];
         self.stream.read_exact(&mut came).unwrap();
         String::from_utf8_lossy(&came).into_owned()
     }
 
-    /// Reads up to and with this text.
+    /// Reads up to the end of this text.
     pub(crate) fn read_until(&mut self, end: &str) -> String {
         let mut came = String::new();
         while !came.ends_with(end) {
@@ -71,7 +71,7 @@ impl Peer {
         came
     }
 
-    /// Reads until the connection ends, and tells how.
+    /// Reads until the connection ends. Returns the bytes and the kind of end.
     pub(crate) fn rest(&mut self) -> (Vec<u8>, End) {
         let mut came = Vec::new();
         let mut part = [0; 65536];
@@ -85,7 +85,7 @@ impl Peer {
         }
     }
 
-    /// Whether nothing comes for so long, and the connection is there.
+    /// Whether nothing arrives for this time and the connection stays open.
     pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
         self.stream.set_read_timeout(Some(time)).unwrap();
         let read = self.stream.read(&mut [0]);

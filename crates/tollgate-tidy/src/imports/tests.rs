@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use super::*;
 
-/// The edges of a crate, as `from -> to: names`.
+/// Returns the edges of a crate, as `from -> to: names`.
 fn edges(files: &[(&str, &str)]) -> Vec<String> {
     let target = load(files);
     let graph = imports(&target);

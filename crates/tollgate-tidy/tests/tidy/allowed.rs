@@ -1,9 +1,8 @@
-//! What the tidy test allows: the arrows between crates, and the exceptions to its rules, each with a reason.
+//! The allowed arrows between crates, and the exceptions to the rules of the tidy test, each with a reason.
 //!
-//! A list that says "may only shrink" holds what the tree still breaks. Remove an entry when its cause is
-//! gone.
+//! A list that says "may only shrink" holds the remaining violations. Remove an entry when its cause is gone.
 
-/// The crates that each crate may use. Each is listed behind those that it uses.
+/// The crates that each crate may use. A crate is listed after the crates that it uses.
 pub(crate) const LAYERS: [(&str, &[&str]); 13] = [
     ("tollgate-meter", &[]),
     ("tollgate-http", &[]),
@@ -40,7 +39,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 13] = [
     ),
 ];
 
-/// What the tests of a crate may use as well.
+/// The crates that only the tests of a crate may use.
 pub(crate) const LAYERS_OF_TESTS: [(&str, &[&str]); 2] = [
     // Backends that misbehave, and their certificates.
     ("tollgate-server", &["tollgate-faults", "tollgate-tls"]),
@@ -56,11 +55,11 @@ pub(crate) struct Pair {
 
 pub(crate) const PAIRS: [Pair; 0] = [];
 
-/// How many files the cycles of a crate have, beside allowed pairs. May only shrink.
+/// The number of files in each cycle of a crate, without allowed pairs. May only shrink.
 pub(crate) const CYCLES_NOT_YET_DISSOLVED: [(&str, &[usize]); 0] = [];
 
-/// The modules that the root of a crate declares, from the bottom up. A module may import those of the lines
-/// before its own. A crate that is not listed has no order yet.
+/// The modules that the root of a crate declares, from the lowest layer up. A module may import modules of
+/// earlier lines. A crate that is not listed has no order yet.
 pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     (
         "tollgate-http",
@@ -78,11 +77,11 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
                 "version",
             ],
             &["authority", "error", "query"],
-            // The topics of a head.
+            // The parts of a head.
             &["field", "framing", "path", "target"],
             &["connection", "form_data", "reply"],
             &["chunked", "range", "reply_head", "request"],
-            // What answers a request head, and functions of a whole one.
+            // Decisions on a request head, and functions of a whole head.
             &["conditional", "route"],
             &["digest", "negotiate"],
             &["lib"],
@@ -97,10 +96,10 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["breaker", "limit"],
             &["snapshot", "target"],
             &["link", "resolver"],
-            // All workers share a backend. Each has its own pools.
+            // A backend is shared by all workers. Each worker has its own pools.
             &["backend", "exchange", "pool"],
             &["upstream"],
-            // A request.
+            // One request.
             &["attempt"],
             &["incoming"],
             &["send"],
@@ -110,14 +109,14 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     (
         "tollgate-script",
         &[
-            // Values, texts and files, of which each knows little else.
+            // Values, texts and files. These modules are independent of most others.
             &["body", "clock", "collector", "conversion", "database", "disk", "error", "fetch"],
             &["http_date", "id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
             &["record", "shared", "ticker"],
             &["arguments", "emitted", "form_parts", "options", "require", "trace"],
             &["precondition", "request", "uploads", "waits"],
             &["reach", "sys"],
-            // The request of the call that runs, and its time.
+            // The request of the running call, and its time.
             &["active", "budget"],
             &["json", "xml"],
             &["reply"],
@@ -126,7 +125,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["vm"],
             &["pace", "script"],
             &["call", "loading"],
-            // What the server holds.
+            // Types that the server holds.
             &["loaded_script"],
             &["host"],
             &["renewal", "testing"],
@@ -136,7 +135,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     (
         "tollgate-log",
         &[
-            // Names, errors, the disk.
+            // Names, errors and the disk.
             &["appended", "descriptors", "id"],
             &["awaited", "error", "queue_age"],
             &["reader", "storage"],
@@ -148,7 +147,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["options", "scan", "segment_writer"],
             &["digest", "worker_batch"],
             &["inspect", "pending_acks", "recover", "seal"],
-            // Reading, and what happens to sealed segments.
+            // Reading, and events of sealed segments.
             &["cursor", "event", "verify"],
             &["repair", "segment_list"],
             // The log of this process run.
@@ -161,24 +160,24 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     (
         "tollgate-files",
         &[
-            // What each knows by itself.
+            // Modules that know only their own subject.
             &["compress", "digest", "disk_jobs", "file_slice", "folder_bounds", "request", "stamp"],
             &["tally", "two_generation_cache"],
             &["opened", "options", "reply"],
             &["lookup_context", "media"],
-            // What is at a path.
+            // The file at a path.
             &["root"],
             &["listing", "source"],
-            // A file as it is sent.
+            // A file in the form in which it is sent.
             &["representation"],
             &["compressed", "pending_read", "selected"],
             &["digests"],
             &["resource"],
-            // What is kept between requests.
+            // State that is kept between requests.
             &["cache"],
             &["descriptor_cache"],
             &["files"],
-            // A request.
+            // One request.
             &["path_lookup"],
             &["answer", "named"],
             &["lib"],
@@ -197,7 +196,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     (
         "tollgate",
         &[
-            // What each command needs: its words, the configuration, output.
+            // The common parts of all commands: arguments, the configuration, output.
             &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
             &["descriptors", "loader", "print", "version", "watch"],
             &["panic", "sinks"],
@@ -205,7 +204,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // Other processes and operators.
             &["control", "observe"],
             &["admin", "event"],
-            // Commands, but for those of the server.
+            // Commands, except those of the server.
             &["audit", "check", "log", "new", "sql", "test"],
             &["dev", "load", "status", "types"],
             &["reload"],
@@ -216,18 +215,18 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     (
         "tollgate-server",
         &[
-            // What knows nothing of this crate.
+            // Modules that use no other module of this crate.
             &["clock", "error", "identity", "item_summary", "scratch", "sys", "task_turn", "trust", "upload"],
             &["deadline", "options"],
             &["listen", "observe"],
-            // The seam to the log.
+            // The interface to the log.
             &["recorder"],
             &["reply"],
-            // What answers a request, and the gates that refuse it.
+            // The handlers of a request, and the gates that refuse it.
             &["cors", "dev", "overload", "row", "spool"],
             &["app", "handler"],
             &["check", "service"],
-            // What connections share, the way of a request to its route, and connections.
+            // The parts that connections share, the way from a request to its route, and connections.
             &["worker"],
             &["admit", "reload", "vm_keeper"],
             &["conn", "testing"],
@@ -239,11 +238,11 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     ),
 ];
 
-/// Files with `unsafe` outside of a folder `sys`. None has a reason today.
+/// Files with `unsafe` outside of a folder `sys`. There are none.
 pub(crate) const UNSAFE: [(&str, &str); 0] = [];
 
-/// Lines of source that are too wide: in comments, and in code, where they are literals that rustfmt does not
-/// break. May only shrink.
+/// Lines of source that are too wide: in comments, and in code with literals that rustfmt does not break. May
+/// only shrink.
 pub(crate) const WIDE_LINES: [(&str, usize, usize); 7] = [
     ("tollgate", 74, 190),
     ("tollgate-backend", 1, 1),
@@ -258,7 +257,7 @@ pub(crate) const WIDE_LINES: [(&str, usize, usize); 7] = [
 pub(crate) const WIDE_LINES_OF_TEXT: [(&str, usize); 5] =
     [("CHANGELOG.md", 234), ("README.md", 18), ("docs", 1115), ("tollgate", 2), ("tollgate-log", 4)];
 
-/// Lines that may name a folder which some machine has.
+/// Lines that may name a folder of one machine.
 pub(crate) const LOCAL_PATHS: [(&str, &str); 1] =
     [("crates/tollgate/src/config/env.rs", "the value of HOME in a test that expands it")];
 

@@ -1,4 +1,5 @@
-//! What ARCHITECTURE.md names is there: crates, paths, functions, tests, and the names of the glossary.
+//! Checks that all names in ARCHITECTURE.md exist: crates, paths, functions, tests, and the names of the
+//! glossary.
 
 use std::{
     collections::BTreeSet,
@@ -10,21 +11,21 @@ use tollgate_tidy::workspace;
 
 use crate::{check, texts};
 
-/// As many lines as a newcomer reads at one sitting.
+/// Lines of the page, at most, so that a new reader can read it in one session.
 const LINES_MAX: usize = 200;
 
 fn page() -> String {
     fs::read_to_string(workspace::root().join("ARCHITECTURE.md")).unwrap()
 }
 
-/// The texts between backticks, outside of indented blocks.
+/// Returns the texts between backticks, outside of indented blocks.
 fn quoted(page: &str) -> Vec<&str> {
     let prose = page.lines().filter(|line| !line.starts_with("    "));
     prose.flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
 }
 
-/// The texts of a file, or of the files of a folder, below the root or below `crates/`. A path within one
-/// crate is tried in the `src` of that crate.
+/// Returns the texts of a file, or of the files of a folder, below the root or below `crates/`. A path within
+/// one crate is tried in the `src` of that crate.
 fn places(path: &str) -> Vec<PathBuf> {
     let (name, rest) = path.split_once('/').unwrap_or((path, ""));
     let tried = [path.to_owned(), format!("crates/{path}"), format!("crates/{name}/src/{rest}")];

@@ -1,6 +1,6 @@
-//! Rules of the tree that no compiler checks. `allowed.rs` has the exceptions, each with its reason.
+//! Rules for the source that no compiler checks. `allowed.rs` has the exceptions, each with its reason.
 
-// clippy knows test functions, but not the helpers between them.
+// clippy recognizes test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used)]
 
 mod allowed;
@@ -27,7 +27,7 @@ fn crates() -> Vec<Crate> {
     workspace::crates(&workspace::root()).unwrap()
 }
 
-/// Each tracked file that has one of these endings, with its text.
+/// Returns each tracked file with one of these endings, and its text.
 fn texts(endings: &[&str]) -> Vec<(PathBuf, String)> {
     let root = workspace::root();
     let files = rules::tracked(&root).unwrap();
@@ -37,7 +37,7 @@ fn texts(endings: &[&str]) -> Vec<(PathBuf, String)> {
     texts.collect()
 }
 
-/// The crate that a path of the workspace belongs to, or its first folder.
+/// Returns the crate that a path of the workspace belongs to, or its first folder.
 fn owner(file: &Path) -> String {
     let mut parts = file.iter().map(|part| part.to_string_lossy());
     let first = parts.next().unwrap_or_default();
@@ -96,7 +96,7 @@ fn files_of_a_crate_do_not_import_each_other() {
     check("import cycles (`make cycles EDGES=1` prints the imports)", &found);
 }
 
-/// Adds what differs from the lists, and collects the pairs that they allow.
+/// Adds the differences from the lists, and collects the pairs that the lists allow.
 fn check_cycles(imports: &Imports, found: &mut Vec<String>, pairs: &mut BTreeSet<(String, Vec<String>)>) {
     let mut sizes = Vec::new();
     let mut larger = Vec::new();
@@ -132,7 +132,7 @@ fn modules_of_a_crate_import_only_those_below_them() {
     check("imports of modules that are not below", &found);
 }
 
-/// Adds the imports between modules that are not from a higher layer to a lower one.
+/// Adds the imports between modules that do not go from a higher layer to a lower one.
 fn check_layers(modules: &Imports, layers: &[&[&str]], found: &mut Vec<String>) {
     let layer = |name: &str| layers.iter().position(|layer| layer.contains(&name));
     let Imports { name, files, graph } = modules;
@@ -233,7 +233,7 @@ fn no_line_names_a_folder_of_one_machine() {
     for (file, text) in texts(&[""]) {
         let is_corpus = file.starts_with("fuzz/corpus");
         let is_allowed = allowed::LOCAL_PATHS.iter().any(|(name, _)| Path::new(name) == file);
-        // Where the rule itself is.
+        // These files contain the rule itself, or are exempt.
         if is_corpus || is_allowed || file.ends_with("tollgate-tidy/src/rules.rs") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What is allowed in a configuration, and does something that its author may not expect.
+//! Notes on values that are allowed, but may have an effect that their author does not expect.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::PermissionsExt;
@@ -8,10 +8,11 @@ use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions};
 
 use crate::config::{Config, show_size};
 
-/// Files of one folder that are named because others can write to them. More are only counted.
+/// Files of one folder that are named because other users can write to them, at most. Further files are only
+/// counted.
 const WRITABLE_SHOWN: usize = 3;
 
-/// Returns a line for each.
+/// Returns one line for each note.
 pub(super) fn notes(config: &Config) -> Vec<String> {
     let server = &config.server;
     let backends = server.backends.iter().enumerate();
@@ -21,8 +22,8 @@ pub(super) fn notes(config: &Config) -> Vec<String> {
     places.chain(pages).chain(notes_of_writable(config)).chain(connections).collect()
 }
 
-/// Folders and files of records and bodies that every user of the machine can write to. A server keeps the
-/// permissions of what is there already.
+/// Returns notes on folders and files of records and bodies that every user of the machine can write to. A
+/// server does not change the permissions of existing files.
 fn notes_of_writable(config: &Config) -> Vec<String> {
     let databases = config.sinks.iter().filter_map(|sink| sink.sqlite());
     let mut writable = Writable::default();
@@ -40,7 +41,7 @@ fn notes_of_writable(config: &Config) -> Vec<String> {
     writable.notes()
 }
 
-/// What others can write to, as far as was looked.
+/// The files and folders found so far that other users can write to.
 #[derive(Default)]
 struct Writable {
     found: Vec<PathBuf>,
@@ -55,7 +56,7 @@ impl Writable {
         }
     }
 
-    /// Looks at what is in a folder, and in the folders in it.
+    /// Looks at the files in a folder, and in the folders in it.
     fn look_into(&mut self, folder: &Path) {
         let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -84,8 +85,8 @@ impl Writable {
     }
 }
 
-/// Whether users beside owner and group can write. Of a folder with the sticky bit, as `/tmp`, they can
-/// change nothing of others.
+/// Whether users other than owner and group can write. A folder with the sticky bit, such as `/tmp`, does not
+/// count, because users cannot change each other's files in it.
 fn is_writable_by_others(found: &Metadata) -> bool {
     let mode = found.permissions().mode();
     let is_shared_folder = found.is_dir() && mode & STICKY != 0;
@@ -96,7 +97,8 @@ fn is_writable_by_others(found: &Metadata) -> bool {
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// A page may come with the next release of the folder. While it is not there, a text of ours is.
+/// Returns a note for each missing page. It is allowed, because a later release of the folder may add the
+/// page. Until then the server's own text is sent.
 fn notes_of_pages(route: &RouteSpec) -> Vec<String> {
     let HandlerSpec::Files(files) = &route.handler else { return Vec::new() };
     let pages = files.error_pages.iter().map(|(status, page)| (status, files.root.join(page)));
@@ -107,7 +109,8 @@ fn notes_of_pages(route: &RouteSpec) -> Vec<String> {
     missing.map(note).collect()
 }
 
-/// Bodies that stream take half of the places of a backend, and half of one place is none.
+/// Returns a note for a backend with one connection. Bodies that stream get half of the connections, and half
+/// of one, rounded down, is none.
 fn note_of_one_place(server: &ServerOptions, index: usize, backend: &BackendOptions) -> Option<String> {
     let memory_max = server.connection.body_memory_max as u64;
     let is_meant = |route: &&RouteSpec| route.body_bytes_max > memory_max && would_stream(route, index);
@@ -125,8 +128,7 @@ fn note_of_one_place(server: &ServerOptions, index: usize, backend: &BackendOpti
     ))
 }
 
-/// Whether long bodies of the route go on to that backend while they come, as long as there are places for
-/// them.
+/// Whether long bodies of the route are sent to this backend while they arrive, if connections are free.
 fn would_stream(route: &RouteSpec, backend: usize) -> bool {
     let needs_whole = route.stream.is_some() || !route.before.is_empty() || !route.after.is_empty();
     let has_bodies = route.methods.is_none_or(|methods| methods.iter().any(|method| !method.is_safe()));

@@ -1,4 +1,4 @@
-//! `tollgate log cat`: prints what is in the logs now.
+//! `tollgate log cat`: prints the present records of the logs.
 
 use std::io::Write;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) fn run(
         let mut is_whole = true;
         for log in ids {
             is_whole &= match cat_log(&dir, log, &mut printer, out) {
-                // Of a later version, say: the others are read all the same.
+                // The log may have a later version, for example. The other logs are read nevertheless.
                 Err(error) if error.is::<LogError>() => {
                     out.flush()?;
                     note(&format!("log {log}: {error:#}"));
@@ -50,13 +50,13 @@ pub(super) fn run(
     })
 }
 
-/// Records on a terminal are progress enough.
+/// Shows progress, but not if the records themselves go to a terminal.
 fn progress(dir: &Path, ids: &[LogId]) -> Option<Progress> {
     use std::io::IsTerminal;
     if std::io::stdout().is_terminal() { None } else { Some(Progress::of("cat", bytes_of(dir, ids))) }
 }
 
-/// Prints one log to its present end; returns whether nothing was missing.
+/// Prints one log to its present end. Returns whether no record was missing.
 pub(super) fn cat_log(
     dir: &Path,
     log: LogId,

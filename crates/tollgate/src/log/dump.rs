@@ -1,4 +1,4 @@
-//! `tollgate log dump`: one segment file, field by field, with what holds and what does not.
+//! `tollgate log dump`: prints one segment file, field by field, and says which fields are valid.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use tollgate_log::{
 
 use crate::print::{printable, to_stdout};
 
-/// Prints all parts of a segment file; fails if anything in it does not hold.
+/// Prints all parts of a segment file. Fails if any part is not valid.
 pub(super) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let mut inspector = Inspector::open(&DiskStorage, file)?;
     to_stdout(|out| {
@@ -23,7 +23,7 @@ pub(super) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Writes the parts, and returns how many problems they have.
+/// Writes the parts, and returns the number of their problems.
 pub(super) fn write_parts(inspector: &mut Inspector, out: &mut dyn Write) -> anyhow::Result<usize> {
     let mut problems = 0;
     while let Some(part) = inspector.next_part()? {
@@ -48,7 +48,7 @@ pub(super) fn write_parts(inspector: &mut Inspector, out: &mut dyn Write) -> any
     Ok(problems)
 }
 
-/// Writes one field with its place in the file.
+/// Writes one field with its offset in the file.
 fn field(out: &mut dyn Write, offset: u64, name: &str, value: impl Display) -> io::Result<()> {
     writeln!(out, "  {offset:<8}{name:<24}{value}")
 }
@@ -171,7 +171,7 @@ fn write_footer_fields(out: &mut dyn Write, offset: u64, footer: &SegmentFooter)
     Ok(())
 }
 
-/// A digest without the zeros that pad it.
+/// Returns a digest in hex, without the zeros that pad it.
 fn hex(digest: &[u8]) -> String {
     let end = digest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     if end == 0 {

@@ -11,7 +11,6 @@ use crate::print::note;
 
 /// The log folder that a path names, directly or by a configuration.
 pub(super) struct LogFolder {
-    /// The log folder.
     pub(super) dir: PathBuf,
     /// The configuration that names it. A bare log folder has none.
     pub(super) config: Option<Config>,
@@ -26,7 +25,7 @@ impl LogFolder {
         let is_configured = path.is_file() || path.join(FILE_NAME).is_file();
         let config = match (is_configured, is_app(path)) {
             (true, _) => Some(Config::load(path)?),
-            // A folder whose routes are faulty has a log nevertheless.
+            // A configuration may have faulty routes and still name a log.
             (false, true) => Config::load(path).ok(),
             (false, false) => None,
         };
@@ -60,10 +59,11 @@ pub(crate) fn log_folder(path: &Path) -> PathBuf {
     }
 }
 
-/// Checks a path whose server does not answer: it must be a log folder, or name a sound configuration.
+/// Checks a path whose server does not answer. It must be a log folder, or name a configuration without
+/// faults.
 ///
 /// # Errors
-/// Every fault of the configuration.
+/// All faults of the configuration.
 pub(crate) fn expect_place(path: &Path) -> Result<(), ConfigError> {
     match log_ids(&DiskStorage, path) {
         Ok(ids) if !ids.is_empty() => Ok(()),
@@ -74,8 +74,8 @@ pub(crate) fn expect_place(path: &Path) -> Result<(), ConfigError> {
 /// Returns the logs in a folder, and prints a note if there is none yet.
 ///
 /// # Errors
-/// The folder cannot be read, or is no log folder. Without this error, a wrong path would look like sound
-/// logs.
+/// The folder cannot be read, or is no log folder. Without this error, a wrong path would look like a log
+/// without faults.
 pub(super) fn logs_in(dir: &Path) -> anyhow::Result<Vec<LogId>> {
     let ids = log_ids(&DiskStorage, dir)?;
     if ids.is_empty() {
@@ -89,7 +89,7 @@ pub(super) fn logs_in(dir: &Path) -> anyhow::Result<Vec<LogId>> {
     Ok(ids)
 }
 
-/// Returns the name that a segment has now: the sealer may have renamed it since it was listed.
+/// Returns the present name of a segment. The sealer may have renamed it since it was listed.
 pub(super) fn settled(name: SegmentName, path: PathBuf) -> (SegmentName, PathBuf) {
     let sealed = name.with_state(SegmentState::Sealed);
     match path.parent().map(|folder| sealed.path(folder)) {

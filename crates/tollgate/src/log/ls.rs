@@ -24,7 +24,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
         for (name, path) in listed {
             let (name, path) = settled(name, path);
             let content = match Content::of(name, &path) {
-                // Deleted since it was listed.
+                // The segment was deleted after it was listed.
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => {
                     failed.push(error);
@@ -51,7 +51,7 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What a listing shows of a segment.
+/// The contents of a segment that a listing shows.
 pub(super) struct Content {
     first: Sequence,
     last: Sequence,
@@ -61,7 +61,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Reads the footer of a sealed segment, and all of another one.
+    /// Reads the footer of a sealed segment, or all batches of any other segment.
     pub(super) fn of(name: SegmentName, path: &Path) -> Result<Self, LogError> {
         let sealed = match name.state {
             SegmentState::Sealed => read_footer(&DiskStorage, path)?,

@@ -1,6 +1,6 @@
-//! `tollgate log`: looks into logs, follows them, checks them, and mends them by hand.
+//! `tollgate log`: prints, follows, checks and repairs logs.
 //!
-//! Only `repair` changes anything; a server that writes is disturbed by none of it.
+//! Only `repair` changes anything. No command disturbs a server that writes.
 
 mod cat;
 mod dump;

@@ -1,4 +1,4 @@
-//! `tollgate log repair`: mends by hand what a start would, and keeps what it cuts off.
+//! `tollgate log repair`: does the repairs of a start without a server, and keeps the bytes that it cuts off.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::folder::{LogFolder, bytes_of, logs_in};
 use crate::print::{counted, note, to_stdout};
 use crate::progress::Progress;
 
-/// Mends every log of a folder that no server uses, or says what it would do.
+/// Repairs every log of a folder that no server uses. A dry run only prints the repairs.
 pub(super) fn run(path: &Path, is_dry_run: bool) -> anyhow::Result<ExitCode> {
     let LogFolder { dir, config } = LogFolder::find(path)?;
     let digest = config.map_or_else(SegmentDigestAlgorithm::default, |config| config.log.digest);
@@ -49,7 +49,7 @@ fn print_report(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> 
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was found of a segment, and what is done: the same words before and after.
+/// Returns a line with the finding and the repair of a segment. The words are the same for a dry run.
 fn line(SegmentRepair { path, treatment }: &SegmentRepair) -> String {
     let path = path.display();
     let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();

@@ -1,8 +1,8 @@
-//! `tollgate log tail`: follows what a server writes, until SIGINT or SIGTERM.
+//! `tollgate log tail`: follows the records that a server writes, until SIGINT or SIGTERM.
 //!
-//! Only what is known to be on disk is shown: it never has to be taken back. How far that is, the running
-//! server says over its control socket. Where no server answers, sealed segments are shown and open ones are
-//! not: their writer alone knows what is synced, and if it is dead the next start seals what stays of them.
+//! Only synced records are shown, so no shown record is ever lost. The running server reports its watermark
+//! over its control socket. Without a server, only sealed segments are shown. Only the writer of an open
+//! segment knows which part is synced. If the writer is dead, the next start seals the part that is intact.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,10 +27,10 @@ use crate::cli::RecordFormat;
 use crate::control::ask;
 use crate::print::{note, to_stdout};
 
-/// Between two looks.
+/// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Prints the last records of the newest log, then all that come.
+/// Prints the last records of the newest log, then all new records.
 pub(super) fn run(
     path: &Path,
     stream: Option<&str>,
@@ -54,7 +54,7 @@ pub(super) fn run(
     })
 }
 
-/// One log that is followed.
+/// A log that is followed.
 struct Followed {
     cursor: Cursor,
     /// Records before this number are not shown.
@@ -62,7 +62,7 @@ struct Followed {
 }
 
 impl Followed {
-    /// Follows a log from a record on: its cursor begins before the segment that holds it.
+    /// Follows a log from a record on. The cursor begins before the segment of this record.
     fn from(dir: &Path, log: LogId, from: Sequence) -> Result<Self, LogError> {
         let segments = segments(&DiskStorage, dir, log)?;
         let holding = segments.iter().rev().find(|(name, _)| name.first <= from);
@@ -75,12 +75,12 @@ impl Followed {
         Self { cursor: Cursor::over_kept(Arc::new(DiskStorage), dir, log, None), from: Sequence::FIRST }
     }
 
-    /// Prints what lies between the last look and the record that may be shown last.
+    /// Prints the records from the last look up to `reach`.
     fn print(&mut self, reach: Sequence, printer: &mut Printer, out: &mut dyn Write) -> anyhow::Result<()> {
         let log = self.cursor.log();
         loop {
             let step = match self.cursor.step(Some(reach)) {
-                // The next batch tells what the damage took.
+                // The next batch shows which records the damage destroyed.
                 Err(LogError::DamagedEnd { .. }) => return Ok(()),
                 step => step?,
             };
@@ -101,12 +101,12 @@ impl Followed {
 /// Follows all logs of a folder.
 pub(super) struct Tail {
     dir: PathBuf,
-    /// None: a log that is not shown, because it was old at the beginning.
+    /// `None`: the log is not shown, because it was old at the start of the command.
     logs: BTreeMap<LogId, Option<Followed>>,
 }
 
 impl Tail {
-    /// Begins `lines` records before the end of the newest log; older ones are not shown.
+    /// Begins `lines` records before the end of the newest log. Older records are not shown.
     pub(super) fn new(dir: &Path, lines: u64) -> anyhow::Result<Self> {
         let mut tail = Self { dir: dir.to_owned(), logs: BTreeMap::new() };
         let ids = log_ids(&DiskStorage, dir)?;
@@ -119,7 +119,7 @@ impl Tail {
         Ok(tail)
     }
 
-    /// Prints what has come since the last look.
+    /// Prints the records since the last look.
     pub(super) fn look(&mut self, printer: &mut Printer, out: &mut dyn Write) -> anyhow::Result<()> {
         let ids = match log_ids(&DiskStorage, &self.dir) {
             Err(error) if error.is_not_found() => Vec::new(),
@@ -130,12 +130,12 @@ impl Tail {
             let followed = self.logs.entry(log).or_insert_with(|| Some(Followed::whole(&self.dir, log)));
             let Some(one) = followed else { continue };
             let result = match reach(&self.dir, log, watermark) {
-                // Deleted since it was listed.
+                // The log was deleted after it was listed.
                 Err(error) if error.is_not_found() => continue,
                 reach => reach.map_err(anyhow::Error::new),
             };
             match result.and_then(|reach| one.print(reach, printer, out)) {
-                // Of a later version, say: the others are followed all the same.
+                // The log may have a later version, for example. The other logs are followed nevertheless.
                 Err(error) if error.is::<LogError>() => {
                     out.flush()?;
                     note(&format!("log {log} is not followed any further: {error:#}"));
@@ -148,8 +148,8 @@ impl Tail {
     }
 }
 
-/// The last record of a log that may be shown: as its server says, or else the end of what is sealed or set
-/// aside.
+/// Returns the last record of a log that may be shown: the watermark of its server. Without a server, it is
+/// the last record before the first open segment.
 fn reach(dir: &Path, log: LogId, watermark: Option<Watermark>) -> Result<Sequence, LogError> {
     if let Some(watermark) = watermark.filter(|watermark| watermark.log == log) {
         return Ok(watermark.synced);
@@ -159,6 +159,6 @@ fn reach(dir: &Path, log: LogId, watermark: Option<Watermark>) -> Result<Sequenc
         return Ok(name.first.before());
     }
     let Some((_, path)) = segments.last() else { return Ok(Sequence(0)) };
-    // One without a footer is damaged: the cursor knows where it ends.
+    // A segment without a footer is damaged. The cursor finds its end.
     Ok(read_footer(&DiskStorage, path)?.map_or(Sequence(u64::MAX), |footer| footer.last))
 }

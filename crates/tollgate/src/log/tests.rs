@@ -1,4 +1,4 @@
-//! Logs made by the real writer, damaged by hand.
+//! Logs that the real writer made, with damage added by the tests.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -53,7 +53,7 @@ pub(super) fn open(dir: &Path) -> (Log, Appender) {
     (log, appender)
 }
 
-/// Appends one transaction and waits until it is on disk; the segment after it is a new one.
+/// Appends one transaction and waits until it is synced. The segment after it is a new one.
 pub(super) fn append<R>(appender: &mut Appender, fill: impl FnOnce(&mut Transaction<'_>) -> R) -> R {
     let (ticket, result) = appender.append(Level::Synced, fill).unwrap();
     assert!(appender.hand_over());
@@ -205,13 +205,13 @@ fn a_missing_segment_is_told_by_the_one_behind_it() {
     let (counts, text) = verified(dir.path(), log);
     assert_eq!((counts.ok, counts.bad), (1, 1));
     assert!(text.contains("does not continue the segment before, which ends at 1"), "{text}");
-    // Where the first segments were deleted, nothing is missing.
+    // If the first segments were deleted, no record is missing.
     fs::remove_file(segment(dir.path(), log, 0)).unwrap();
     let (counts, _) = verified(dir.path(), log);
     assert_eq!((counts.ok, counts.bad), (1, 0));
 }
 
-/// Copies a log as a crash would leave it: its files, and nobody who holds the lock.
+/// Copies a log as a crash leaves it: its files, and a lock that no process holds.
 fn crashed(from: &Path, log: LogId) -> TempDir {
     let to = TempDir::new().unwrap();
     let folder = to.path().join(log.to_string());
@@ -280,7 +280,7 @@ fn a_listing_takes_sealed_segments_from_their_footers() {
     assert_eq!((content.sequence().as_str(), content.records), ("4..5", 2));
     assert_eq!(content.bytes, fs::metadata(&path).unwrap().len());
     assert!(content.digest.starts_with("sha256:"));
-    // Without a whole footer it is read through.
+    // A segment without a whole footer is read from start to end.
     flip(&path, content.bytes - 1);
     assert!(read_footer(&DiskStorage, &path).unwrap().is_none());
     assert_eq!(Content::of(name, &path).unwrap().records, 2);

@@ -1,8 +1,9 @@
-//! `tollgate log verify`: every checksum and digest, the chain through segments and logs, and what was
-//! loaded.
+//! `tollgate log verify`: checks every checksum and digest, the chain through segments and logs, and the
+//! loaded positions.
 //!
-//! A database beside the log remembers how far each log is loaded and the chained checksum there. A log that
-//! was changed since, with all its own checksums and digests made to fit, has another checksum at that place.
+//! A database outside of the log stores how far each log is loaded, and the chained checksum there. If the
+//! log was changed since, the checksum at that place differs. This is so even if all checksums and digests in
+//! the log were made to fit.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,7 +23,7 @@ use crate::progress::Progress;
 /// Checks every segment of every log.
 pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     let LogFolder { dir, config } = LogFolder::find(path)?;
-    // Before the logs: what is loaded meanwhile is not asked for.
+    // The positions are read before the logs, so that records that are loaded meanwhile are not looked for.
     let loaded = config.as_ref().and_then(loaded);
     let ids = logs_in(&dir)?;
     to_stdout(|out| {
@@ -42,8 +43,8 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
 /// How far each log is loaded.
 pub(super) type Positions = BTreeMap<LogId, Position>;
 
-/// Asks the databases of a configuration; of each log, the one counts that has the most. None: there is none
-/// yet, or none can be read, which is told.
+/// Asks the databases of a configuration. For each log the furthest position counts. `None`: there is no
+/// database yet, or none can be read, which is reported.
 fn loaded(config: &Config) -> Option<Positions> {
     let mut all: Option<Positions> = None;
     for sink in &config.sinks {
@@ -69,7 +70,7 @@ pub(super) struct SegmentCounts {
     pub(super) bad: u64,
     /// Logs that are the same as when they were loaded.
     pub(super) same: u64,
-    /// Logs that are not.
+    /// Logs that differ from their state when they were loaded.
     pub(super) differ: u64,
 }
 
@@ -84,9 +85,9 @@ impl SegmentCounts {
 /// The line that a check prints of one segment.
 enum SegmentReport {
     Ok(String),
-    /// It is written right now, or whole and not sealed yet.
+    /// The segment is being written, or it is whole and not sealed yet.
     Open(String),
-    /// Its end was never acknowledged as synced; the next start cuts it.
+    /// The end of the segment was never acknowledged as synced. The next start cuts it off.
     Torn(String),
     Bad(String),
 }
@@ -95,22 +96,22 @@ enum SegmentReport {
 struct Checked {
     name: SegmentName,
     path: PathBuf,
-    /// None: it could not be read.
+    /// `None`: the segment could not be read.
     verdict: Option<SegmentVerdict>,
 }
 
 /// A check of all logs of a folder.
 pub(super) struct Verify<'a> {
     pub(super) dir: &'a Path,
-    /// None: there is no database to compare with.
+    /// `None`: there is no database to compare with.
     pub(super) loaded: Option<&'a Positions>,
     pub(super) counts: SegmentCounts,
     pub(super) out: &'a mut dyn Write,
 }
 
 impl Verify<'_> {
-    /// Checks one log; returns the log before it, as its head names it. A log that cannot be read is named,
-    /// and the others are checked.
+    /// Checks one log. Returns the log before it, which its segment header names. A log that cannot be read
+    /// is reported, and the others are checked.
     pub(super) fn log(&mut self, log: LogId) -> anyhow::Result<Option<LogId>> {
         match self.check(log) {
             Err(error) => match error.downcast_ref::<LogError>() {
@@ -125,7 +126,7 @@ impl Verify<'_> {
         }
     }
 
-    /// Names the lines of `deleted` whose number no record can have.
+    /// Reports the lines of `deleted` whose number no record can have.
     fn deleted(&mut self) -> anyhow::Result<()> {
         let deleted = match Deleted::read(&DiskStorage, self.dir) {
             Err(error) => {
@@ -154,7 +155,7 @@ impl Verify<'_> {
             let checked = verify_segment(&DiskStorage, name, &path, before);
             before = checked.as_ref().ok().and_then(SegmentVerdict::end);
             if checked.as_ref().is_err_and(LogError::is_not_found) {
-                // Deleted since it was listed.
+                // The segment was deleted after it was listed.
                 continue;
             }
             self.print_segment(log, name, &path, judge(name, &checked, is_live))?;
@@ -182,12 +183,12 @@ impl Verify<'_> {
         };
         *count += 1;
         writeln!(self.out, "{line}")?;
-        // A check of many gigabytes shows what it found as it goes.
+        // A check of many gigabytes shows each finding at once.
         self.out.flush()?;
         Ok(())
     }
 
-    /// Compares a log with what the database remembers of it.
+    /// Compares a log with the position in the database.
     fn compare(&mut self, position: Position, segments: &[Checked]) -> anyhow::Result<()> {
         match comparison(position, segments)? {
             Comparison::Same => self.counts.same += 1,
@@ -202,10 +203,10 @@ impl Verify<'_> {
         Ok(())
     }
 
-    /// Looks for logs that a later one names as the one before it, and that are not here.
+    /// Looks for missing logs: a later log names the log as its predecessor, and the folder does not have it.
     ///
-    /// The oldest may have been deleted when every record was loaded. One between others, of which the
-    /// database has nothing, is a loss.
+    /// The oldest log may have been deleted after every record was loaded. A missing log between others, of
+    /// which the database has no record, is a loss.
     pub(super) fn heads(&mut self, heads: &BTreeMap<LogId, LogId>) -> anyhow::Result<()> {
         let here = log_ids(&DiskStorage, self.dir)?;
         for (log, before) in heads.iter().filter(|(_, before)| !here.contains(before)) {
@@ -234,10 +235,10 @@ impl Verify<'_> {
     }
 }
 
-/// What a database says of a log, beside the log itself.
+/// The result of comparing a log with its position in the database.
 enum Comparison {
     Same,
-    /// The place cannot be compared: it is in damage, behind a gap, or deleted.
+    /// The place cannot be compared: it is damaged, after a gap, or deleted.
     Unknown,
     Differs {
         path: PathBuf,
@@ -273,10 +274,10 @@ fn comparison(position: Position, segments: &[Checked]) -> Result<Comparison, Lo
     }
 }
 
-/// Whether a process writes the log now. Where that cannot be told it may be.
+/// Whether a process writes the log now. If this cannot be found out, the answer is yes.
 fn is_written(folder: &Path) -> bool {
     let lock = folder.join("lock");
-    // The lock file is not made here: nothing is changed.
+    // The lock file is not made here, because this command changes nothing.
     lock.is_file() && !matches!(DiskStorage.try_lock(&lock), Ok(Some(_)))
 }
 
@@ -307,7 +308,7 @@ fn judge(name: SegmentName, checked: &Result<SegmentVerdict, LogError>, is_live:
     if is_unacknowledged { SegmentReport::Torn(text) } else { SegmentReport::Bad(text) }
 }
 
-/// An error with its cause.
+/// Returns an error with its cause.
 fn chain(error: &LogError) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     format!("{error}{}", cause.unwrap_or_default())

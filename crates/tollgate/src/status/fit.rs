@@ -1,17 +1,17 @@
-//! The screen in a terminal: nothing scrolls, and no line is broken by the terminal itself.
+//! Fits the screen into a terminal, so that it does not scroll and the terminal breaks no line.
 
 use unicode_width::UnicodeWidthChar;
 
 use super::screen::Line;
 
-/// Before what a line goes on with.
+/// Stands before the second and later parts of a broken line.
 const INDENT: &str = "     ";
 
-/// From the corner on, over what was there; what of the last screen is left behind a line or below is erased
+/// Writes the lines over the last screen, from the corner on. Erases the rest of each line and the rows below
 /// (ECMA-48, EL and ED).
 pub(super) fn in_place(lines: &[Line], (columns, rows): (usize, usize)) -> String {
     let mut text = "\x1b[H".to_owned();
-    // The last row stays empty: a line end there would scroll.
+    // The last row stays empty, because a line end there would scroll.
     for line in lines.iter().flat_map(|line| fitted(line, columns)).take(rows.saturating_sub(1)) {
         text.push_str(&line);
         text.push_str("\x1b[K\r\n");
@@ -27,7 +27,7 @@ fn fitted(line: &Line, columns: usize) -> Vec<String> {
     }
 }
 
-/// The text in lines, broken at blanks; a word without any, as a path may be, is broken anywhere.
+/// Breaks a text into lines at blanks. A longer word without blanks, such as a path, is broken anywhere.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let (mut lines, mut indent, mut rest) = (Vec::new(), "", text);
     loop {
@@ -44,7 +44,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     }
 }
 
-/// As much of the beginning as fits, but one character at least: some take two columns, some none.
+/// Returns the beginning that fits, but at least one character. Some characters fill two columns, some none.
 fn fitting(text: &str, columns: usize) -> &str {
     let mut width = 0;
     for (at, character) in text.char_indices() {

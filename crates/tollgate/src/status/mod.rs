@@ -1,4 +1,4 @@
-//! `tollgate status`: how a server does, on one screen.
+//! `tollgate status`: the state of a server, on one screen.
 
 mod fit;
 mod screen;
@@ -19,19 +19,19 @@ use crate::print::{note, printable, to_stdout};
 use fit::in_place;
 use screen::{Line, Screen};
 
-/// How often a screen that is watched is drawn anew.
+/// Time between two drawings of a watched screen.
 const PERIOD: Duration = Duration::from_secs(1);
-/// A terminal that does not tell its size.
+/// Size of a terminal that does not report its size.
 const USUAL_SIZE: (usize, usize) = (80, 24);
 
-/// How it is shown.
+/// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     Screen,
     Json,
 }
 
-/// Asks the server of a configuration, or of a log folder, and prints what it says.
+/// Asks the server of a configuration, or of a log folder, and prints the answer.
 pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     let dir = log_folder(path);
     let line = match ask_status(&dir) {
@@ -51,7 +51,8 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Why nobody answered. Where nobody is, what is wrong with the configuration is told too.
+/// Returns the reason why no server answered. If there is no server, the faults of the configuration are
+/// reported too.
 pub(crate) fn unanswered(path: &Path, dir: &Path, silence: &Silence) -> anyhow::Error {
     match faults_behind(path, silence) {
         Some(faults) => {
@@ -62,14 +63,14 @@ pub(crate) fn unanswered(path: &Path, dir: &Path, silence: &Silence) -> anyhow::
     }
 }
 
-/// What is wrong with a configuration whose server is not there: one that hangs is, whatever was written
-/// since.
+/// Returns the faults of a configuration without a server. A server that hangs exists, even if the file has
+/// faults since.
 fn faults_behind(path: &Path, silence: &Silence) -> Option<ConfigError> {
     if *silence == Silence::Absent { expect_place(path).err() } else { None }
 }
 
-/// Shows it again and again, until Ctrl-C: on a terminal in place, as much as fits; else one screen behind
-/// the other. A server that is gone may come back.
+/// Shows the state again and again, until Ctrl-C. On a terminal the screen is drawn in place, cut to its
+/// size. Otherwise one screen follows the other. A server that is gone may come back.
 pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
     loop {
         // The configuration may be mended meanwhile.
@@ -82,7 +83,7 @@ pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
         let text = if stdout.is_terminal() { in_place(&lines, size_of(&stdout)) } else { in_a_row(&lines) };
         let mut stdout = stdout.lock();
         if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-            // The reader has enough.
+            // The reader closed its end.
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(PERIOD);

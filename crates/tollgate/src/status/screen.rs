@@ -1,4 +1,4 @@
-//! The screen: first whether all is well and what to do, then how much there is of it.
+//! The screen: first the findings and their remedies, then the figures.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use tollgate_server::AddressState;
 use crate::print::{printable, table, write_table};
 use crate::progress::size;
 
-/// Backends that are shown: those that fail first.
+/// Backends that are shown, at most: failing backends first.
 const BACKENDS_SHOWN: usize = 5;
-/// Apps that are shown.
+/// Apps that are shown, at most.
 const APPS_SHOWN: usize = 10;
-/// Routes that are shown: the first, which are those that fail.
+/// Routes that are shown, at most. The list begins with failing routes.
 const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
     ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
@@ -20,15 +20,15 @@ const BACKENDS: [&str; 8] =
     ["backend", "breaker", "addresses", "in flight", "queued", "requests", "failures", "retries"];
 const ROUTES: [&str; 8] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused"];
 
-/// What a server says of itself, in lines.
+/// The state of a server, in lines.
 pub(super) struct Screen(Vec<Line>);
 
-/// A line, by what becomes of it where it is too long.
+/// A line, by its treatment when it is too long.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// All of it is needed: it is wrapped.
+    /// All of the text is needed, so it is wrapped.
     Prose(String),
-    /// Columns stand below each other: it is cut.
+    /// The columns must stay aligned, so the line is cut.
     Row(String),
 }
 
@@ -234,7 +234,7 @@ impl Screen {
         self.more(backends.len(), BACKENDS_SHOWN, backends.len());
     }
 
-    /// Where apps are mounted.
+    /// Adds the mounts of apps.
     fn apps(&mut self, document: &Value) {
         let apps: Vec<_> = document["config"]["apps"].as_array().into_iter().flatten().collect();
         if !apps.is_empty() {
@@ -271,13 +271,13 @@ impl Screen {
     fn table(&mut self, rows: &mut comfy_table::Table) {
         self.0.push(Line::BLANK);
         let mut out = Vec::new();
-        // A vector takes everything.
+        // Writing to a vector cannot fail.
         let _ = write_table(&mut out, rows);
         self.0.extend(String::from_utf8_lossy(&out).lines().map(|row| Line::Row(row.to_owned())));
     }
 }
 
-/// Whether no name of a backend is known.
+/// Whether no address of a backend's name is known.
 fn has_no_address(backend: &Value) -> bool {
     backend["addresses"].as_array().is_some_and(Vec::is_empty)
 }
@@ -289,7 +289,7 @@ fn failing_addresses(backend: &Value) -> usize {
     addresses.filter(|address| is_failing(&address["state"])).count()
 }
 
-/// How many there are; of how many, where some fail.
+/// Returns the number of addresses. If some fail, it is the number of working addresses and of all.
 fn addresses(backend: &Value) -> String {
     let all = backend["addresses"].as_array().map_or(0, Vec::len);
     match failing_addresses(backend) {
@@ -358,7 +358,8 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_default()
 }
 
-/// A count in groups of three digits; a small one that is no whole number has a digit behind the point.
+/// Formats a count in groups of three digits. A small count that is no whole number has one digit after the
+/// point.
 fn count(value: &Value) -> String {
     let value = number(value);
     if value < 10.0 && value.fract() != 0.0 {
@@ -379,7 +380,7 @@ fn bytes(value: &Value) -> String {
     size(number(value) as u64)
 }
 
-/// A duration with the unit that fits it.
+/// Formats a duration with the unit that fits it.
 fn duration(seconds: f64) -> String {
     match seconds {
         _ if seconds == 0.0 => "0 s".to_owned(),
@@ -392,7 +393,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// A value without quotes and without what steers a terminal.
+/// Returns a value without quotes and without control characters of a terminal.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

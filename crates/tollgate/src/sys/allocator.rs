@@ -1,14 +1,13 @@
-//! How the allocator of the C library gives memory back to the system. Rust, Luau and SQLite use it.
+//! Returns free memory of the C library's allocator to the system. Rust, Luau and SQLite use this allocator.
 //!
-//! glibc keeps free memory behind the first block that is in use, and raises the length from which blocks are
-//! mapped by themselves up to 32 MiB. To fix that length would make long replies two and a half times as
-//! dear. So free pages are given back now and then. Other C libraries are left as they are.
+//! glibc keeps free memory after the first block that is in use. It also raises the size from which it maps
+//! blocks separately, up to 32 MiB. A fixed size would make long replies two and a half times as expensive.
+//! Free pages are therefore returned now and then. Other C libraries are not changed.
 //! docs/explanation/decisions/allocator.md has the measurements.
 
-/// Gives free pages between blocks that are in use back to the system. Threads that allocate meanwhile may
-/// wait for it.
+/// Returns free pages between used blocks to the system. Threads that allocate meanwhile may wait for it.
 pub(crate) fn trim() {
-    // SAFETY: malloc_trim takes the locks of the allocator by itself.
+    // SAFETY: malloc_trim takes the locks of the allocator itself.
     #[cfg(target_env = "gnu")]
     let _ = unsafe { libc::malloc_trim(0) };
 }

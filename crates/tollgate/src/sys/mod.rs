@@ -1,4 +1,4 @@
-//! What needs `unsafe`: calls of the C library that have no safe wrapper.
+//! Calls that need `unsafe`: functions of the C library that have no safe wrapper.
 
 #![allow(unsafe_code)]
 

@@ -1,14 +1,15 @@
-//! Lines on their way to stderr: whoever tells something never waits for whoever reads it.
+//! Lines on their way to stderr. A thread that logs never waits for the reader.
 //!
-//! A stopped terminal, or a hung reader of a pipe, holds up the one thread that writes. What does not fit
-//! meanwhile is left out, and its number is told where it is missing. Lines keep their order.
+//! A stopped terminal, or a hung reader of a pipe, blocks only the one thread that writes. Lines that do not
+//! fit meanwhile are left out. Their number is logged at the place where they are missing. Lines keep their
+//! order.
 
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What may wait: some thousand lines.
+/// Bytes of waiting lines, at most: some thousand lines.
 const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Default)]
@@ -20,23 +21,23 @@ pub(super) struct LineQueue {
 #[derive(Default)]
 struct State {
     lines: VecDeque<Vec<u8>>,
-    /// Of these, and of the one that is being written.
+    /// Bytes of these lines, and of the line that is being written.
     bytes: usize,
-    /// Lines that were left out, and are not told yet.
+    /// Lines that were left out and are not reported yet.
     untold: u64,
     left_out: u64,
     is_writer_idle: bool,
 }
 
-/// What whoever writes does next.
+/// The next step of the writer.
 enum Next {
     Write(Vec<u8>),
     TellLeftOut(u64),
 }
 
 impl LineQueue {
-    /// Puts a line behind those that wait, or leaves it out: from one that does not fit up to when nothing
-    /// waits any more.
+    /// Appends a line to the queue, or leaves it out. After one line that does not fit, all are left out
+    /// until the queue is empty.
     pub(super) fn push(&self, line: Vec<u8>) {
         let mut state = self.state();
         if state.untold > 0 || state.bytes + line.len() > BYTES_MAX {
@@ -49,7 +50,7 @@ impl LineQueue {
         self.changed.notify_all();
     }
 
-    /// Writes what comes, for ever. Whoever closed the other end wants no lines.
+    /// Writes the lines, and never returns. If the reader closed the other end, lines are dropped.
     pub(super) fn write(&self, mut out: impl Write, tell_left_out: impl Fn(u64)) {
         loop {
             match self.next() {
@@ -78,19 +79,19 @@ impl LineQueue {
         }
     }
 
-    /// Waits until all is written, or for so long.
+    /// Waits until all lines are written, for `patience` at most.
     pub(super) fn wait_written(&self, patience: Duration) {
         let is_due =
             |state: &mut State| !(state.is_writer_idle && state.lines.is_empty() && state.untold == 0);
         drop(self.changed.wait_timeout_while(self.state(), patience, is_due));
     }
 
-    /// How many lines were ever left out.
+    /// Returns the number of lines that were left out since the start.
     pub(super) fn left_out(&self) -> u64 {
         self.state().left_out
     }
 
-    /// What is behind the lock is whole after every statement.
+    /// The state is whole after every statement.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,7 +106,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(300);
 
-    /// A reader who takes nothing while the test holds the lock.
+    /// A reader that takes nothing while the test holds the lock.
     struct Reader(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Reader {

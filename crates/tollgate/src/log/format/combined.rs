@@ -1,10 +1,11 @@
-//! The combined access-log format of Apache and nginx:
-//! `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`.
+//! The combined access-log format of Apache and nginx: `%h %l %u %t "%r" %>s %b "%{Referer}i"
+//! "%{User-Agent}i"`.
 //!
-//! The log knows names of columns, the configuration knows what they hold: a column counts if its stream of
-//! that name fills a column of that name from a source of the request or the reply. What a stream lacks is
-//! `-`. Two fields of the format are never recorded: the identity and the user, always `-`. Neither is the
-//! version of HTTP, which stands as `HTTP/1.1` because readers of the format want one.
+//! The log knows the names of columns, and the configuration knows their sources. A column is used if the
+//! configuration has its stream and column, and the source is a part of the request or the reply. A missing
+//! column is printed as `-`. Two fields of the format are never recorded, the identity and the user, so they
+//! are always `-`. The version of HTTP is not recorded either. It is printed as `HTTP/1.1`, because readers
+//! of the format expect a version.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ use tollgate_server::{Source, StreamSpec};
 use super::value::push_value;
 use crate::print::push_formatted;
 
-/// What the format takes of a record.
+/// The fields of the format that a record has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Field {
     Address,
@@ -47,7 +48,7 @@ impl Field {
 
 /// Prints records as lines of an access log.
 pub(super) struct Combined {
-    /// By the names of stream and column.
+    /// Fields by the names of stream and column.
     fields: HashMap<String, HashMap<String, Field>>,
 }
 
@@ -92,7 +93,7 @@ impl Combined {
     }
 }
 
-/// The method, the target and the version; `-` alone where there is neither method nor path.
+/// Appends the method, the target and the version, or `-` alone if there is neither method nor path.
 fn push_request(out: &mut String, method: Value<'_>, path: Value<'_>, query: Value<'_>) {
     if method == Value::Null && path == Value::Null {
         return out.push('-');
@@ -100,7 +101,7 @@ fn push_request(out: &mut String, method: Value<'_>, path: Value<'_>, query: Val
     push_plain(out, method);
     out.push(' ');
     match path {
-        // The recorded path is decoded: what cannot stand in a target is encoded again.
+        // The recorded path is decoded. Bytes that a target cannot have are encoded again.
         Value::Text(path) => push_target(out, path),
         other => push_plain(out, other),
     }
@@ -130,8 +131,8 @@ fn push_time(out: &mut String, value: Value<'_>) {
     }
 }
 
-/// A value without quotes; in a text, what could end the field or steer a terminal is `\xHH`, as both servers
-/// do.
+/// Appends a value without quotes. Characters of a text that could end the field or control a terminal become
+/// `\xHH`, as in both servers.
 fn push_plain(out: &mut String, value: Value<'_>) {
     match value {
         Value::Null | Value::Text("") => out.push('-'),

@@ -1,4 +1,4 @@
-//! JSON lines (RFC 8259): who a record is, then its columns, or why it was rejected.
+//! JSON lines (RFC 8259): the identity of a record, then its columns or the reason of its reject.
 
 use tollgate_log::{LogId, Record, RecordBody};
 

@@ -1,4 +1,4 @@
-//! How records are printed: one line each, as JSON, as text, or as an access log.
+//! The formats of printed records: one line each, as JSON, as text, or as an access log.
 
 mod combined;
 mod json;
@@ -20,7 +20,7 @@ use text::Text;
 /// Prints records in one format.
 pub(super) struct Printer {
     format: Format,
-    /// Only records of this stream.
+    /// Only records of this stream are printed.
     stream: Option<String>,
     /// Streams of the configuration, and of the logs so far.
     known: BTreeSet<String>,
@@ -45,7 +45,7 @@ impl Printer {
     /// Makes a printer.
     ///
     /// # Errors
-    /// The combined format without a configuration, which alone says what columns hold.
+    /// The combined format needs a configuration, because only it knows the sources of columns.
     pub(super) fn new(
         format: RecordFormat,
         stream: Option<&str>,
@@ -65,13 +65,13 @@ impl Printer {
         Ok(Self { format, stream: stream.map(str::to_owned), known, line: String::new() })
     }
 
-    /// A log has these streams.
+    /// Notes the streams of a log.
     pub(super) fn know<'s>(&mut self, streams: impl Iterator<Item = &'s str>) {
         self.known.extend(streams.map(str::to_owned));
     }
 
-    /// Makes sure that what was asked for may be there: nobody is told that there are no records of a name
-    /// that is misspelt.
+    /// Checks that the requested stream exists, so that a misspelt name does not look like a stream without
+    /// records.
     pub(super) fn expect_stream(&self) -> Result<(), UnknownStream> {
         match &self.stream {
             Some(name) if !self.known.contains(name) => {
@@ -82,7 +82,7 @@ impl Printer {
         }
     }
 
-    /// Prints the records of a batch from a number on; returns whether all could be read.
+    /// Prints the records of a batch from a number on. Returns whether all could be read.
     pub(super) fn print(
         &mut self,
         log: LogId,

@@ -44,7 +44,7 @@ fn config(dir: &Path) -> Config {
     Config::load(&file).unwrap()
 }
 
-/// Writes rows of both streams and a reject; returns what the format makes of them, the clock replaced.
+/// Writes rows of both streams and a reject. Returns their printed form, with the clock replaced.
 fn printed(format: RecordFormat) -> String {
     let dir = TempDir::new().unwrap();
     let config = config(dir.path());
@@ -88,7 +88,7 @@ fn combined_is_the_line_of_an_access_log_and_what_a_stream_lacks_is_a_dash() {
         "\n",
         r#"- - - [-] "-" - - "-" "-""#,
         "\n",
-        // A column of the record is none of the reply, whatever its name.
+        // A column whose source is the record is no field of the reply, whatever its name.
         r#"- - - [-] "- /p HTTP/1.1" - - "-" "-""#,
         "\n",
         r#"- - - [-] "-" - - "-" "-""#,

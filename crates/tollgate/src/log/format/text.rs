@@ -1,24 +1,24 @@
-//! Lines for people: when the record was written, its number, its stream, then `name=value`.
+//! Lines for people: the time when the record was written, its number, its stream, then `name=value`.
 
 use tollgate_log::{LogId, Record, RecordBody, Value};
 
 use super::value::push_value;
 use crate::print::{printable, push_formatted, push_json_string};
 
-/// Least widths, so that the usual records stand in columns.
+/// Least widths, so that the usual records are aligned.
 const SEQUENCE_WIDTH: usize = 8;
 const STREAM_WIDTH: usize = 8;
 
-/// Prints records as text, with a line before those of another log.
+/// Prints records as text. A line with the log's id precedes the records of each log.
 #[derive(Default)]
 pub(super) struct Text {
     log: Option<LogId>,
-    /// That of the longest name so far.
+    /// Width of the longest name so far.
     stream_width: usize,
 }
 
 impl Text {
-    /// Appends one record; `stamp_us` is the wall clock when its batch was written.
+    /// Appends one record. `stamp_us` is the wall clock when its batch was written.
     pub(super) fn push_record(&mut self, out: &mut String, log: LogId, stamp_us: i64, record: &Record<'_>) {
         if self.log.replace(log) != Some(log) {
             push_formatted(out, format_args!("==> log {log} <==\n"));
@@ -45,7 +45,7 @@ impl Text {
     }
 }
 
-/// Six digits always, so that what follows stands in columns.
+/// Appends a time, always with six digits of a second, so that the next field is aligned.
 fn push_stamp(out: &mut String, stamp_us: i64) {
     match jiff::Timestamp::from_microsecond(stamp_us) {
         Ok(time) => push_formatted(out, format_args!("{time:.6}")),
@@ -53,7 +53,7 @@ fn push_stamp(out: &mut String, stamp_us: i64) {
     }
 }
 
-/// Quotes only what would not be one word.
+/// Appends a value, with quotes only if it is not one word.
 fn push_readable(out: &mut String, value: Value<'_>) {
     let is_word = |text: &str| {
         let is_plain = |character: char| !character.is_whitespace() && !character.is_control();

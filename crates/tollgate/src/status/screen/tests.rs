@@ -1,4 +1,4 @@
-//! What the screen says, and what comes first.
+//! The text of the screen, and its order.
 
 use std::time::Duration;
 

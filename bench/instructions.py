@@ -9,9 +9,10 @@ One connection sends packets of `--depth` requests. They ask for a fixed reply, 
     --file BYTES      a file of this many bytes; one request to a packet
 
 With `--each` each request has a connection of its own. Counting begins after the first requests, because the
-instructions of a start depend on the clock. Runs with records differ, because the log forms other batches.
+instructions of a start depend on the clock. Runs with records differ from each other, because the log forms
+different batches.
 
-Needs valgrind. `--file` needs one that knows openat2; valgrind 3.19 of Debian 12 does not.
+Needs valgrind. `--file` needs a version that supports openat2. Valgrind 3.19 of Debian 12 does not.
 """
 
 import argparse
@@ -112,11 +113,11 @@ class Kind(NamedTuple):
     routes: str
     target: str
     depth: int
-    #: Of a reply.
+    #: The content of a reply.
     content: bytes
-    #: Of a request, which is then a POST.
+    #: The body of a request, which is then a POST.
     body: bytes | None = None
-    #: A connection for each request.
+    #: Whether each request has a connection of its own.
     is_each: bool = False
 
 

@@ -14,9 +14,9 @@ from lib.load import Oha
 from lib.packages import install_oha, install_packages, tell
 from lib.servers import ROOT, Tollgate, before, rate_of_loop
 
-# In the order of the report. A case is one file in `cases/`.
+# The order of the report. A case is one file in `cases/`.
 CASES = ["fixed", "scripted", "recorded", "latency", "events", "lines", "connections", "sizes"]
-# For the loops that are the limits, and for pinning.
+# Packages for the loops that are the limits, and for pinning.
 PACKAGES = {"gcc", "libc6-dev", "libsqlite3-dev", "util-linux"}
 
 
@@ -30,7 +30,7 @@ def main():
         cases = {name: beside_before(case, Path(arguments.before).resolve()) for name, case in cases.items()}
     install(cases)
     folder = Path(arguments.folder or tempfile.mkdtemp(prefix="tollgate-bench-"))
-    # Peers that are started as root give themselves another user.
+    # Peers that are started as root change to another user.
     folder.chmod(0o755)
     begun = time.monotonic()
     limits = measure_limits(folder, arguments.seconds)
@@ -66,7 +66,7 @@ def parse():
 
 
 def smoke(case):
-    """The first load, on our server and the first peer."""
+    """Returns the first load of a case, with our server and the first peer."""
     label = next(iter(case.loads))
     peers = [server for server in case.servers if not issubclass(server, Tollgate)]
     servers = [case.servers[0], *peers[:1]]
@@ -74,7 +74,7 @@ def smoke(case):
 
 
 def beside_before(case, program: Path):
-    """The case with each of our servers twice: by this build, and by the one of before."""
+    """Returns the case with each of our servers twice: of this build, and of the earlier build."""
     if not program.is_file():
         raise SystemExit(f"--before: {program} is no file")
     twice = [
@@ -85,7 +85,7 @@ def beside_before(case, program: Path):
 
 
 def measure_limits(folder: Path, seconds: float) -> dict[str, float]:
-    """What the machine gives to loops that do nothing else, times or rows a second."""
+    """Measures bare loops on this machine, in loops or rows per second."""
     folder.mkdir(parents=True, exist_ok=True)
     base = folder / "insert.sqlite"
     base.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Packs and unpacks the corpus of the fuzz targets: `fuzz/pack.py {pack,unpack,count} [TARGET FOLDER]`.
 
-Inputs with a name that says what they try are files: `corpus/TARGET/NAME.txt`. All other inputs of a target
-are in one file, `corpus/TARGET.pack`:
+An input with a name that describes it is a file: `corpus/TARGET/NAME.txt`. All other inputs of a target are
+in one file, `corpus/TARGET.pack`:
 
     offset  bytes
     0       8      the text "TGPACK01"
@@ -28,7 +28,7 @@ NUMBER = struct.Struct("<I")
 
 
 class DamagedPack(ValueError):
-    """A file is no pack, or was altered."""
+    """The file is no pack, or it was altered."""
 
 
 def packed(inputs: set[bytes]) -> bytes:
@@ -69,7 +69,7 @@ def pack(target: str, folder: Path):
 
 
 def unpack(target: str, folder: Path):
-    """Writes each packed input of a target to a file, which is named by its SHA-1, as libFuzzer does."""
+    """Writes each packed input of a target to a file. Its name is its SHA-1, as libFuzzer does."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in unpacked((CORPUS / f"{target}.pack").read_bytes()):
         (folder / hashlib.sha1(one).hexdigest()).write_bytes(one)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares the names of the Rust tests of two commits: `tools/compare_tests.py BEFORE [AFTER] [--moved]`.
 
-Prints the tests that are gone and the new ones. A test that keeps its function name and changes its
-module or crate has moved: the last line counts these tests, and `--moved` lists them. AFTER is HEAD unless it
-is given; `.` is the worktree.
+Prints the tests that are gone and the new tests. A test that keeps its function name and changes its module
+or crate has moved. The last line counts these tests, and `--moved` lists them. AFTER is HEAD unless it is
+given, and `.` is the worktree.
 
-The names come from the sources without a build. A name has the crate, the target unless that is the library
-or the program, and the modules, by file and by `mod NAME { ... }`. A file that `#[path]` includes elsewhere
-counts once, where it lies.
+The names come from the sources without a build. A name has three parts: the crate, the target unless that is
+the library or the program, and the modules. Modules are counted by file and by `mod NAME { ... }`. A file
+that `#[path]` includes elsewhere counts once, at its own path.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-#: What a test attribute has between its brackets: `test`, `tokio::test(flavor = "current_thread")`.
+#: The text of a test attribute between its brackets: `test`, `tokio::test(flavor = "current_thread")`.
 IS_TEST = re.compile(r"(\w+::)*test(\(.*\))?", re.DOTALL)
 #: Text that is no code: comments to the end of the line, strings, raw strings, characters.
 NO_CODE = re.compile(
@@ -69,7 +69,7 @@ def tests_in(source: str) -> list[str]:
 
 
 def end_of_brackets(code: str, at: int) -> int:
-    """Returns the place after the bracket that closes the one before `at`."""
+    """Returns the place after the closing bracket of the bracket before `at`."""
     depth = 1
     while depth and at < len(code):
         depth += {"[": 1, "]": -1}.get(code[at], 0)
@@ -87,7 +87,7 @@ def without_text(source: str) -> str:
 
 
 def end_of_comment(source: str, at: int) -> int:
-    """Returns the place after the comment that `/*` before `at` begins. Such comments nest."""
+    """Returns the place after the end of the comment whose `/*` is before `at`. Such comments nest."""
     depth = 1
     while depth and (mark := re.compile(r"/\*|\*/").search(source, at)):
         depth += 1 if mark[0] == "/*" else -1
@@ -96,7 +96,7 @@ def end_of_comment(source: str, at: int) -> int:
 
 
 def place_of(file: str) -> tuple[str, list[str]] | None:
-    """Returns the crate with its target, and the modules of a file; None for a file that is in no crate."""
+    """Returns the crate with its target, and the modules of a file. `None` for a file in no crate."""
     match = re.fullmatch(
         r"(?:crates/)?(?P<crate>[^/]+)/(?P<folder>src|tests|benches|examples)/(?P<rest>.+)\.rs", file
     )
@@ -133,7 +133,8 @@ class Difference(NamedTuple):
 
 
 def difference(before: set[Name], after: set[Name]) -> Difference:
-    """Pairs gone and new tests of one function name in their order; what has no partner is gone or new."""
+    """Pairs gone and new tests of one function name in their order. A test without a partner is gone or new.
+    """
     new_by_function = defaultdict(list)
     for name in sorted(after - before):
         new_by_function[name.function].append(name)
@@ -164,7 +165,7 @@ def files_of(commit: str) -> dict[str, str]:
 def contents_of(answer: bytes) -> list[str]:
     """Returns the files in an answer of `git cat-file --batch`.
 
-    A file is a line with its length, its bytes, a line end.
+    A file is a line with its length, its bytes, and a line end.
     """
     contents, at = [], 0
     while at < len(answer):

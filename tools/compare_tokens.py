@@ -2,9 +2,9 @@
 """Shows that only comments changed between two commits: `tools/compare_tokens.py BEFORE [AFTER]`.
 
 Compares the tokens of each Rust and Python file, without comments and doc comments. AFTER is HEAD unless
-given, and `.` is the worktree. Exits 1 when other tokens differ, and names the first one in each file.
+given, and `.` is the worktree. Exits 1 when other tokens differ, and names the first difference in each file.
 
-Doc comments in files that use clap are messages, because they become `--help`: they count as tokens.
+Doc comments in files that use clap are messages, because they become `--help`. They count as tokens.
 """
 
 import argparse
@@ -37,7 +37,7 @@ CLAP = re.compile(r"\bclap::|\buse clap\b|derive\([^)]*\b(?:Parser|Subcommand|Ar
 
 
 def end_of_block(text, start):
-    """Returns where the block comment that begins at `start` ends. Block comments of Rust nest."""
+    """Returns the end of the block comment that begins at `start`. Block comments of Rust nest."""
     depth, at = 0, start
     while at < len(text):
         if text.startswith("/*", at):
@@ -54,7 +54,8 @@ def end_of_block(text, start):
 def rust_tokens(text):
     """Returns the tokens of a Rust file with their lines, without comments.
 
-    A comma before a closing bracket is left out: rustfmt adds it when a comment makes it break a line.
+    A comma before a closing bracket is left out, because rustfmt adds it when a comment makes it break a
+    line.
     """
     keeps_docs = CLAP.search(text) is not None
     tokens, at, line = [], 0, 1
@@ -97,7 +98,7 @@ READERS = {".rs": rust_tokens, ".py": python_tokens}
 
 
 def first_difference(before, after):
-    """Returns what differs first, as `line N: A, before B`. None if nothing does."""
+    """Returns the first difference, as `line N: A, before B`. `None` if there is none."""
     for (old, _), (new, line) in zip(before, after, strict=False):
         if old != new:
             return f"line {line}: {new}, before {old}"
@@ -122,7 +123,7 @@ def text_of(commit, name):
 
 
 def changed(before, after):
-    """Returns the names of the files that differ between two commits, and are in one of them at least."""
+    """Returns the names of the files that differ between two commits, and exist in at least one of them."""
     ends = (before,) if after == "." else (before, after)
     names = set(git("diff", "--name-only", "--no-renames", *ends).splitlines())
     return sorted(names & (files(before) | files(after)))

@@ -1,10 +1,10 @@
-"""A fixed reply: what a connection costs before anything is computed."""
+"""A fixed reply: the cost of a connection and a request, without any work of a handler."""
 
 from lib.case import Case, Probe
 from lib.load import Ab, Wrk
 from lib.servers import Epoll, H2o, Lighttpd, Nginx, Tollgate, Yaws
 
-#: Why "a connection each" may be behind.
+#: Why the row "a connection each" may be below one.
 EACH = (
     "a connection each is sent by ab, which keeps the server half busy: it is the limit, and "
     "processor time is what counts there."

@@ -1,4 +1,4 @@
-"""Latency at a fixed rate, counted from when each request was due."""
+"""Latency at a fixed rate, counted from the moment when each request was due."""
 
 from lib.case import Case, Probe
 from lib.load import Oha

@@ -1,4 +1,4 @@
-"""A scripted reply with a record: the work that Tollgate exists for."""
+"""A scripted reply with a record: the main use of Tollgate."""
 
 from cases.fixed import EACH
 from lib.case import Case, Probe

@@ -1,4 +1,4 @@
-"""Counts of instructions, as callgrind writes them."""
+"""Counts of instructions in the output of callgrind."""
 
 import re
 

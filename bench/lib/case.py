@@ -1,4 +1,4 @@
-"""A case: the same work for several servers, run in turns, and what it came to."""
+"""A case: the same work for several servers, run in turns, and its results."""
 
 import time
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ WARMUP_S = 1.0
 
 @dataclass(frozen=True)
 class Probe:
-    """One request whose reply every server has to give."""
+    """One request that every server must answer with this reply."""
 
     method: str
     path: str
@@ -23,7 +23,8 @@ class Probe:
 
 @dataclass(frozen=True)
 class Case:
-    """Every load is run against every server. `limit` names the server that is the limit and no peer."""
+    """A case. Every load is run against every server. `limit` names the server that is the limit and no peer.
+    """
 
     title: str
     text: str
@@ -31,11 +32,11 @@ class Case:
     servers: list[type[Server]]
     probe: Probe
     limit: type[Server] | None = None
-    #: Loops beside the servers, by the load that they are compared with.
+    #: Loops that are compared with the servers, by load.
     loops: dict[str, list[type[SyncLoop]]] = field(default_factory=dict)
-    #: Records that one request makes; 0: nothing is recorded.
+    #: Records that one request makes. 0: nothing is recorded.
     records_per_request: int = 0
-    #: Why rows of ours are behind, where they are.
+    #: Why some of our rows are below one, if they are.
     lost: str = ""
 
 
@@ -74,7 +75,7 @@ class Row:
 
     @property
     def spread(self) -> float:
-        """Half of the range of the rates, as a share of their median."""
+        """Returns half of the range of the rates, as a share of their median."""
         return (max(self.rates) - min(self.rates)) / 2 / self.rate if self.rate else 0.0
 
     @property
@@ -87,7 +88,7 @@ class Row:
 
 
 def run_case(case: Case, folder: Path, rounds: int, seconds: float, tell) -> list[Row]:
-    """Runs all rows of a case, each round all of them, so that a noisy minute hits all alike."""
+    """Runs all rows of a case in each round, so that a noisy minute affects all of them."""
     rows = [Row(label, server) for label in case.loads for server in case.servers]
     if case.limit:
         rows += [Row(label, case.limit) for label in case.loads]
@@ -137,7 +138,7 @@ def check_reply(probe: Probe, server: Server):
 def count_records(case: Case, server: Server, load: Load, answered: int, turn: Turn):
     """Checks that each answered request has its records.
 
-    Requests that a generator gave up at its end may have them.
+    A request that a generator gave up at its end may have records or not.
     """
     records = server.records()
     least = answered * case.records_per_request
@@ -150,7 +151,7 @@ def count_records(case: Case, server: Server, load: Load, answered: int, turn: T
 
 
 def wait_until_loaded(server: Tollgate) -> tuple[int, float]:
-    """Records that were not loaded when the load ended, and how long they took."""
+    """Returns the records that were not loaded when the load ended, and the seconds until they were."""
     begun = time.monotonic()
     pending = server.audit().get("pending", 0)
     while server.audit().get("pending", 0) > 0:

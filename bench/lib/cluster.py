@@ -1,7 +1,7 @@
 """A PostgreSQL cluster for one run, made in its folder with the settings of `initdb`.
 
-No run uses a server that is already there. When root runs it, the cluster belongs to Debian's user postgres.
-Its superuser is `bench` and needs no password on the socket.
+No run uses a server that is already there. If root starts the run, the cluster belongs to Debian's user
+postgres. Its superuser is `bench`, and it needs no password on the socket.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 from glob import glob
 from pathlib import Path
 
-#: Debian's packages that it comes in.
+#: Debian's packages of PostgreSQL.
 PACKAGES = {"postgresql", "util-linux"}
 OWNER = "postgres"
 PATH = os.pathsep.join([*sorted(glob("/usr/lib/postgresql/*/bin")), os.environ["PATH"]])
@@ -20,7 +20,7 @@ ENVIRONMENT = {**os.environ, "PATH": PATH}
 
 
 class Cluster:
-    """A server with a socket in the folder, on all cores or on the one that is named."""
+    """A server with a socket in the folder, on all cores or on the given one."""
 
     def __init__(self, folder: Path, core: str | None = None):
         self.folder = folder
@@ -51,7 +51,9 @@ class Cluster:
         )
 
     def sql(self, *statements: str, core: str | None = None) -> str:
-        """What psql prints of the last; psql runs where this program does, or on the core that is named."""
+        """Returns the output of psql for the last statement. psql runs on the cores of this program, or on
+        the given core.
+        """
         command = [*(["taskset", "-c", core] if core else []), *self.psql()]
         for statement in ["SET client_min_messages = warning", *statements]:
             command += ["-c", statement]
@@ -70,7 +72,7 @@ class Cluster:
 
 
 class Session:
-    """One connection for many short questions, which would cost the database a process each."""
+    """One connection for many short questions, because psql would start a process for each."""
 
     END = "end of rows"
 
@@ -80,7 +82,7 @@ class Session:
         )
 
     def ask(self, statement: str) -> list[list[str]]:
-        """The rows as texts."""
+        """Returns the rows as texts."""
         self.process.stdin.write(f"{statement};\n\\echo {self.END}\n")
         self.process.stdin.flush()
         rows = []

@@ -13,7 +13,7 @@ from lib.usage import cpu_s_of, process_tree
 
 DRAIN_TIMEOUT_S = 300
 GO_PROGRAMS = ROOT / "target/bench/go"
-#: Connections of a pool that inserts: of 8, 16, 32 and 64 what gave most.
+#: Connections of a pool that inserts. Of 8, 16, 32 and 64 this number gave the highest rate.
 POOL = 32
 COLUMNS = {
     "at": "timestamp with time zone",
@@ -26,14 +26,14 @@ COLUMNS = {
 
 
 class Design(Server):
-    """One way to the table `scores`. `durable` says what a reply promises."""
+    """One way to the table `scores`. `durable` says what a reply promises about the row."""
 
     def __init__(self, folder: Path, cluster: Cluster):
         super().__init__(folder)
         self.cluster = cluster
 
     def absent(self) -> str | None:
-        """Why it cannot run here."""
+        """Returns why it cannot run here. `None`: it can."""
         return None
 
     def database(self) -> str:
@@ -49,10 +49,10 @@ class Design(Server):
         self.cluster.sql(f"CREATE TABLE scores ({columns})")
 
     def drain(self):
-        """Returns when the rows of all replies are there."""
+        """Returns when the rows of all replies are in the table."""
 
     def roots(self) -> list[int]:
-        """The processes of the web side: all but the database."""
+        """Returns the processes of the web side: all except the database."""
         return [self.process.pid]
 
     def cpu_s(self):
@@ -150,7 +150,7 @@ class LoggedByHand(Design, Nginx):
     copy_cpu_s = 0.0
 
     def drain(self):
-        """Turns the log, waits until nginx has let go of the old one, and copies that."""
+        """Renames the log, waits until nginx has closed the old file, and copies that file into the table."""
         log, turned = self.folder / "record.log", self.folder / "turned.log"
         log.rename(turned)
         self.process.send_signal(signal.SIGUSR1)
@@ -173,7 +173,7 @@ class LoggedByHand(Design, Nginx):
 
 
 class Loaded(Design, Tollgate):
-    """Tollgate with PostgreSQL as its sink, loaded by the server as it goes."""
+    """Tollgate with PostgreSQL as its sink, loaded by the server while it runs."""
 
     port = 8233
     loads = True
@@ -195,7 +195,7 @@ class Loaded(Design, Tollgate):
         )
 
     def make_table(self):
-        """The loader does."""
+        """Does nothing, because the loader does the work."""
 
     def drain(self):
         wait_until(lambda: self.audit().get("pending") == 0, [self.process])
@@ -223,7 +223,7 @@ DESIGNS = [Direct, LoadedBeforeReply, LoadedFromSynced, LoadedFromWritten, Logge
 
 
 def wait_until(is_so, needed: list[subprocess.Popen] = ()):
-    """Looks again and again, while the processes that it needs run."""
+    """Checks again and again, while the required processes run."""
     deadline = time.monotonic() + DRAIN_TIMEOUT_S
     while not is_so():
         ended = [process.args for process in needed if process.poll() is not None]
@@ -233,7 +233,7 @@ def wait_until(is_so, needed: list[subprocess.Popen] = ()):
 
 
 def build_go() -> None:
-    """Builds the Go peers where there is a compiler."""
+    """Builds the Go peers if there is a compiler."""
     if shutil.which("go"):
         GO_PROGRAMS.mkdir(parents=True, exist_ok=True)
         subprocess.run(["go", "build", "-o", f"{GO_PROGRAMS}/", "./..."], cwd=PEERS / "go", check=True)

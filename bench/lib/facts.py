@@ -16,7 +16,7 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 def constant(file: str, name: str, kind: str, folder: Path = ROOT / "crates") -> int:
     """Returns a constant of type `kind` from the Rust files named `file`.
 
-    Exactly one file has to define it.
+    Exactly one file must define it.
     """
     texts = [path.read_text() for path in sorted(folder.glob(f"**/{file}"))]
     pattern = rf"\bconst {name}: {kind} = ([^;]+);"

@@ -1,6 +1,6 @@
-"""The goals of the design, and whether a run met them: ratios of requests a second or of processor time.
+"""The goals of the design, and whether a run met them: ratios of requests per second or of processor time.
 
-A ratio compares two rows of the same round. A goal is met when one round or more reaches it.
+A ratio compares two rows of the same round. A goal is met when at least one round reaches it.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ RATE, CPU = "requests/s", "CPU per request"
 class Goal:
     """`ours` against `other` under one load of one case.
 
-    `goal` is the least share of a rate, the largest of a cost.
+    `goal` is the lowest share of a rate, or the highest share of a cost.
     """
 
     ours: str

@@ -1,4 +1,4 @@
-"""Load from the generators that people use, each run read into the same figures."""
+"""Load from common generators. The output of each is read into the same figures."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ from lib.servers import LOAD_CORE, PEERS, ROOT
 
 @dataclass
 class Figures:
-    """What one run came to. Latencies in microseconds."""
+    """The results of one run. Latencies are in microseconds."""
 
     requests: int
     seconds: float
@@ -29,16 +29,16 @@ class Figures:
 
 @dataclass(frozen=True)
 class Load:
-    """What is sent: where to, how many connections, how deep the pipeline, what body."""
+    """The requests of a run: the path, the number of connections, the depth of the pipeline, the body."""
 
     path: str
     connections: int = 64
     depth: int = 1
     body: bytes | None = None
 
-    #: Debian's packages that the generator comes in.
+    #: Debian's packages of the generator.
     packages = ()
-    #: What the generator is run by, and where it finds the server.
+    #: The command that runs the generator on its core.
     run_by = ["taskset", "-c", LOAD_CORE]
     host = "127.0.0.1"
 
@@ -50,7 +50,7 @@ class Load:
 
 
 class Wrk(Load):
-    """wrk: a closed loop, which asks a slow server less (coordinated omission).
+    """wrk: a closed loop, which sends fewer requests to a slow server (coordinated omission).
 
     The latency of a pipeline is that of its last reply.
     """
@@ -114,11 +114,11 @@ class Ab(Load):
 
 @dataclass(frozen=True)
 class Oha(Load):
-    """oha at a fixed rate: latency counts from when a request was due (coordinated omission corrected)."""
+    """oha at a fixed rate: latency counts from the due time of a request (coordinated omission corrected)."""
 
     generator = "oha"
     program = ROOT / "target/bench/oha/bin/oha"
-    #: Followed by the folder to install into.
+    #: The folder to install into follows.
     install = [
         "cargo",
         "install",

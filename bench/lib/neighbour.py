@@ -1,4 +1,5 @@
-"""A client that behaves well beside others that do not. Its latency counts from when a request was due."""
+"""A client that behaves well next to others that do not. Its latency counts from the due time of a request.
+"""
 
 import subprocess
 import sys
@@ -10,7 +11,7 @@ CONNECTIONS = 8
 
 
 class Neighbour:
-    """The client `bench/peers/neighbour.c`, which asks at random moments.
+    """The client `bench/peers/neighbour.c`, which sends requests at random moments.
 
     No other process makes it wait. Needs gcc.
     """
@@ -30,7 +31,7 @@ class Neighbour:
         self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
 
     def result(self) -> tuple[list[float], int]:
-        """Milliseconds of each reply of 200, in order, and how many there were of others."""
+        """Returns the milliseconds of each 200 reply, in order, and the number of other replies."""
         others, *took = self.process.communicate()[0].split() or ["0"]
         if not took:
             sys.exit("the neighbour was not answered with 200")

@@ -10,11 +10,11 @@ from pathlib import Path
 from lib.load import Load
 from lib.servers import LOAD_CORE, SERVER_CORE, Server
 
-#: unshare(2)
+#: Constants of unshare(2).
 CLONE_NEWNS, CLONE_NEWNET = 0x0002_0000, 0x4000_0000
-#: Of a network for tests between hosts: RFC 2544 appendix C.2.2.
+#: Addresses for tests between hosts: RFC 2544 appendix C.2.2.
 SERVER_ADDRESS, CLIENT_ADDRESS, PREFIX = "198.18.0.1", "198.18.0.2", 24
-#: Every Linux has it, and as the cable loses nothing it does what cubic does.
+#: Every Linux has it. The cable loses no packet, so it behaves like cubic here.
 CONGESTION = "reno"
 
 
@@ -31,13 +31,13 @@ def loopback(mtu: int) -> Iterator[None]:
 
 @contextmanager
 def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
-    """The same with a network for the server, one for the clients, and a veth(4) between them.
+    """Makes a network for the server, a network for the clients, and a veth(4) between them.
 
-    The packets that come to a host are the work of its core, as with two machines. Over loopback the core of
-    the sender does that work, so that clients pay for waking the server.
+    Received packets are the work of the host's own core, as with two machines. Over loopback the core of the
+    sender does that work, so that clients pay for waking the server.
     """
     unshare(CLONE_NEWNET | CLONE_NEWNS)
-    # What is in /sys/class/net is that of the network in which it was mounted.
+    # /sys/class/net shows the network in which it was mounted, so it is mounted again.
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], check=True)
     host = subprocess.Popen(
@@ -67,7 +67,7 @@ def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
             ip("addr", "add", f"{address}/{PREFIX}", "dev", end, run_by=run_by)
             for link in ["lo", end]:
                 ip("link", "set", link, "up", run_by=run_by)
-        # That of a host is for connections that it opens and that it accepts.
+        # The congestion control of a host applies to connections that it opens and that it accepts.
         Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text(congestion)
         Server.host = Load.host = SERVER_ADDRESS
         Load.run_by = [*there, *Load.run_by]
@@ -78,7 +78,7 @@ def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
 
 
 def receive_on(core: str, end: str):
-    """Makes the packets that come to an end the work of a core, by Receive Packet Steering.
+    """Makes a core do the work for the packets that an end receives, by Receive Packet Steering.
 
     Source: `Documentation/networking/scaling.rst` of Linux.
     """

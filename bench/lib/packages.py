@@ -1,4 +1,7 @@
-"""Installs what a bench needs beside Tollgate, as root on Debian. Prints the command for other users."""
+"""Installs the packages that a bench needs besides Tollgate, as root on Debian.
+
+Prints the command for other users.
+"""
 
 import os
 import subprocess

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from math import comb, inf
 from statistics import median
 
-#: How seldom, at most, the median of endless rounds lies outside of the bounds that are told.
+#: Probability, at most, that the median of infinitely many rounds lies outside of the reported bounds.
 DOUBT = 0.05
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one has of what another has: the median of the rounds, and bounds for that of endless many."""
+    """A share: the median of the rounds, and bounds for the median of infinitely many rounds."""
 
     middle: float
     low: float
@@ -41,13 +41,13 @@ def share_of(ours: Sequence[float], theirs: Sequence[float]) -> Share:
 
 
 def range_of(ours: Sequence[float], theirs: Sequence[float]) -> Share:
-    """The median share of the rounds, and the lowest and the highest."""
+    """Returns the median share of the rounds, and the lowest and the highest."""
     shares = sorted(our / their for our, their in zip(ours, theirs, strict=True))
     return Share(median(shares), shares[0], shares[-1])
 
 
 def left_out_of(rounds: int) -> int | None:
-    """Returns how many rounds at each end lie outside of the bounds; None for fewer than six rounds.
+    """Returns how many rounds at each end lie outside of the bounds. `None` for fewer than six rounds.
 
     A round is below the median as often as above it. The number of rounds below is therefore binomial.
     Source: Conover, Practical Nonparametric Statistics, section 3.2.

@@ -97,7 +97,7 @@ def section(name: str, case: Case, rows: list[Row], limits: dict[str, float]) ->
 
 
 def table(case: Case, rows: list[Row], limits: dict[str, float]) -> list[str]:
-    """One table for one load. At a fixed rate the ratio is that of p99."""
+    """Returns one table for one load. At a fixed rate the ratio is that of p99."""
     load = case.loads[rows[0].load]
     compared = "p99" if isinstance(load, Oha) else "requests/s"
     columns = ["server", "requests/s", "spread", "CPU/request", "p50", "p99", "p99.9"]
@@ -108,7 +108,7 @@ def table(case: Case, rows: list[Row], limits: dict[str, float]) -> list[str]:
 
 
 def beside_before(rows: list[Row]) -> list[str]:
-    """This build beside the one of before, round by round, where both were run."""
+    """Compares this build with the earlier one, round by round, where both were run."""
     by_name = {row.server.name: row for row in rows}
     pairs = [(row, by_name.get(f"before: {row.server.name}")) for row in rows]
     lines = [
@@ -173,13 +173,15 @@ def ratios(case: Case, row: Row, rows: list[Row]) -> list[str]:
 
 
 def verdict(ratio: float) -> str:
-    """A loss is what rounds to less than one."""
+    """Returns a ratio. It is a loss if it rounds to less than one."""
     return f"**{ratio:.2f}x**" if ratio >= 0.995 else f"{ratio:.2f}x (lost)"
 
 
 def of_limit(case: Case, row: Row, rows: list[Row], limits: dict[str, float]) -> str:
-    """Returns the share of a limit: of the bare epoll loop, of the insert loop for a server that loads, or of
-    the sync loop for one client alone.
+    """Returns the share of a limit.
+
+    The limit is the bare epoll loop, the insert loop for a server that loads, or the sync loop for one client
+    alone.
     """
     bare = next((other.rate for other in rows if other.server is case.limit), None)
     if bare:
@@ -205,7 +207,7 @@ def duration(us: float) -> str:
 
 
 def picture(case: Case, rows: list[Row]) -> str:
-    """Bars of requests a second; of p99 where the rate is fixed."""
+    """Draws bars of requests per second, or of p99 if the rate is fixed."""
     is_fixed_rate = any(isinstance(load, Oha) for load in case.loads.values())
     unit, value = (
         ("p99, us", lambda row: row.p99_us) if is_fixed_rate else ("requests/s", lambda row: row.rate)

@@ -1,4 +1,4 @@
-"""The servers that are compared: how each is set up in a folder, started on one core, asked and counted."""
+"""The compared servers: how each is set up in a folder, started on one core, measured and counted."""
 
 import http.client
 import os
@@ -17,21 +17,21 @@ BENCH = Path(__file__).parent.parent
 ROOT = BENCH.parent
 PEERS = BENCH / "peers"
 PROGRAM = Path(os.environ.get("TOLLGATE", ROOT / "target/release/tollgate"))
-# Two cores that are ours; with one only, both share it, and the figures say little.
+# The two cores of the bench. If there is only one, both sides share it, and the figures have little meaning.
 CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = str(CORES[0]), str(CORES[min(1, len(CORES) - 1)])
 START_TIMEOUT_S = 20
 
 
 class Server:
-    """One server. `name` is shown, `durable` says what a reply promises of the record."""
+    """One server. `name` is shown. `durable` says what a reply promises about the record."""
 
     name = ""
     durable = "nothing is recorded"
     host = "127.0.0.1"
     port = 0
     files: dict[str, str] = {}
-    #: Debian's packages that it comes in.
+    #: Debian's packages of the server.
     packages: tuple[str, ...] = ()
 
     def __init__(self, folder: Path):
@@ -109,11 +109,11 @@ class Server:
         return memory_mib_of(self.process.pid)
 
     def cpu_s(self) -> float:
-        """Processor time of the server and its children so far, user and system."""
+        """Returns the processor time of the server and its children so far, user and system."""
         return cpu_s_of([self.process.pid])
 
     def records(self) -> int:
-        """Records that were kept; asked after a stop."""
+        """Returns the number of stored records, after a stop."""
         return 0
 
     def bytes_on_disk(self) -> int:
@@ -131,7 +131,7 @@ class Tollgate(Server):
     program = PROGRAM
     ack = "synced"
     loads = False
-    #: The key of its sink; without, SQLite in the folder.
+    #: The TOML key of its sink. Without one, it is SQLite in the folder.
     sink = ""
     files = {
         "tollgate.toml": "tollgate.toml",
@@ -155,7 +155,7 @@ class Tollgate(Server):
         return first_line([str(self.program), "--version"])
 
     def audit(self) -> dict[str, int]:
-        """Records by what became of them, of all logs."""
+        """Returns the counts of records by outcome, over all logs."""
         output = subprocess.run(
             [str(self.program), "audit", str(self.folder)], capture_output=True, text=True, check=False
         )
@@ -177,7 +177,7 @@ class Tollgate(Server):
 
 
 def tollgate(ack: str, loads: bool = False) -> type[Tollgate]:
-    """Tollgate with an ack level, with the loader on the server's core or stopped."""
+    """Returns Tollgate with an ack level, with the loader on the server's core or stopped."""
     suffix = " + SQLite" if loads else ""
     durable = {
         "received": "in memory",
@@ -189,7 +189,7 @@ def tollgate(ack: str, loads: bool = False) -> type[Tollgate]:
 
 
 def before(server: type[Tollgate], program: Path) -> type[Tollgate]:
-    """The same server by another build, to compare two builds in one run."""
+    """Returns the same server of another build, to compare two builds in one run."""
     members = {"name": f"before: {server.name}", "program": program}
     return type(f"Before_{server.__name__}", (server,), members)
 
@@ -301,19 +301,19 @@ class Yaws(Server):
 
 
 class SyncLoop(Server):
-    """Writes 128 bytes and syncs them, again and again: what one client alone can get from the disk."""
+    """Writes 128 bytes and syncs them, again and again: the limit for one client alone."""
 
     name = "bare write + fdatasync loop"
     growth = "append"
 
     def run(self, seconds: float) -> float:
-        """Syncs a second."""
+        """Returns the syncs per second."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return rate_of_loop("sync", [str(self.folder / "sync"), "128", str(seconds), self.growth])
 
 
 class RunwaySyncLoop(SyncLoop):
-    """The same in a file that grows by 128 KiB of zeros at a time, as segments do.
+    """The sync loop in a file that grows by 128 KiB of zeros at a time, as segments do.
 
     Most syncs then change no metadata.
     """
@@ -332,7 +332,7 @@ class Epoll(Server):
 
 @contextmanager
 def loops(cores: Iterable[str], *run_by: str):
-    """On each of the cores one that never rests."""
+    """Starts a loop on each core that never rests."""
     running = []
     try:
         running += (
@@ -347,10 +347,10 @@ def loops(cores: Iterable[str], *run_by: str):
 
 
 def cores_kept_awake():
-    """Gives both cores work when nothing else runs, at the lowest priority: SCHED_IDLE of sched(7).
+    """Keeps both cores busy when nothing else runs, at the lowest priority: SCHED_IDLE of sched(7).
 
     The host of a virtual machine takes an idle core away, and gives it back late. The p99 of a route that was
-    asked alone was 0.3 to 5 ms without these loops, and is 0.27 to 0.33 ms with them.
+    measured alone was 0.3 to 5 ms without these loops, and is 0.27 to 0.33 ms with them.
     """
     return loops({SERVER_CORE, LOAD_CORE}, "chrt", "--idle", "0")
 
@@ -366,7 +366,7 @@ def built(program: str, *libraries: str) -> Path:
 
 
 def rate_of_loop(program: str, arguments: list[str], *libraries: str) -> float:
-    """Runs a bare loop on the server's core; it prints its rate."""
+    """Runs a bare loop on the server's core, and returns the rate that it prints."""
     command = ["taskset", "-c", SERVER_CORE, str(built(program, *libraries)), *arguments]
     return float(
         re.findall(r"[\d.]+", subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]

@@ -1,11 +1,11 @@
-"""The servers of files that are compared, the folder that all of them serve, and a bare loop of files."""
+"""The compared servers of files, the folder that all of them serve, and a bare loop of files."""
 
 import random
 from pathlib import Path
 
 from lib.servers import H2o, Lighttpd, Nginx, Server, Tollgate, Yaws, built
 
-#: By the names of the files.
+#: Sizes by the names of the files.
 SIZES = {
     "1 KiB": 1 << 10,
     "4 KiB": 4 << 10,
@@ -22,7 +22,7 @@ def path_of(size: str) -> str:
 
 
 def make_site(folder: Path, cold: int, cold_bytes: int):
-    """A file of each size, and `cold` more to be read from the disk."""
+    """Makes a file of each size, and `cold` more files that are read from the disk."""
     noise = random.Random(1)
     (folder / "fixed").write_text("hello, world\n")
     for size, length in SIZES.items():
@@ -33,7 +33,7 @@ def make_site(folder: Path, cold: int, cold_bytes: int):
 
 
 class Site(Server):
-    """A server of files, with what its configuration has for the marks in `marks`."""
+    """A server of files. `marks` has the texts for the marks in its configuration."""
 
     marks: dict[str, str] = {}
     configuration = ("", "")
@@ -102,7 +102,7 @@ def loop_of(way: str, contents: list[Path], idle: str = "asleep") -> type[FileLo
 OURS = variant(TollgateSite, "tollgate", sendfile="true")
 OURS_WRITING = variant(TollgateSite, "tollgate, sendfile off", sendfile="false")
 NGINX = variant(NginxSite, "nginx", sendfile="on", nopush="on")
-#: Accept a connection when its request is there. h2o always does so, lighttpd and Yaws never.
+#: Accept a connection when its request has arrived. h2o always does so, lighttpd and Yaws never.
 OURS_DEFERRED = variant(TollgateSite, "tollgate, deferred", sendfile="true", deferred=", deferred = true")
 NGINX_DEFERRED = variant(NginxSite, "nginx, deferred", sendfile="on", nopush="off", deferred=" deferred")
 OURS_IN_EACH_WAY = [OURS, OURS_WRITING, OURS_DEFERRED]

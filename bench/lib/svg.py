@@ -1,4 +1,5 @@
-"""Charts as SVG: groups of horizontal bars, to one scale within the group; and stacks, all to one scale."""
+"""Charts as SVG: groups of horizontal bars, with one scale in each group, and stacks with one scale for all.
+"""
 
 from html import escape
 
@@ -22,7 +23,7 @@ STACK_COLOURS = [
 
 
 def bars(title: str, unit: str, groups: dict[str, list[tuple[str, float, str]]]) -> str:
-    """Draws groups of (name, value, kind); `kind` picks the colour."""
+    """Draws groups of (name, value, kind). `kind` selects the colour."""
     parts, y = [text(10, 24, title, size=17, weight="bold")], HEAD
     for label, rows in groups.items():
         parts.append(text(10, y + 14, f"{label} ({unit})", size=13, weight="bold"))
@@ -69,7 +70,7 @@ def stacks(title: str, unit: str, bars: dict[str, list[tuple[str, float]]]) -> s
 
 
 def grouped_stacks(title: str, unit: str, groups: dict[str, dict[str, list[tuple[str, float]]]]) -> str:
-    """Draws groups of bars of (name, value) parts, each group to a scale of its own."""
+    """Draws groups of bars of (name, value) parts. Each group has a scale of its own."""
     names = list(
         dict.fromkeys(name for bars in groups.values() for values in bars.values() for name, _ in values)
     )

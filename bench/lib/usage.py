@@ -13,7 +13,7 @@ def cpu_s_of(roots: list[int]) -> float:
 
 
 def user_and_system_s_of(roots: list[int]) -> tuple[float, float]:
-    """The same, each by itself."""
+    """Returns user and system time of each process by itself."""
     each = [times_of_process(pid) for root in roots for pid in process_tree(root)]
     return sum(user for user, _ in each), sum(system for _, system in each)
 
@@ -37,22 +37,22 @@ def times_of_process(pid: int) -> tuple[float, float]:
 
 
 def idle_s_of(core: str) -> float:
-    """How long a core had nothing to do, or waited for a disk: `idle` and `iowait` of proc_stat(5)."""
+    """Returns how long a core was idle or waited for a disk: `idle` and `iowait` of proc_stat(5)."""
     lines = map(str.split, Path("/proc/stat").read_text().splitlines())
     times = next(fields for fields in lines if fields[0] == f"cpu{core}")
     return (int(times[4]) + int(times[5])) / TICKS_PER_S
 
 
 def stolen_s() -> float:
-    """Returns how long the host gave the cores of this virtual machine to others, in all:
+    """Returns the total time for which the host gave the cores of this virtual machine to others.
 
-    `steal` of proc_stat(5).
+    Source: `steal` of proc_stat(5).
     """
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / TICKS_PER_S
 
 
 def memory_mib_of(pid: int) -> float:
-    """Resident memory of a process."""
+    """Returns the resident memory of a process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
@@ -60,8 +60,8 @@ def memory_mib_of(pid: int) -> float:
 def disk_bytes_written(folder: Path) -> int:
     """Returns the bytes that all processes wrote to the disk of a folder, or 0 if it has no disk.
 
-    It syncs first, so that dirty pages count. `write_bytes` of /proc/PID/io would name the
-    process, but counts a whole large folio when one of its blocks is dirty.
+    It syncs first, so that dirty pages count. `write_bytes` of /proc/PID/io would name the process, but it
+    counts a whole large folio when one of its blocks is dirty.
     """
     os.sync()
     device = folder.stat().st_dev

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Clients that fetch random files: `bench/peers/fetch.py PORT FOLDER CLIENTS SECONDS [--cold]`.
 
-Prints bytes a second. `FOLDER` holds the files that the server has below `/cold/`. With `--cold` each file is
-dropped from memory before a client asks for it.
+Prints bytes per second. `FOLDER` holds the files that the server has below `/cold/`. With `--cold` each file
+is dropped from the page cache before a client asks for it.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main():
 
 
 def drop(file: Path):
-    """posix_fadvise(2): pages that nobody has in use are let go."""
+    """Drops the pages of the file that no process uses: posix_fadvise(2)."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -55,7 +55,7 @@ def drop(file: Path):
 
 
 def fetch(stream: socket.socket, name: str) -> int:
-    """Asks for a file, and throws it away; its length comes back."""
+    """Requests a file, drops its content, and returns its length."""
     stream.sendall(f"GET /cold/{name} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
     came = b""
     while b"\r\n\r\n" not in came:

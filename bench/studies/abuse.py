@@ -1,9 +1,9 @@
 """Ten thousand hostile clients, and the latency of a normal one: `bench/study.py abuse [--only NAME]`.
 
 Each attack comes from 127.0.0.2 to 127.0.0.9, in several rounds, each against a new server. A normal client
-asks a thousand times a second from 127.0.0.1. An attack passes if, in each round, no attacker is left after
-the deadline and the server's memory stays within its configured bounds. The median ratio of the normal
-client's p99 has to be below 2.
+sends a thousand requests per second from 127.0.0.1. An attack passes if two things are true in each round. No
+attacker is connected after the deadline, and the server's memory stays within its configured bounds. The
+median ratio of the normal client's p99 must also be below 2.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 from lib.servers import LOAD_CORE, Instance
 
 IN_FLIGHT_MIB = 64
-#: What an idle connection takes, and what each may hold beside what is counted in flight.
+#: Memory of an idle connection, and memory that each may hold without being counted in flight.
 CONNECTION_KIB = 4 + 4
 CONFIGURATION = f"""
 [server]
@@ -49,12 +49,12 @@ SCRIPTS = {
 ASK = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 PROBES_S = 5
 SLICES = 100
-#: Two ticks of the server's sweep, and what a busy machine adds.
+#: Two ticks of the server's sweep, plus the delay of a busy machine.
 LATE_S = 4
 
 
 class Attack:
-    """What each client sends at first, and then every second until it is cut off."""
+    """The bytes that each client sends first, and then every second until the server cuts it off."""
 
     def __init__(self, title, first, drip, gone_after_s, connections_max=16384):
         self.title, self.first, self.drip = title, first, drip
@@ -98,7 +98,7 @@ def main():
 
 @dataclass
 class Round:
-    """One attack, and what came of it."""
+    """One attack, and its results."""
 
     gone_after_s: float
     grown_mib: float
@@ -137,7 +137,7 @@ def measure(attack: Attack, clients: int, server: Instance) -> Round:
 
 
 def judge(attack: Attack, clients: int, rounds: list[Round]) -> list[str]:
-    """What did not hold."""
+    """Returns the conditions that failed."""
     times = statistics.median(came.times() for came in rounds)
     print(f"| {attack.title}, median | | | | | | | | | {times:.2f} |", flush=True)
     bound_mib = IN_FLIGHT_MIB + clients * CONNECTION_KIB / 1024
@@ -181,7 +181,7 @@ class Peers:
         return [peer, b""]
 
     def drip_until_gone(self) -> float:
-        """A slice each hundredth of a second, so that each client sends once a second."""
+        """One slice of clients each hundredth of a second, so that each client sends once a second."""
         begun = due = time.monotonic()
         while any(self.slices) and not self.has_none_left(begun):
             for index, part in enumerate(self.slices):
@@ -194,8 +194,9 @@ class Peers:
         return time.monotonic() - begun
 
     def has_none_left(self, begun: float) -> bool:
-        """Judges clients that read nothing by the server's descriptors, because such a client does not see
-        the end of its connection.
+        """Judges clients that read nothing.
+
+        Such a client does not see the end of its connection. The server's descriptors are therefore counted.
         """
         is_early = time.monotonic() - begun < 2
         return self.is_reader and not is_early and self.server.descriptors() <= self.idle_descriptors + 1
@@ -227,7 +228,9 @@ def send(peer: socket.socket, data: bytes):
 
 
 class Normal:
-    """A client that asks a thousand times a second on one connection. Its process never waits for others."""
+    """A client that sends a thousand requests per second on one connection. Its process never waits for
+    others.
+    """
 
     def __init__(self, port: int):
         self.port = port
@@ -252,7 +255,7 @@ class Normal:
 
 
 def run_normal(port: int, seconds: float, write: int):
-    """Never returns."""
+    """Runs until the process ends."""
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     try:

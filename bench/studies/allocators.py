@@ -1,9 +1,10 @@
 """Allocators under one binary, in speed and memory: `bench/study.py allocators [--speed | --memory]`.
 
-Each allocator is preloaded, so that Rust, Luau and SQLite use it. Speed: requests a second of a fixed reply,
-of a script with a record, and of 1 MB and 100 kB that a script makes; medians of interleaved rounds. Memory:
-as `bench/study.py memory` measures it, with 1 MB beside two busy loops and with 100 kB.
-`docs/explanation/decisions/allocator.md` has the result. Needs wrk, gcc, libjemalloc2 and libmimalloc2.0.
+Each allocator is preloaded, so that Rust, Luau and SQLite use it. Speed is the requests per second of a fixed
+reply, of a script with a record, and of replies of 1 MB and 100 kB that a script makes. The figures are
+medians of interleaved rounds. Memory is measured as in `bench/study.py memory`, with 1 MB next to two busy
+loops and with 100 kB. `docs/explanation/decisions/allocator.md` has the result. Needs wrk, gcc, libjemalloc2
+and libmimalloc2.0.
 """
 
 import argparse
@@ -64,7 +65,7 @@ WAVES = [("1 MB", 2), ("100 kB", 2)]
 
 
 def allocators(folder: Path) -> dict[str, dict[str, str]]:
-    """Environments by the name of the allocator."""
+    """Returns environments by the name of the allocator."""
     trim = folder / "trim.so"
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", trim, PEERS / "trim.c", "-lpthread"], check=True)
     return {
@@ -119,7 +120,7 @@ def tell_speed(chosen: dict[str, dict[str, str]], arguments):
 
 
 def speed(load: Wrk, seconds: float) -> tuple[float, float]:
-    """Requests a second, and microseconds of the server's processor time for each."""
+    """Returns requests per second, and microseconds of the server's processor time per request."""
     with tempfile.TemporaryDirectory(prefix="tollgate-allocator-") as folder:
         server = Instance(Path(folder), CONFIGURATION, SCRIPTS)
         try:

@@ -26,7 +26,7 @@ from lib.usage import cpu_s_of, disk_bytes_written
 PATH = "/recorded?x=20"
 PROBE = Probe("GET", PATH, b'{"score":41}')
 GOAL = 5
-#: Of a server that defends itself on a busy machine.
+#: Share of requests that a server may refuse on a busy machine.
 REFUSED_SHARE_MAX = 0.0001
 SETTINGS = ["fsync", "synchronous_commit", "shared_buffers", "max_wal_size", "commit_delay"]
 RIGHT = (
@@ -37,7 +37,7 @@ RIGHT = (
 
 @dataclass
 class Turn:
-    """Processor time and bytes to the disk count until the last row is there.
+    """The figures of a run. Processor time and bytes to the disk count until the last row is there.
 
     `paced` is a load at a fixed rate after that.
     """
@@ -71,7 +71,7 @@ class Row:
 
     @property
     def spread(self) -> float:
-        """Half of the range, as a share of the median."""
+        """Returns half of the range, as a share of the median."""
         rates = [turn.sustained for turn in self.turns]
         return (max(rates) - min(rates)) / 2 / self.sustained
 
@@ -147,7 +147,7 @@ def take_turn(design: Design, arguments) -> Turn:
         design.drain()
         drain_s = time.monotonic() - ended
         web_cpu_s, database_cpu_s = design.cpu_s() - web_cpu_s, cpu_s_of([cluster.pid]) - database_cpu_s
-        # What the database keeps in memory reaches the disk too before its bytes are counted.
+        # Pages in the database's memory reach the disk too before its bytes are counted.
         cluster.sql("CHECKPOINT")
         disk_bytes = disk_bytes_written(design.folder) - disk_bytes
         paced = paced_load.run(design.port, arguments.seconds / 2)
@@ -161,7 +161,7 @@ def take_turn(design: Design, arguments) -> Turn:
 def check_rows(design: Design, runs: list[Figures], given_up_max: int):
     """Checks that each answered request has its row.
 
-    Requests that a generator gave up at its end may have one. A few may be refused.
+    A request that a generator gave up at its end may have a row or not. A few requests may be refused.
     """
     refused, asked = sum(figures.errors for figures in runs), 1 + sum(figures.requests for figures in runs)
     if refused > asked * REFUSED_SHARE_MAX:

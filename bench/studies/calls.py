@@ -1,8 +1,8 @@
-"""The price of a scripted call and of each API function, in time and instructions: `bench/study.py calls`.
+"""The cost of a scripted call and of each API function, in time and instructions: `bench/study.py calls`.
 
 Prints tables in Markdown. The instructions are the difference between few calls and many, so that the start
 does not count. For a function, those of an empty loop are subtracted too. The time is the best of seven
-rounds. On a busy machine only the instructions say something. Needs valgrind.
+rounds. On a busy machine only the instructions are meaningful. Needs valgrind.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def bodies(what: str) -> list[tuple[str, str]]:
 
 
 def instructions(body: str, few: int, many: int) -> float:
-    """Of one call."""
+    """Instructions of one call."""
     return (collected(body, many) - collected(body, few)) / (many - few)
 
 

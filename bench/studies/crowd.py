@@ -1,9 +1,9 @@
 """Many clients that ask for slow scripts, and the latency of others: `bench/study.py crowd [--seconds S]`.
 
-Clients on kept connections ask one worker for a script, each again after its reply. Meanwhile a fixed reply
-and a script that returns at once are asked for a thousand times a second. The table has the replies and
-refusals of the many clients a second, their p99, and the latency of the others, counted from when each
-request was due. Needs gcc.
+Clients on kept connections send requests for a script to one worker. Each client sends again after its reply.
+Meanwhile a fixed reply and a script that returns at once get a thousand requests per second. The table has
+the replies and refusals of the many clients per second, their p99, and the latency of the others. That
+latency counts from the moment when each request was due. Needs gcc.
 """
 
 import argparse
@@ -36,7 +36,7 @@ SCRIPTS = {
     ),
     "quick.luau": "return function() return 'hello' end",
 }
-#: Clients, and how many turns of its loop their script takes: 50,000 are about a millisecond.
+#: Number of clients, and the turns of the loop in their script: 50,000 turns are about a millisecond.
 CROWDS = [
     (0, 0),
     (8, 10_000),
@@ -84,7 +84,7 @@ def measure(server: Instance, clients: int, turns: int, seconds: float):
 
 
 class Crowd:
-    """Clients who ask for one script again and again, for so many seconds."""
+    """Clients that request one script again and again, for some seconds."""
 
     def __init__(self, port: int, clients: int, turns: int, seconds: float):
         self.seconds = seconds

@@ -1,7 +1,7 @@
-"""The same load on file systems side by side: `bench/study.py disks [--rounds N] [--seconds S]`, as root.
+"""The same load on several file systems: `bench/study.py disks [--rounds N] [--seconds S]`, as root.
 
 Each file system has an image on the disk of the folder, mounted by loop. The disk itself is one more row. The
-study prints which file systems this kernel or machine lacks. Writes one table.
+study prints the file systems that this kernel or machine lacks. Writes one table.
 """
 
 import argparse
@@ -52,7 +52,9 @@ def take_turn(kind: str, arguments, found: dict):
 
 
 def run_loop(mode: str, folder: Path, seconds: float, has_sqlite: bool) -> float:
-    """The rate of the bare loop, alone or while SQLite takes rows on the same disk, from the other core."""
+    """Returns the rate of the bare loop, alone or while SQLite writes rows to the same disk, on the other
+    core.
+    """
     words = [str(folder / "loop"), str(LOOP_BYTES), str(seconds), mode]
     if not has_sqlite:
         return rate_of_loop("sync", words)

@@ -1,4 +1,5 @@
-"""Files by sendfile and by plain writes, beside the peers: `bench/study.py downloads [--only PART]`.
+"""Files by sendfile and by plain writes, compared with other servers: `bench/study.py downloads [--only
+PART]`.
 
 The parts:
 
@@ -8,8 +9,9 @@ The parts:
     packets   a bare loop sends files about the size of the longest packet, by sendfile and from memory
     cold      a client of a small file, while others fetch files that are not in memory (as root)
 
-Packets are as long as those of loopback, 64 KiB, or of at most `--mtu` bytes. With `--hosts` server and
-clients have a host each, and a cable between them. Both need root. Writes `downloads.md` and `downloads.svg`.
+Packets have the length of those on loopback, 64 KiB, or at most `--mtu` bytes. With `--hosts` the server and
+the clients have a network each, with a cable between them. Both options need root. Writes `downloads.md` and
+`downloads.svg`.
 """
 
 import argparse
@@ -48,17 +50,18 @@ from lib.usage import idle_s_of, user_and_system_s_of
 
 CLIENTS = 50
 RIDDLE = ["64 KiB", "256 KiB"]
-#: Of Ethernet.
+#: The MTU of Ethernet.
 MTU_OF_HOSTS = 1500
 COLD_FILES, COLD_BYTES = 400, 2 << 20
 COLD_CLIENTS = 20
 FETCH = BENCH / "peers/fetch.py"
-#: Each as it sends best.
+#: Each peer with its fastest configuration.
 HALVED_PEERS = ["nginx, tcp_nopush off", "nginx, deferred", "lighttpd", "h2o"]
 COLD_SERVERS = ["tollgate", "tollgate, sendfile off", "nginx", "lighttpd", "h2o"]
 #: Files up to this length leave from memory in one write, with sendfile and without.
 HELD_BYTES_MAX = constant("source.rs", "CONTENT_BYTES_MAX", "u64")
-#: KiB, and how many files of it are sent in turns. With its head a file of 64 KiB takes a second packet.
+#: KiB of a file, and the number of such files that are sent in turns. With its head a file of 64 KiB needs a
+#: second packet.
 ABOUT_A_PACKET = [(32, 1), (48, 1), (63, 1), (64, 1), (72, 1), (96, 1), (64, 8), (64, 16), (64, 100)]
 #: The shortest delay of an acknowledgement in Linux.
 TRAP_US = 40_000
@@ -74,7 +77,7 @@ class FileTurn(Turn):
     both_us: float = 0.0
 
 
-#: The figures that compare servers, and whether they are costs. Less of a cost is better.
+#: The figures that compare servers, and whether a figure is a cost. A lower cost is better.
 FIGURES = [
     ("requests/s", lambda turn: turn.figures.rate, False),
     ("CPU per request", lambda turn: turn.cpu_us, True),
@@ -104,7 +107,7 @@ class FileRow(Row):
 
     @property
     def mean_us(self) -> float:
-        """By Little's law: every client has a request under way at any time."""
+        """Uses Little's law: every client has a request in flight at any time."""
         return CLIENTS / self.rate * 1e6
 
 
@@ -288,7 +291,7 @@ def packets(folder: Path, arguments, _out: Path) -> list[str]:
 
 
 def asleep_and_awake(folder: Path, arguments) -> list[str]:
-    """What a client pays for waking a server that has nothing to do."""
+    """Measures the cost for a client of waking an idle server."""
     size = "64 KiB"
     loops_of = {
         (way, idle): loop_of(way, [Site.site / path_of(size)[1:]], idle)
@@ -357,7 +360,7 @@ def probe(server: Server, seconds: float) -> Figures:
 
 
 def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures, str]:
-    """The figures of a client of a small file, and what the others were sent."""
+    """The figures of a client of a small file, and the bytes that the other clients received."""
     fetch = [
         "taskset",
         "-c",
@@ -382,7 +385,7 @@ def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures
 def take_turns(
     loads: dict[str, Load], servers: list[type[Server]], folder: Path, arguments
 ) -> dict[str, list[FileRow]]:
-    """Runs all rows in each round, so that a noisy minute hits all of them.
+    """Runs all rows in each round, so that a noisy minute affects all of them.
 
     Each round has another order, because a row affects the next one.
     """
@@ -476,8 +479,9 @@ def table(rows: list[FileRow]) -> list[str]:
 
 
 def goals(rows: list[FileRow]) -> list[str]:
-    """Compares us with the best peer, in its best way to send. Of nginx and of us, the servers with deferred
-    connections are compared with each other.
+    """Compares Tollgate with the best peer, in the best configuration of each.
+
+    The servers with deferred connections, of nginx and of Tollgate, are compared with each other.
     """
     peers = [row for row in rows if row.server in PEERS]
     as_they_are = [row for row in peers if row.server is not NGINX_DEFERRED]
@@ -502,7 +506,7 @@ def goals(rows: list[FileRow]) -> list[str]:
 def goals_of(ours: FileRow, peers: list[FileRow]) -> list[str]:
     """Returns our share of each figure against the best peer, and the peers that are ahead.
 
-    The goal for the first two figures is none.
+    For the first two figures, the goal is that no peer is ahead.
     """
     lines = []
     for figure, of, is_cost in FIGURES:

@@ -1,14 +1,14 @@
-"""Backends that fail, what their clients see, and the latency of other routes: `bench/study.py faults`.
+"""Backends that fail, the replies to their clients, and the latency of other routes: `bench/study.py faults`.
 
-A proxied route is asked a hundred times a second at random moments, each time on a new connection. A scripted
-route of the same worker is asked a thousand times a second. In each round the backend is well for a window,
-has its fault for a window, and is well again. A fault passes if the breaker opens within its window, if the
-proxied route recovers, and if the median p99 of the scripted route rises to at most 1.2 times that beside a
-well backend.
+A proxied route gets a hundred requests per second at random moments, each on a new connection. A scripted
+route of the same worker gets a thousand requests per second. In each round the backend works for one window,
+has its fault for one window, and works again. A fault passes if three things are true. The breaker opens
+within its window. The proxied route recovers. The median p99 of the scripted route rises to at most 1.2 times
+its value during the first window.
 
-On a virtual machine the p99 says nothing while the host gives the cores to others. A round counts if the host
-took at most a hundredth of a core in both windows; others are repeated a few times. A p99 above its bound
-gets as many rounds again, up to three times. All of them count.
+On a virtual machine the p99 has no meaning while the host gives the cores to others. A round counts if the
+host took at most a hundredth of a core in both windows. Other rounds are repeated a few times. If the p99 is
+above its bound, as many rounds are run again, up to three times. All of them count.
 """
 
 import argparse
@@ -53,7 +53,7 @@ proxy = "ill"
 SCRIPTS = {
     "fine.luau": "return function(req) return { json = { score = (tonumber(req.query.x) or 0) * 2 + 1 } } end"
 }
-#: As `tollgate-faults list` spells them, by what they are.
+#: Faults by their kind, spelled as in `tollgate-faults list`.
 FAULTS = {
     "dead": ["refuse", "unaccepted"],
     "silent": ["silent", "frozen", "silent-after-head"],
@@ -65,21 +65,21 @@ FAULTS = {
 }
 ASK = b"GET /ill HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 ASKS_S = 100
-#: What the content of a refusal by the breaker begins with.
+#: The content of a refusal by the breaker begins with this text.
 LEFT_ALONE = b"the backend failed too often"
 REFUSED = "503, not asked"
-#: So many good replies in a row are a backend that is back.
+#: A backend has recovered after this number of good replies in a row.
 WELL_COUNT = 20
 RECOVERY_S_MAX = OPEN_S + 2 * TIMEOUT_S
 P99_RATIO_MAX = 1.2
-#: Of a window, what others may take of the cores.
+#: Share of a window that the host may take from the cores, at most.
 STOLEN_SHARE_MAX = 0.01
-#: At most so many times the rounds that were asked for are made, and count.
+#: Rounds that are run, and rounds that count, at most, as multiples of the number asked for.
 TRIES, COUNTED = 6, 3
 
 
 class Backend:
-    """The command `tollgate-faults backend`, which a line turns into another."""
+    """The command `tollgate-faults backend`. A line on its stdin changes its fault."""
 
     def __init__(self):
         command = ["taskset", "-c", LOAD_CORE, str(PROGRAM.with_name("tollgate-faults")), "backend", "none"]
@@ -98,7 +98,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a request."""
+    """The outcome of a request."""
 
     asked: float
     ended: float
@@ -110,9 +110,10 @@ class Answer:
 
 
 class Asker:
-    """Asks the ill route in a thread, until it is stopped, at random moments as independent clients do.
+    """Sends requests to the ill route in a thread, until it is stopped.
 
-    At even distances its requests would meet those for the other route either always or never in a window.
+    The moments are random, as with independent clients. At even intervals its requests would meet those for
+    the other route either always or never in a window.
     """
 
     def __init__(self, port: int):
@@ -144,7 +145,7 @@ class Asker:
         self.answers.append(Answer(asked, time.monotonic(), seen))
 
     def wait_until_well(self, since: float) -> float:
-        """When the first came of so many good replies in a row to requests of after a moment."""
+        """Returns the time of the first of `WELL_COUNT` good replies in a row, to requests after `since`."""
         while time.monotonic() < since + 10 * RECOVERY_S_MAX:
             time.sleep(0.05)
             begun = None
@@ -162,7 +163,7 @@ class Asker:
 
 
 def what_came(came: bytes) -> str:
-    """The status of the final reply, and whether its content is whole."""
+    """Returns the status of the final reply, and whether its content is whole."""
     head, blank, content = came.partition(b"\r\n\r\n")
     while head[9:10] == b"1":
         head, blank, content = content.partition(b"\r\n\r\n")
@@ -180,7 +181,7 @@ def what_came(came: bytes) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """What the scripted route did for some seconds."""
+    """The figures of the scripted route during some seconds."""
 
     p99_ms: float
     is_calm: bool
@@ -194,18 +195,18 @@ class Window:
 
 @dataclass
 class Row:
-    """A fault, over all rounds. Times in seconds from the turn of the backend."""
+    """A fault, over all rounds. Times are in seconds from the change of the backend's fault."""
 
     kind: str
     fault: str
-    #: Rounds that shall count.
+    #: Rounds that must count.
     wanted: int
-    #: Of the scripted route, in rounds in which the cores were ours.
+    #: The p99 of the scripted route, in rounds in which the host took no core.
     well_p99_ms: list[float] = field(default_factory=list)
     ill_p99_ms: list[float] = field(default_factory=list)
     opened_s: list[float] = field(default_factory=list)
     recovered_s: list[float] = field(default_factory=list)
-    #: What was answered while the backend was ill and asked.
+    #: The replies while the backend was ill.
     seen: Counter = field(default_factory=Counter)
     took_ms: dict[str, list[float]] = field(default_factory=dict)
     refused: int = 0
@@ -233,9 +234,9 @@ class Row:
         return len(self.well_p99_ms)
 
     def is_known(self) -> bool:
-        """Tells whether enough rounds count.
+        """Returns whether enough rounds count.
 
-        A ratio above its bound may be chance, and gets as many rounds again, twice.
+        A ratio above its bound may be chance, so as many rounds are run again, twice at most.
         """
         if not self.calm or self.calm % self.wanted:
             return False
@@ -247,7 +248,7 @@ class Row:
 
     @property
     def is_failure(self) -> bool:
-        """Whether the backend is to blame for what most clients saw."""
+        """Whether most clients got a failure of the backend."""
         return self.seen.most_common(1)[0][0] not in ("200", "204")
 
     def __str__(self):

@@ -1,9 +1,9 @@
 """The rate up to which rows are loaded within a second: `bench/study.py freshness [--only NAME]`, as root.
 
-Requests come at `synced`, at rising rates and then as fast as they are answered. Server, loader and database
-share one core. Meanwhile the study reads the loader's position. The first record after it is the oldest
-without a row; its age is the delay. A rate passes if no row is later than a second and if the rate was kept.
-At the end all rows are counted. Needs Debian's packages postgresql and wrk.
+Requests arrive at ack level `synced`, at rising rates and then as fast as they are answered. Server, loader
+and database share one core. Meanwhile the study reads the loader's position. The first record after it is the
+oldest record without a row. Its age is the delay. A rate passes if no row is later than a second and if the
+rate was kept. At the end all rows are counted. Needs Debian's packages postgresql and wrk.
 """
 
 import argparse
@@ -30,17 +30,18 @@ KEPT_SHARE = 0.98
 REFUSED_SHARE_MAX = 0.0001
 ASK_EACH_S = 0.02
 WARMUP_RATE = 1_000
-#: Of the configuration that all benches share: where a stream gains a column.
+#: Part of the configuration that all benches share. A column is added to the stream here.
 COLUMNS_END = '{ name = "score", type = "float", from = "record.score" },\n'
 SEQUENCE = '  { name = "sequence", type = "int", from = "log.sequence" },\n'
 
 
 class Fresh(Tollgate):
-    """Tollgate that loads as it goes; its rows know their place in the log. One run of it writes one log."""
+    """Tollgate that loads as it runs. Its rows have their sequence number in the log. One run writes one log.
+    """
 
     ack = "synced"
     loads = True
-    #: Microseconds since 1970 of a row, in the words of its database.
+    #: Expression for the time of a row in microseconds since 1970, in the SQL of its database.
     at_us = ""
     positions = ""
 
@@ -56,7 +57,9 @@ class Fresh(Tollgate):
         return int(self.ask_base(f"SELECT max(last) FROM {self.positions}")[0][0])
 
     def asked_at(self, sequences: set[int]) -> dict[int, float]:
-        """When the requests were there that these rows are of; those that have no row are left out."""
+        """Returns the arrival times of the requests of these rows. Sequence numbers without a row are left
+        out.
+        """
         listed = ", ".join(map(str, sorted(sequences)))
         rows = self.ask_base(f"SELECT sequence, {self.at_us} FROM scores WHERE sequence IN ({listed})")
         return {int(sequence): float(at_us) / 1e6 for sequence, at_us in rows}
@@ -122,7 +125,7 @@ class Watch(threading.Thread):
     def run(self):
         before = self.server.position()
         while not self.ended.wait(ASK_EACH_S):
-            # What was behind the last position may have come at any time up to this answer.
+            # Records after the last position may have arrived at any time up to this answer.
             position, now = self.server.position(), time.time()
             self.seen.append((before, now))
             before = position
@@ -161,7 +164,7 @@ def main():
 
 
 def climb(target: type[Fresh], arguments) -> str:
-    """The steps of one database; what they came to."""
+    """Runs the steps of one database, and returns their result."""
     with tempfile.TemporaryDirectory(prefix="tollgate-freshness-") as name:
         Path(name).chmod(0o755)
         server = target(Path(name))
@@ -178,7 +181,10 @@ def climb(target: type[Fresh], arguments) -> str:
 
 
 def steps(server: Fresh, arguments):
-    """Higher rates until one does not hold; where it was only not kept, as much as is answered comes last."""
+    """Runs rising rates until a rate fails.
+
+    If a rate was only not kept, the last step sends as fast as requests are answered.
+    """
     for rate in arguments.rates:
         figures, verdict = step(server, rate, arguments.seconds)
         yield figures, verdict
@@ -190,7 +196,9 @@ def steps(server: Fresh, arguments):
 
 
 def step(server: Fresh, rate: int | None, seconds: float) -> tuple[Figures, str]:
-    """What came of a rate, or of as much as is answered, and the verdict."""
+    """Returns the figures and the verdict of a rate. Without a rate, requests are sent as fast as they are
+    answered.
+    """
     load = Oha(PATH, rate_per_s=rate) if rate else Wrk(PATH)
     watch = Watch(server)
     watch.start()
@@ -222,7 +230,7 @@ def drain(server: Fresh):
 def check_rows(server: Fresh, runs: list[Figures]):
     """Checks that each answered request, except refusals, has its row.
 
-    Requests that a generator gave up at its end may have one.
+    A request that a generator gave up at its end may have a row or not.
     """
     asked, refused = sum(figures.requests for figures in runs), sum(figures.errors for figures in runs)
     rows, most = server.rows(), asked + len(runs) * Wrk(PATH).connections

@@ -62,7 +62,7 @@ def read_replies(peer: socket.socket, depth: int):
 
 
 def steady_kib(server) -> int:
-    """Resident memory in KiB, once it stays the same for a while."""
+    """Returns the resident memory in KiB, once it stays the same for a while."""
     found, since = resident_kib(server), time.monotonic()
     while time.monotonic() - since < STEADY_S:
         time.sleep(STEADY_S / 10)

@@ -1,12 +1,12 @@
 """Memory while clients ask for much and read nothing: `bench/study.py memory [--case NAME] [--alone]`.
 
-Each of 200 clients sends 2,000 requests for a reply of a script and reads nothing for six seconds. Then all
-leave. Every case runs once alone and once beside two busy loops, because a handler that is interrupted lets
-requests queue. The table has the resident memory of the server, and the longest wait for a fixed reply
-meanwhile.
+Each of 200 clients sends 2,000 requests for a reply of a script, and reads nothing for six seconds. Then all
+clients leave. Every case runs once alone and once next to two busy loops, because requests queue when the
+handler is interrupted. The table has the resident memory of the server, and the longest wait for a fixed
+reply meanwhile.
 
-Exits 1 unless the peak is at most idle + `in_flight_bytes_max` + 64 MiB for each worker, and 10 s after the
-clients left at most 32 MiB above idle. `docs/limits.md` derives these bounds.
+Exits 1 unless two bounds hold. The peak is at most idle + `in_flight_bytes_max` + 64 MiB for each worker. The
+memory 10 s after the clients left is at most 32 MiB above idle. `docs/limits.md` derives these bounds.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SCRIPTS = {
     "100 kB": 'return function() return { body = string.rep("x", 100000) } end',
     "1 MB": 'return function() return { body = string.rep("x", 1000000) } end',
     "8 MB": 'return function() return { body = string.rep("x", 8000000) } end',
-    # Longer than a slice, so that all requests behind it queue also on an idle machine.
+    # Longer than a slice, so that all later requests queue, also on an idle machine.
     "1 MB, slow": """
 return function()
     local last = tollgate.time.monotonic_us() + 5000
@@ -63,7 +63,7 @@ end
 
 
 class Case(NamedTuple):
-    """A script, and the bounds of the server that runs it; None for the default."""
+    """A script, and the bounds of its server. `None` for the default."""
 
     script: str
     workers: int = 1
@@ -71,7 +71,7 @@ class Case(NamedTuple):
 
     @property
     def peak_mib_max(self) -> int:
-        """How far the memory may rise above idle."""
+        """Returns how far the memory may rise above idle."""
         return (self.in_flight_mib or default_in_flight_mib()) + PER_WORKER_MIB * self.workers
 
 
@@ -86,7 +86,7 @@ def default_in_flight_mib() -> int:
 
 
 class Figures(NamedTuple):
-    """Resident memory in MiB, and how long the fixed reply took at the longest."""
+    """Resident memory in MiB, and the longest time of the fixed reply."""
 
     idle_mib: float
     peak_mib: float
@@ -122,7 +122,7 @@ def parse():
 
 
 def told(name: str, busy: int, figures: Figures) -> bool:
-    """Prints a line. False: the goal is missed."""
+    """Prints a line. Returns whether the goal is reached."""
     above, kept = figures.peak_mib - figures.idle_mib, figures.after_mib - figures.idle_mib
     allowed = CASES[name].peak_mib_max
     is_met = above <= allowed and kept <= KEPT_MIB
@@ -187,7 +187,7 @@ class Client:
 
     def __init__(self, port: int, requests: int):
         self.socket = socket.socket()
-        # Little of a reply fits into the system of the client.
+        # Only a small part of a reply fits into the receive buffer of the client.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.thread = threading.Thread(target=self.ask, args=(port, requests), daemon=True)
         self.thread.start()
@@ -210,7 +210,7 @@ class Client:
 
 
 def wait_for_fixed(port: int) -> float:
-    """Returns how long a fixed reply takes on a connection of its own, or a refusal in its place."""
+    """Returns the time of a fixed reply on a connection of its own, or a refusal in its place."""
     begun = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as peer:
         peer.sendall(b"GET /fixed HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
@@ -220,6 +220,6 @@ def wait_for_fixed(port: int) -> float:
 
 
 def peak_mib_of(pid: int) -> float:
-    """The largest resident memory that a process had so far."""
+    """Returns the largest resident memory that a process had so far."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024

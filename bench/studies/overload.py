@@ -1,17 +1,17 @@
 """Twice as many requests as the server can answer: `bench/study.py overload [--only WORK] [--queue-age AGE]`.
 
-Clients send evenly and do not wait for replies, as independent clients do. They ask at three rates: the one
-with the most replies a second (the peak), 70 % of it, and twice the peak. The peak is the mean of one before
-the other runs and one after them, because the speed of a machine changes. One work is a script that computes
-for some milliseconds, the other a fixed reply, 16 at once to a connection. One core cannot send twice as many
-fixed replies as another answers. There the server has a third of its core; two loops have the rest. Needs
-gcc.
+Clients send evenly and do not wait for replies, as independent clients do. They send at three rates. The
+first is the peak, which is the rate with the most replies per second. The others are 70 % of the peak, and
+twice the peak. The peak is the mean of a run before the others and a run after them, because the speed of a
+machine changes. One work is a script that computes for some milliseconds. The other is a fixed reply, 16 at
+once on a connection. One core cannot send twice as many fixed requests as another core answers. The server
+therefore has a third of its core in that case, and two loops have the rest. Needs gcc.
 
-Goodput is the replies of 200 a second. Their latency counts from the moment when they were due. A work passes
-if goodput stays at 0.9 of the peak, memory stays in its bounds, each refusal is a 503 with Retry-After, and
-no connection breaks. The p99 of the script may be three times that at 70 %. The latency of fixed replies has
-no bound: a refusal costs as much as an answer, so the server refuses none of them, and clients wait for each
-other.
+Goodput is the number of 200 replies per second. Their latency counts from the moment when they were due. A
+work passes if goodput stays at 0.9 of the peak, memory stays in its bounds, each refusal is a 503 with
+Retry-After, and no connection breaks. The p99 of the script may be three times its value at 70 %. The latency
+of fixed replies has no bound. A refusal costs as much as an answer, so the server refuses none of them, and
+clients wait for each other.
 
 The bare epoll loop gets the same requests on a smaller share of its core, because it answers more. Its loss
 is the cost of thousands of busy connections in the kernel.
@@ -48,21 +48,21 @@ SCRIPTS = {
 
 @dataclass(frozen=True)
 class Work:
-    """What a client asks for: so many requests at once, the last of which is answered last."""
+    """The requests of a client: `depth` at once. The last of them is answered last."""
 
     path: str
     depth: int
     #: Connections that keep the worker busy all the time.
     peak_clients: int
-    #: Processes that want the core of the server all the time.
+    #: Processes that use the core of the server all the time.
     rivals: int
-    #: Of the p99 at 70 %, none if clients wait for each other.
+    #: Bound of the p99, as a multiple of the p99 at 70 %. `None` if clients wait for each other.
     slower_max: float | None
-    #: How late a turn of requests may be sent. If the latency has no bound, the rate stays twice the peak.
+    #: Delay of a turn of requests, at most. If the latency has no bound, the rate stays twice the peak.
     behind_ms_max: float
 
     def clients_wait(self) -> bool:
-        """For each other: at twice the peak there is a time when all of them do."""
+        """Whether clients wait for each other. At twice the peak there is a time when all of them wait."""
         return self.slower_max is None
 
     def requests(self) -> bytes:
@@ -73,9 +73,9 @@ WORKS = {"script": Work("/script", 1, 3, 0, 3, 100), "fixed": Work("/fixed", 16,
 BARE = replace(WORKS["fixed"], rivals=4)
 QUEUE_AGES = ["1s", "20ms"]
 CLIENTS_MAX = 8000
-#: Of what a few clients get who ask as soon as they are answered.
+#: Rates around that of a few clients in a closed loop, as shares of it.
 PEAK_SHARES = [0.8, 0.9, 1, 1.1]
-#: What a connection takes beside what is counted in flight.
+#: Memory of a connection that is not counted in flight.
 CONNECTION_KIB = 8
 
 
@@ -109,7 +109,7 @@ class Outcome:
 
 
 class Offer:
-    """Clients on the other core, `bench/peers/offer.c`, that ask one server for one work."""
+    """Clients on the other core, `bench/peers/offer.c`, that send requests of one work to one server."""
 
     def __init__(self, server, work, folder):
         self.server, self.work = server, work
@@ -118,7 +118,7 @@ class Offer:
         self.memory_mib_max = 0.0
 
     def run(self, rate, seconds) -> Outcome:
-        """So many requests a second, or as many as are answered (0)."""
+        """Sends this number of requests per second, or as many as are answered (0)."""
         clients = CLIENTS_MAX if rate else self.work.peak_clients
         arguments = [self.server.port, self.file, self.work.depth, clients, rate, seconds]
         command = ["taskset", "-c", LOAD_CORE, built("offer"), *arguments]
@@ -172,7 +172,8 @@ def run(work, age, seconds):
 def run_bare(seconds):
     with tempfile.TemporaryDirectory(prefix="tollgate-overload-") as folder, rivals_of(BARE):
         server = Epoll(Path(folder))
-        # In the session of its rivals, for the system shares a core between sessions first.
+        # The server runs in the session of its rivals, because the system shares a core between sessions
+        # first.
         server.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *server.command()])
         print(f"\n{server.name}\n")
         try:
@@ -185,7 +186,7 @@ def run_bare(seconds):
 
 
 def rivals_of(work):
-    """Those who want the core of the server all the time."""
+    """Processes that use the core of the server all the time."""
     return loops([SERVER_CORE] * work.rivals)
 
 
@@ -202,7 +203,7 @@ def peak_of(offer, seconds):
 class Measured:
     usual: Outcome
     twice: Outcome
-    #: At twice the peak, of the peak.
+    #: Goodput at twice the peak, as a share of the peak.
     goodput: float
     grown_mib: float
 

@@ -1,8 +1,10 @@
-"""A reverse proxy beside nginx, and requests that wait for backends: `bench/study.py proxy [--only PART]`.
+"""A reverse proxy compared with nginx, and requests that wait for backends: `bench/study.py proxy [--only
+PART]`.
 
-The proxies have one core, the backend and the clients the other, over loopback. Each round asks every proxy
-in turn, and the backend without one. Then 5,000 requests are in flight on one worker: a script that waits for
-two backends which answer after a second. Then 100 requests wait for 50 ms. Writes `proxy.md`.
+The proxies run on one core, the backend and the clients on the other, over loopback. Each round measures
+every proxy in turn, and the backend without a proxy. Then 5,000 requests are in flight on one worker: a
+script that waits for two backends, each of which answers after a second. Then 100 requests wait for 50 ms.
+Writes `proxy.md`.
 """
 
 import argparse
@@ -28,7 +30,7 @@ DESCRIPTORS = 40_000
 
 
 class Backend(Server):
-    """What answers, on the load generator's core."""
+    """The server that answers, on the core of the load generator."""
 
     name = "no proxy"
     port = 8230
@@ -40,7 +42,7 @@ class Backend(Server):
         (self.folder / "file.bin").write_bytes(bytes(FILE_BYTES))
 
     def command(self):
-        # The last core that is named counts.
+        # The last core in the command applies.
         return ["taskset", "-c", LOAD_CORE, "nginx", "-c", str(self.folder / "nginx.conf")]
 
 
@@ -77,7 +79,7 @@ PROXIES = [TollgateProxy, NginxProxy]
 def main():
     arguments = parse()
     install_packages({"nginx-light", "wrk", "util-linux"})
-    # Ten thousand connections to backends, and five thousand of clients.
+    # Allows ten thousand connections to backends, and five thousand connections of clients.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
     out = Path(arguments.out)
@@ -229,7 +231,7 @@ def wait_for(folder: Path, clients: int, period_ms: int, seconds: float) -> str:
             str(period_ms),
         ]
         load = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        # All requests are in flight after two periods. Before that, and at the end, fewer replies come.
+        # All requests are in flight after two periods. Before that, and at the end, fewer replies arrive.
         time.sleep(2.5 * period_ms / 1000)
         rate = answered_per_s(asking, seconds - 4 * period_ms / 1000)
         memory, busy_threads = server.memory_mib(), thread_count(server)
@@ -250,7 +252,7 @@ def wait_for(folder: Path, clients: int, period_ms: int, seconds: float) -> str:
 
 
 def answered_per_s(folder: Path, seconds: float) -> float:
-    """What the server itself counts, while it is asked evenly."""
+    """The server's own counts, at even intervals."""
     before, begun = answered(folder), time.monotonic()
     time.sleep(seconds)
     return (answered(folder) - before) / (time.monotonic() - begun)

@@ -1,8 +1,8 @@
-"""The processor time of a refusal beside that of an answer: `bench/study.py refusals [--seconds N]`.
+"""The processor time of a refusal compared with that of an answer: `bench/study.py refusals [--seconds N]`.
 
-32 connections ask as fast as they can: for routes without limits, and for the same routes when nearly all
-requests are over `rate_limit` or `concurrency_max`. The table has the server's user and system time per
-request. Needs wrk.
+32 connections send requests as fast as they can. They use routes without limits, and the same routes when
+nearly all requests exceed `rate_limit` or `concurrency_max`. The table has the server's user and system time
+per request. Needs wrk.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Rows a second into each database, beside the shortest way there: `bench/study.py rows`, as root.
+"""Rows per second into each database, compared with the shortest way there: `bench/study.py rows`, as root.
 
 The server records under load, without a loader. Then the same rows go into equal tables, in turns. For
 PostgreSQL, `tollgate load --once` is compared with `psql \\copy` from a CSV file, in a cluster for this run.
@@ -26,7 +26,8 @@ GOALS = {"PostgreSQL": 0.9, "SQLite": 0.8}
 
 
 class Recorded(Tollgate):
-    """The records that are loaded again and again. The loader has another configuration, with its sink."""
+    """The records that are loaded again and again. The loader has a configuration of its own, with the sink.
+    """
 
     port = 8344
     ack = "written"
@@ -36,7 +37,7 @@ class Recorded(Tollgate):
         return self.folder / "load.toml"
 
     def load(self, sink: str) -> float:
-        """Seconds of one load."""
+        """Returns the seconds of one load."""
         self.configuration.write_text(
             (self.folder / "tollgate.toml").read_text() + f"\n[sink.main]\n{sink}\n"
         )
@@ -65,7 +66,7 @@ class IntoPostgres:
         return self.recorded.load(f'postgres = "host={self.cluster.folder} user=bench dbname=postgres"')
 
     def keep(self) -> int:
-        """Keeps the rows that were loaded for the peer; how many."""
+        """Keeps the loaded rows for the peer, and returns their number."""
         self.cluster.sql(f"\\copy scores to '{self.csv}' csv")
         return int(self.cluster.sql("SELECT count(*) FROM scores"))
 

@@ -1,10 +1,10 @@
 """Scripts that abuse their VM, and the latency of a neighbour in it: `bench/study.py script_abuse`.
 
-A scripted route is asked a thousand times a second, alone and while one client abuses another route of the
-same worker up to ten times a second. An abuse that takes all of its processor budget, 50 ms, then has half of
-the worker. The table has the replies to the abuse, and the latency of the neighbour's replies of 200, counted
-from when they were due. The neighbour has eight connections. With two workers, which share two cores with the
-load, half of them are on the other.
+A scripted route gets a thousand requests per second. It is measured alone, and while one client abuses
+another route of the same worker up to ten times per second. An abuse that uses all of its processor budget,
+50 ms, then has half of the worker. The table has the replies to the abuse, and the latency of the neighbour's
+replies of 200, counted from the moment when they were due. The neighbour has eight connections. With two
+workers, which share two cores with the load, half of the connections are on the other worker.
 """
 
 import argparse
@@ -34,7 +34,7 @@ path = "/NAME"
 script = "NAME.luau"
 """
 FINE = "return function(req) return { json = { score = (tonumber(req.query.x) or 0) * 2 + 1 } } end"
-#: A handler each, or a whole file.
+#: The text of a handler, or of a whole file.
 ABUSES = {
     "loop": ("endless loop", "while true do end"),
     "metamethod": (
@@ -114,7 +114,9 @@ def measure(server: Instance, workers: int, name: str | None, seconds: float):
 
 
 class Abuser:
-    """Asks for the abuse `ABUSES_S` times a second, or as often as it is answered, until it is stopped."""
+    """Sends requests for the abuse `ABUSES_S` times per second, or as often as they are answered, until it is
+    stopped.
+    """
 
     def __init__(self, port: int, name: str):
         self.peer = http.client.HTTPConnection("127.0.0.1", port)

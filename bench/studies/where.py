@@ -1,6 +1,6 @@
-"""Where the processor time of one recorded request goes: `bench/study.py where [--out FILE.svg]`, as root.
+"""The uses of processor time in one recorded request: `bench/study.py where [--out FILE.svg]`, as root.
 
-Samples the server by perf under the loads of the case `recorded`, sorts each sample by thread, system call or
+Samples the server by perf under the loads of the case `recorded`. Sorts each sample by thread, system call or
 function, and draws one bar for each load. Needs Debian's package linux-perf.
 """
 
@@ -20,8 +20,8 @@ from lib.usage import process_tree
 LOADS = {"64 connections": Wrk("/recorded?x=20"), "pipelined 16 deep": Wrk("/recorded?x=20", depth=16)}
 ACKS = ["written", "synced"]
 
-# The first pattern that matches decides. Kernel stacks are sorted by their system call, our code by its
-# function, because perf has no frames of our code. An inline function counts for the one around it.
+# The first pattern that matches decides. Kernel stacks are sorted by their system call. Our code is sorted by
+# its function, because perf has no frames of our code. An inline function counts for the function around it.
 THREADS = [("log", r"log-"), ("the ticks of scripts", r"tollgate-tick")]
 CALLS = [
     ("kernel: send", r"sys_sendto|sys_writev"),
@@ -64,7 +64,7 @@ def main():
 
 
 def sample(server_class, load, seconds: float) -> tuple[Counter, float]:
-    """Shares of the server's processor time, and what a request takes in microseconds."""
+    """Shares of the server's processor time, and its microseconds per request."""
     with tempfile.TemporaryDirectory(prefix="tollgate-where-") as folder:
         Path(folder).chmod(0o755)
         server = server_class(Path(folder) / "server")

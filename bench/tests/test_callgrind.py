@@ -1,4 +1,4 @@
-"""What callgrind writes, and the counts that are read from it."""
+"""The output of callgrind, and the counts in it."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""The goals of the report: which rows they compare, and when they are met."""
+"""The goals of the report: the rows that they compare, and when they are met."""
 
 import unittest
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from lib.paired import Share
 
 
 def row(name: str, *turns: tuple[int, float], load: str = PLAIN) -> Row:
-    """Returns a row of requests a second and processor time per request, in rounds of a second."""
+    """Returns a row of requests per second and processor time per request, in rounds of a second."""
     server = SimpleNamespace(name=name)
     return Row(load, server, [Turn(Figures(rate, 1, 0, 0, 0, 0), cpu_us) for rate, cpu_us in turns])
 

@@ -1,4 +1,4 @@
-"""What the load generators print, and the figures that are read from it."""
+"""The output of the load generators, and the figures in it."""
 
 import unittest
 

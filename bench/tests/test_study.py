@@ -1,4 +1,4 @@
-"""Each study can be started, and says what it measures."""
+"""Each study can be started, and has a title."""
 
 import importlib
 import unittest

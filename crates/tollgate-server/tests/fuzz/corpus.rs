@@ -1,4 +1,4 @@
-//! The corpus of a fuzz target: named seeds, each a file, and all other inputs in one pack.
+//! The corpus of a fuzz target: named seeds, each in a file, and all other inputs in one pack.
 //!
 //! `fuzz/pack.py` describes the format of a pack and writes it.
 
@@ -9,9 +9,9 @@ const MAGIC: &[u8] = b"TGPACK01";
 
 /// The inputs of one target.
 pub(crate) struct Corpus {
-    /// Sorted by file name.
+    /// The named seeds, sorted by file name.
     pub(crate) named: Vec<Vec<u8>>,
-    /// Sorted by their bytes.
+    /// The packed inputs, sorted by their bytes.
     pub(crate) packed: Vec<Vec<u8>>,
 }
 
@@ -36,7 +36,7 @@ impl Corpus {
 /// Returns the inputs of a pack.
 ///
 /// # Errors
-/// Says what is wrong with a pack that was altered.
+/// The fault of a pack that was altered.
 fn unpacked(pack: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let (content, checksum) = pack.split_last_chunk().ok_or("the file is too short")?;
     if crc32(content) != u32::from_le_bytes(*checksum) {
@@ -65,7 +65,8 @@ fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     Some((u32::from_le_bytes(*number) as usize, rest))
 }
 
-/// CRC-32 of IEEE 802.3, bit by bit: the packs are small, and Python's `zlib.crc32` writes it.
+/// CRC-32 of IEEE 802.3, bit by bit. The packs are small, so a table is not needed. Python's `zlib.crc32`
+/// writes the sum.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg()))

@@ -1,7 +1,7 @@
 //! Replays the corpus of the fuzz targets, and mutations of it by a fixed seed, without a fuzzer. `make fuzz`
 //! searches further with coverage feedback.
 
-// The functions of the targets are shared with a crate of its own, where they are public.
+// A crate of its own shares the functions of the targets, and they are public there.
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

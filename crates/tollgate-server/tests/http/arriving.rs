@@ -1,5 +1,5 @@
-//! Connections that are taken when bytes have come on them: their first request may be there already, or come
-//! in parts, or later; and what its reply then meets.
+//! Connections that are accepted when bytes have arrived on them. Their first request is there already, or
+//! comes in parts, or later. The tests also check what its reply then meets.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -36,8 +36,8 @@ fn site() -> Site {
         })
 }
 
-/// Connections of which the server accepts the next once it answered the one before: so those have been
-/// accepted.
+/// Waits until the connection is accepted. The server accepts connections in order, so an answer on a later
+/// connection shows this.
 fn accepted(server: &Running, peer: Peer) -> Peer {
     (0..3).for_each(|_| server.check(&get("/", ""), "200", "hello"));
     peer
@@ -59,7 +59,7 @@ fn a_request_is_answered_wherever_it_is_cut() {
 
 #[test]
 fn a_silent_client_is_accepted_and_has_its_time() {
-    // Longer than it takes until such a connection is accepted, which is a second.
+    // Longer than the second after which such a connection is accepted.
     let idle_timeout = Duration::from_secs(2);
     let server = site().tune(|options| options.connection.idle_timeout = idle_timeout).start();
     let begun = Instant::now();
@@ -67,7 +67,7 @@ fn a_silent_client_is_accepted_and_has_its_time() {
     assert!(begun.elapsed() >= idle_timeout);
 }
 
-/// A site on which a client may have one connection.
+/// Starts a site on which each client may have one connection.
 fn site_with_one_connection_each(deferred: bool) -> Running {
     let tune = |options: &mut ServerOptions| {
         options.listen[0].deferred = deferred;
@@ -95,7 +95,8 @@ fn a_silent_connection_counts_at_once() {
 #[test]
 fn a_silent_connection_of_a_deferred_address_does_not_count_at_once() {
     let server = site_with_one_connection_each(true);
-    // The system gives a silent connection out after a second, in which a slow machine may not ask.
+    // The system hands a silent connection over after a second. A slow machine may send its request later
+    // than that.
     assert!((1..=20).any(|client| !counts_when_silent(&server, client)));
 }
 
@@ -182,7 +183,7 @@ fn a_reply_that_its_client_does_not_take_at_once_arrives_whole() {
     for fields in ["", "Connection: close\r\n"] {
         let mut peer = server.connect();
         peer.send(get("/big", fields));
-        // The server has sent what the sockets hold, and waits.
+        // The server has filled the socket buffers, and waits.
         let mut peer = accepted(&server, peer);
         assert!(peer.expect("200", &expect).field("connection") == (!fields.is_empty()).then_some("close"));
     }
@@ -208,7 +209,7 @@ fn a_client_that_is_gone_before_its_reply_hurts_nobody() {
         peer.send(get("/big", ""));
         peer.reset();
         server.connect().reset();
-        // The rest of the reply waits for it.
+        // The rest of the reply waits for this client.
         let mut taker = server.connect();
         taker.send(get("/big", ""));
         assert_eq!(taker.head().status, 200);

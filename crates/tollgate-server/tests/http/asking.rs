@@ -1,4 +1,4 @@
-//! What is asked of scripts that tell how far they are.
+//! Requests to scripts that report their own progress.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use crate::peer::Reply;
 use crate::site::Running;
 
-/// Longer than anything here takes: a test that waits so long has failed.
+/// Longer than any step here. A test that waits for this time has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// The content of a reply on a connection of its own.
+/// Returns the content of a reply, on a connection of its own.
 pub(crate) fn ask(server: &Running, what: &str) -> String {
     let mut peer = server.connect();
     peer.send(get(what));
@@ -22,7 +22,7 @@ pub(crate) fn ask(server: &Running, what: &str) -> String {
     reply.content
 }
 
-/// Asks until the answer is what is expected.
+/// Sends requests until the answer is the expected one.
 pub(crate) fn until(server: &Running, what: &str, expect: &str) {
     let begun = Instant::now();
     loop {
@@ -35,7 +35,7 @@ pub(crate) fn until(server: &Running, what: &str, expect: &str) {
     }
 }
 
-/// Asks until a reply has that status, and returns the reply.
+/// Sends requests until a reply has this status, and returns the reply.
 pub(crate) fn until_status(status: u16, mut ask: impl FnMut() -> Reply) -> Reply {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A backend that does what a test says, connection by connection, byte by byte.
+//! A backend that a test controls, connection by connection and byte by byte.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,9 +21,9 @@ pub(crate) struct FakeBackend {
     requests: Receiver<String>,
 }
 
-/// One connection that it took.
+/// A connection that the backend accepted.
 pub(crate) struct Taken {
-    /// Its place among all, from 0.
+    /// Its index among all connections, from 0.
     pub(crate) number: usize,
     stream: TcpStream,
     came: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Taken {
 }
 
 impl FakeBackend {
-    /// Serves each connection in a thread of its own.
+    /// Starts a backend that serves each connection in a thread of its own.
     pub(crate) fn start(serve: impl Fn(&mut Taken) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -52,7 +52,7 @@ impl FakeBackend {
         Self { address, connections, requests }
     }
 
-    /// Answers every request by the same bytes.
+    /// Starts a backend that answers every request with the same bytes.
     pub(crate) fn replying(reply: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self::start(move |taken| {
             while taken.request().is_some() {
@@ -61,8 +61,8 @@ impl FakeBackend {
         })
     }
 
-    /// Answers every connection by a reply without an end, and tells the test `0` once the server takes no
-    /// more of it. `framing` is the field that announces the content.
+    /// Starts a backend that answers every connection with a reply without an end. It sends `0` to the test
+    /// once the server accepts no more. `framing` is the field that announces the content.
     pub(crate) fn endless(framing: &'static str) -> Self {
         Self::start(move |taken| {
             taken.request();
@@ -73,7 +73,7 @@ impl FakeBackend {
         })
     }
 
-    /// The next request that came, as text.
+    /// Returns the next request that arrived, as text.
     pub(crate) fn request(&self) -> String {
         self.requests.recv_timeout(PATIENCE).expect("the backend is asked")
     }
@@ -88,7 +88,7 @@ impl FakeBackend {
 }
 
 impl Taken {
-    /// Reads one request with its content; none at the end.
+    /// Reads one request with its content. `None` at the end.
     pub(crate) fn request(&mut self) -> Option<String> {
         let head_end = loop {
             if let Some(end) = self.came.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -103,7 +103,7 @@ impl Taken {
         }
         let content: Vec<u8> = self.came.drain(..length).collect();
         let request = head + &String::from_utf8_lossy(&content);
-        // Whoever made the backend may be gone.
+        // The test that made the backend may be gone.
         let _ = self.requests.send(request.clone());
         Some(request)
     }
@@ -115,12 +115,12 @@ impl Taken {
         }
     }
 
-    /// Whether what came begins so.
+    /// Whether the request begins with this method.
     pub(crate) fn came_with(&self, method: &str) -> bool {
         self.came.starts_with(method.as_bytes())
     }
 
-    /// Waits until so many bytes of a request are there; false at the end.
+    /// Waits until this many bytes of a request are there. Returns `false` at the end.
     pub(crate) fn has(&mut self, bytes: usize) -> bool {
         while self.came.len() < bytes {
             if self.read().is_none() {
@@ -130,7 +130,7 @@ impl Taken {
         true
     }
 
-    /// Reads one request in chunks, and returns its content; none at the end.
+    /// Reads one request in chunks, and returns its content. `None` at the end.
     pub(crate) fn chunked_request(&mut self) -> Option<String> {
         while !self.came.ends_with(b"\r\n0\r\n\r\n") {
             self.read()?;
@@ -158,7 +158,7 @@ impl Taken {
         Some(())
     }
 
-    /// Sends; a server that is gone already is no error.
+    /// Sends bytes. A server that is gone is no error.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
@@ -173,7 +173,8 @@ impl Taken {
         while self.read().is_some() {}
     }
 
-    /// Sends the same again and again until the server takes no more; returns how much it took.
+    /// Sends the same bytes again and again until the server accepts no more. Returns the number of bytes
+    /// that it accepted.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
         let mut sent = 0;
         loop {
@@ -184,12 +185,12 @@ impl Taken {
         }
     }
 
-    /// Sends once; false when the server is gone.
+    /// Sends the bytes once. Returns `false` if the server is gone.
     pub(crate) fn fill_once(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Tells the test a number in place of a request.
+    /// Sends a number to the test in place of a request.
     pub(crate) fn requests_done(&self, number: usize) {
         let _ = self.requests.send(number.to_string());
     }

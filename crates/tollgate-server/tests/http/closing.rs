@@ -1,5 +1,5 @@
-//! The end of a connection: who asked for it, and that the last reply arrives (RFC 9112 sections 9.3 and
-//! 9.6).
+//! The end of a connection: which side asks for it, and that the last reply arrives (RFC 9112 sections 9.3
+//! and 9.6).
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -82,7 +82,7 @@ fn a_client_that_shut_its_side_gets_all_replies_large_ones_too() {
     peer.expect_end();
 }
 
-/// Sends `bytes` of a body that is refused at its head, and only then reads.
+/// Sends `bytes` of a body that is refused at its head, and reads only then.
 fn check_still_sending(server: &Running, head: &str, bytes: usize, status: u16) {
     let mut peer = server.connect();
     peer.send(head);
@@ -127,7 +127,8 @@ fn the_last_reply_arrives_whole_although_more_requests_come_behind_it() {
     {
         let mut peer = server.connect();
         peer.send(closing);
-        // The reply is more than the sockets hold, so these arrive before the client has it.
+        // The reply is larger than the socket buffers, so these bytes arrive before the client has the whole
+        // reply.
         for _ in 0..100 {
             peer.send_all(next.as_bytes());
         }
@@ -137,7 +138,7 @@ fn the_last_reply_arrives_whole_although_more_requests_come_behind_it() {
     }
 }
 
-/// A peer whose pieces are there one at each look, and who takes what it is sent in so long.
+/// A peer that has one piece ready at each read. Each write to it lasts `takes`.
 struct Trickle {
     pieces: VecDeque<&'static str>,
     takes: Duration,
@@ -171,7 +172,7 @@ impl AsyncWrite for Trickle {
     }
 }
 
-/// A client that has room for little and takes nothing yet.
+/// Connects a client with a small receive buffer, which reads nothing yet.
 fn connect_narrow(server: &Running) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -182,7 +183,7 @@ fn connect_narrow(server: &Running) -> TcpStream {
     stream
 }
 
-/// Waits until the server sends no more to a client but its end (`FIN_WAIT1` in proc_net_tcp(5)).
+/// Waits until the server has sent its FIN to a client (`FIN_WAIT1` in proc_net_tcp(5)).
 fn until_it_ends(server: SocketAddr, client: &TcpStream) {
     let port = client.local_addr().unwrap().port();
     let (local, remote) = (format!(":{:04X}", server.port()), format!(":{port:04X}"));
@@ -236,7 +237,7 @@ fn replies_that_were_not_taken_yet_arrive_though_the_client_asks_on_in_a_drain()
     let address = server.address();
     let mut client = connect_narrow(&server);
     client.write_all(&REQUEST.repeat(3)).unwrap();
-    // The first byte is there when all are sent.
+    // When the first byte has arrived, all bytes are sent.
     client.peek(&mut [0]).unwrap();
     let drained = thread::spawn(move || drop(server.drain()));
     until_it_ends(address, &client);
@@ -286,7 +287,7 @@ fn a_drain_waits_a_moment_for_clients_that_send_on_after_their_last_reply() {
         meanwhile.send("x");
         assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
     }
-    // A moment is a second by the clock of deadlines, which may be a tick of 250 ms behind.
+    // The pause is a second by the clock of deadlines, which may be late by a tick of 250 ms.
     assert!(begun.elapsed() >= Duration::from_millis(750), "{:?}", begun.elapsed());
     before.expect_end();
     meanwhile.expect_end();

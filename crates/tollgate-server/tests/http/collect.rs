@@ -1,4 +1,4 @@
-//! Collected items: one record each, typed, or a reject that is told.
+//! Collected items: each is a typed record, or a reject that the reply reports.
 
 use tollgate_log::Level;
 

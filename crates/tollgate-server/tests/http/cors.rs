@@ -1,4 +1,5 @@
-//! Pages of other origins, by the Fetch standard: who is let in, with what, and what replies say of it.
+//! Pages of other origins, by the Fetch standard: which pages may use a route, how, and the fields of the
+//! replies.
 
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ fn ask_with(server: &Running, line: &str, fields: &[(&str, &str)], body: &str) -
     peer.reply(line.starts_with("HEAD"))
 }
 
-/// A reply as its status and what it says to pages, in its order: names without `Access-Control-`.
+/// Checks the status of a reply and its CORS fields in order. Names are without `Access-Control-`.
 fn check(reply: &Reply, expect: &str) {
     let lines = reply.head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
     let told = lines.filter_map(|(name, value)| match name.strip_prefix("Access-Control-") {
@@ -160,7 +161,7 @@ fn a_star_lets_every_origin_in_with_any_header_and_without_credentials() {
         check(&ask(&server, "OPTIONS /a", &fields), &granted);
         check(&ask(&server, "GET /a", &[("Origin", origin)]), "200 | Allow-Origin=*");
     }
-    // The same for all, so that caches need not tell them apart.
+    // The policy is the same for all origins, so `Vary: Origin` is not needed.
     check(&ask(&server, "GET /a", &[]), "200 | Allow-Origin=*");
 }
 
@@ -191,7 +192,7 @@ fn errors_of_the_route_can_be_read_by_the_page_too() {
     check(&ask(&server, "GET /a", &[("Origin", APP)]), &granted(405));
     check(&ask(&server, "POST /a", &[("Origin", APP), ("Content-Length", "5")]), &granted(413));
     check(&ask(&server, "POST /a", &[("Origin", "null"), ("Content-Length", "5")]), "413 | Vary=Origin");
-    // OPTIONS without a method to ask for is no preflight.
+    // OPTIONS without `Access-Control-Request-Method` is no preflight.
     let reply = ask(&server, "OPTIONS /a", &[("Origin", APP)]);
     check(&reply, &granted(204));
     assert_eq!(reply.field("allow"), Some("POST, OPTIONS"));
@@ -277,8 +278,8 @@ fn the_route_that_takes_the_method_decides_about_a_preflight() {
     let granted = format!("204 | Allow-Origin=* | Allow-Methods=GET, HEAD | Max-Age=600 | {PREFLIGHT_VARY}");
     check(&preflight("/a", "GET"), &granted);
     check(&preflight("/a", "PUT"), &format!("403 | {PREFLIGHT_VARY}"));
-    // Its route has no policy, so the preflight is any OPTIONS: what the path says to pages is said by its
-    // policy.
+    // The route has no policy, so a preflight is handled like any OPTIONS. The policy of the path decides on
+    // the CORS fields.
     let reply = preflight("/plain", "GET");
     check(&reply, "204");
     assert_eq!(reply.field("allow"), Some("GET, HEAD, OPTIONS"));
@@ -296,7 +297,7 @@ fn the_policy_takes_the_place_of_what_a_script_says() {
     assert_eq!(reply.field("vary"), Some("accept"));
 }
 
-/// A policy of its own for everything, as a backend or the fields of a route would say it.
+/// A CORS policy with every field, as a backend or the fields of a route could send it.
 const FOREIGN: [(&str, &str); 5] = [
     ("access-control-allow-origin", "https://evil.example"),
     ("Access-Control-Allow-Credentials", "true"),

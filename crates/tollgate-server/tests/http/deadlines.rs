@@ -1,4 +1,4 @@
-//! What does not come, or is not taken, in time.
+//! Deadlines for bytes that do not arrive, or that the peer does not read.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ fn a_client_that_stays_after_its_refusal_is_let_go() {
     assert_eq!(peers[0].reply(false).status, 400);
     peers[1].expect("200", "hello");
     let begun = Instant::now();
-    // Draining ends when no connection is left, and the peers are still there.
+    // Draining ends when no connection is left. The peers are still connected.
     drop(server.drain());
     assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
     drop(peers);
@@ -106,10 +106,11 @@ fn a_client_that_takes_nothing_of_its_reply_is_cut_off() {
     let mut peer = server.connect();
     peer.send("GET /big HTTP/1.1\r\nHost: a\r\n\r\n".repeat(32));
     let begun = Instant::now();
-    // Draining ends when no connection is left: the peer reads nothing, so only its deadline ends it.
+    // Draining ends when no connection is left. The peer reads nothing, so only its deadline ends the
+    // connection.
     drop(server.drain());
     let took = begun.elapsed();
     assert!((SHORT..LONG).contains(&took), "{took:?}");
-    // The system holds nothing for it any more.
+    // The system has dropped the bytes for the peer.
     peer.expect_reset();
 }

@@ -1,4 +1,4 @@
-//! Records that scripts emit beside that of their reply.
+//! Records that scripts emit, besides the record of their reply.
 
 use std::time::Duration;
 

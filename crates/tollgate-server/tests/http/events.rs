@@ -1,4 +1,4 @@
-//! Server-sent events: what they look like, what is refused, and how they end.
+//! Server-sent events: their form, the refused forms, and their end.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use crate::peer::Peer;
 use crate::site::{Running, Site};
 
-/// Longer than anything here takes: a test that waits so long has failed.
+/// Longer than any step here. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// Asks for events by HTTP/1.0, so that they come without chunks, and reads the head.
+/// Requests events by HTTP/1.0, so that they come without chunks, and reads the head.
 fn listen(server: &Running, target: &str) -> Peer {
     let mut peer = server.connect();
     peer.send(format!("GET {target} HTTP/1.0\r\nLast-Event-ID: 41\r\n\r\n"));
@@ -77,7 +77,7 @@ fn a_pause_is_filled_with_comments() {
     let server = Site::new()
         .handler("/events", body)
         .tune(|options| options.script.heartbeat = Duration::from_millis(20))
-        // Events have no end that could be late.
+        // Events have no deadline for their end.
         .tune(|options| options.script.wall_budget = Duration::from_millis(30))
         .start();
     let mut peer = listen(&server, "/events");

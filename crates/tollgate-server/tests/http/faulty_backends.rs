@@ -1,5 +1,5 @@
-//! The whole catalogue of faults of backends: what the client sees of each, and that all is well once it is
-//! over.
+//! The whole catalogue of backend faults: the reply to the client for each, and that requests succeed once
+//! the fault is over.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
 const PATIENCE: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_millis(150);
 
-/// What a client sees.
+/// The result of a request, as a client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Status(u16),
@@ -119,7 +119,7 @@ fn check_all(backend: &Backend, options: BackendOptions) {
     assert_eq!(ask(&server), Status(200));
     for (fault, expected) in table {
         backend.turn(fault.clone()).unwrap();
-        // A connection that was kept may answer once more as it was begun.
+        // A connection that was kept open may answer once more by the earlier fault.
         let begun = Instant::now();
         let mut seen = ask(&server);
         while !expected.contains(&seen) && begun.elapsed() < PATIENCE {

@@ -1,5 +1,5 @@
-//! Scripts that ask backends: what is sent, what comes back, what failure looks like, and that nobody is held
-//! up.
+//! Scripts that send requests to backends: the requests, the replies, the errors, and that no other request
+//! is delayed.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -80,7 +80,7 @@ fn a_request_is_what_the_options_say() {
     assert_eq!((line.as_str(), content.as_str()), ("PUT / HTTP/1.1", "abc"));
     assert_eq!([field(&head, "host"), field(&head, "x-request-id")], [Some("other"), Some("mine")]);
     assert!(head.contains("X-A: b\r\nX-A: 2\r\n"), "{head}");
-    // What would end a line is escaped, never sent.
+    // Characters that would end a line are escaped.
     assert_eq!(sent("{ path = '/a\\r\\nX: y' }").0, "GET /a%0D%0AX:%20y HTTP/1.1");
 }
 
@@ -150,7 +150,7 @@ fn a_fetch_without_a_reply_gives_an_error_and_a_message() {
 
 #[test]
 fn requests_of_fetch_all_run_at_once_and_come_in_order() {
-    // Each waits until all are there: one by one they would never be.
+    // Each request waits until all have arrived. If they ran one by one, this would never happen.
     let (sender, arrived) = channel::<()>();
     let (sender, arrived) = (Mutex::new(sender), Arc::new(Mutex::new(arrived)));
     let (go, gate) = channel::<()>();

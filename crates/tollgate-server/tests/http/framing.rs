@@ -1,4 +1,5 @@
-//! Where a body ends, and what is refused because that would be doubtful (RFC 9112 sections 6 and 7).
+//! The end of a body, and the requests that are refused because their end would be ambiguous (RFC 9112
+//! sections 6 and 7).
 
 use std::fmt::Write;
 
@@ -16,7 +17,7 @@ fn chunked(body: &str) -> String {
     post("Transfer-Encoding: chunked", body)
 }
 
-/// Refused, and what follows is not read as a request.
+/// Checks that a request is refused, and that the following bytes are not read as a request.
 fn check_refused(server: &Running, request: &str, status: u16) {
     server.check_refused([request.as_bytes(), NEXT].concat(), status);
 }

@@ -1,4 +1,4 @@
-//! Request heads as the engine answers them; what each byte may be is tested in tollgate-http.
+//! Request heads as the engine answers them. The tests of each byte are in tollgate-http.
 
 use crate::site::Site;
 

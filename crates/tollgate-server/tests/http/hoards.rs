@@ -1,4 +1,4 @@
-//! Scripts whose calls leave memory behind: their VM is replaced while it serves.
+//! Scripts whose calls keep memory. Their VM is replaced while it serves.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,7 +8,8 @@ use tollgate_server::AppSpec;
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 
-/// Keeps some 100 KB of each call in a local of its file; says how many, and how many there ever were.
+/// Keeps some 100 KB of each call in a local of its file. Returns how many it has, and how many calls there
+/// were.
 const HOARD: &str = "local kept = {}
     return function(req)
         local mine = {}
@@ -17,7 +18,7 @@ const HOARD: &str = "local kept = {}
         return #kept .. ' of ' .. tollgate.shared.incr('calls', 1)
     end";
 
-/// Longer than anything here takes.
+/// Longer than any step here.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn small(site: Site) -> Site {
@@ -57,16 +58,16 @@ fn a_vm_that_keeps_too_much_is_replaced_while_others_are_served() {
         let neighbour = ask(&mut other, "/other");
         let reply = ask(&mut hoarder, "/hoard");
         if reply.status == 503 {
-            // It is full, and was replaced a moment ago.
+            // The new VM is full, and the VM before was replaced a moment ago.
             assert!(reply.field("retry-after").is_some(), "{reply:?}");
             return false;
         }
-        // The first time nobody notices anything.
+        // No reply shows the first replacement.
         assert!(neighbour.content == "other" || server.vms_replaced() > 0, "{neighbour:?}");
         calls += 1;
         let (kept, all) = reply.content.split_once(" of ").unwrap();
         let kept: u64 = kept.parse().unwrap();
-        // What is shared lies elsewhere, so it counts on.
+        // Shared values are outside of the VM, so the count goes on.
         assert_eq!(all, calls.to_string());
         if kept <= last {
             assert_eq!(kept, 1);
@@ -86,7 +87,7 @@ fn garbage_is_no_reason_to_replace_a_vm() {
             local garbage = table.create(700000, 1)
             return tostring(calls)
         end";
-    // No call is set aside, for what it holds then is no garbage.
+    // No call is suspended, because its memory would not be garbage then.
     let site = small(Site::new()).tune(|options| {
         options.script.memory_bytes_max = 16 << 20;
         (options.script.slice, options.script.cpu_budget) = (Duration::from_secs(5), Duration::from_secs(5));
@@ -94,7 +95,8 @@ fn garbage_is_no_reason_to_replace_a_vm() {
     let server = site.script("/garbage", garbage).start();
     let mut peer = server.connect();
     for call in 1..=50 {
-        // Each call takes more than the VM may hold; one that comes before that is collected may be refused.
+        // Each call needs more memory than the VM may keep. A call may be refused before the garbage is
+        // collected.
         until(|| {
             let reply = ask(&mut peer, "/garbage");
             assert!(reply.status == 503 || reply.content == call.to_string(), "{reply:?}");
@@ -136,7 +138,7 @@ fn a_call_ends_in_the_vm_that_it_began_in() {
             return generation .. tostring(tollgate.shared.get('state'))
         end";
     let site = small(Site::new()).script("/{what}", script);
-    // An app has a VM of its own, which nothing fills.
+    // An app has a VM of its own, and its calls keep nothing.
     let site = site.handler("/app/go", "tollgate.shared.set('go', true) return 204").tune(|options| {
         options.routes.last_mut().unwrap().app = Some(0);
         let (base, streams, script) = ("/app".to_owned(), Vec::new(), options.script.clone());
@@ -148,8 +150,8 @@ fn a_call_ends_in_the_vm_that_it_began_in() {
     until(|| ask(&mut server.connect(), "/look").content == "1waits");
     hoard(&server, "/hoard", 1);
     assert_eq!(ask(&mut server.connect(), "/look").content, "2waits");
-    // Another one is not made before the first has ended its calls: until then the second fills, and is not
-    // asked any more.
+    // No further VM is made before the first has ended its calls. Until then the second VM fills up, and its
+    // calls are refused.
     let mut peer = server.connect();
     until(|| ask(&mut peer, "/hoard").status == 503);
     assert_eq!(server.vms_replaced(), 1);
@@ -194,7 +196,7 @@ fn scripts_that_do_not_load_again_serve_on_in_the_old_vm() {
     let server = small(Site::new()).script("/a", script).handler("/other", "return 'other'").start();
     let mut peer = server.connect();
     let mut last = 0;
-    // The third time it is loaded all is well.
+    // The third time that the script is loaded, it succeeds.
     until(|| {
         assert!([200, 503].contains(&ask(&mut peer, "/other").status));
         let reply = ask(&mut peer, "/a");
@@ -237,13 +239,13 @@ fn replies_that_stream_on_in_a_vm_that_was_replaced_end() {
     events.expect_bytes(b"9\r\ndata: a\n\n");
     write.expect_bytes(b"1\r\na\r\n");
     hoard(&server, "/hoard", 1);
-    // Whole, and the connection goes on.
+    // The reply is whole, and the connection goes on.
     for mut peer in [events, idle] {
         peer.through(b"\r\n0\r\n\r\n");
         until(|| ask(&mut peer, "/other").status == 204);
     }
     write.expect_end();
-    // They held the one before.
+    // These calls had kept the earlier VM.
     hoard(&server, "/hoard", 2);
 }
 

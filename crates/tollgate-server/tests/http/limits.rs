@@ -1,4 +1,4 @@
-//! What one client may take, and all of them together.
+//! The limits for one client, and for all of them together.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -18,7 +18,7 @@ pub(crate) fn site(tune: impl FnOnce(&mut ServerOptions)) -> Running {
     Site::new().fixed("/", "hello").tune(tune).start()
 }
 
-/// Checks that a reply says: nothing was recorded, come again.
+/// Checks that a reply reports that nothing was recorded, and when to retry.
 pub(crate) fn assert_refused(reply: &Reply, status: u16) {
     let fields = ["tollgate-outcome", "retry-after"].map(|name| reply.field(name));
     assert_eq!((reply.status, fields), (status, [Some("refused"), Some("1")]), "{reply:?}");
@@ -137,7 +137,7 @@ fn a_reply_that_is_sipped_is_cut_off() {
         .handler("/", "return string.rep('x', 16000000)")
         .tune(|options| {
             options.script.memory_bytes_max = 64 << 20;
-            // Longer than it takes a sipping peer to make room in the buffers of the system.
+            // Longer than a slow reader needs to make space in the system's buffers.
             options.connection.write_timeout = Duration::from_secs(1);
             options.connection.write_rate_min = 100 << 20;
             options.connection.idle_timeout = SHORT;
@@ -165,7 +165,7 @@ fn bodies_that_hold_too_much_together_are_refused_and_their_memory_is_free_again
     let mut second = server.connect();
     second.send(head);
     second.send("x".repeat(600_000));
-    // Whichever was later is told.
+    // The later of the two is refused.
     let (mut told, mut other) = loop {
         match (first.is_silent(), second.is_silent()) {
             (false, true) => break (first, second),
@@ -187,7 +187,7 @@ fn bytes_of_a_reply_that_a_peer_does_not_take_do_not_wait_in_the_kernel() {
     let server = Site::new().handler("/", &format!("return string.rep('x', {REPLY_BYTES})")).start();
     let mut peer = server.connect();
     peer.send(REQUEST);
-    // Until it stays the same: the server cannot send on.
+    // Waits until the value stays the same: then the server cannot send more.
     let (begun, mut queued, mut looks) = (Instant::now(), 0, 0);
     while looks < 10 {
         let before = std::mem::replace(&mut queued, bytes_queued_by(server.address(), ESTABLISHED));
@@ -203,7 +203,7 @@ fn bytes_of_a_reply_that_a_peer_does_not_take_do_not_wait_in_the_kernel() {
 const ESTABLISHED: &str = "01";
 const CLOSED_WITH_BYTES_UNSENT: &str = "04";
 
-/// What the kernel has of replies from an address that was not acknowledged, of connections in that state
+/// Returns the unacknowledged reply bytes in the kernel, for connections of an address in this state
 /// (proc_pid_net(5), `tx_queue`).
 fn bytes_queued_by(address: SocketAddr, state: &str) -> usize {
     let port = format!(":{:04X}", address.port());
@@ -237,8 +237,7 @@ fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
         }
         assert!(begun.elapsed() < LONG);
     }
-    // What was sent to those who were refused is taken in a moment, what was sent to those who take nothing
-    // never is.
+    // Clients that were refused read their replies soon. The replies of clients that read nothing stay.
     while bytes_queued_by(server.address(), CLOSED_WITH_BYTES_UNSENT) > 0 {
         assert!(begun.elapsed() < LONG / 2);
         thread::yield_now();
@@ -265,7 +264,7 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
             if reply.status != 200 {
                 assert_refused(&reply, 503);
             }
-            // Who was refused when it came has to come again.
+            // A client that was refused at its accept must connect again.
             if reply.field("connection").is_some_and(|connection| connection == "close") {
                 peer = Peer::connect(address);
             }
@@ -273,7 +272,7 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
         }
         statuses
     };
-    // On a busy machine the clients may be as slow as the worker; then they come again.
+    // On a busy machine the clients may be as slow as the worker. Then they try again.
     let (begun, mut served, mut refused) = (Instant::now(), 0, 0);
     while served == 0 || refused == 0 {
         assert!(begun.elapsed() < LONG, "{served} served, {refused} refused");
@@ -294,7 +293,7 @@ fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
         .tune(|options| options.capacity.queue_age_max = Duration::from_millis(10))
         .start();
     const FIXED: &str = "GET /fixed HTTP/1.1\r\nHost: a\r\n\r\n";
-    // Who waits to be accepted could be refused.
+    // A client that still waits to be accepted could be refused.
     let accepted = |mut client: Peer| {
         client.send(FIXED);
         assert_eq!(client.reply(false).status, 200);
@@ -316,8 +315,8 @@ fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
     }
 }
 
-/// Has each turn of its worker take 20 ms, for a while: Luau does not suspend a metamethod, but the loop
-/// behind it.
+/// Makes each turn of its worker last 20 ms. Luau does not suspend a metamethod, but it suspends the loop
+/// after it.
 const BUSY: &str = "return { write = function(out)
     out:write('busy')
     while true do
@@ -330,7 +329,7 @@ const BUSY: &str = "return { write = function(out)
 end }";
 const FIXED: &str = "GET /fixed HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A server whose worker has long turns while its first client stays.
+/// A server whose worker has long turns while the first client stays.
 struct BusyServer {
     server: Running,
     _busy: Peer,
@@ -347,7 +346,7 @@ impl BusyServer {
                 options.backlog = 1024;
             })
             .start();
-        // A machine that is busy itself may have it refused.
+        // On a busy machine this request may be refused.
         let busy = std::iter::repeat_with(|| {
             let mut peer = server.connect();
             peer.send("GET /busy HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -357,8 +356,8 @@ impl BusyServer {
         Self { server, _busy: busy }
     }
 
-    /// Strangers who come at once and ask for these in turns: in crowds, until a crowd shows what is looked
-    /// for. One that comes within a single long turn may be accepted whole.
+    /// Clients that connect at once, and send these requests in turn. They come in groups until a group shows
+    /// the expected result. A group that arrives within a single long turn may be accepted whole.
     fn crowds(&self, requests: &[&str], mut is_seen: impl FnMut(Vec<Peer>) -> bool) {
         let ask = |requests: &&str| {
             let mut peer = self.server.connect();
@@ -372,8 +371,8 @@ impl BusyServer {
     }
 }
 
-/// Whether it is that of a connection that was refused as it was accepted: one whose request is refused goes
-/// on.
+/// Whether the reply is for a connection that was refused at its accept. A connection whose request is
+/// refused goes on.
 fn is_of_one_turned_away(reply: &Reply) -> bool {
     reply.status == 503 && reply.field("connection") == Some("close")
 }

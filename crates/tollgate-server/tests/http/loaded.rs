@@ -1,4 +1,4 @@
-//! Replies that wait until a sink has their records, with a sink that says what it is told to say.
+//! Replies that wait until a sink has their records. The test plays the sink.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Longer than any test takes.
+/// Longer than any test.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A server whose replies wait for a sink, and what that sink is to the log.
+/// Starts a server whose replies wait for a sink. Returns the follower of that sink too.
 fn serve(timeout: Duration) -> (Running, Follower) {
     let ack = Ack::Loaded { sink: SinkPlace(0), timeout };
     let server = Site::new()
@@ -72,7 +72,7 @@ fn no_reply_leaves_before_the_sink_has_its_record() {
     let (server, follower) = serve(LONG);
     let mut peer = server.connect();
     let log = send(&mut peer, 1..=3, &follower);
-    // The worker had its turn since the records were synced.
+    // The worker has had a turn since the records were synced.
     server.check(&get("/free"), "200", "nothing is recorded");
     assert!(peer.is_silent());
     follower.settle(log, Sequence(3), &[]);
@@ -119,7 +119,7 @@ fn pipelined_requests_each_get_the_outcome_of_their_own_record_in_order() {
     let missing = peer.reply(false);
     assert_eq!((outcome(&missing), missing.field("retry-after")), ((503, Some("unknown")), None));
     assert_eq!(outcome(&peer.reply(false)), (200, None));
-    // The connection is as good as before.
+    // The connection still works.
     let log = send(&mut peer, 5..=5, &follower);
     follower.settle(log, Sequence(5), &[]);
     peer.expect("200", "5");
@@ -185,7 +185,7 @@ fn a_request_that_waits_when_the_server_drains_is_answered_as_unknown() {
 
 #[test]
 fn files_among_replies_that_did_not_come_true_stay_whole_and_those_are_not_sent() {
-    // Longer than what is held in memory, so sent by the system.
+    // The content is too long to be held in memory, so it is sent by sendfile.
     let content: String = (0..40 << 10).map(|place| char::from(b'a' + (place / 7 % 26) as u8)).collect();
     let ack = Ack::Loaded { sink: SinkPlace(0), timeout: LONG };
     let server = Site::new()
@@ -196,7 +196,7 @@ fn files_among_replies_that_did_not_come_true_stay_whole_and_those_are_not_sent(
         .start();
     let follower = server.sink_follower();
     let mut peer = server.connect();
-    // The files are known from now on, so that the replies wait together.
+    // After these requests, the files are known, so that the replies wait together.
     peer.send([get("/large"), get("/a.txt")].concat());
     let log = await_synced(&follower, Sequence(2));
     follower.settle(log, Sequence(2), &[]);

@@ -1,5 +1,5 @@
-//! While the disk is behind, requests whose records would wait for it are refused before anything is done for
-//! them; all others are answered.
+//! While the disk is late, requests whose records would wait for it are refused before any work. All other
+//! requests are answered.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 use crate::stalling_disk::{Stall, StallingDisk};
 
-/// So short that a test can wait for it.
+/// Short, so that a test can wait for it.
 const AGE_MAX: Duration = Duration::from_millis(20);
 const SCRIPT: &str = "return function(req)
     if req.path == '/runs' then return tostring(tollgate.shared.get('runs') or 0) end
@@ -19,7 +19,7 @@ const SCRIPT: &str = "return function(req)
     return { body = 'kept', record = { n = tonumber(req.query.n) } }
 end";
 
-/// Streams of three levels, a route for each, and routes without one.
+/// Starts a server with streams of three ack levels, a route for each, and routes without a stream.
 fn server(disk: &StallingDisk) -> Running {
     let site = Site::new().disk(disk.storage()).tune_log(|log| log.queue_age_max = AGE_MAX);
     let columns = ["n int record.n"];
@@ -32,7 +32,7 @@ fn server(disk: &StallingDisk) -> Running {
     site.files("/files/*", |_| {}).tune_route(|to| to.stream = None).start()
 }
 
-/// Sends a request whose reply waits for the disk, and waits until it has waited too long.
+/// Sends a request whose reply waits for the disk, and waits until its record is older than `AGE_MAX`.
 fn with_old_queue(server: &Running, target: &str) -> Peer {
     let mut peer = server.connect();
     peer.send(get(target));
@@ -48,8 +48,8 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Asks on a new connection until it is answered by 200: while the writer has its turn now and then only, it
-/// may be late.
+/// Sends requests on new connections until the answer is 200. The writer may be late, because its thread runs
+/// only now and then.
 fn until_taken(server: &Running, target: &str) {
     wait_until("it is taken", || {
         let mut peer = server.connect();
@@ -78,12 +78,12 @@ fn requests_that_would_wait_for_a_hanging_sync_are_refused_before_their_script()
     disk.stall(Stall::Syncs);
     let mut first = with_old_queue(&server, "/synced?n=1");
     refuse(&server, &get("/synced?n=2"));
-    // On a connection that goes on.
+    // The connection goes on after this refusal.
     let mut peer = refuse(&server, &get("/synced?n=3"));
     peer.send([get("/fixed"), get("/synced?n=4")].concat());
     peer.expect("200", "fixed");
     check_refused(&peer.reply(false));
-    // Nothing of their contents was sent.
+    // No content of these requests is sent.
     let head = "Host: a\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n";
     for target in ["/synced", "/collect"] {
         refuse(&server, &format!("POST {target} HTTP/1.1\r\n{head}\r\n")).expect_end();

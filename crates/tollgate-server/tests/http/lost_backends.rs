@@ -1,4 +1,4 @@
-//! Backends of which some addresses take no connection: no request pays for that but those that find out.
+//! Backends with addresses that accept no connection. Only the requests that find this out are slower.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx";
 
-/// A backend with these addresses, whose breakers never open.
+/// Starts a server with a backend of these addresses, whose breakers never open.
 fn serve(addresses: &[SocketAddr], tune: impl FnOnce(&mut BackendOptions)) -> Running {
     let addresses = addresses.iter().map(|address| format!("http://{address}").parse().unwrap());
     let mut options = BackendOptions::new("app", addresses.collect());
@@ -22,7 +22,7 @@ fn serve(addresses: &[SocketAddr], tune: impl FnOnce(&mut BackendOptions)) -> Ru
     Site::new().proxy("/*", options, |_| {}).start()
 }
 
-/// Where nobody listens.
+/// Returns an address on which no server listens.
 fn closed() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -74,7 +74,7 @@ fn a_backend_that_is_down_is_not_knocked_at_by_each_request_at_every_address() {
     for _ in 0..20 {
         assert_eq!(status(&server, GET), 502);
     }
-    // The first finds out.
+    // The first request finds the closed addresses.
     let knocks_max = 3 * (1 + begun.elapsed().as_secs());
     assert!((3..=knocks_max).contains(&counted(&server).retries), "{:?}", counted(&server));
 }

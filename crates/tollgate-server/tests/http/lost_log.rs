@@ -1,5 +1,5 @@
-//! What a connection is told when the log fails: the replies that waited for it are unknown, and the last one
-//! of those that leave says that the connection ends (RFC 9112 section 9.6).
+//! The replies on a connection when the log fails. Replies that waited for the log are unknown. The last
+//! reply that leaves says that the connection ends (RFC 9112 section 9.6).
 
 use std::fs;
 
@@ -25,8 +25,8 @@ fn server() -> Running {
     server
 }
 
-/// Sends a request whose record is lost, and others behind it that wait for nothing; returns their peer when
-/// it was told.
+/// Sends a request whose record is lost, and further requests that wait for nothing. Returns the peer when
+/// the log has failed.
 fn with_lost_record(server: &Running, others: &[&str]) -> Peer {
     let mut peer = server.connect();
     peer.send(format!("{POST}{}", others.concat()));
@@ -90,7 +90,8 @@ fn a_reply_that_said_keep_alive_says_that_the_connection_ends() {
 #[test]
 fn files_behind_a_reply_whose_record_is_lost_are_whole() {
     let server = server();
-    // They are open by then: who waits for one to be opened waits in the queue, which is cancelled.
+    // The files are open from now on. A request that waits for an open would be in the queue, which is
+    // cancelled.
     for name in ["a", "b"] {
         server.check(&get(&format!("/files/{name}")), "200", &name.repeat(FILE_BYTES));
     }

@@ -1,6 +1,6 @@
 //! The engine over real sockets: bytes in, bytes out.
 
-// clippy knows test functions, but not the helpers between them.
+// clippy recognizes test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arriving;

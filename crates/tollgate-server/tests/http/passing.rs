@@ -1,4 +1,4 @@
-//! Handlers that pass, and scripts before and after handlers.
+//! Handlers that pass to the next, and scripts before and after handlers.
 
 use tollgate_http::Method;
 use tollgate_log::Level;

@@ -1,4 +1,4 @@
-//! A client that sends what it is told, byte by byte if need be, and reads replies strictly.
+//! A client for tests. It can send byte by byte, and it reads replies strictly.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 
-/// Longer than anything here takes: a test that waits so long has failed.
+/// Longer than any step here. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Peer {
@@ -42,12 +42,12 @@ impl Peer {
         Self { stream, came: Vec::new() }
     }
 
-    /// The same connection, for another thread; what came to either is its own.
+    /// Returns the same connection for another thread. Each of the two keeps the bytes that it reads.
     pub(crate) fn clone(&self) -> Self {
         Self { stream: self.stream.try_clone().unwrap(), came: Vec::new() }
     }
 
-    /// Sends; a server that closed already is no error, its reply is still read.
+    /// Sends bytes. A server that has already closed is no error, and its reply is still read.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match self.stream.write_all(bytes.as_ref()) {
             Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -57,13 +57,13 @@ impl Peer {
         }
     }
 
-    /// Sends to a server that has to take it.
+    /// Sends bytes to a server that must accept them.
     pub(crate) fn send_all(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the server takes what is sent");
     }
 
-    /// Sends `bytes` again and again until the system takes no more, also after the server had `turns`;
-    /// returns how often they went. What is missing of the last goes when there is room.
+    /// Sends `bytes` again and again until the system accepts no more, also after the server had `turns`.
+    /// Returns how often they were sent. The rest of the last piece is sent later, when there is space.
     pub(crate) fn fill(&mut self, bytes: &[u8], turns: impl Fn()) -> usize {
         let mut sent = 0;
         let mut refused = 0;
@@ -88,12 +88,12 @@ impl Peer {
         sent.div_ceil(bytes.len())
     }
 
-    /// Is gone, and the server hears of it at once.
+    /// Resets the connection, so that the server notices it at once.
     pub(crate) fn reset(self) {
         Socket::from(self.stream).set_linger(Some(Duration::ZERO)).unwrap();
     }
 
-    /// Says that nothing more will be sent.
+    /// Ends the sending half of the connection.
     pub(crate) fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
@@ -106,7 +106,7 @@ impl Peer {
         Reply { status: status.parse().unwrap(), head, content: String::new() }
     }
 
-    /// Reads one reply; that to HEAD has no content.
+    /// Reads one reply. A reply to HEAD has no content.
     pub(crate) fn reply(&mut self, is_head: bool) -> Reply {
         let mut reply = self.head();
         if !is_head && let Some(length) = reply.field("content-length") {
@@ -117,7 +117,7 @@ impl Peer {
         reply
     }
 
-    /// Reads one reply and checks how it begins and ends.
+    /// Reads one reply, and checks its status and the end of its content.
     pub(crate) fn expect(&mut self, status: &str, content: &str) -> Reply {
         let reply = self.reply(false);
         let found = (reply.status.to_string(), reply.content.as_str());
@@ -141,7 +141,7 @@ impl Peer {
         assert_eq!(found.escape_ascii().to_string(), bytes.escape_ascii().to_string());
     }
 
-    /// Checks that the server sends nothing more and closes.
+    /// Checks that the server sends nothing more and closes the connection.
     pub(crate) fn expect_end(&mut self) {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
@@ -158,31 +158,31 @@ impl Peer {
         String::from_utf8(std::mem::take(&mut self.came)).unwrap()
     }
 
-    /// Reads until the connection is reset; returns what came before.
+    /// Reads until the connection is reset. Returns the bytes before.
     pub(crate) fn until_reset(&mut self) -> Vec<u8> {
         let ended = self.stream.read_to_end(&mut self.came);
         assert_eq!(ended.expect_err("the connection is reset").kind(), ErrorKind::ConnectionReset);
         std::mem::take(&mut self.came)
     }
 
-    /// Reads up to these bytes, and them.
+    /// Reads up to the end of these bytes, and returns all of it.
     pub(crate) fn through(&mut self, what: &[u8]) -> String {
         let end = self.read_until(|came| find(came, what)) + what.len();
         String::from_utf8(self.came.drain(..end).collect()).unwrap()
     }
 
-    /// Bytes that came and were not looked at.
+    /// Returns the number of bytes that arrived and were not used yet.
     pub(crate) fn left(&self) -> usize {
         self.came.len()
     }
 
-    /// Checks that the connection is reset; what came before is left out.
+    /// Checks that the connection is reset. Bytes before the reset are dropped.
     pub(crate) fn expect_reset(&mut self) {
         let ended = self.stream.read_to_end(&mut Vec::new());
         assert_eq!(ended.expect_err("the connection is reset").kind(), ErrorKind::ConnectionReset);
     }
 
-    /// Reads in sips to the end, however that comes, and returns how many bytes came.
+    /// Reads slowly, in parts of `bytes`, to any kind of end. Returns the number of bytes read.
     pub(crate) fn sip(&mut self, bytes: usize, pause: Duration) -> usize {
         let mut buffer = vec![0; bytes];
         let mut came = 0;
@@ -191,7 +191,7 @@ impl Peer {
                 Ok(0) => return came,
                 Ok(bytes) => came += bytes,
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return came,
-                // A server that keeps a connection has no more to say.
+                // A server that keeps the connection open has no more bytes to send.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return came,
                 Err(error) => panic!("{error}"),
             }
@@ -199,7 +199,7 @@ impl Peer {
         }
     }
 
-    /// Whether the server has sent nothing so far that was not read.
+    /// Whether all bytes that the server has sent so far are read.
     pub(crate) fn is_silent(&mut self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let mut byte = [0];
@@ -208,12 +208,12 @@ impl Peer {
         self.came.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Reads up to these bytes: true; or to the end of the connection: false.
+    /// Reads up to these bytes, or to the end of the connection. Returns whether these bytes came.
     pub(crate) fn until_end_or(&mut self, what: &[u8]) -> bool {
         self.read_or_end(|came| came.ends_with(what))
     }
 
-    /// Reads so many bytes: true; or to the end of the connection: false.
+    /// Reads this many bytes, or to the end of the connection. Returns whether all of them came.
     pub(crate) fn has_content_of(&mut self, bytes: usize) -> bool {
         self.read_or_end(|came| came.len() >= bytes)
     }

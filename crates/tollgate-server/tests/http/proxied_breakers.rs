@@ -1,4 +1,5 @@
-//! What a breaker is told of replies that nobody reads to their end: a sound backend is held to be one.
+//! The result that a breaker counts when a client does not read a reply to its end: a working backend is not
+//! counted as failed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +17,8 @@ const SHORT: Duration = Duration::from_millis(50);
 /// Longer than a client of these tests stays.
 const LONG: Duration = Duration::from_secs(2);
 
-/// A server whose backend failed until its breaker opened, and from then on does as it is told; one request
-/// has to succeed.
+/// Starts a server whose backend failed until its breaker opened. From then on the backend runs `sound`. The
+/// breaker allows one request as a test.
 fn tried(
     open: Duration,
     timeouts: Timeouts,
@@ -60,7 +61,7 @@ fn await_state(server: &Running, state: BreakerState) {
     }
 }
 
-/// Does it again and again until the breaker closes.
+/// Repeats a request until the breaker closes.
 fn closes_by(server: &Running, request: impl Fn()) {
     let begun = Instant::now();
     while breaker_of(server) != BreakerState::Closed {
@@ -70,7 +71,7 @@ fn closes_by(server: &Running, request: impl Fn()) {
     }
 }
 
-/// Begins a content without an end, and tells when the server takes no more of it.
+/// Begins a content without an end, and reports when the server accepts no more of it.
 fn send_until_nobody_reads(taken: &mut Taken) {
     taken.set_write_timeout(2 * SHORT);
     taken.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
@@ -123,7 +124,7 @@ fn a_client_that_leaves_a_backend_that_lets_it_wait_says_nothing_for_it() {
         assert_eq!(peer.head().status, 200);
         peer.reset();
         server.await_idle_backends();
-        // Else its time made it a success.
+        // If the client stayed longer, its time made the request a success.
         assert!(breaker_of(&server) == BreakerState::HalfOpen || begun.elapsed() >= LONG);
     }
 }

@@ -1,5 +1,5 @@
-//! The content of a proxied reply: it comes when it comes, it breaks off, or it waits for a client that is
-//! slow with what is before it.
+//! The content of a proxied reply: it is forwarded as it arrives, it breaks off, or it waits for a client
+//! that reads earlier replies slowly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ fn content_that_comes_after_its_head_is_waited_for() {
         for _ in 0..2 {
             peer.send(GET);
             for _ in 0..3 {
-                // What was sent before is on its way, and read in a turn of its own.
+                // The earlier part is on its way, and is read in a turn of its own.
                 thread::sleep(Duration::from_millis(20));
                 release.send(()).unwrap();
             }
@@ -97,7 +97,7 @@ fn a_backend_that_flushes_each_byte_is_heard_to_its_end() {
     });
     let server = Site::new().proxy("/*", backend.options(), plain).start();
     let mut peer = server.connect();
-    // Its reply has no chunks.
+    // The reply to HTTP/1.0 has no chunks.
     peer.send("GET / HTTP/1.0\r\n\r\n");
     assert_eq!(peer.head().status, 200);
     assert_eq!(peer.rest().len(), BYTES);
@@ -144,7 +144,7 @@ fn a_probe_of_a_backend_is_judged_by_its_content_too() {
             thread::sleep(SHORT);
         }
     }
-    // Five until it opens, then one whenever it is tried.
+    // Five failures until the breaker opens, then one for each test request.
     let tries = statuses.iter().filter(|status| **status == 502).count();
     assert!((5..=5 + 3).contains(&tries), "{statuses:?}");
     backend.turn(Fault::None).unwrap();
@@ -189,7 +189,7 @@ fn a_reply_that_goes_on_for_long_does_not_keep_others_from_trying() {
 
 const BIG_BYTES: usize = 8 << 20;
 
-/// Two replies without an end behind a large one, all of one client, which reads nothing.
+/// Requests two replies without an end after a large one, on one connection. The client reads nothing.
 fn ask_and_take_nothing(server: &Running) -> Peer {
     let mut peer = server.connect();
     peer.send(format!("GET /big HTTP/1.1\r\nHost: a\r\n\r\n{GET}{GET}"));
@@ -208,7 +208,7 @@ fn the_time_of_a_reply_goes_on_while_replies_before_it_leave() {
             .proxy("/app", BackendOptions { timeouts, ..backend.options() }, plain)
             .start();
         let mut peer = ask_and_take_nothing(&server);
-        // Both connections are closed while the client has not even read what is before.
+        // Both connections to the backend are closed while the client has not even read the earlier reply.
         let heard: Vec<_> = (0..4).map(|_| backend.request()).collect();
         assert_eq!(heard.iter().filter(|heard| *heard == "0").count(), 2, "{heard:?}");
         server.await_idle_backends();

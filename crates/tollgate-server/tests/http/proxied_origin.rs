@@ -1,4 +1,4 @@
-//! Proxied routes: what a backend hears of who asked, and who is believed (RFC 7239).
+//! Proxied routes: what a backend learns about the client, and which proxies are trusted (RFC 7239).
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,7 @@ use crate::site::{Running, Site};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// Behind proxies of this machine that are trusted.
+/// Starts a server that trusts proxies of this machine.
 fn serve_trusted(backend: &FakeBackend, header: ClientHeader) -> Running {
     let networks = vec!["127.0.0.0/8".parse().unwrap()];
     let trusted = TrustedProxies { networks, unix: false, header };

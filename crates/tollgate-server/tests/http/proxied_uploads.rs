@@ -1,5 +1,5 @@
-//! Bodies that are passed on to a backend while they come: as fast as both sides are, and what happens when
-//! one of them ends.
+//! Bodies that are forwarded to a backend while they arrive: at the speed of both sides, and with one side
+//! that ends.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -15,7 +15,7 @@ use crate::spool::wait_for_files as wait_for_spooled;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const BODY_BYTES: usize = 700_000;
-/// More than what is held before a body is passed on.
+/// More bytes than are held before a body is forwarded.
 const FIRST_BYTES: usize = 100_000;
 
 fn plain(_: &mut ProxySpec) {}
@@ -42,7 +42,8 @@ fn in_chunks(content: &str) -> String {
     chunks.collect::<String>() + "0\r\n\r\n"
 }
 
-/// A backend that tells the test when it has the first bytes of each request, and answers the whole.
+/// Starts a backend that reports the first bytes of each request to the test, and answers after the whole
+/// request.
 fn reading() -> FakeBackend {
     FakeBackend::start(|taken| {
         while taken.has(FIRST_BYTES / 2) {
@@ -95,7 +96,7 @@ fn one_that_goes_on_is_brought_to_its_end_however_short_memory_is() {
     }
 }
 
-/// Clients that together hold all the memory that they may, by heads that do not end: one more is refused.
+/// Makes clients that together hold all the allowed memory, by heads that do not end. One more is refused.
 fn hold_memory(server: &Running) -> Vec<Peer> {
     let mut hoarders: Vec<_> = (0..40).map(|_| server.connect()).collect();
     for peer in &mut hoarders {
@@ -163,7 +164,8 @@ fn a_backend_that_takes_nothing_slows_the_client() {
         .start();
     let mut peer = server.connect();
     peer.send(put(256 << 20));
-    // What the systems between hold, far from all of it. A worker that answers others had its turn for this.
+    // The system's buffers hold a part of the body, far from all of it. Each answer to another request shows
+    // that the worker had a turn for this one.
     let turn = || server.check("GET /turn HTTP/1.1\r\nHost: a\r\n\r\n", "200", "turn");
     let sent = peer.fill(&vec![b'x'; 64 << 10], turn);
     assert!(sent < 1024, "the server took {sent} times 64 KiB that no backend took");
@@ -187,7 +189,7 @@ fn a_client_that_ends_in_mid_body_ends_the_request_to_the_backend() {
             peer.expect("400", "incomplete content\n");
             peer.expect_end();
         }
-        // No later request goes there.
+        // No later request uses that connection.
         assert_eq!(backend.request(), usize::MAX.to_string(), "the connection is closed");
     }
     server.await_idle_backends();
@@ -222,7 +224,7 @@ fn one_that_is_taken_while_the_reply_before_it_is_sent_comes_whole() {
         let mut peer = server.connect();
         let head = put(150_000).replace("\r\n\r\n", &format!("\r\n{field}\r\n"));
         peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\n\r\n{head}{}", &content()[..150_000]));
-        // It is passed on from here, and the rest stays in the socket.
+        // Forwarding begins at this size, and the rest stays in the socket.
         while server.watch().status().received_bytes < received_before + 100_000 {
             thread::yield_now();
         }
@@ -320,7 +322,7 @@ fn slow_uploads_leave_half_of_the_places_and_further_ones_come_whole_first() {
     let mut lengths: Vec<_> = (0..3).map(|_| backend.request().len()).collect();
     lengths.sort_unstable();
     assert!(lengths[0] < BODY_BYTES && lengths[1] > BODY_BYTES, "{lengths:?}");
-    // A place is given back with the last byte of the body.
+    // The last byte of the body frees the upload's place at the backend.
     server.await_idle_backends();
     let mut again = begin();
     await_upload();

@@ -1,4 +1,4 @@
-//! What scripted transactions leave in the log.
+//! The records of scripted transactions in the log.
 
 use tollgate_log::Level;
 
@@ -8,8 +8,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: example.org:80\r\nX-Tag: t\r\n\r\n")
 }
 
-/// Runs handlers that return `record = { v = VALUE }` into a column of type `kind`, and compares what is
-/// recorded.
+/// Runs handlers that return `record = { v = VALUE }` into a column of type `kind`, and compares the records.
 fn check_values(kind: &str, values: &[(&str, &str)]) {
     let mut site = Site::new().stream("all", Level::Written, &[&format!("v {kind} record.v")]);
     for (index, (value, _)) in values.iter().enumerate() {
@@ -124,7 +123,7 @@ fn every_transaction_on_a_stream_leaves_one_record_whatever_its_status() {
     let mut peer = server.connect();
     peer.send("HEAD /teapot HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(peer.reply(true).status, 418);
-    // What the server answers by itself is no transaction.
+    // A request that the server answers by itself is no transaction.
     server.check(&get("/else"), "404", "nothing is here\n");
     let expect = [
         "method=GET status=500 n=null",

@@ -17,7 +17,7 @@ fn a_bare_cr_or_lf_is_refused_wherever_it_stands_in_a_head() {
     let server = site();
     for at in 0..HEAD.len() {
         for intruder in ["\n", "\r"] {
-            // An LF before the last one is an LF behind a sound head.
+            // An LF before the last LF only adds an LF after a valid head.
             if (at, intruder) == (HEAD.len() - 1, "\n") {
                 continue;
             }
@@ -233,7 +233,7 @@ fn eight_thousand_bytes_of_target_are_taken_and_more_is_414() {
     server.check_refused(line(format!("GET /{} HTTP/1.1", "a".repeat(8_000))), 414);
     server.check_refused(line(format!("GET /?{} HTTP/1.1", "a".repeat(8_000))), 414);
     server.check_refused(line(format!("GET /{} HTTP/1.1", "a".repeat(100_000))), 414);
-    // Without the end of its line, too.
+    // This holds also for a line without its end.
     server.check_refused(format!("GET /{}", "a".repeat(9_000)), 414);
 }
 

@@ -1,4 +1,5 @@
-//! Routes, methods and what the server answers by itself. Precedence is tested beside the table.
+//! Routes, methods, and the replies that the server makes itself. The tests of precedence are next to the
+//! table.
 
 use std::time::{Duration, Instant};
 
@@ -200,7 +201,7 @@ fn the_id_of_a_request_is_taken_or_made_and_is_the_same_everywhere() {
     let insane = id_of(&server, "GET /a", &["two words"]).unwrap();
     let failed = id_of(&server, "GET /fail", &[]).unwrap();
     assert_eq!((made.len(), insane.len(), failed.len()), (36, 36, 36), "{made} {insane} {failed}");
-    // What no handler answers has no id.
+    // A reply without a handler has no id.
     assert_eq!(id_of(&server, "GET /none", &[uuid]), None);
     assert_eq!(id_of(&server, "PUT *", &[uuid]), None);
     let records = server.records();

@@ -1,5 +1,5 @@
-//! Scripts that take more than a slice: they go on one after the other, whoever is quick goes between their
-//! slices, and those are refused who would wait for too many of them.
+//! Scripts that need more than a slice. They run one after the other, and quick scripts run between their
+//! slices. A script that would wait for too many others is refused.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -15,9 +15,9 @@ use crate::peer::Peer;
 use crate::site::{Running, Site};
 use crate::throttles::hourly;
 
-/// `/run/hold` runs until somebody asked for `/release`, and `/run/nap` then sleeps for an hour;
-/// `/run/behind` runs until another did. `entered` is how many were, `switches` how often another of them ran
-/// than before.
+/// `/run/hold` runs until a request for `/release`. `/run/nap` then sleeps for an hour. `/run/behind` runs
+/// until another script ran. `entered` counts these calls. `switches` counts how often the running script
+/// changed.
 const RUN: &str = "
     local last
     local function run_on(own)
@@ -37,7 +37,7 @@ const RUN: &str = "
         return 'held'
     end";
 
-/// How long a request may wait, where nobody is to be refused.
+/// The queue age of a server that refuses nothing.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn holders(queue_age_max: Duration) -> Site {
@@ -51,7 +51,7 @@ fn holders(queue_age_max: Duration) -> Site {
         })
 }
 
-/// Asks for something that is entered, and waits until it is.
+/// Sends a request that enters a script, and waits until it is entered.
 fn enter(server: &Running, what: &str, entered: usize) -> Peer {
     let mut peer = server.connect();
     peer.send(get(what));
@@ -65,12 +65,12 @@ struct Turning {
 }
 
 impl Turning {
-    /// Asks on a connection of its own.
+    /// Sends a request on a connection of its own.
     async fn ask(&self, what: &str) -> DuplexStream {
         self.send(what, 1 << 16).await
     }
 
-    /// The same on one that holds so many bytes that nobody has taken.
+    /// Sends a request on a connection that holds this many unread bytes.
     async fn send(&self, what: &str, held_bytes: usize) -> DuplexStream {
         self.open(&format!("GET {what} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), held_bytes).await
     }
@@ -87,7 +87,7 @@ impl Turning {
         content(self.ask(what).await).await.parse().unwrap()
     }
 
-    /// Whether the stream writes in some turns.
+    /// Whether the stream writes within some turns.
     async fn writes_on(&self) -> bool {
         let before = self.number("/see/written").await;
         turns(50).await;
@@ -122,7 +122,7 @@ fn long_scripts_go_on_one_after_the_other() {
         let before = turning.number("/see/switches").await;
         turns(200).await;
         let switches = turning.number("/see/switches").await - before;
-        // In turns there would be as many in fifty.
+        // If the scripts took turns, there would be as many switches in fifty slices.
         assert!((10..50).contains(&switches), "{switches} in 200 slices");
         assert_eq!(content(turning.ask("/release").await).await, "released");
         for peer in peers {
@@ -133,7 +133,7 @@ fn long_scripts_go_on_one_after_the_other() {
 
 #[test]
 fn a_quick_script_waits_for_a_slice_and_not_for_the_script_queue() {
-    // Of so long a slice, what is quick is a small part on a busy machine too.
+    // A quick script needs only a small part of such a long slice, on a busy machine too.
     let slice = Duration::from_millis(8);
     in_turns(&holders(FOR_EVER).tune(|options| options.script.slice = slice), async |turning| {
         let mut peers = Vec::new();
@@ -194,7 +194,7 @@ fn a_stream_that_nobody_takes_stops_nobody() {
         end }";
     in_turns(&holders(FOR_EVER).handler("/stream", script), async |turning| {
         let slow = turning.send("/stream", 1000).await;
-        // Until nothing more fits between it and its client.
+        // Waits until the buffer to its client is full.
         while turning.number("/see/written").await == 0 || turning.writes_on().await {}
         let next = turning.ask("/run/hold").await;
         while turning.number("/see/entered").await == 0 {}
@@ -217,7 +217,7 @@ fn requests_of_a_pipeline_have_one_place_together() {
             waited += 1;
         }
         assert_eq!(behind.await.unwrap(), "behind");
-        // With a place each it would wait for more than a hundred.
+        // If each request had a place of its own, the script would wait for more than a hundred slices.
         assert!(waited < 50, "{waited} slices");
         assert_eq!(content(turning.ask("/release").await).await, "released");
         pipeline.shutdown().await.unwrap();
@@ -255,7 +255,7 @@ fn scripts_that_would_wait_are_refused_when_too_many_wait_and_no_other_requests(
     for mut peer in peers {
         peer.expect("200", "held");
     }
-    // Nobody waits any more, and those who come are taken.
+    // No script waits any more, and new scripts are accepted.
     ask(&server, "/run/hold");
     let begun = Instant::now();
     while refuses_scripts(&server) {
@@ -270,7 +270,7 @@ fn a_refused_client_that_comes_again_at_once_rests_and_no_other_does() {
     let _peers = too_many(&server);
     let mut crowd = server.connect();
     rests(&mut crowd, "/run/hold", 503);
-    // Its pause is that of its connection.
+    // The pause is only for its own connection.
     crowd.send(get("/run/hold"));
     server.check(&get("/fixed"), "200", "fixed");
     assert_eq!(crowd.reply(false).status, 503);
@@ -291,19 +291,19 @@ fn a_client_over_a_limit_that_comes_again_at_once_rests_while_others_wait() {
     holder.expect("200", "held");
 }
 
-/// Is refused two thousand times, and cannot come again as fast as it would.
+/// Checks that a client is refused two thousand times, and that pauses slow it down.
 fn rests(peer: &mut Peer, path: &str, status: u16) {
     let begun = Instant::now();
     for _ in 0..40 {
         peer.send(get(path).repeat(50));
         (0..50).for_each(|_| assert_eq!(peer.reply(false).status, status));
     }
-    // One in 80 us, but for some at the beginning, the last that do not come again, and whoever comes in a
-    // short turn.
+    // One refusal lasts 80 us. Exceptions are some at the beginning, the last ones, and those in a short
+    // turn.
     assert!(begun.elapsed() >= Duration::from_micros(80) * 1600, "{:?}", begun.elapsed());
 }
 
-/// So many wait that the next one is refused.
+/// Sends requests until so many wait that the next one is refused.
 fn too_many(server: &Running) -> Vec<Peer> {
     let mut peers = Vec::new();
     while server.refusals("script_queue") == 0 {
@@ -323,12 +323,12 @@ fn is_refused(mut peer: Peer) {
     assert_eq!(refused.field("tollgate-outcome"), Some("refused"));
 }
 
-/// What whoever watches is told.
+/// Returns the state in the server's status.
 fn refuses_scripts(server: &Running) -> bool {
     server.watch().status().workers[0].refuses_scripts
 }
 
-/// Waits until so many were entered or refused.
+/// Waits until this many requests were entered or refused.
 fn until_known(server: &Running, count: usize) {
     let begun = Instant::now();
     while ask(server, "/see/entered").parse::<usize>().unwrap() + server.refusals("script_queue") as usize

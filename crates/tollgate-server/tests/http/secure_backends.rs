@@ -1,5 +1,4 @@
-//! Backends over TLS: who is trusted, what becomes of those who are not, and that all else is as it is
-//! without.
+//! Backends over TLS: which are trusted, how the others fail, and that all else is the same as without TLS.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +24,7 @@ fn serve(options: BackendOptions) -> Running {
     Site::new().proxy("/*", options, plain).start()
 }
 
-/// A script that tells why there is no reply.
+/// Starts a server with a script that reports why there is no reply.
 fn asking(options: BackendOptions) -> Running {
     let script = "local r = tollgate.fetch('app') return r.error and r.error .. ': ' .. r.message or r.body";
     Site::new().proxy("/proxied", options, plain).handler("/", script).start()
@@ -36,7 +35,8 @@ fn failures(server: &Running) -> Vec<(&'static str, u64)> {
     failures.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
-/// Returns the error that a script gets of a backend, and checks that a proxied route refuses the same.
+/// Returns the error that a script gets from a backend, and checks that a proxied route refuses for the same
+/// fault.
 fn script_error(options: BackendOptions, fault: &'static str) -> String {
     let server = asking(options);
     server.check("GET /proxied HTTP/1.1\r\nHost: a\r\n\r\n", "502", REFUSED);
@@ -138,7 +138,7 @@ fn a_certificate_that_is_not_trusted_or_not_valid_now_is_refused() {
     asking(authority.options(&sound)).check(GET, "200", "hello");
 }
 
-/// Says hello as TLS does, and goes on as no TLS does.
+/// Sends a valid hello, and goes on with bytes that are no TLS.
 fn stumble(mut socket: TcpStream, config: Arc<ServerConfig>) {
     let mut session = ServerConnection::new(config).unwrap();
     while !session.wants_write() {
@@ -176,7 +176,8 @@ fn a_self_signed_certificate_is_taken_where_it_is_named_for_its_name_and_time() 
     let own = Terminator::start(backend.address, authority.self_signed("own", LONG));
     let named = |name: &str| TlsFiles { ca: Some(authority.path(name)), ..TlsFiles::default() };
     serve(options(&[own.url()], named("own.crt"))).check(GET, "200", "hello");
-    // As openssl makes it, it says that it is an authority; another one with its name is another one.
+    // The certificate says that it is an authority, as openssl makes it. Another certificate with the same
+    // name is not trusted.
     authority.self_signed("twin", LONG);
     let text = script_error(options(&[own.url()], named("twin.crt")), "untrusted");
     assert!(text.contains("signed by no authority of "), "{text}");
@@ -196,7 +197,7 @@ fn a_malformed_handshake_is_refused_with_its_reason() {
         let text = script_error(options(&[url], authority.trust()), fault);
         assert!(text.contains(expected), "{text}");
     };
-    // HTTP without TLS, at once and when something came.
+    // HTTP without TLS: sent at once, and sent after the first bytes arrive.
     let speaking = FakeBackend::start(|taken| {
         taken.send(OK);
         taken.wait_for_end();
@@ -262,8 +263,8 @@ fn handshakes_that_fail_open_the_breaker_and_another_address_is_asked_instead() 
     two.breaker.requests_min = 2;
     two.pool.idle_max = 0;
     let server = serve(two);
-    // Nothing of it was sent, so a POST may go to the other; which is asked first for a second then, before
-    // the breaker opens.
+    // No byte of the request was sent, so a POST may go to the other address. After the failure the other
+    // address is tried first for a second, until the breaker opens.
     let begun = Instant::now();
     for _ in 0..8 {
         server.check(POST, "200", "hello");
@@ -315,7 +316,7 @@ fn a_reply_of_known_length_needs_no_word_of_its_end() {
     let cut = Terminator::start(backend.address, side);
     let server = asking(authority.options(&cut));
     for _ in 0..20 {
-        // A kept connection may turn out to be closed: then a new one is made.
+        // A kept connection may turn out to be closed. Then a new one is made.
         server.check(GET, "200", "hello");
     }
 }
@@ -332,7 +333,7 @@ fn long_contents_go_both_ways() {
         }
     });
     let terminator = Terminator::start(backend.address, authority.server());
-    // Whole from memory, and passed on while it comes.
+    // The body is sent whole from memory, or forwarded while it arrives.
     for memory_bytes in [4 << 20, 4 << 10] {
         let site = Site::new().tune(|options| options.connection.body_memory_max = memory_bytes);
         let site = site.proxy("/*", authority.options(&terminator), plain);
@@ -430,7 +431,7 @@ fn bytes_that_a_backend_sends_unasked_are_no_reply_to_anybody() {
     let expected = long.clone();
     let backend = FakeBackend::start(move |taken| {
         while taken.request().is_some() {
-            // Long enough that not all of it is there with its head.
+            // The content is so long that a part of it arrives after the head.
             let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", long.len(), long);
             taken.send(long + "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen");
         }
@@ -553,7 +554,7 @@ fn a_reload_takes_a_certificate_that_stands_for_itself_and_was_renewed_with_its_
     let backend = FakeBackend::replying(OK);
     let named = || TlsFiles { ca: Some(authority.path("own.crt")), ..TlsFiles::default() };
     authority.self_signed("own", LONG);
-    // The backend has the new one before the file of those that are trusted does.
+    // The backend has the new certificate before the file of trusted certificates has it.
     let old = std::fs::read(authority.path("own.crt")).unwrap();
     let own = Terminator::start(backend.address, authority.renewed("own"));
     let new = std::fs::read(authority.path("own.crt")).unwrap();

@@ -1,5 +1,5 @@
-//! Files that scripts send: whole and in slices, with the conditions and ranges of files, and never from
-//! outside of their folder.
+//! Files that scripts send: whole and in slices, with conditions and ranges, and never from outside of their
+//! folder.
 
 use std::fs::{self, File};
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use tollgate_server::FilesSpec;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
 
-/// A site whose last script may send the files of `private`.
+/// Returns a site whose last script may send the files of `private`.
 fn sending(site: Site) -> Site {
     let root = site.folder().join("private");
     fs::create_dir_all(&root).unwrap();
@@ -24,7 +24,7 @@ fn ask(server: &Running, target: &str, fields: &str) -> Reply {
     peer.reply(false)
 }
 
-/// Larger than what is held in memory.
+/// Returns content that is too long to be held in memory.
 fn large() -> String {
     (0..20_000).map(|number| format!("{number:07}\n")).collect()
 }

@@ -1,4 +1,4 @@
-//! The share of connections that each client has, also behind a proxy.
+//! The bound of connections of each client, also behind a proxy.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::limits::{REQUEST, assert_refused, eventually_served, expect_refused, 
 use crate::peer::Peer;
 use crate::site::Site;
 
-/// One connection for each client that a proxy of this machine names.
+/// Allows one connection for each client that a proxy of this machine names.
 fn behind_a_proxy(options: &mut ServerOptions) {
     let networks = vec!["127.0.0.1".parse().unwrap()];
     options.capacity.connections_per_client_max = Some(1);
@@ -59,7 +59,7 @@ fn a_connection_behind_a_trusted_proxy_is_its_clients_as_soon_as_a_head_is_there
     slow.send(post("Content-Length: 4\r\nExpect: 100-continue\r\n"));
     assert_eq!(slow.head().status, 100, "its head is there");
     slow.send("ab");
-    // No content of it is asked for, nor waited for.
+    // Its content is neither requested nor waited for.
     let mut other = server.connect();
     other.send(post("Content-Length: 2\r\nExpect: 100-continue\r\n"));
     expect_refused(other, 429);

@@ -22,14 +22,14 @@ use tollgate_server::{
 
 use crate::peer::Peer;
 
-/// A request that nobody may answer, put behind one that is refused.
+/// A request that must not be answered. It is sent after a request that is refused.
 pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// The tests run at the same time, so worker and disk may be behind by seconds. A test that needs a server
-/// which refuses requests for that tunes `queue_age_max`.
+/// The tests run in parallel, so worker and disk may be late by seconds. A test that needs refusals for this
+/// reason sets `queue_age_max`.
 const PATIENT: Duration = Duration::from_hours(1);
 
-/// What a server is made of.
+/// The parts of a server.
 pub(crate) struct Site {
     folder: TempDir,
     pub(crate) options: ServerOptions,
@@ -73,7 +73,7 @@ impl Site {
         Self { folder, options, log, storage, on_log_event: |event| panic!("{event:?}") }
     }
 
-    /// Adds a stream; columns are `name type source`.
+    /// Adds a stream. Columns are `name type source`.
     pub(crate) fn stream(mut self, name: &str, ack: impl Into<Ack>, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|column| column_spec(column)).collect();
         let name = name.to_owned();
@@ -82,13 +82,13 @@ impl Site {
         self
     }
 
-    /// Gives the stream that was added last a key.
+    /// Adds a key to the last stream.
     pub(crate) fn key(self, source: &str) -> Self {
         let key = KeySpec { source: Source::from_name(source).unwrap(), window: KeySpec::WINDOW };
         self.tune(|options| options.streams.last_mut().unwrap().key = Some(key))
     }
 
-    /// Gives a column of the stream that was added last rules.
+    /// Adds rules to a column of the last stream.
     pub(crate) fn rules(self, column: &str, rules: ColumnRules) -> Self {
         self.tune(|options| {
             let columns = &mut options.streams.last_mut().unwrap().columns;
@@ -102,7 +102,7 @@ impl Site {
         self.route(path, HandlerSpec::Reply { status: 200, content_type, body }, None)
     }
 
-    /// Adds a script, recorded in the first stream if there is one.
+    /// Adds a script. It is recorded in the first stream, if there is one.
     pub(crate) fn script(self, path: &str, source: &str) -> Self {
         let file = self.folder.path().join(format!("route{}.luau", self.options.routes.len()));
         fs::write(&file, source).unwrap();
@@ -111,13 +111,13 @@ impl Site {
         self.route(path, HandlerSpec::Script { file, root }, stream)
     }
 
-    /// Gives the route that was added last a script that runs before its handler.
+    /// Adds a script before the handler of the last route.
     pub(crate) fn before(self, body: &str) -> Self {
         let script = self.beside("before", body);
         self.tune_route(|route| route.before.push(script))
     }
 
-    /// Gives the route that was added last a script that is told its replies.
+    /// Adds a script that gets the replies of the last route.
     pub(crate) fn after(self, body: &str) -> Self {
         let script = self.beside("after", body);
         self.tune_route(|route| route.after.push(script))
@@ -142,12 +142,12 @@ impl Site {
         self.script(path, &format!("return function(req) {body} end"))
     }
 
-    /// Where it keeps its files.
+    /// Returns its folder.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Serves the folder `public` of the site, tuned.
+    /// Serves the folder `public` of the site, with options.
     pub(crate) fn files(self, path: &str, tune: impl FnOnce(&mut FilesSpec)) -> Self {
         let root = self.folder.path().join("public");
         fs::create_dir_all(&root).unwrap();
@@ -159,7 +159,7 @@ impl Site {
         self.route(path, HandlerSpec::Files(spec.into()), stream)
     }
 
-    /// Writes a file into the folder of the site, as one that has not changed for years.
+    /// Writes a file into the folder of the site, with a modification time years ago.
     pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -179,7 +179,7 @@ impl Site {
         self
     }
 
-    /// Changes the route that was added last.
+    /// Changes the last route.
     pub(crate) fn tune_route(mut self, tune: impl FnOnce(&mut RouteSpec)) -> Self {
         tune(self.options.routes.last_mut().unwrap());
         self
@@ -195,13 +195,13 @@ impl Site {
         self
     }
 
-    /// Its log may fail, and nothing else may become of it.
+    /// Allows a failure of the log. No other part may fail then.
     pub(crate) fn log_may_fail(mut self) -> Self {
         self.on_log_event = |event| assert!(matches!(event, LogEvent::Failed(_)), "{event:?}");
         self
     }
 
-    /// Its log is written to this disk, which may be behind.
+    /// Writes its log to this disk, which may be late.
     pub(crate) fn disk(mut self, storage: Arc<dyn Storage>) -> Self {
         self.storage = storage;
         self.on_log_event = |event| assert!(matches!(event, LogEvent::Queue { .. }), "{event:?}");
@@ -217,7 +217,7 @@ impl Site {
         Running { folder: self.folder, address, server, log }
     }
 
-    /// Has a test serve its own streams, on its own thread.
+    /// Runs a test that serves its own streams, on its own thread.
     pub(crate) fn on_this_thread(&self, test: impl AsyncFnOnce(Rc<StreamServer>)) {
         let log = LogOptions::new(&self.folder().join("log"));
         let (log, _) = Log::open(self.storage.clone(), log, Vec::new(), self.on_log_event).unwrap();
@@ -237,18 +237,18 @@ impl Running {
         Peer::connect(self.address())
     }
 
-    /// How many connections it has.
+    /// Returns its number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.server.watch().status().connections
     }
 
-    /// How often requests were refused for this reason.
+    /// Returns how many requests were refused for this reason.
     pub(crate) fn refusals(&self, reason: &str) -> u64 {
         let status = self.server.watch().status();
         status.refusals.into_iter().find(|(name, _)| *name == reason).unwrap().1
     }
 
-    /// How often a VM of its scripts was replaced.
+    /// Returns how often a VM of its scripts was replaced.
     pub(crate) fn vms_replaced(&self) -> u64 {
         self.server.watch().status().workers.iter().map(|worker| worker.script_vms_replaced).sum()
     }
@@ -273,34 +273,34 @@ impl Running {
         peer.expect_end();
     }
 
-    /// Where it keeps its files.
+    /// Returns its folder.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Takes the log's folder away, before any request is recorded: the first write fails.
+    /// Removes the log's folder before any request is recorded, so that the first write fails.
     pub(crate) fn take_log_folder(&self) {
         let folder = self.folder().join("log");
         fs::remove_dir_all(&folder).unwrap();
         fs::write(&folder, "no folder").unwrap();
     }
 
-    /// What a sink is to the log; before any request is recorded.
+    /// Returns a follower of the log in the place of a sink. To be called before any request is recorded.
     pub(crate) fn sink_follower(&self) -> Follower {
         self.log.sink_followers(1).remove(0)
     }
 
-    /// How its log does.
+    /// Returns the status of its log.
     pub(crate) fn log_status(&self) -> LogStatus {
         self.log.watch().status()
     }
 
-    /// Has it serve by other options.
+    /// Reloads with other options.
     pub(crate) fn reload(&self, options: ServerOptions) {
         self.server.reload(options, &self.log).unwrap();
     }
 
-    /// How its backends do.
+    /// Returns the state of its backends.
     pub(crate) fn backends(&self) -> Vec<BackendSnapshot> {
         self.server.backends()
     }

@@ -1,4 +1,4 @@
-//! Bodies that are longer than what is held in memory.
+//! Bodies that are too long to be held in memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,15 @@ fn post(body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Bytes that tell where they are.
+/// Returns bytes in which each part has its offset.
 fn pattern(bytes: usize) -> String {
     (0..).flat_map(|number: u64| format!("{number:x} ").into_bytes()).take(bytes).map(char::from).collect()
 }
 
-/// Files without a name that this process has open in a folder: their links below `/proc/self/fd`.
+/// Returns the files without a name in a folder that this process has open, as links below `/proc/self/fd`.
 fn spooled(folder: &Path) -> Vec<PathBuf> {
     let links = fs::read_dir("/proc/self/fd").unwrap().map(|link| link.unwrap().path());
-    // A descriptor may be gone since it was listed.
+    // A descriptor may have been closed after it was listed.
     let is_spooled = |link: &PathBuf| {
         let target = fs::read_link(link).unwrap_or_default();
         target.starts_with(folder) && target.to_string_lossy().ends_with("(deleted)")

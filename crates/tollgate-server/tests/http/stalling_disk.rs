@@ -1,4 +1,5 @@
-//! A disk whose writes or syncs begin and do not end until it is told; all else is the file system below.
+//! A disk whose writes or syncs hang until the test releases them. All other calls go to the file system
+//! below.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use tollgate_log::{DiskStorage, Space, Storage, StorageFile, StorageLock};
 
-/// Which calls hang.
+/// The calls that hang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stall {
     None,
@@ -26,7 +27,7 @@ impl StallingDisk {
         Arc::new(self.clone())
     }
 
-    /// From now on just these calls hang.
+    /// Makes only these calls hang from now on.
     pub(crate) fn stall(&self, stall: Stall) {
         *self.0.0.lock().unwrap() = stall;
         self.0.1.notify_all();

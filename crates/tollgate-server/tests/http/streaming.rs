@@ -1,5 +1,5 @@
-//! Replies that a script writes as it goes: how they are framed, what a slow client and one that is gone do
-//! to the script, what an error leaves, and what is recorded.
+//! Replies that a script writes while it runs: their framing, the effect of a slow or lost client on the
+//! script, replies after an error, and their records.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use tollgate_log::Level;
 use crate::asking::{PATIENCE, ask, get, until};
 use crate::site::{Running, Site};
 
-/// `/parts` writes a part, and the next one when somebody asked for `/release`; `/runs` tells how often it
-/// was asked for content.
+/// `/parts` writes a part, and the next part after a request for `/release`. `/runs` returns how often it was
+/// asked for content.
 const PARTS: &str = "
     local is_released, runs = false, 0
     return {
@@ -34,7 +34,7 @@ const PARTS: &str = "
         end,
     }";
 
-/// `/pour` writes blocks up to `mib` MiB; `/written` tells how many bytes, `/end` how it went.
+/// `/pour` writes blocks up to `mib` MiB. `/written` returns the number of bytes, `/end` the result.
 const POURER: &str = "
     local written, ending = 0, 'none'
     local block = string.rep('x', 16384)
@@ -60,7 +60,7 @@ fn until_not(server: &Running, what: &str, before: &str) {
     }
 }
 
-/// Waits until what is told stays as it is, and returns it.
+/// Waits until the answer stays the same, and returns it.
 fn settled(server: &Running, what: &str) -> u64 {
     let begun = Instant::now();
     let mut before = String::new();
@@ -78,7 +78,7 @@ fn settled(server: &Running, what: &str) -> u64 {
 
 #[test]
 fn parts_leave_as_chunks_when_they_are_written_and_the_connection_goes_on() {
-    // What is written without a wait or the end of a slice between leaves together.
+    // Parts that are written without a wait or an end of the slice between them leave together.
     let long = |options: &mut tollgate_server::ServerOptions| {
         (options.script.slice, options.script.cpu_budget) = (PATIENCE, PATIENCE);
     };
@@ -157,7 +157,7 @@ fn a_request_whose_reply_is_streamed_is_recorded_once_before_it_leaves() {
     peer.send(get("/parts"));
     peer.head();
     peer.expect_bytes(b"a\r\nfirst none\r\n");
-    // Its content is under way, and will never be whole.
+    // The content has begun, and will never be whole.
     peer.reset();
     assert_eq!(server.records(), ["n=7 status=201 bytes=null outcome=streamed"]);
 }
@@ -283,7 +283,7 @@ fn a_stream_that_runs_gives_others_their_turn() {
     peer.head();
     peer.expect_bytes(b"xxx");
     let ending = std::thread::spawn(move || ask(&server, "/end"));
-    // A stream that was broken would be reset.
+    // A broken stream would be reset.
     assert_eq!(peer.rest().replace('x', ""), "");
     assert_eq!(ending.join().unwrap(), "ended");
 }

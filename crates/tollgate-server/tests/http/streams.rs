@@ -19,7 +19,7 @@ fn post(target: &str, body: &str) -> String {
     request("POST", target, "", body)
 }
 
-/// Sends items to a collect route, whatever becomes of them.
+/// Sends items to a collect route, whatever the result.
 fn collect(server: &Running, body: &str) {
     let mut peer = server.connect();
     peer.send(post("/", body));
@@ -169,7 +169,7 @@ fn rules_hold_for_scripts_and_for_collect() {
     check(server);
 }
 
-/// The bytes of all files of a log.
+/// Returns the bytes of all files of a log.
 fn log_bytes(folder: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! TLS in front of any backend: a real server side, with certificates that openssl makes.
+//! TLS in front of any backend: a real TLS server, with certificates that openssl makes.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -30,28 +30,28 @@ pub(crate) struct Authority {
     folder: TempDir,
 }
 
-/// What a server side is made of.
+/// The parts of a TLS server.
 pub(crate) struct ServerSide {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) versions: Vec<&'static SupportedProtocolVersion>,
-    /// Who may ask; none for anybody.
+    /// The authority of allowed clients. `None`: any client may connect.
     pub(crate) clients: Option<PathBuf>,
     pub(crate) ending: Ending,
 }
 
-/// What becomes of the connection when the backend closes its own.
+/// How the connection ends when the backend closes its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// A close_notify, then the end.
+    /// It ends with a close_notify.
     Told,
-    /// The end.
+    /// It ends without a close_notify.
     Cut,
-    /// As `Told`, and behind whatever the backend sends comes the begin of a record.
+    /// It ends as with `Told`, and the beginning of a record follows each part that the backend sends.
     Half,
 }
 
-/// What a client said in a handshake.
+/// The client's part of a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shaken {
     pub(crate) version: Option<ProtocolVersion>,
@@ -65,7 +65,7 @@ impl Authority {
         let authority = Self { folder: tempfile::tempdir().unwrap() };
         fs::write(authority.path("ca.cnf"), CONFIG).unwrap();
         fs::write(authority.path("index"), "").unwrap();
-        // Nobody is taken for another one for a name that both have.
+        // Each authority has a name of its own, so that none is mistaken for another.
         let name = authority.folder.path().file_name().unwrap().display();
         authority.openssl(&format!(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name} \
@@ -88,7 +88,7 @@ impl Authority {
         assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A certificate with these names, and its key, as NAME.crt and NAME.key.
+    /// Issues a certificate with these names, and its key, as NAME.crt and NAME.key.
     pub(crate) fn issue(&self, name: &str, names: &str, time: [&str; 2]) -> ServerSide {
         self.sign(
             name,
@@ -106,7 +106,7 @@ impl Authority {
         self.sign_again(name, signer, [from, until])
     }
 
-    /// Another certificate for the same name and key.
+    /// Issues another certificate for the same name and key.
     fn sign_again(&self, name: &str, signer: &str, [from, until]: [&str; 2]) -> ServerSide {
         self.openssl(&format!(
             "ca -batch -notext -config ca.cnf {signer} -in {name}.csr -extfile {name}.ext \
@@ -125,44 +125,44 @@ impl Authority {
         }
     }
 
-    /// One that is good for `localhost` and its address.
+    /// Issues a certificate for `localhost` and its address.
     pub(crate) fn server(&self) -> ServerSide {
         self.issue("server", "DNS:localhost,IP:127.0.0.1", LONG)
     }
 
-    /// One that is good for another name.
+    /// Issues a certificate for another name.
     pub(crate) fn other(&self, names: &str) -> ServerSide {
         self.issue("other", names, LONG)
     }
 
-    /// One that was good years ago.
+    /// Issues a certificate that expired years ago.
     pub(crate) fn expired(&self) -> ServerSide {
         self.issue("expired", "DNS:localhost", OVER)
     }
 
-    /// One that will be.
+    /// Issues a certificate that is not valid yet.
     pub(crate) fn early(&self) -> ServerSide {
         self.issue("early", "DNS:localhost", ["20980101000000Z", "20990101000000Z"])
     }
 
-    /// One that stands for itself, and says that it is an authority, as `openssl req -x509` makes it.
+    /// Issues a self-signed certificate that says that it is an authority, as `openssl req -x509` makes it.
     pub(crate) fn self_signed(&self, name: &str, time: [&str; 2]) -> ServerSide {
         let extensions = "basicConstraints=critical,CA:TRUE\nsubjectAltName=DNS:localhost\n";
         self.sign(name, extensions, &format!("-selfsign -keyfile {name}.key"), time)
     }
 
-    /// What was made by [`Self::self_signed`], made anew with the same key.
+    /// Issues a certificate of [`Self::self_signed`] again, with the same key.
     pub(crate) fn renewed(&self, name: &str) -> ServerSide {
         self.sign_again(name, &format!("-selfsign -keyfile {name}.key"), LONG)
     }
 
-    /// Who may ask, by files.
+    /// Issues the certificate and key of a client, in files.
     pub(crate) fn client(&self) -> ClientIdentity {
         let ServerSide { certificate, key, .. } = self.issue("client", "DNS:client", LONG);
         ClientIdentity { certificate, key }
     }
 
-    /// What trusts this authority and no other.
+    /// Returns options that trust only this authority.
     pub(crate) fn trust(&self) -> TlsFiles {
         TlsFiles { ca: Some(self.path("ca.pem")), ..TlsFiles::default() }
     }
@@ -178,7 +178,7 @@ pub(crate) fn options(urls: &[String], files: TlsFiles) -> BackendOptions {
     BackendOptions { tls, ..BackendOptions::new("app", addresses) }
 }
 
-/// A server side of TLS, with a backend behind it. Each connection has threads of its own.
+/// A TLS server with a backend behind it. Each connection has threads of its own.
 pub(crate) struct Terminator {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -211,7 +211,7 @@ impl Terminator {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// The next handshake that succeeded.
+    /// Returns the next handshake that succeeded.
     pub(crate) fn shaken(&self) -> Shaken {
         self.shaken.recv_timeout(PATIENCE).expect("a handshake succeeds")
     }
@@ -270,7 +270,7 @@ fn terminate(
     let (session, socket, plain) = (Arc::new(Mutex::new(session)), Arc::new(socket), Arc::new(plain));
     let down = (session.clone(), socket.clone(), plain.clone());
     thread::spawn(move || carry_down(&down.0, &down.1, &down.2, ending));
-    // The end of the one is that of the other.
+    // If one side ends, the other ends too.
     let _ = carry_up(&session, &socket, &plain);
     let _ = plain.shutdown(Shutdown::Both);
 }
@@ -332,7 +332,8 @@ fn carry_down(session: &Mutex<ServerConnection>, socket: &TcpStream, mut plain: 
             }
             Ok(bytes) => {
                 session.writer().write_all(&buffer[..bytes]).unwrap();
-                // In one piece, so that both are there when the reply is.
+                // All records are sent in one piece, so that the extra record arrives together with the
+                // reply.
                 let mut records = Vec::new();
                 while session.wants_write() {
                     session.write_tls(&mut records).unwrap();

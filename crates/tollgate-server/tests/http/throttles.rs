@@ -1,4 +1,4 @@
-//! What one route takes: requests that run at once, and requests in a time, over all workers.
+//! The limits of one route: requests that run at once, and requests per time, over all workers.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -23,7 +23,7 @@ fn rates(rates: Vec<RateSpec>) -> RouteLimits {
     RouteLimits { concurrency_max: None, rates }
 }
 
-/// `/` says hello within limits, `/free` without any.
+/// Returns a site with limits on `/` and none on `/free`.
 fn site(limits: RouteLimits) -> Site {
     let site = Site::new().fixed("/free", "free").fixed("/", "hello");
     site.tune_route(|route| route.limits = limits).tune(|options| options.workers = WORKERS)
@@ -38,7 +38,7 @@ fn status(mut peer: Peer, request: &str) -> u16 {
     peer.reply(false).status
 }
 
-/// How many of so many requests, each on a connection of its own, are answered.
+/// Sends this number of requests, each on a connection of its own. Returns how many are answered.
 fn answered(server: &Running, last: u8, count: usize) -> usize {
     let statuses: Vec<_> = (0..count).map(|_| status(from(server, last), &get("/"))).collect();
     assert!(statuses.iter().all(|status| matches!(status, 200 | 429)), "{statuses:?}");
@@ -101,7 +101,7 @@ fn each_client_behind_a_trusted_proxy_has_its_rate() {
         ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1"].map(&mut of),
         [200, 200, 429, 200]
     );
-    // Whoever is no proxy names nobody.
+    // A client that is no trusted proxy cannot name another client.
     let mut spoof = |client: &str| {
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n");
         status(from(&server, 9), &request)
@@ -127,7 +127,7 @@ fn a_request_over_its_rate_is_refused_before_its_body_and_leaves_no_record() {
     let mut peer = server.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
     peer.expect("200", "hi");
-    // Nothing of these bodies was sent.
+    // No byte of these bodies was sent.
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\nExpect: 100-continue\r\n\r\n");
     assert_eq!(peer.reply(false).status, 429);
     peer.expect_end();
@@ -135,7 +135,7 @@ fn a_request_over_its_rate_is_refused_before_its_body_and_leaves_no_record() {
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n");
     assert_eq!(peer.reply(false).status, 429);
     peer.expect_end();
-    // A short one is read past, and the connection goes on.
+    // A short body is read and dropped, and the connection goes on.
     let mut peer = server.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
     assert_eq!(peer.reply(false).status, 429);
@@ -178,7 +178,7 @@ fn a_reload_keeps_what_was_counted_unless_the_rule_is_another() {
     assert_eq!(answered(&server, 2, 10), 6);
 }
 
-/// Sleeps before it replies, or amid what it streams.
+/// A script that sleeps before it replies, or in the middle of a stream.
 const SLEEPER: &str = "
     return function(req)
         if req.params.what == 'stream' then
@@ -194,7 +194,7 @@ fn sleepers(concurrency_max: u32, tune: impl FnOnce(&mut ServerOptions)) -> Runn
     site.tune_route(|route| route.limits = limits).tune(tune).start()
 }
 
-/// Sends to as many connections, and gives those that were not refused.
+/// Sends a request on each of `count` connections. Returns the connections that were not refused.
 fn crowd(server: &Running, path: &str, count: usize, taken: usize) -> Vec<Peer> {
     let mut peers: Vec<_> = (0..count).map(|_| server.connect()).collect();
     peers.iter_mut().for_each(|peer| peer.send(get(path)));

@@ -1,4 +1,4 @@
-//! Forms that scripts read part by part, from memory and from the spool, and what they save of them.
+//! Forms that scripts read part by part, from memory and from the spool, and the files that they save.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tollgate_server::Uploads;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
 
-/// Longer than what is held of a body in memory.
+/// Bytes of a body that is too long to be held in memory.
 const LONG: usize = 3 << 20;
 
 fn part(head: &str, content: &[u8]) -> Vec<u8> {
@@ -32,7 +32,7 @@ fn post(server: &Running, target: &str, body: &[u8]) -> Reply {
     peer.reply(false)
 }
 
-/// A site whose last script may save into `up`.
+/// Returns a site whose last script may save into `up`.
 fn saving(site: Site) -> Site {
     let dir = site.folder().join("up");
     fs::create_dir_all(&dir).unwrap();
@@ -49,7 +49,7 @@ fn saved(server: &Running) -> Vec<String> {
     names
 }
 
-/// Content that is not the same everywhere.
+/// Returns content that differs from place to place.
 fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 7 + at / 251) as u8).collect()
 }
@@ -145,7 +145,7 @@ fn a_file_that_is_there_stays_unless_the_script_says_otherwise() {
     assert_eq!(saved(&server), ["x", "y"]);
 }
 
-/// U+FFFD in their place would make one name of many.
+/// Replacing the bytes by U+FFFD would give different files one name.
 #[test]
 fn names_that_are_not_utf8_are_refused() {
     let body = "for part in req:parts() do

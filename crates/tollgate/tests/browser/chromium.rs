@@ -1,4 +1,4 @@
-//! A real browser, and a page in it that looks around and tells the server what it found.
+//! A real browser, and a page in it that looks around and reports to the server.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use crate::example::example;
 use crate::program::{App, Running, eventually_within};
 
-/// A browser that was never started reads much from a disk.
+/// A browser that starts for the first time reads much from a disk.
 const START_PATIENCE: Duration = Duration::from_mins(2);
 
-/// The route to which the page tells what it found.
+/// The route to which the page reports.
 const SAID: &str = r#"
 [[route]]
 path = "/said"
@@ -23,7 +23,7 @@ stream = "said"
 columns = [{ name = "said", type = "json", from = "record.said" }]
 "#;
 
-/// What a page can wait for. `check` is the page's own: what it returns is told.
+/// Functions that a page waits with. The page defines `check`, and its result is reported.
 const PRELUDE: &str = r#"
 const told = said => fetch("/said", {
   method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ said }),
@@ -47,7 +47,7 @@ const open = async path => {
 addEventListener("load", () => check().catch(error => ({ error: `${error}` })).then(told))
 "#;
 
-/// The example with a page that looks at it: `check` is the body of an async function.
+/// Makes the example with a page that looks at it. `check` is the body of an async function.
 pub(crate) fn checked_example(name: &str, config: impl FnOnce(&str) -> String, check: &str) -> App {
     let app = example(name, |text| config(text) + SAID);
     app.write(
@@ -58,7 +58,7 @@ pub(crate) fn checked_example(name: &str, config: impl FnOnce(&str) -> String, c
     app
 }
 
-/// Opens the page that looks around, and waits for what it says.
+/// Opens the page that looks around, and waits for its report.
 pub(crate) fn said(app: &App, server: &Running) -> (Browser, Value) {
     let browser = Browser::open(&format!("http://{}/check.html", server.address()));
     let said = eventually_within(START_PATIENCE, "the browser says what it found", || {
@@ -67,7 +67,7 @@ pub(crate) fn said(app: &App, server: &Running) -> (Browser, Value) {
     (browser, serde_json::from_str(&said).unwrap())
 }
 
-/// Chromium without a window; it ends when dropped.
+/// Chromium without a window. It ends when it is dropped.
 pub(crate) struct Browser {
     child: Child,
     _profile: TempDir,
@@ -84,10 +84,10 @@ impl Browser {
             "--mute-audio",
             "--no-first-run",
         ]);
-        // A browser of today asks for much by itself; here it finds nobody but the server.
+        // A current browser sends many requests by itself. Here it reaches only the server.
         command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
         command.arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
-        // Its sandbox cannot be had by root; the pages are our own.
+        // Root cannot use the sandbox. The pages are our own.
         command.args(["--no-sandbox", "--remote-debugging-port=0"]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
         command.arg(url).env("HOME", profile.path()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -34,7 +34,7 @@ fn a_browser_is_counted_known_again_and_tells_when_it_leaves() {
     assert_eq!(count(&app, "views WHERE page = '/' AND network = '127.0.0.0' AND agent LIKE '%Chrom%'"), 2);
 }
 
-/// The picture is made in the browser, by a canvas, and shown by it.
+/// The browser makes the picture with a canvas, and also shows it.
 #[test]
 fn a_browser_sends_a_picture_and_shows_it() {
     let check = r#"

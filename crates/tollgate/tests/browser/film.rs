@@ -1,18 +1,19 @@
-//! A film as WebM (RFC 9559, Matroska): one VP8 picture a second, each a key frame in a cluster of its own,
-//! with nothing (Void) behind it, so that the film is long and wide apart, and the index (Cues) before all of
-//! them.
+//! A film as WebM (RFC 9559, Matroska).
+//!
+//! It has one VP8 picture per second. Each is a key frame in a cluster of its own, followed by a `Void`
+//! element, so that a small film has many bytes. The index (`Cues`) precedes all clusters.
 
-/// How long it is shown. Red up to the middle, blue from there.
+/// Duration of the film. It is red up to the middle, and blue from there.
 pub(crate) const SECONDS: u32 = 240;
-/// What lies between two pictures: so much in all that no browser reads it before somebody wants to see the
+/// Bytes between two pictures. All of them together are more than a browser reads before a user seeks to the
 /// end.
 const VOID_BYTES: usize = 80 << 10;
 
-/// The film.
+/// Returns the film.
 pub(crate) fn film() -> Vec<u8> {
     let head = [info(), tracks()].concat();
     let clusters: Vec<_> = (0..SECONDS).map(cluster).collect();
-    // All numbers take eight bytes: where clusters are does not depend on what the index says.
+    // All numbers have eight bytes, so the places of clusters do not depend on the contents of the index.
     let first = head.len() + index(0, &clusters).len();
     let content = [head, index(first, &clusters), clusters.concat()].concat();
     [ebml(), element(&[0x18, 0x53, 0x80, 0x67], &content)].concat()
@@ -38,7 +39,8 @@ fn tracks() -> Vec<u8> {
     element(&[0x16, 0x54, 0xae, 0x6b], &element(&[0xae], &entry))
 }
 
-/// Where each cluster begins, in bytes behind the head of the segment; the first of them at `first`.
+/// Returns the index. It has the offset of each cluster, from the end of the segment's head. The first one is
+/// `first`.
 fn index(first: usize, clusters: &[Vec<u8>]) -> Vec<u8> {
     let mut place = first;
     let mut points = Vec::new();
@@ -60,7 +62,7 @@ fn cluster(second: u32) -> Vec<u8> {
     element(&[0x1f, 0x43, 0xb6, 0x75], &[time, element(&[0xa3], &block), void].concat())
 }
 
-/// An element with its length in eight bytes (RFC 8794).
+/// Returns an element with its length in eight bytes (RFC 8794).
 fn element(id: &[u8], content: &[u8]) -> Vec<u8> {
     let length = (1 << 56) | content.len() as u64;
     [id, &length.to_be_bytes(), content].concat()
@@ -71,7 +73,7 @@ fn number(id: &[u8], number: u64) -> Vec<u8> {
 }
 
 /// Made by `ffmpeg -f lavfi -i color=c=red:s=64x64 -frames:v 1 -c:v libvpx -b:v 20k -f ivf -`, without the 44
-/// bytes of IVF; so is the other.
+/// bytes of IVF. The other picture is made in the same way.
 const RED: &[u8] = &[
     0xd0, 0x03, 0x00, 0x9d, 0x01, 0x2a, 0x40, 0x00, 0x40, 0x00, 0x00, 0x47, 0x08, 0x85, 0x85, 0x88, 0x99,
     0x84, 0x88, 0x02, 0x02, 0x02, 0x75, 0xaa, 0x03, 0xf8, 0x03, 0xfa, 0x02, 0x07, 0x1a, 0x4f, 0xc8, 0x2d,

@@ -1,6 +1,6 @@
-//! The example apps as a real browser meets them. `make browser` runs these tests: they need Chromium.
+//! The example apps in a real browser. `make browser` runs these tests. They need Chromium.
 
-// clippy knows test functions, but not the helpers between them.
+// clippy recognizes test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chromium;

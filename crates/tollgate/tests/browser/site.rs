@@ -1,5 +1,5 @@
-//! The example site in a real browser: its style, its image and its script, a range that a script asks for,
-//! and sound and a film that are heard and seen from another place.
+//! The example site in a real browser: its style, image and script, a range that a script requests, and sound
+//! and film that are played from another place.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::chromium::{checked_example, said};
 use crate::film::{self, film};
 
-/// What the page in the browser finds out.
+/// The check that the page in the browser runs.
 const CHECK: &str = r#"
   const frame = await open("/")
   const page = frame.contentDocument
@@ -28,11 +28,11 @@ const CHECK: &str = r#"
   }
 "#;
 
-/// So much of it that no browser reads all before somebody wants to hear its end.
+/// Seconds of sound: more than a browser reads before a user seeks to the end.
 const SOUND_SECONDS: u32 = 240;
 const SOUND_RATE: u32 = 44_100;
 
-/// Silence as WAV: PCM, one channel, 16 bits.
+/// Returns silence as WAV: PCM, one channel, 16 bits.
 fn sound() -> Vec<u8> {
     let bytes = SOUND_SECONDS * SOUND_RATE * 2;
     let mut wav = Vec::new();
@@ -47,7 +47,7 @@ fn sound() -> Vec<u8> {
     wav
 }
 
-/// What is asked of the files is recorded.
+/// Adds a stream that records the requests for files.
 fn with_requests(config: &str) -> String {
     let recorded = config.replace("path = \"/*\"\n", "path = \"/*\"\nstream = \"files\"\n");
     assert_ne!(config, recorded);
@@ -76,14 +76,14 @@ fn a_browser_shows_the_example_and_hears_sound_from_another_place() {
     drop(browser);
     assert!(server.stop().0.success());
     let count = |of: &str| app.query::<i64>(&format!("SELECT count(*) FROM files WHERE {of}"))[0];
-    // It sought by asking for what lies there, and asked again for the style only whether it changed.
+    // The browser sought by requesting the bytes there. For the style, it only asked whether it changed.
     let far = "path = '/tone.wav' AND status = 206 AND CAST(substr(range, 7) AS INTEGER) > 10000000";
     assert!(count(far) > 0, "{:?}", app.query::<String>("SELECT range FROM files WHERE path = '/tone.wav'"));
     assert_eq!(count("path = '/style.css' AND status = 304"), 1);
     assert_eq!(count("status >= 400 AND path <> '/favicon.ico'"), 0);
 }
 
-/// What the page sees of a film: its length, and the colour of its pictures.
+/// The page's view of a film: its length, and the colour of its pictures.
 const WATCH: &str = r#"
   const video = document.createElement("video")
   video.muted = true
@@ -126,7 +126,7 @@ fn a_browser_sees_a_film_from_another_place() {
     assert_eq!(said, expected);
     drop(browser);
     assert!(server.stop().0.success());
-    // It sought by asking for what lies there, and did not read what lies before.
+    // The browser sought by requesting the bytes there, and did not read the bytes before.
     let ranges = app.query::<String>("SELECT range FROM files WHERE path = '/film.webm' AND status = 206");
     let begins = |range: &String| range.strip_prefix("bytes=")?.split('-').next()?.parse::<usize>().ok();
     let is_far = |begin: usize| begin > film.len() / 4 * 3;

@@ -1,4 +1,5 @@
-//! The admin listener: who is answered, what, and that it answers whatever happens to the rest of the server.
+//! The admin listener: the clients that it answers, the answers, and that it answers whatever happens to the
+//! rest of the server.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +18,7 @@ const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"path\", type = \"text\",
                       [[route]]\npath = \"/kept\"\nreply = { body = \"kept\" }\nstream = \"s\"\n";
 const TOKEN: &str = "0123456789abcdef-token";
 
-/// What came back, whole: the listener closes behind each answer.
+/// A whole answer. The listener closes the connection after each answer.
 #[derive(Debug)]
 pub(crate) struct AdminReply {
     pub(crate) status: u16,
@@ -25,7 +26,7 @@ pub(crate) struct AdminReply {
     pub(crate) content: String,
 }
 
-/// Sends a request to the socket in the log folder. None: nobody is there.
+/// Sends a request to the socket in the log folder. `None`: no server listens.
 pub(crate) fn ask(app: &App, request: &str) -> Option<AdminReply> {
     let mut stream = UnixStream::connect(app.log_dir().join("admin.sock")).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -45,14 +46,14 @@ pub(crate) fn get(app: &App, path: &str) -> AdminReply {
     ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("an answer")
 }
 
-/// The number of a series in an exposition.
+/// Returns the number of a series in an exposition.
 pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
     let line = exposition.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
 }
 
-/// Waits until the log has looked twice for what may be deleted and for room: the second look began after
-/// this call.
+/// Waits until the log has looked twice for segments to delete and for free space. The second look began
+/// after this call.
 pub(crate) fn after_retain_passes(app: &App) {
     let passes = || sample(&get(app, "/metrics").content, "tollgate_log_retain_passes_total");
     let before = passes();
@@ -110,7 +111,7 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
     check("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", 404);
     assert_eq!(check("HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n", 200).content, "");
     assert_eq!(check("HEAD /status HTTP/1.1\r\n\r\n", 400).content, "");
-    // DNS rebinding: the name of the page is not ours.
+    // DNS rebinding: the name in `Host` is not ours.
     check("GET /status HTTP/1.1\r\nHost: evil.example:9080\r\n\r\n", 421);
     check("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421);
     check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: https://evil.example\r\n\r\n", 403);
@@ -123,7 +124,7 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
     check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: http://127.0.0.1:9080\r\n\r\n", 200);
     check("GET /status HTTP/1.1\r\nHost: [::1]:9080\r\n\r\n", 200);
     check("GET /status HTTP/1.1\r\n\r\n", 400);
-    // Balancers ask so; no browser does.
+    // Load balancers send HTTP/1.0. Browsers do not.
     check("GET /readyz HTTP/1.0\r\n\r\n", 200);
     check("GET /status HTTP/1.0\r\nOrigin: https://evil.example\r\n\r\n", 403);
     check("GET /status HTTP/1.0\r\nHost: evil.example\r\n\r\n", 421);
@@ -165,7 +166,7 @@ fn the_admin_listener_answers_while_silent_clients_take_all_its_places() {
     let connect = || UnixStream::connect(app.log_dir().join("admin.sock")).unwrap();
     let silent: Vec<_> = (0..100).map(|_| connect()).collect();
     for mut stream in &silent {
-        // Those that lost their places are closed.
+        // Connections that were replaced are closed.
         let _ = stream.write_all(b"GET /sta");
     }
     let begun = Instant::now();
@@ -212,8 +213,8 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
     let finding = |holds| format!("tollgate_finding{{code=\"memory_short\",severity=\"warning\"}} {holds}\n");
     let mut slow = Vec::new();
     eventually("a body is refused and that is told", || {
-        // A body that is answered had its memory while slow ones were refused, so each turn brings one more
-        // of these.
+        // If the body is answered, it got its memory while slow bodies were refused. Each turn therefore adds
+        // one more slow body.
         slow.push(begin(900_000, 430_000));
         let mut came = String::new();
         begin(1_000_000, 1_000_000).read_to_string(&mut came).ok()?;
@@ -229,7 +230,7 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
 #[test]
 fn a_worker_that_does_not_turn_is_named_and_readiness_comes_back_with_it() {
     let app = App::new(&format!("workers = 2\n[admin]\nworker_stall_max = \"1s\"\n{ROUTE}"), &[]);
-    // Only workers wait by epoll; each hangs in its twentieth wait.
+    // Only workers wait by epoll. Each hangs in its twentieth wait.
     let starting = app.begin_with_fault("epoll_wait", "delay_enter=6000000:when=20");
     let server = starting.serving().unwrap();
     let unwell = get_until(&app, "/healthz", 503, "worker_stalled: worker ");
@@ -251,7 +252,7 @@ fn readiness_goes_before_connections_do_and_a_second_signal_ends_at_once() {
     let answer = get_until(&app, "/readyz", 503, "reason: draining");
     assert!(answer.content.contains("the server was told to stop"), "{answer:?}");
     assert_eq!(get(&app, "/healthz").status, 200);
-    // Whoever balances may not have looked yet.
+    // A load balancer may not have looked yet.
     assert!(server.connect().get("/").unwrap().is_success());
     let (status, log) = server.stop();
     assert_eq!(status.code(), Some(1));

@@ -56,7 +56,7 @@ return function()
 end
 "#;
 
-/// Runs tests, which have to pass.
+/// Runs tests that must pass.
 fn check(tests: &str) {
     let scripts = [("now.luau", NOW), ("once.luau", ONCE), ("ask.luau", ASK), ("tests/all.luau", tests)];
     let app = App::new(CONFIG, &scripts);

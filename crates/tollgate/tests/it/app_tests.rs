@@ -55,13 +55,13 @@ fn app(tests: &str) -> App {
     )
 }
 
-/// Runs the tests; returns the exit code and all that was printed.
+/// Runs the tests. Returns the exit code and the whole output.
 fn run(app: &App, arguments: &[&str]) -> (i32, String) {
     let output = app.run(&[&["test"], arguments].concat());
     (output.status.code().unwrap(), printed(&output))
 }
 
-/// Runs a test of one body that has to fail, and looks for what is told.
+/// Runs a test with this body, which must fail, and looks for the lines in the output.
 fn check_failure(body: &str, expected: &[&str]) {
     let app = app(&format!("return {{\n  [\"it\"] = function(t)\n    {body}\n  end,\n}}\n"));
     let (code, text) = run(&app, &[]);

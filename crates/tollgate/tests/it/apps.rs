@@ -1,4 +1,4 @@
-//! Apps: mounted several times, changed and taken away while they serve, each by itself.
+//! Apps: mounted several times, changed and removed while they serve, each independent of the others.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -27,7 +27,7 @@ path = "/public/*"
 files = "public"
 "#;
 
-/// Counts in a module, in shared values, and says who it is.
+/// A script that counts in a module and in shared values, and returns its name and both counts.
 const COUNT: &str = r#"
 local state = require("lib/state")
 return function(req)
@@ -47,7 +47,7 @@ fn state(name: &str) -> String {
     format!("return {{ count = 0, name = {name:?} }}")
 }
 
-/// Apps `shop` and `other`, with a module of the same name each.
+/// Makes the apps `shop` and `other`, each with a module of the same name.
 fn site(mounts: &str) -> App {
     let app = App::new(&format!("workers = 1\n{mounts}"), &[]);
     for name in ["shop", "other"] {
@@ -75,7 +75,7 @@ fn content(client: &mut Client, path: &str) -> String {
     reply.content
 }
 
-/// Ends the load when it goes, also where a check fails.
+/// Ends the load when it is dropped, also when a check fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -105,7 +105,8 @@ fn an_app_is_served_below_each_of_its_mounts_with_state_of_its_own() {
     assert_eq!(client.get("/shop").unwrap().field("location"), Some("/shop/"));
     assert!(client.send("GET /below/x HTTP/1.1\r\nHost: shop.example\r\n\r\n"));
     assert_eq!(client.reply().unwrap().content, " /x /below/x ");
-    // What is below a mount is the app's, also where it has nothing; the rest is the server's.
+    // All paths below a mount belong to the app, also where it has no route. The other paths belong to the
+    // server.
     for path in ["/shop/", "/shop/index.html", "/shop/nowhere", "/deep/er/count/x"] {
         let reply = client.get(path).unwrap();
         assert_eq!((reply.status, reply.content.as_str()), (404, "nothing is here\n"), "{path}");
@@ -146,7 +147,7 @@ fn a_link_that_comes_to_lead_out_of_its_app_is_followed_no_more_than_at_a_reload
     fs::rename(shop.join("public"), shop.join("releases/1")).unwrap();
     lead("releases/1");
     wait_for("/shop/public/page.txt", 200, "a page of shop");
-    // Another release, by a name that begins at the root of the disk.
+    // Another release, by an absolute path.
     lead(shop.join("releases/2").to_str().unwrap());
     wait_for("/shop/public/page.txt", 200, "the second");
     lead("../elsewhere");
@@ -156,7 +157,7 @@ fn a_link_that_comes_to_lead_out_of_its_app_is_followed_no_more_than_at_a_reload
     lead("releases/2");
     wait_for("/shop/public/page.txt", 200, "the second");
 
-    // The server itself serves what is anywhere, but not its own.
+    // The server may serve folders anywhere, but not its own files.
     let public = app.path().join("public");
     wait_for("/", 200, "the server itself");
     for own in [".", "data", "data/log", "shop"] {
@@ -258,8 +259,7 @@ fn a_request_of_an_app_that_goes_ends_with_what_it_began_with() {
     let (mut waiting, mut other) = (server.connect(), server.connect());
     assert!(waiting.send("GET /a/below/x HTTP/1.1\r\nHost: a\r\n\r\n"));
     eventually("it waits", || (content(&mut other, "/a/below/x?held=1") == "true").then_some(()));
-    // The end is asked for by a call that begins with the same scripts, and whose body comes behind the
-    // reload.
+    // The end comes from a call that begins with the old scripts. Its body arrives after the reload.
     let head =
         "POST /a/below/x?free=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n";
     assert!(other.send(head));

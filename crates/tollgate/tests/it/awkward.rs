@@ -1,4 +1,4 @@
-//! Files that are no usual files, or change under the hands of the server, through the whole program.
+//! Files that are no regular files, or that change while the server reads them, through the whole program.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -51,7 +51,7 @@ fn a_file_of_five_gibibytes_is_told_whole_and_sent_in_parts_from_anywhere() {
             assert_eq!((status, content.as_slice()), (206, &b"<marked>"[..]), "at {place}");
             assert_eq!(range, format!("bytes {place}-{}/{length}", place + 7));
         }
-        // A part that goes in many turns over the border of what 32 bits hold.
+        // A range that is sent in many turns across the border of 32-bit offsets.
         let (from, to) = (4 * GIB - MIB as u64, 4 * GIB + MIB as u64);
         let (_, content, _) = ranged(&mut client, "/sparse", &format!("{from}-{}", to - 1));
         assert_eq!(content.len(), 2 * MIB);
@@ -60,7 +60,7 @@ fn a_file_of_five_gibibytes_is_told_whole_and_sent_in_parts_from_anywhere() {
         assert_eq!(content.iter().filter(|byte| **byte != 0).count(), 16);
         assert_eq!(ranged(&mut client, "/sparse", "-8").1, b"<marked>");
         assert_eq!(ranged(&mut client, "/sparse", &format!("{length}-")).0, 416);
-        // The whole of it is begun, and the server bears that nobody wants the rest.
+        // The server begins to send the whole file, and the client leaves before the end.
         assert!(client.send(&get("/sparse")));
         assert_eq!(client.head().unwrap().field("content-length"), Some(length.as_str()));
         assert_eq!(client.bytes(MIB).unwrap()[..8], *b"<marked>");
@@ -101,7 +101,7 @@ fn a_pipe_is_not_touched_and_a_device_not_opened() {
     let public = app.path().join("public");
     mknodat(CWD, public.join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
     let device = rustix::fs::makedev(1, 3);
-    // Without the right to make devices there is none to find.
+    // Without the right to make devices, the file is missing and the request gets 404.
     let _ = mknodat(CWD, public.join("null"), FileType::CharacterDevice, Mode::from_raw_mode(0o666), device);
     let server = app.begin_with_fault("openat2", "delay_enter=1").serving().unwrap();
     let mut client = server.connect();
@@ -110,14 +110,14 @@ fn a_pipe_is_not_touched_and_a_device_not_opened() {
     }
     assert_eq!(client.get("/a").unwrap().content, "a");
     assert!(server.stop().0.success());
-    // Who opens a pipe to read lets a writer in that waits for a reader, and takes away its reader at once.
+    // An open for reading has effects on a pipe: it lets a waiting writer in, and then takes away its reader.
     for (_, call) in app.calls() {
         let is_special = call.contains("\"pipe") || call.contains("\"null");
         assert!(!is_special || call.contains("O_PATH"), "{call}");
     }
 }
 
-/// The server without the rights of root to files: as it is run where that is done well.
+/// Starts the server without root's rights to files, as a good installation runs it.
 fn start_without_privileges(app: &App) -> Running {
     if !rustix::process::geteuid().is_root() {
         return app.start();
@@ -147,13 +147,13 @@ fn a_file_that_may_not_be_read_is_forbidden() {
     assert_eq!(client.get("/closed/c").unwrap().content, "c");
 }
 
-/// A version of a file: each of its lines says which it is.
+/// Returns a version of a file. Each of its lines has the number of the version.
 fn version(number: usize, bytes: usize) -> String {
     format!("{number:015x}\n").repeat(bytes / 16)
 }
 
-/// Puts a version in the place of another, with a time of its own: a system that has only a few of them for
-/// each second would give some versions one, and then nothing tells those of one size apart.
+/// Replaces a version by another with a modification time of its own. Some file systems have only a few
+/// different times per second. Two versions with the same time and size could not be told apart.
 fn replace(path: &Path, number: usize, content: &str) {
     let new = path.with_extension("new");
     fs::write(&new, content).unwrap();
@@ -162,8 +162,8 @@ fn replace(path: &Path, number: usize, content: &str) {
     fs::rename(new, path).unwrap();
 }
 
-/// Does something while a file is replaced by one version after another, from the first on; also ends if a
-/// check in it fails.
+/// Runs `run` while another thread replaces a file by one version after another. The thread ends also if a
+/// check in `run` fails.
 fn while_replaced(path: &Path, content: impl Fn(usize) -> String + Sync, run: impl FnOnce()) {
     struct End<'a>(&'a AtomicBool);
     impl Drop for End<'_> {
@@ -182,7 +182,7 @@ fn while_replaced(path: &Path, content: impl Fn(usize) -> String + Sync, run: im
     });
 }
 
-/// The version that all lines are of; an empty or mixed content has none.
+/// Returns the version of all lines. An empty or mixed content has none.
 fn version_of(content: &[u8]) -> Option<usize> {
     let content = std::str::from_utf8(content).ok()?;
     let first = content.lines().next()?;
@@ -191,7 +191,7 @@ fn version_of(content: &[u8]) -> Option<usize> {
 
 #[test]
 fn a_file_that_is_replaced_all_the_time_is_never_mixed() {
-    // In memory, by sendfile, and from one to the other.
+    // Sizes that are sent from memory, by sendfile, and alternating between both.
     for (even, odd) in [(1 << 10, 2 << 10), (MIB, 3 * MIB), (16 << 10, MIB)] {
         let content = |number: usize| version(number, if number.is_multiple_of(2) { even } else { odd });
         let app = App::new(ROUTE, &[("public/large", &content(0))]);
@@ -202,7 +202,8 @@ fn a_file_that_is_replaced_all_the_time_is_never_mixed() {
             let mut seen = 0;
             let mut resumed = 0;
             while seen < 20 || resumed < 1 {
-                // The first half, and the rest if it is still of the same file: the whole of another, else.
+                // Requests the first half, then the rest if it is still the same file. Otherwise the whole
+                // new file comes.
                 let half = even / 2;
                 let (head, mut whole) = ask(&mut client, &format!("Range: bytes=0-{}\r\n", half - 1));
                 let etag = head.field("etag").unwrap();
@@ -225,7 +226,7 @@ fn a_file_that_is_replaced_all_the_time_is_never_mixed() {
     }
 }
 
-/// Asks for a part of the file.
+/// Requests a part of the file.
 fn ask(client: &mut Client, fields: &str) -> (Reply, Vec<u8>) {
     assert!(client.send(&with("/large", fields)));
     let head = client.head().unwrap();
@@ -237,7 +238,7 @@ fn ask(client: &mut Client, fields: &str) -> (Reply, Vec<u8>) {
 fn a_small_file_that_is_replaced_during_every_look_at_it_is_served() {
     let app = App::new(ROUTE, &[("public/small", &version(0, KIB))]);
     let path = app.path().join("public/small");
-    // It is read so late that hundreds of versions took the place of the one that was opened.
+    // The read is so late that hundreds of versions replaced the opened one.
     let server = app.begin_with_fault("preadv2", "delay_enter=20000").serving().unwrap();
     while_replaced(
         &path,
@@ -253,7 +254,7 @@ fn a_small_file_that_is_replaced_during_every_look_at_it_is_served() {
     );
 }
 
-/// Begins a download of a file of 64 MiB, which no socket holds, and returns what has come.
+/// Begins a download of a file of 64 MiB, which no socket buffer holds. Returns the bytes that arrived.
 fn begin(client: &mut Client) -> Vec<u8> {
     assert!(client.send(&get("/large")));
     let head = client.head().unwrap();
@@ -272,7 +273,7 @@ fn bytes_appended_while_a_file_is_sent_belong_to_the_next_reply() {
     file.write_all(version(2, MIB).as_bytes()).unwrap();
     let rest = client.bytes(63 * MIB).unwrap();
     assert_eq!(version_of(&rest), Some(1));
-    // Nothing came behind it: the next reply begins where this one ends.
+    // No more bytes came after it: the next reply begins where this one ends.
     let (status, content, range) = ranged(&mut client, "/large", "-16");
     assert_eq!((status, version_of(&content)), (206, Some(2)));
     assert_eq!(range, format!("bytes {}-{}/{}", 65 * MIB - 16, 65 * MIB - 1, 65 * MIB));
@@ -295,7 +296,7 @@ fn a_file_that_shrinks_while_it_is_sent_ends_the_connection_without_padding() {
             came += line.len();
         }
         assert!(came < 64 * MIB, "{came}");
-        // Others hear nothing of it, and the file is what it is now.
+        // Other clients are not affected, and the file has its new content.
         let mut client = server.connect();
         assert_eq!(client.get("/a").unwrap().content, "a");
         assert!(client.get("/large").unwrap().content == version(1, 2 * MIB));

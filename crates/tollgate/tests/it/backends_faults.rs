@@ -1,4 +1,4 @@
-//! What a client sees of each fault that a backend can have, and when; and that others see nothing of it.
+//! The reply to a client for each fault of a backend, and its time. Other clients are not affected.
 
 use std::fmt::Write;
 use std::io::{Read, Write as _};
@@ -13,14 +13,14 @@ use crate::program::{App, PATIENCE, Running, eventually};
 const CONTENT: &str = "0123456789";
 const LIMIT: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// On a connection that a backend keeps, faults show at the second request.
+/// On a connection that a backend keeps open, faults show at the second request.
 const REQUESTS: usize = 3;
-/// Until the second reply of `late-second-reply` lies on a connection that waits for its next request.
+/// Time until the second reply of `late-second-reply` has arrived on a connection that waits for its next
+/// request.
 const LATE: Duration = Duration::from_millis(300);
 const DOCUMENT: &str = include_str!("../../../../docs/backend-faults.md");
 
-/// What each fault is to the client. A reply that says `cut` ends without its last chunk, with the
-/// connection.
+/// The reply for each fault. A reply marked `cut` ends without its last chunk, together with the connection.
 const FAULTS: [(&str, &str, When); 58] = [
     ("none", "200", When::AtOnce),
     ("echo", "200", When::AtOnce),
@@ -82,7 +82,7 @@ const FAULTS: [(&str, &str, When); 58] = [
     ("close-after:1", "200", When::AtOnce),
 ];
 
-/// What the client waits for.
+/// The time at which the client gets its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     AtOnce,
@@ -112,7 +112,7 @@ impl When {
     }
 }
 
-/// A route and a backend for each, at the address with short limits.
+/// Returns a route and a backend with short limits, for one fault.
 fn config(name: &str, backend: &Backend, more: &str) -> String {
     let (limit, timeout, address) = (LIMIT.as_millis(), TIMEOUT.as_millis(), backend.address());
     format!(
@@ -122,7 +122,7 @@ fn config(name: &str, backend: &Backend, more: &str) -> String {
     )
 }
 
-/// Asks on a connection that ends behind the reply; gives what was seen, and its content.
+/// Sends a request on a connection that ends after the reply. Returns the reply in short, and its content.
 fn ask(server: &Running, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

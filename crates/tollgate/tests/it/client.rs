@@ -1,10 +1,10 @@
-//! A client that can pipeline, and reads replies strictly: exactly one length, and a deadline on every read.
+//! A client that can pipeline. It reads replies strictly: exactly one length, and a deadline on every read.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Longer than any reply takes: a test that waits so long has failed.
+/// Longer than any reply. A test that waits for this time has failed.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) struct Client {
@@ -23,7 +23,7 @@ impl Client {
         Self::try_connect(address).expect("a server that listens")
     }
 
-    /// None: nobody listens.
+    /// Connects. `None`: no server listens.
     pub(crate) fn try_connect(address: SocketAddr) -> Option<Self> {
         let stream = TcpStream::connect(address).ok()?;
         stream.set_nodelay(true).unwrap();
@@ -32,24 +32,25 @@ impl Client {
         Some(Self { stream: BufReader::new(stream) })
     }
 
-    /// Sends text; false: the server is gone.
+    /// Sends text. Returns whether the server is still there.
     pub(crate) fn send(&mut self, text: &str) -> bool {
         self.send_bytes(text.as_bytes())
     }
 
-    /// Sends bytes; false: the server is gone.
+    /// Sends bytes. Returns whether the server is still there.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> bool {
         unless_gone(self.stream.get_mut().write_all(bytes)).is_some()
     }
 
-    /// Reads a whole reply. None: the server went away before its end.
+    /// Reads a whole reply. `None`: the server ended before the end of the reply.
     pub(crate) fn reply(&mut self) -> Option<Reply> {
         let mut reply = self.head()?;
         reply.content = String::from_utf8(self.bytes(reply.content_bytes())?).unwrap();
         Some(reply)
     }
 
-    /// Reads the head of a reply, which is all of one to HEAD. None: the server went away before its end.
+    /// Reads the head of a reply. A reply to HEAD has nothing else. `None`: the server ended before the end
+    /// of the head.
     pub(crate) fn head(&mut self) -> Option<Reply> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -61,7 +62,7 @@ impl Client {
         Some(Reply { status: status.parse().unwrap(), head, content: String::new() })
     }
 
-    /// Reads so many bytes. None: the server went away before.
+    /// Reads this number of bytes. `None`: the server ended before.
     pub(crate) fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
         let mut content = vec![0; count];
         unless_gone(self.stream.read_exact(&mut content))?;
@@ -76,7 +77,7 @@ impl Client {
         if self.send(&post(path, body)) { self.reply() } else { None }
     }
 
-    /// Whether nothing has come.
+    /// Whether no byte has arrived.
     pub(crate) fn is_silent(&self) -> bool {
         let stream = self.stream.get_ref();
         stream.set_nonblocking(true).unwrap();
@@ -85,13 +86,13 @@ impl Client {
         self.stream.buffer().is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Waits until the server closes; true: it sent nothing more.
+    /// Waits until the server closes the connection. Returns whether it sent nothing before.
     pub(crate) fn ends(&mut self) -> bool {
         unless_gone(self.stream.read(&mut [0])).is_none_or(|bytes| bytes == 0)
     }
 }
 
-/// None: the server is gone. One that says nothing in time is a failure of the test.
+/// Returns `None` if the server is gone. A server that sends nothing in time fails the test.
 fn unless_gone<T>(result: io::Result<T>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -107,7 +108,7 @@ impl Reply {
         (200..300).contains(&self.status)
     }
 
-    /// The value of a field that is there once at most.
+    /// Returns the value of a field that occurs at most once.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let fields = self.head.split("\r\n").filter_map(|line| line.split_once(": "));
         let mut values = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value);
@@ -116,7 +117,7 @@ impl Reply {
         value
     }
 
-    /// RFC 9112 section 6.3, for a server that always knows the length.
+    /// Returns the length of the content (RFC 9112 section 6.3), for a server that always sends the length.
     fn content_bytes(&self) -> usize {
         assert_eq!(self.field("transfer-encoding"), None, "{}", self.head);
         match self.field("content-length") {

@@ -1,6 +1,6 @@
-//! A wall clock before 1970 or after 9999: the server starts, records and loads, and says what is wrong.
+//! A wall clock before 1970 or after 9999: the server starts, records and loads, and reports the fault.
 //!
-//! A library that the program is started with moves the one clock; all others run on.
+//! A preloaded library moves the wall clock. All other clocks run unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::program::{App, BINARY, KEEP, eventually, printed};
 
-/// Answers for the clock of wall time, and asks the system for all others.
+/// A library that answers for the wall clock, and asks the system for all other clocks.
 const MOVED_CLOCK: &str = r#"
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -40,7 +40,7 @@ fn library(folder: &TempDir) -> PathBuf {
     library
 }
 
-/// The program with its clock at these seconds since 1970.
+/// Returns the program with its clock at these seconds since 1970.
 fn command(library: &Path, seconds: i64) -> Command {
     let mut command = Command::new("env");
     command.arg(format!("LD_PRELOAD={}", library.display()));
@@ -76,7 +76,7 @@ fn a_wall_clock_out_of_range_is_told_and_the_server_starts_records_and_loads() {
         assert!(status.contains(expected.unwrap_or_default()), "{seconds} s: {status}");
         let (status, log) = server.stop();
         assert!(status.success() && !log.contains("panicked"), "{seconds} s: {status:?}: {log}");
-        // Commands read what such a run wrote, and run at such a time themselves.
+        // Commands read the log of such a run, and run at such a time themselves.
         for arguments in
             [&["log", "cat"][..], &["log", "ls"], &["log", "verify"], &["audit"], &["load", "--once"]]
         {

@@ -1,4 +1,4 @@
-//! The commands beside `serve`, and what `serve` refuses.
+//! The commands other than `serve`, and the faults that `serve` refuses.
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ script = "keep.luau"
 stream = "all"
 "#;
 
-/// An app whose log holds three sealed segments of ten records.
+/// Makes an app whose log has three sealed segments of ten records.
 fn app_with_log() -> App {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
     for run in 0..3 {
@@ -49,8 +49,8 @@ fn verify_says_that_a_clean_log_is_clean_with_counts_and_digests() {
 
 #[test]
 fn verify_names_the_place_and_records_of_a_flipped_bit_and_a_start_loads_the_rest() {
-    // A segment header has 128 bytes, a batch header 64. The first batch holds the schema; one for each
-    // record follows.
+    // A segment header has 128 bytes, a batch header 64. The first batch holds the schema. Then each record
+    // has a batch.
     check_flipped_bit("segment header", 20, 0, 1);
     check_flipped_bit("header of the first batch", 128 + 20, 128, 1);
     check_flipped_bit("payload of the first batch", 128 + 64 + 4, 128, 1);
@@ -60,7 +60,8 @@ fn verify_names_the_place_and_records_of_a_flipped_bit_and_a_start_loads_the_res
     check_flipped_bit("footer", -100, -1, 11);
 }
 
-/// Where the batch after that of the schemas begins: behind its header and payload, at a multiple of eight.
+/// Returns the offset of the batch after that of the schemas. It begins after the header and payload, at a
+/// multiple of eight.
 fn first_record_batch() -> i64 {
     let app = app_with_log();
     let bytes = fs::read(&app.segments()[0]).unwrap();
@@ -68,8 +69,7 @@ fn first_record_batch() -> i64 {
     (128 + 64 + u64::from(payload_bytes)).next_multiple_of(8).cast_signed()
 }
 
-/// Flips a bit in the second of three segments that nobody has loaded; checks what is told, and what is
-/// loaded.
+/// Flips a bit in the second of three segments that are not loaded. Checks the report and the loaded rows.
 fn check_flipped_bit(place: &str, flipped: i64, told_offset: i64, told_first: u64) {
     let app = app_with_log();
     let segment = app.segments().swap_remove(1);
@@ -79,7 +79,7 @@ fn check_flipped_bit(place: &str, flipped: i64, told_offset: i64, told_first: u6
     assert_eq!(output.status.code(), Some(1), "{place}: {text}");
     let bad = text.lines().find(|line| line.starts_with("BAD ")).expect(&text);
     let begins = match told_offset {
-        // The footer begins where the batches end.
+        // The footer begins at the end of the batches.
         -1 => format!("BAD   {} at byte ", segment.display()),
         _ => format!("BAD   {} at byte {told_offset}: records {told_first}-", segment.display()),
     };
@@ -88,7 +88,7 @@ fn check_flipped_bit(place: &str, flipped: i64, told_offset: i64, told_first: u6
     check_intact_is_loaded(&app, place);
 }
 
-/// Loads into a new database: what is not there is a gap with a name.
+/// Loads into a new database. A missing range is a named gap.
 fn check_intact_is_loaded(app: &App, place: &str) {
     fs::remove_file(app.path().join("data/tollgate.sqlite")).unwrap();
     let server = app.start();
@@ -105,7 +105,7 @@ fn check_intact_is_loaded(app: &App, place: &str) {
     assert_eq!(audit.status.code(), Some(i32::from(missing > 0)), "{place}: {}", printed(&audit));
 }
 
-/// Flips a bit; a negative offset counts from the end.
+/// Flips a bit. A negative offset counts from the end.
 fn flip_bit(file: &Path, offset: i64) {
     let mut bytes = fs::read(file).unwrap();
     let offset = if offset < 0 { bytes.len() - offset.unsigned_abs() as usize } else { offset as usize };
@@ -136,7 +136,7 @@ fn a_script_that_does_not_compile_stops_the_start_with_file_line_and_text() {
     assert!(!app.log_dir().exists(), "nothing was begun");
 }
 
-/// What a command says that has to fail.
+/// Returns the output of a command that must fail.
 fn refusal(app: &App, command: &str, code: i32) -> String {
     let output = app.run(&[command]);
     let text = printed(&output);
@@ -157,7 +157,7 @@ fn faults_of_a_configuration_are_told_all_at_once_with_their_place() {
     assert_eq!(told[0], told[1]);
 }
 
-/// Several backends with so many places each, behind routes to which bodies may or may not stream.
+/// Makes several backends with this many connections each, and routes whose bodies may or may not stream.
 fn proxies(concurrency_max: u32) -> App {
     let backend = |name: &str| {
         format!("[backend.{name}]\nurls = [\"http://127.0.0.1:9\"]\nconcurrency_max = {concurrency_max}\n")
@@ -166,7 +166,7 @@ fn proxies(concurrency_max: u32) -> App {
         format!("[[route]]\npath = \"{path}\"\nproxy = \"{backend}\"\n{more}\n")
     };
     let config = [
-        // Within the limit of descriptors of any machine.
+        // Fits the limit of descriptors of any machine.
         "connections_max = 100\n".to_owned(),
         backend("streams"),
         backend("reads"),
@@ -218,7 +218,8 @@ fn a_second_server_is_refused_on_the_same_address_and_on_the_same_log() {
 #[test]
 fn a_folder_of_scripts_is_a_service_without_a_configuration() {
     let app = App::bare(&[("routes/users/[id].luau", "return { GET = function() return 204 end }")]);
-    // The default address is fixed and may be taken: here it is, and everything before that is in order.
+    // The default address is fixed and may be in use. Here it is in use, and all earlier steps of the start
+    // succeed.
     let _taken = TcpListener::bind("127.0.0.1:8080");
     let text = refusal(&app, "serve", 1);
     assert!(text.contains("cannot listen on 127.0.0.1:8080"), "{text}");
@@ -247,7 +248,7 @@ fn ctrl_c_drains_and_exits_with_success_while_connections_are_idle() {
 
 #[test]
 fn requests_in_flight_at_sigterm_are_answered_and_loaded() {
-    // One worker: when it has closed one connection, the others know of the end too.
+    // One worker serves all connections. When it closes the idle one, it knows of the stop.
     let app = App::new(&format!("workers = 1\n{CONFIG}"), &[("keep.luau", KEEP)]);
     let server = app.start();
     let (head, body) = (get("/keep?n=7"), post("/keep?n=8", "a body"));
@@ -284,7 +285,7 @@ fn listing_and_printing_show_what_is_in_the_log() {
     assert_eq!(sequences, (1..=10).collect::<Vec<_>>().repeat(3));
 }
 
-/// A field of a JSON line.
+/// Returns a field of a JSON line.
 fn number(line: &str, field: &str) -> i64 {
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     line[field].as_i64().unwrap()

@@ -1,4 +1,4 @@
-//! SIGKILL at random points under load and at chosen calls: what was acknowledged is a row, once.
+//! SIGKILL at random points under load and at chosen calls: each acknowledged record is a row, once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,18 +17,18 @@ use crate::program::{App, KEEP, PATIENCE, Running, eventually_within, in_threads
 
 const KILLS: u64 = 20;
 const CLIENTS: u64 = 6;
-/// Requests that a run answers before it is killed: at random up to this many.
+/// Requests that a run answers before the kill, at most. The number is random.
 const REPLIES_BEFORE_KILL_MAX: u64 = 4000;
-/// A start that is killed lives at random up to this long: about as long as it takes.
+/// Random time until a start is killed, at most. It is about the duration of a start.
 const START_US_MAX: u64 = 20_000;
-/// Chosen calls at which runs are killed at the same time.
+/// Chosen calls at which runs are killed in parallel.
 const THREADS: usize = 4;
-/// The clients need this long for their requests while other programs keep the disk busy.
+/// Time that the clients need for their requests while other programs keep the disk busy.
 const DRIVE_PATIENCE: Duration = PATIENCE.saturating_mul(5);
-/// A client waits this long after a refusal, so that the disk can catch up.
+/// Pause of a client after a refusal, so that the disk can catch up.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(10);
 
-/// The short `queue_age_max` makes a disk that is only a little busy refuse records.
+/// The short `queue_age_max` makes a slightly busy disk refuse records.
 pub(crate) const CONFIG: &str = r#"
 workers = 2
 [log]
@@ -61,7 +61,7 @@ collect = true
 stream = "synced"
 "#;
 
-/// SplitMix64: all that a crash point needs of randomness, and replayable.
+/// SplitMix64: enough randomness for a crash point, and the same for the same seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -73,14 +73,14 @@ impl Random {
     }
 }
 
-/// The seed of this run, told so that it can be had again.
+/// Returns the seed of this run. It is printed, so that the run can be repeated.
 pub(crate) fn seed() -> u64 {
     let seed = std::env::var("TOLLGATE_SEED").map_or(20_261_121, |seed| seed.parse().unwrap());
     println!("TOLLGATE_SEED={seed}");
     seed
 }
 
-/// The request for a number, by its kind; each number is used once.
+/// Returns the request for a number, by its kind. Each number is used once.
 pub(crate) fn request(n: u64) -> String {
     match n % 3 {
         0 => get(&format!("/synced?n={n}")),
@@ -89,7 +89,7 @@ pub(crate) fn request(n: u64) -> String {
     }
 }
 
-/// What the clients of all runs share.
+/// State that the clients of all runs share.
 #[derive(Default)]
 pub(crate) struct Load {
     /// The next number.
@@ -101,7 +101,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Notes a refusal. False: the reply is something else.
+    /// Notes a refusal. Returns whether the reply is one.
     fn note_if_refused(&self, n: u64, reply: &Reply) -> bool {
         let is_refused = reply.status == 503 && reply.field("tollgate-outcome") == Some("refused");
         if is_refused {
@@ -111,7 +111,7 @@ impl Load {
     }
 }
 
-/// How a client counts a reply that is no refusal.
+/// What a client does with a reply that is no refusal.
 pub(crate) enum Counted {
     Yes,
     No,
@@ -119,7 +119,7 @@ pub(crate) enum Counted {
     Last,
 }
 
-/// Sends requests, `depth` at once, until the server is gone or a reply is the last; returns the numbers that
+/// Sends requests, `depth` at once, until the server is gone or a reply is the last. Returns the numbers that
 /// count.
 fn drive(address: SocketAddr, depth: u64, load: &Load, judge: impl Fn(&Reply) -> Counted) -> Vec<u64> {
     let mut counted = Vec::new();
@@ -173,7 +173,7 @@ pub(crate) fn drive_until(
     })
 }
 
-/// Drives a server, kills it after some replies, and returns what was acknowledged.
+/// Drives a server, kills it after some replies, and returns the acknowledged numbers.
 pub(crate) fn drive_and_kill(server: Running, replies: u64, load: &Load) -> Vec<u64> {
     let judge = |reply: &Reply| {
         assert!(reply.is_success(), "{reply:?}");
@@ -191,14 +191,14 @@ fn acknowledged_records_survive_sigkill_exactly_once() {
     for _ in 0..KILLS {
         let replies = random.below(REPLIES_BEFORE_KILL_MAX);
         acknowledged.extend(drive_and_kill(app.start(), replies, &load));
-        // A start that mends what the last run left is killed as well.
+        // A start that repairs the log of the last run is killed as well.
         let starting = app.begin();
         thread::sleep(Duration::from_micros(random.below(START_US_MAX)));
         starting.kill();
     }
     app.settle();
     assert!(acknowledged.len() as u64 > KILLS * 100, "{} acknowledged", acknowledged.len());
-    // SIGKILL leaves the page cache: what was written is there as well.
+    // After SIGKILL the page cache stays, so written records are there as well.
     check_kept(&app, &acknowledged, &load);
     let (logs, segments) = (log_ids(&DiskStorage, &app.log_dir()).unwrap().len(), app.segments().len());
     println!("{} acknowledged in {logs} logs, {segments} segments", acknowledged.len());
@@ -206,7 +206,8 @@ fn acknowledged_records_survive_sigkill_exactly_once() {
     assert!(segments > logs, "some of them rolled: {segments} segments in {logs} logs");
 }
 
-/// What had to be kept is a row, no number is twice, and the database has exactly what the logs have.
+/// Checks that each number in `kept` is a row, no number occurs twice, and the database has exactly the
+/// records of the logs.
 pub(crate) fn check_kept(app: &App, kept: &[u64], load: &Load) {
     let rows = rows_by_number(app);
     let lost: Vec<_> = kept.iter().filter(|n| !rows.contains_key(n)).collect();
@@ -236,7 +237,7 @@ fn rows_by_number(app: &App) -> BTreeMap<u64, u64> {
     rows
 }
 
-/// Reads every log by the library; its numbers have to run from 1 without a gap.
+/// Reads every log with the library. Its sequence numbers must run from 1 without a gap.
 fn logged_by_sequence(app: &App) -> BTreeMap<(LogId, Sequence), u64> {
     let mut records = BTreeMap::new();
     for log in log_ids(&DiskStorage, &app.log_dir()).unwrap() {
@@ -260,8 +261,8 @@ fn logged_by_sequence(app: &App) -> BTreeMap<(LogId, Sequence), u64> {
     records
 }
 
-/// The identity of a record is a column too: each is there once, and numbers run from 1 in the database as
-/// well.
+/// Checks the identity of records, which is a column too. Each occurs once, and the sequence numbers run from
+/// 1 in the database as well.
 fn check_identities(app: &App) {
     let tables = ["synced", "written"].into_iter().filter(|table| app.has_table(table));
     let all = tables
@@ -279,7 +280,7 @@ fn check_identities(app: &App) {
 
 #[test]
 fn a_kill_at_any_call_that_the_log_makes_loses_nothing() {
-    // Each thread counts its own calls: the first of them to get so far takes the process down.
+    // Each thread counts its own calls. The first thread that reaches the count kills the process.
     let calls = [
         ("pwritev", 6),
         ("fdatasync", 4),

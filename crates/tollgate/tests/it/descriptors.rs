@@ -1,4 +1,4 @@
-//! A process that has no descriptor left, and what it owes to those that it serves already.
+//! A process that has no free descriptor, and its promises to existing connections.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use crate::admin::get_until;
 use crate::client::{Client, Reply};
 use crate::program::{App, BINARY, Running, eventually};
 
-/// One segment for each of some records.
+/// Each segment holds only some records.
 const CONFIG: &str = r#"
 workers = 1
 [log]
@@ -27,19 +27,19 @@ stream = "kept"
 "#;
 const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
-/// The program with so many descriptors at most.
+/// Returns a command that runs the program with at most this many descriptors.
 fn shell(descriptors: u32) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit -n {descriptors}; exec \"$@\""), "sh", BINARY]);
     shell
 }
 
-/// A server that may have so many descriptors.
+/// Starts a server that may have this many descriptors.
 fn limited(app: &App, descriptors: u32) -> Running {
     app.begin_as(shell(descriptors)).serving().unwrap()
 }
 
-/// Runs a command with so many descriptors at most.
+/// Runs a command with at most this many descriptors.
 fn run_limited(app: &App, descriptors: u32, arguments: &[&str]) -> Output {
     shell(descriptors).args(arguments).current_dir(app.path()).output().unwrap()
 }
@@ -52,7 +52,7 @@ fn admin_socket(app: &App) -> PathBuf {
     app.log_dir().join("admin.sock")
 }
 
-/// Three routes of a hundred files that are not held in memory.
+/// Makes three routes of a hundred files each, too large to be held in memory.
 fn site(options: &str) -> App {
     let route = |name| format!("[[route]]\npath = \"/{name}/*\"\nfiles = \"public\"\n");
     let app =
@@ -71,7 +71,7 @@ fn ask_for_all(clients: &mut [Client]) {
     }
 }
 
-/// Connections that are answered, one beside the other, up to the first that is not.
+/// Opens connections as long as each is answered, and keeps them. Returns the connections.
 fn answered(server: &Running, connections_max: usize) -> Vec<Client> {
     let mut kept = Vec::new();
     while kept.len() < connections_max
@@ -83,7 +83,7 @@ fn answered(server: &Running, connections_max: usize) -> Vec<Client> {
     kept
 }
 
-/// How many files of the site a server has open, without the folder itself.
+/// Returns how many files of the site a server has open, without the folder itself.
 fn open_files(app: &App, server: &Running) -> usize {
     let public = app.path().join("public").canonicalize().unwrap();
     let links = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
@@ -93,7 +93,7 @@ fn open_files(app: &App, server: &Running) -> usize {
 
 #[test]
 fn files_that_are_kept_open_leave_descriptors_for_every_connection() {
-    // No body is spooled, so the limit is short of what connections and files could hold together.
+    // No body is spooled, so the limit is lower than connections and files could need together.
     let app =
         site("workers = 2\nconnections_max = 100\nspool_bytes_max = \"0B\"\nbody_memory_max = \"1MiB\"");
     let server = limited(&app, 320);
@@ -102,12 +102,12 @@ fn files_that_are_kept_open_leave_descriptors_for_every_connection() {
     let kept = open_files(&app, &server);
     assert!((1..100).contains(&kept), "{kept} files beside 100 connections");
     drop(clients);
-    // The connections of those clients may still be there.
+    // The connections of those clients may still be open.
     assert_eq!(answered(&server, 90).len(), 90);
     server.kill();
 }
 
-/// Returns the number in force that a text tells of.
+/// Returns the `connections_max` in force that a text names.
 fn told_connections_max(text: &str) -> usize {
     let rest = text.split_once("connections_max is ").unwrap().1;
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -159,7 +159,7 @@ fn a_number_of_connections_that_does_not_fit_the_limit_is_refused_if_it_is_writt
     assert!(text(&output.stderr).contains("the limit of descriptors is 60, the server needs "), "{output:?}");
 }
 
-/// Asks again with so many descriptors more than a server has open, one more each time.
+/// Repeats a request with more and more descriptors: each time one more than the server has open.
 fn with_few_spare(server: &Running, mut ask: impl FnMut(usize) -> Reply) -> Vec<Reply> {
     let open = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count() as u64;
     let ask_within = |spare| {
@@ -231,7 +231,7 @@ fn a_log_goes_on_from_segment_to_segment_though_connections_have_every_descripto
     let server = app.start();
     let mut client = server.connect();
     assert!(client.get("/kept?n=0").unwrap().is_success());
-    // Less than the budget of the start: the system took away what the server counted on.
+    // Less than the budget of the start: the system took descriptors away that the server counted on.
     server.limit_descriptors(100);
     let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
     eventually("no descriptor is left", || server.has_logged("no descriptor is left").then_some(()));

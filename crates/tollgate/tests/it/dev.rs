@@ -1,4 +1,5 @@
-//! Development: changes are served at once, errors are shown with their source, and none of it to strangers.
+//! Development: changes are served at once, and errors are shown with their source, but not to other
+//! machines.
 
 use rustix::process::Signal;
 
@@ -32,7 +33,7 @@ fn served(server: &Running, path: &str, content: &str) {
     eventually(content, || (client.get(path).unwrap().content == content).then_some(()));
 }
 
-/// Waits until a page of development has all of these, and returns it.
+/// Waits until an error page has all of these parts, and returns it.
 fn shown(server: &Running, path: &str, accept: &str, parts: &[&str]) -> String {
     let mut client = server.connect();
     eventually(parts[0], || {
@@ -51,7 +52,7 @@ fn a_change_is_served_without_being_asked_for() {
     assert!(version().starts_with("reloaded: version 2, "), "what the server writes is no change");
     app.write("a.luau", &script("two"));
     served(&server, "/a", "two");
-    // As editors write: another file takes its place.
+    // Editors write in this way: a new file replaces the old one.
     app.write("new.tmp", &script("three"));
     std::fs::rename(app.path().join("new.tmp"), app.path().join("a.luau")).unwrap();
     served(&server, "/a", "three");
@@ -60,7 +61,7 @@ fn a_change_is_served_without_being_asked_for() {
     served(&server, "/a", "a module");
     app.write("lib/x.luau", "return 'changed'\n");
     served(&server, "/a", "changed");
-    // A folder that was not there, and what is written into it.
+    // A folder is made, and a file is written into it.
     app.write("app.toml", &format!("{APP}[[route]]\npath = \"/b\"\nscript = \"later/deep/b.luau\"\n"));
     shown(&server, "/a", "*/*", &["script \"later/deep/b.luau\" is no file", "app.toml:6"]);
     app.write("later/deep/b.luau", &script("later"));
@@ -141,7 +142,7 @@ fn a_script_that_fails_shows_where_and_why_to_each_client_in_its_form() {
     assert!(client.send("HEAD /a HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n"));
     assert_eq!(client.head().unwrap().status, 500);
     assert!(server.stop().0.success());
-    // Of a server that is not in development nobody hears more than that.
+    // A server that is not in development shows no more than this.
     let server = app.start_with(&["--listen", "127.0.0.1:0"]);
     let page = get(&mut server.connect(), "/a?why=x", "text/html");
     assert_eq!((page.status, page.content.as_str()), (500, "the script failed\n"));
@@ -181,7 +182,7 @@ fn tests_are_run_again_when_a_file_changes() {
     let test = "return {\n  ['it is one'] = function(t)\n    t.equal(t:request{ path = '/a' }.body, 'one')\n  end,\n}\n";
     app.write("tests/a.luau", test);
     let watching = app.follow(&["test", "--watch"]);
-    // A file that is only half written may be seen, too.
+    // The watcher may also see a half-written file.
     let until = |expected: &str| {
         let mut lines = Vec::new();
         loop {

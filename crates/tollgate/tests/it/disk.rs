@@ -1,4 +1,4 @@
-//! A disk of its own: a file system in an image, mounted by loop, whose power can be cut. Needs root.
+//! A disk for one test: a file system in an image, mounted by loop, whose power can be cut. Needs root.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Makes and mounts one; None, and a line that cannot be overheard, where this machine allows none.
+    /// Makes and mounts a disk. If this machine does not allow it, prints a line that is always visible and
+    /// returns `None`.
     pub(crate) fn new(kind: &str, mebibytes: u64) -> Option<Self> {
         let disk = Self { kind: kind.to_owned(), folder: tempfile::tempdir().unwrap() };
         let image = disk.image();
@@ -23,7 +24,7 @@ impl Disk {
         match made.and_then(|()| disk.mount()).and_then(|()| run(Command::new("xfs_io").arg("-V"))) {
             Ok(()) => Some(disk),
             Err(error) => {
-                // Past the harness, which hides what a test prints that passes.
+                // Writes directly, because the test harness hides the output of a test that passes.
                 let _ = writeln!(std::io::stderr(), "\n!!! NOT TESTED: power cuts on {kind}: {error}\n");
                 None
             }
@@ -42,25 +43,25 @@ impl Disk {
         run(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.path()))
     }
 
-    /// Has all that was written so far on the disk.
+    /// Syncs all data written so far to the disk.
     pub(crate) fn sync(&self) {
         run(Command::new("sync").arg("-f").arg(self.path())).unwrap();
     }
 
-    /// Nothing that is not synced will ever reach the disk, and every call from now on is an error (the
-    /// shutdown of ext4 and XFS, without a flush of the journal).
+    /// Cuts the power: unsynced data never reaches the disk, and every later call is an error. It uses the
+    /// shutdown of ext4 and XFS, without a flush of the journal.
     pub(crate) fn cut_power(&self) {
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.path())).unwrap();
     }
 
-    /// Whether an fdatasync that returns 0 while the power is cut can be believed. That of ext4 cannot: a
-    /// bare loop of write and fdatasync on Linux 6.18 misses its last record after one in sixty cuts; XFS
-    /// loses none.
+    /// Whether an fdatasync that returns 0 while the power is cut can be trusted. On ext4 it cannot. A bare
+    /// loop of write and fdatasync on Linux 6.18 loses its last record after one in sixty cuts. XFS loses
+    /// none.
     pub(crate) fn is_cut_at_once(&self) -> bool {
         self.kind == "xfs"
     }
 
-    /// After a power cut: the file system comes back as its journal has it.
+    /// Mounts the file system again after a power cut, in the state of its journal.
     pub(crate) fn come_back(&self) {
         unmount(&self.path()).unwrap();
         self.mount().unwrap();
@@ -69,7 +70,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // One that was never mounted cannot be unmounted.
+        // A disk that was never mounted cannot be unmounted.
         let _ = unmount(&self.path());
     }
 }

@@ -1,4 +1,5 @@
-//! curl and wget as people use them on files: cut off and resumed, compressed, in parts, only if it changed.
+//! curl and wget in common uses of files: cut off and resumed, compressed, in parts, and only if the file
+//! changed.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -17,13 +18,13 @@ use crate::program::{App, printed};
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
 const MISSING: &str = "`make tools` installs curl and wget";
 
-/// Text that tells its place.
+/// Returns text in which each part has its offset.
 fn pattern(bytes: usize) -> String {
     (0..bytes / 16).map(|number| format!("{number:015x}\n")).collect()
 }
 
-/// A way to a server that breaks: of what comes back, the first connections get so many bytes each, later
-/// ones all.
+/// A proxy to a server that breaks connections. The first connections get a limited number of bytes each,
+/// later ones all.
 struct BreakingWay {
     address: SocketAddr,
     passed: Arc<AtomicUsize>,
@@ -35,7 +36,7 @@ impl BreakingWay {
         let address = listener.local_addr().unwrap();
         let passed = Arc::new(AtomicUsize::new(0));
         let counter = passed.clone();
-        // It ends with the process of the tests: nobody asks it any more.
+        // The thread ends with the test process, because later it has no clients.
         thread::spawn(move || {
             for (number, client) in listener.incoming().enumerate() {
                 let limit = cuts.get(number).copied().unwrap_or(usize::MAX);
@@ -96,24 +97,24 @@ fn downloads_that_are_cut_twice_go_on_to_the_same_digest() {
             }
             assert!(run(client, &arguments).status.success());
         } else {
-            // It comes again by itself.
+            // wget retries by itself.
             let output = run(client, &["--continue", "--waitretry=0", "--tries=3", "-O", file, &url]);
             assert!(output.status.success(), "{}", printed(&output));
         }
         assert_eq!(digest(&part), expected, "{client}");
-        // No byte of the file came twice: the rest are three heads.
+        // No byte of the file was sent twice. The remaining bytes are three heads.
         let beside = way.passed.load(Ordering::Relaxed) - (4 << 20);
         assert!(beside < 3000, "{client}: {beside} bytes beside the file");
     }
 }
 
-/// Content in one block that is not compressed (RFC 7932 section 9.2).
+/// Returns content in one block that is not compressed (RFC 7932 section 9.2).
 fn brotli(content: &[u8]) -> Vec<u8> {
     let header = u32::try_from((content.len() - 1) << 4 | 1 << 20).unwrap();
     [&header.to_le_bytes()[..3], content, &[3]].concat()
 }
 
-/// The same in a zstd frame (RFC 8878 section 3.1.1), for up to 255 bytes.
+/// Returns content in a zstd frame without compression (RFC 8878 section 3.1.1), up to 255 bytes.
 fn zstd(content: &[u8]) -> Vec<u8> {
     let bytes = u8::try_from(content.len()).unwrap();
     let block = u32::from(bytes) << 3 | 1;
@@ -181,7 +182,7 @@ fn curl_asks_for_heads_for_parts_and_for_what_changed() {
     }
     let file = |name: &str| app.path().join(name).to_str().unwrap().to_owned();
     let (copy, etag) = (file("copy"), file("etag"));
-    // With the time of the file, and its tag: then nothing has to come again.
+    // The copy gets the time of the file, and its tag is saved. Nothing must be sent again.
     curl(&["-R", "-o", &copy, "--etag-save", &etag]);
     assert!(fs::read_to_string(&copy).unwrap() == content);
     assert_eq!(status(&["-z", &copy]), "304");

@@ -1,4 +1,4 @@
-//! Twenty thousand requests: every reply fits its request, every record is a row, once.
+//! Twenty thousand requests: every reply fits its request, and every record is a row, once.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, channel};
@@ -13,12 +13,12 @@ use crate::program::{App, Running, eventually, is_quick_once};
 const CONNECTIONS: i64 = 16;
 const REQUESTS_PER_CONNECTION: i64 = 1250;
 const PIPELINE_DEPTH: i64 = 16;
-/// Beyond what doubles tell apart.
+/// Larger than the integers that a double represents exactly.
 const BIG: i64 = 1 << 53;
-/// A moderate load: one request each so long, on one connection.
+/// Time between two requests on one connection: a moderate load.
 const PACE: Duration = Duration::from_millis(5);
 const PACED_REQUESTS: usize = 200;
-/// How old a row may be when it can be seen; usually it is some tens of milliseconds.
+/// Time until a row is visible, at most. It is usually some tens of milliseconds.
 const FRESH: Duration = Duration::from_secs(1);
 
 const CONFIG: &str = r#"
@@ -72,7 +72,7 @@ return {
 }
 "#;
 
-/// One request, and what its reply has to be.
+/// A request, and its expected reply.
 struct Call {
     request: String,
     expect: String,
@@ -86,13 +86,13 @@ fn scored(n: i64) -> Call {
     Call { request, expect: format!("{{\"score\":{}.5}}", n * 2) }
 }
 
-/// What an item holds, and its row: every type, and each way to hold nothing.
+/// An item and its row: every type, and each way to have no value.
 struct Event {
     n: i64,
 }
 
 impl Event {
-    /// Positive and negative, and odd ones that a double would round.
+    /// Returns positive and negative numbers, and odd numbers that a double would round.
     fn big(&self) -> i64 {
         if self.n % 2 == 0 { BIG + 1 + self.n } else { -BIG - self.n }
     }
@@ -112,7 +112,7 @@ impl Event {
         }
     }
 
-    /// One text is null, bytes are absent.
+    /// Returns the item as JSON. One text is null, and some bytes are absent.
     fn json(&self) -> String {
         let n = self.n;
         let note = self.note().map_or("null".to_owned(), |note| format!("\"{note}\""));
@@ -127,7 +127,7 @@ impl Event {
     }
 }
 
-/// Two bytes are three digits and a pad (RFC 4648 section 4).
+/// Returns two bytes as base64: three digits and a pad (RFC 4648 section 4).
 fn base64([high, low]: [u8; 2]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bits = (usize::from(high) << 16) | (usize::from(low) << 8);
@@ -139,7 +139,8 @@ fn item(n: i64) -> String {
     Event { n }.json()
 }
 
-/// An object, an array of two, or two lines; the items after the first have numbers far above all others.
+/// Returns a request with an object, an array of two, or two lines. The items after the first have numbers
+/// far above all others.
 fn collected(n: i64) -> Call {
     let (first, second) = (item(n), item(n + EXTRA));
     let (body, count) = match n % 3 {
@@ -191,7 +192,7 @@ fn every_reply_fits_its_request_and_every_record_is_one_row() {
     assert!(verify.ends_with(" 0 open, 0 torn, 0 bad\n"), "{verify}");
 }
 
-/// No rejects, no gaps, no tables but those of the streams and ours.
+/// Checks that there are no rejects, no gaps, and only the tables of the streams and of the server.
 fn check_nothing_else(app: &App) {
     let tables = app
         .query::<String>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
@@ -251,7 +252,7 @@ fn check_events(app: &App) {
     assert!(rows.next().unwrap().is_none(), "no further row");
 }
 
-/// The rejects, as stream, reason and the item's bytes.
+/// Returns the rejects as stream, reason and bytes of the item.
 fn rejects(app: &App) -> Vec<(String, String, Vec<u8>)> {
     let database = app.database();
     let mut statement =
@@ -335,7 +336,7 @@ fn a_script_that_fails_is_a_500_a_traceback_and_a_row() {
     assert_eq!(rows, ["200 1", "500 null"]);
 }
 
-/// Sends numbers from `first` on at an even pace; returns the moment of each reply.
+/// Sends numbers from `first` on at an even pace. Returns the time of each reply.
 fn drive_at_pace(address: SocketAddr, first: usize) -> Receiver<Instant> {
     let (sender, answered) = channel();
     thread::spawn(move || {
@@ -350,7 +351,7 @@ fn drive_at_pace(address: SocketAddr, first: usize) -> Receiver<Instant> {
     answered
 }
 
-/// Looks into the table until all numbers from `first` on are there; returns when each was seen first.
+/// Reads the table until all numbers from `first` on are there. Returns the time when each was first seen.
 fn watch_rows(app: &App, first: usize) -> Vec<Instant> {
     let database = app.database();
     let mut statement = database.prepare("SELECT n FROM scores WHERE n >= ?1 ORDER BY n").unwrap();

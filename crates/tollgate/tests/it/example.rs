@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::program::{App, patient};
 
-/// Where the examples are.
+/// Returns the folder of an example.
 pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
-/// A copy of an example, with its configuration changed.
+/// Makes a copy of an example, with its configuration changed.
 pub(crate) fn example(name: &str, config: impl FnOnce(&str) -> String) -> App {
     let app = App::bare(&[]);
     copy(&folder(name), app.path());
@@ -21,7 +21,7 @@ pub(crate) fn example(name: &str, config: impl FnOnce(&str) -> String) -> App {
     app
 }
 
-/// Copies all but what a server wrote there.
+/// Copies all files except those that a server wrote.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());

@@ -54,7 +54,7 @@ fn a_client_that_comes_back_gets_the_messages_that_it_missed() {
     command.args(["--silent", "--no-buffer", "-H", "Last-Event-ID: 1"]);
     let mut listening =
         command.arg(format!("http://{}/events", server.address())).stdout(Stdio::piped()).spawn().unwrap();
-    // A server that drains ends what has no end of its own.
+    // A server that drains ends the streams that do not end by themselves.
     let heard = follow(listening.stdout.take().unwrap());
     let lines: Vec<_> = (0..8).map(|_| heard.recv_timeout(PATIENCE).unwrap()).collect();
     let expected = ["event: message", "id: 2", "data: two", "", "event: message", "id: 3", "data: three", ""];

@@ -1,8 +1,8 @@
-//! A disk that fails or is slow, by strace, which is needed here: SIGKILL keeps the page cache, these do not
-//! need it.
+//! A disk that fails or is slow, by strace. strace is required. A SIGKILL keeps the page cache, and these
+//! faults do not depend on it.
 //!
-//! strace counts the calls of each thread by itself: `when=3` fails the third call of every thread that makes
-//! so many.
+//! strace counts the calls of each thread separately. `when=3` fails the third call of every thread that
+//! makes at least three.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -19,17 +19,17 @@ use crate::client::{Client, Reply, get};
 use crate::program::{App, KEEP, Running, eventually, in_threads, is_quick_once};
 
 const DELAY: Duration = Duration::from_millis(300);
-/// A reply that waits for nothing.
+/// Time of a reply that waits for nothing, at most.
 const AT_ONCE: Duration = Duration::from_millis(100);
 /// Requests of a round in which no reply may wait for a sync.
 const QUICK_REQUESTS: usize = 50;
-/// Fault points that are tried at the same time.
+/// Fault points that are tried in parallel.
 const THREADS: usize = 4;
 const CLIENTS: usize = 6;
 const PIPELINE_DEPTH: usize = 8;
-/// Far more requests than a fault needs to come.
+/// Requests, at most. A fault occurs much earlier.
 const REQUESTS_MAX: i64 = 10_000;
-/// Requests after a fault: one that the log heard of has stopped it by then.
+/// Requests after a fault. If the fault concerns the log, the log has stopped by then.
 const REQUESTS_AFTER_FAULT: usize = 50;
 
 const CONFIG: &str = r#"
@@ -53,7 +53,7 @@ path = "/fixed"
 reply = { status = 200, body = "fixed" }
 "#;
 
-/// So that faults meet rolls and seals too.
+/// Segments are small, so that faults also occur while a segment is rolled and sealed.
 const SMALL_SEGMENTS: &str = "[log]\nsegment_bytes_max = \"4KiB\"\n";
 
 fn app(log: &str) -> App {
@@ -76,7 +76,7 @@ fn no_request_of_many_at_once_is_acknowledged_after_a_failed_sync() {
     in_threads(THREADS, &points, |n| check_failed_sync(*n, many_at_once));
 }
 
-/// Fails the `n`th fdatasync of the thread that syncs records: the others make far fewer.
+/// Fails the `n`th fdatasync of the thread that syncs records. The other threads make far fewer.
 fn check_failed_sync(n: usize, drive: fn(SocketAddr) -> Vec<i64>) {
     let app = app(SMALL_SEGMENTS);
     let server = app.begin_with_fault("fdatasync", &format!("error=EIO:when={n}")).serving().unwrap();
@@ -93,7 +93,8 @@ fn check_failed_sync(n: usize, drive: fn(SocketAddr) -> Vec<i64>) {
     check_rows(&app, &acknowledged, &format!("fault {n}"));
 }
 
-/// One request waits at a time: the one whose sync fails is unknown, and each success had a sync of its own.
+/// Sends one request at a time. The request whose sync fails is unknown, and each success had a sync of its
+/// own.
 fn one_after_the_other(address: SocketAddr) -> Vec<i64> {
     let mut client = Client::connect(address);
     let mut acknowledged = Vec::new();
@@ -109,8 +110,7 @@ fn one_after_the_other(address: SocketAddr) -> Vec<i64> {
     panic!("no sync failed in {REQUESTS_MAX} requests");
 }
 
-/// Many wait at a time; some of them are unknown when the sync fails, and none that is sent afterwards
-/// succeeds.
+/// Sends many requests at a time. Some are unknown when the sync fails, and no later request succeeds.
 fn many_at_once(address: SocketAddr) -> Vec<i64> {
     let (next, has_failed) = (AtomicI64::new(0), AtomicBool::new(false));
     let ends = in_threads(CLIENTS, &[(); CLIENTS], |()| drive_until_failure(address, &next, &has_failed));
@@ -119,7 +119,7 @@ fn many_at_once(address: SocketAddr) -> Vec<i64> {
     acknowledged.concat()
 }
 
-/// Drives one connection; returns the numbers that were acknowledged and how many are unknown.
+/// Drives one connection. Returns the acknowledged numbers, and how many are unknown.
 fn drive_until_failure(address: SocketAddr, next: &AtomicI64, has_failed: &AtomicBool) -> (Vec<i64>, usize) {
     let mut client = Client::connect(address);
     let (mut acknowledged, mut unknown, mut failed) = (Vec::new(), 0, 0);
@@ -141,7 +141,7 @@ fn drive_until_failure(address: SocketAddr, next: &AtomicI64, has_failed: &Atomi
             unknown += usize::from(told == Some("unknown"));
             failed += 1;
             if reply.field("connection") == Some("close") {
-                // What was asked behind it is not answered (RFC 9112 section 9.6).
+                // Later requests on this connection are not answered (RFC 9112 section 9.6).
                 break;
             }
         }
@@ -149,7 +149,7 @@ fn drive_until_failure(address: SocketAddr, next: &AtomicI64, has_failed: &Atomi
     (acknowledged, unknown)
 }
 
-/// A log that failed takes nothing, at any level, and routes without a stream are served.
+/// Checks that a failed log accepts no record, at any level, and that routes without a stream are served.
 fn check_failed_log(server: &Running) {
     let mut client = server.connect();
     for path in ["/synced?n=-1", "/written?n=-1"] {
@@ -160,7 +160,7 @@ fn check_failed_log(server: &Running) {
     assert_eq!(client.get("/fixed").expect("a reply").content, "fixed");
 }
 
-/// Every acknowledged number is a row, no number is there twice, and none was made up.
+/// Checks that every acknowledged number is a row, once, and that no row has a number that was not sent.
 fn check_rows(app: &App, acknowledged: &[i64], what: &str) {
     let rows = if app.has_table("synced") { app.query::<i64>("SELECT n FROM synced") } else { Vec::new() };
     let distinct: BTreeSet<_> = rows.iter().copied().collect();
@@ -183,13 +183,13 @@ fn routes_without_a_stream_are_served_until_a_failed_log_ends_the_process() {
         thread::sleep(Duration::from_millis(10));
     }
     let served_for = begun.elapsed();
-    // The drain deadline of two seconds begins when the log failed, a moment before the client hears of it.
+    // The drain deadline of two seconds begins when the log fails, a moment before the client gets the reply.
     assert!(served > 0 && served_for > Duration::from_secs(1), "{served} in {served_for:?}");
     let (status, log) = server.wait();
     assert_eq!(status.code(), Some(1), "{log}");
 }
 
-/// Where a fault is injected: the call, what becomes of it, and its number in each thread.
+/// A fault point: the call, the fault, and the number of the call in each thread.
 type Point = (&'static str, &'static str, u32);
 
 fn points(ranges: &[(&'static str, &'static str, std::ops::RangeInclusive<u32>)]) -> Vec<Point> {
@@ -240,7 +240,7 @@ fn a_start_that_cannot_mend_a_dead_log_leaves_it_whole_for_the_next() {
     assert!(ends.iter().any(|end| end.has_served), "some damage stops no start");
 }
 
-/// Kills a run and adds what a power cut might leave behind the last batch.
+/// Kills a run, and adds bytes after the last batch as a power cut might leave them.
 fn leave_torn_log(app: &App) -> Vec<i64> {
     let server = app.start();
     let mut client = server.connect();
@@ -257,17 +257,17 @@ fn leave_torn_log(app: &App) -> Vec<i64> {
     numbers
 }
 
-/// How a run with one fault went.
+/// The results of a run with one fault.
 #[derive(Debug)]
 struct Faulted {
-    /// It came to serving.
+    /// Whether the server began to serve.
     has_served: bool,
     log: String,
     threads_hit: BTreeSet<String>,
 }
 
-/// Runs with one fault, wherever it hits: a start that is refused says why, a run that goes on ends as it
-/// should, and nothing acknowledged is lost.
+/// Runs with one fault at any point. A refused start gives a reason, a run that goes on ends normally, and no
+/// acknowledged record is lost.
 fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -> Faulted {
     println!("{error} from {call} {n}");
     let (has_served, (status, log)) =
@@ -279,7 +279,7 @@ fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -
             Err(end) => (false, end),
         };
     let has_failed = !has_served || log.contains("the log failed");
-    // A configuration or a script that cannot be read is told as any other fault of theirs.
+    // A configuration or a script that cannot be read is reported like its other faults.
     let is_fault = !has_served && status.code() == Some(2);
     assert!(is_fault || status.code() == Some(i32::from(has_failed)), "{status}: {log}");
     let folder = std::env::temp_dir();
@@ -294,7 +294,7 @@ fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -
     Faulted { has_served, log, threads_hit: app.threads_hit() }
 }
 
-/// Sends requests one after the other until the fault came and some more, or the log failed.
+/// Sends requests one after the other until some time after the fault, or until the log has failed.
 fn drive_beyond_fault(app: &App, server: &Running) -> Vec<i64> {
     let mut client = server.connect();
     let (mut acknowledged, mut enough) = (Vec::new(), None);
@@ -319,7 +319,7 @@ fn drive_beyond_fault(app: &App, server: &Running) -> Vec<i64> {
 #[test]
 fn rows_are_loaded_by_the_same_run_after_the_database_refused_a_write() {
     let app = app("");
-    // The start makes fewer writes than that.
+    // The start makes fewer writes.
     let server = app.begin_with_fault("pwrite64", "error=ENOSPC:when=60").serving().unwrap();
     let acknowledged = drive_beyond_fault(&app, &server);
     let (status, log) = server.stop();
@@ -329,7 +329,7 @@ fn rows_are_loaded_by_the_same_run_after_the_database_refused_a_write() {
     assert_eq!(app.query::<i64>("SELECT n FROM synced ORDER BY n"), acknowledged);
 }
 
-/// Sends two synced requests at once, at least five times; each reply has to come a whole sync later. Returns
+/// Sends two synced requests at once, at least five times. Each reply must come a whole sync later. Returns
 /// the numbers.
 fn drive_slowly(address: SocketAddr, is_enough: &AtomicBool) -> Vec<i64> {
     let mut client = Client::connect(address);
@@ -348,7 +348,7 @@ fn drive_slowly(address: SocketAddr, is_enough: &AtomicBool) -> Vec<i64> {
     numbers
 }
 
-/// Asks for a path in rounds until most replies of a round come at once, and none takes as long as a sync.
+/// Requests a path in rounds, until most replies of a round come at once and none is as slow as a sync.
 /// Returns the number of requests.
 fn check_quick(server: &Running, path: &str) -> usize {
     let mut client = server.connect();
@@ -368,7 +368,7 @@ fn check_quick(server: &Running, path: &str) -> usize {
     requests
 }
 
-/// Sets a flag when it goes, however that comes.
+/// Sets a flag when it is dropped, for any reason.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -384,7 +384,7 @@ fn no_synced_reply_comes_before_its_sync_and_other_replies_do_not_wait() {
     let (address, is_enough) = (server.address(), AtomicBool::new(false));
     let (numbers, written) = thread::scope(|scope| {
         let slow = scope.spawn(|| drive_slowly(address, &is_enough));
-        // Also when a check fails: the scope waits for the slow one.
+        // The flag is set also when a check fails, because the scope waits for the slow thread.
         let end = SetAtEnd(&is_enough);
         check_quick(&server, "/fixed");
         let written = check_quick(&server, "/written?n=1");
@@ -404,7 +404,7 @@ fn a_reply_that_waits_for_a_slow_sync_at_sigterm_is_sent() {
     let mut client = server.connect();
     let begun = Instant::now();
     assert!(client.send(&get("/synced?n=1")));
-    // Answered behind the synced request, on the same worker or not: the first one has arrived.
+    // This reply comes after the synced request has arrived, on the same worker or on another.
     assert!(server.connect().get("/written?n=2").expect("a reply").is_success());
     server.signal(Signal::TERM);
     assert!(client.reply().expect("a reply").is_success());
@@ -423,8 +423,8 @@ fn a_reply_whose_record_was_lost_says_that_its_connection_ends() {
     let mut client = server.connect();
     assert!(client.send(&get("/synced?n=1")));
     assert!(server.connect().get("/written?n=2").expect("a reply").is_success());
-    // This one waits in the kernel: a close that does not linger would become a reset, and take the reply
-    // with it.
+    // This request waits in the kernel. A close without lingering would become a reset, and the reply would
+    // be lost.
     assert!(client.send(&get("/synced?n=3")));
     let reply = client.reply().expect("a reply");
     assert_eq!((outcome(&reply), reply.field("connection")), ((503, Some("unknown")), Some("close")));

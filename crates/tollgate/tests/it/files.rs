@@ -1,5 +1,5 @@
-//! Files as the whole program serves them: to the clients that people have, from disks that are slow or
-//! broken, beside a script.
+//! Files served by the whole program: to common clients, from disks that are slow or broken, and on a server
+//! with scripts.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::program::{App, eventually, printed};
 
 const ROUTE: &str = "workers = 1\n[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
 
-/// Text that tells its place.
+/// Returns text in which each part has its offset.
 fn pattern(bytes: usize) -> String {
     (0..bytes / 16).map(|number| format!("{number:015x}\n")).collect()
 }
@@ -36,7 +36,7 @@ fn curl_and_wget_go_on_where_they_were_cut_off() {
 #[test]
 fn a_page_of_an_error_that_is_not_there_is_noted() {
     let errors = "[[route]]\npath = \"/*\"\nfiles = { dir = \"public\", errors = { 404 = \"404.html\", 503 = \"503.html\" } }\n";
-    // Within the limit of descriptors of any machine.
+    // Fits the limit of descriptors of any machine.
     let app = App::new(&format!("connections_max = 100\n{errors}"), &[("public/404.html", "none")]);
     let page = app.path().join("public/503.html");
     let output = app.run(&["check"]);
@@ -70,9 +70,8 @@ fn the_example_serves_its_pages_and_its_score() {
 #[test]
 fn a_disk_that_is_slow_stops_nobody_else() {
     let app = App::new(ROUTE, &[("public/cold", &pattern(100 << 10)), ("public/warm", "warm")]);
-    // The worker asks by preadv2 for what is in memory, threads read by pread64. That a file is not in memory
-    // is told by a fault: the system reads ahead for whoever asks, and a fast disk is done before a slow
-    // worker looks.
+    // The worker reads cached data by preadv2, and threads read by pread64. A fault makes the file look
+    // uncached, because the system reads ahead, and a fast disk would be ready before a slow worker looks.
     let nothing_but_the_first = "error=EAGAIN:when=2+";
     let faults = [("pread64", "delay_enter=3000000:when=1"), ("preadv2", nothing_but_the_first)];
     let server = app.begin_with_faults(&faults).serving().unwrap();
@@ -150,7 +149,7 @@ fn a_file_is_read_by_get_and_head_whatever_a_script_before_it_answers() {
 #[test]
 fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
     let app = App::new(ROUTE, &[("public/a", "a"), ("public/folder/b", "b")]);
-    // A delay too short to matter, for the report alone.
+    // A delay too short to matter, so that strace reports the calls.
     let server = app.begin_with_fault("openat2", "delay_enter=1").serving().unwrap();
     let mut client = server.connect();
     for (path, status) in [("/a", 200), ("/folder/b", 200), ("/no", 404), ("/folder", 308), ("/a", 200)] {
@@ -159,7 +158,7 @@ fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
     drop(client);
     server.stop();
     let calls = app.calls();
-    // Before the start the main thread looks whether the system has the call.
+    // Before the start, the main thread checks whether the system has the call.
     let (known, waited): (Vec<_>, Vec<_>) = calls
         .iter()
         .filter(|(thread, call)| thread != "tollgate" && call.starts_with("openat2("))
@@ -174,8 +173,7 @@ fn a_request_that_waits_for_a_digest_from_a_slow_disk_stops_no_other() {
     let route =
         "workers = 1\n[[route]]\npath = \"/*\"\n[route.files]\ndir = \"public\"\netag = \"content\"\n";
     let app = App::new(route, &[("public/large", &pattern(100 << 10)), ("public/small", "small")]);
-    // What threads read of files, they read by pread64; the worker asks for what is in memory by another
-    // call.
+    // Threads read files by pread64. The worker reads cached data by another call.
     let server = app.begin_with_fault("pread64", "delay_enter=3000000").serving().unwrap();
     let (mut waiting, mut client) = (server.connect(), server.connect());
     assert!(waiting.send(&get("/large")));

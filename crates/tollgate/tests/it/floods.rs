@@ -1,5 +1,5 @@
-//! 500 clients at once that mean no good: how many are gone by the deadline, what memory they take, what
-//! others see.
+//! 500 hostile clients at once: how many are gone by the deadline, how much memory they use, and the replies
+//! to others.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -11,9 +11,9 @@ use crate::program::{App, Running, eventually, is_quick_once};
 
 const CLIENTS: usize = 500;
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-/// When a slow head or body has to have come.
+/// Time for a slow head or body.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Deadlines are kept to within two ticks of 250 ms; a busy machine is given more.
+/// Deadlines are kept to within two ticks of 250 ms. A busy machine gets more time.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
 fn start(limits: &str) -> (App, Running) {
@@ -21,7 +21,7 @@ fn start(limits: &str) -> (App, Running) {
     let routes = "[[route]]\npath = \"/\"\nreply = { body = \"hello\" }\n[[route]]\npath = \"/big\"\n\
                   script = \"big.luau\"\n[[route]]\npath = \"/take\"\nscript = \"take.luau\"\n\
                   body_bytes_max = \"8MiB\"\n[[route]]\npath = \"/slow\"\nscript = \"slow.luau\"\n";
-    // Longer than a slice.
+    // The script runs longer than a slice.
     let slow =
         "return function() local stop = os.clock() + 0.005 while os.clock() < stop do end return 204 end";
     let take = "return function(req) return tostring(#req:body()) end";
@@ -39,7 +39,7 @@ fn connect(server: &Running) -> TcpStream {
     stream
 }
 
-/// Sends as much as is taken; a connection that is closed takes nothing.
+/// Sends as many bytes as possible. A closed connection accepts none.
 fn send(stream: &mut TcpStream, bytes: &[u8]) {
     match stream.write_all(bytes) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -48,7 +48,7 @@ fn send(stream: &mut TcpStream, bytes: &[u8]) {
     }
 }
 
-/// Whether the connection has ended; what came meanwhile is added to `came`.
+/// Whether the connection has ended. Bytes that arrived meanwhile are added to `came`.
 fn has_ended(stream: &mut TcpStream, came: &mut Vec<u8>) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -62,8 +62,8 @@ fn has_ended(stream: &mut TcpStream, came: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Drips until every connection has ended, and a well-behaved client is answered meanwhile. Returns how long
-/// that took and what each heard.
+/// Sends slowly until every connection has ended, while a normal client is answered. Returns the duration and
+/// the bytes that each connection received.
 fn drip(server: &Running, peers: Vec<TcpStream>, drop: &[u8]) -> (Duration, Vec<String>) {
     let begun = Instant::now();
     let mut left: Vec<_> = peers.into_iter().map(|peer| (peer, Vec::new())).collect();
@@ -88,7 +88,7 @@ fn memory_kib(server: &Running) -> u64 {
     status_kib(server, "VmRSS:")
 }
 
-/// The most that it was so far.
+/// Returns the highest memory so far.
 fn memory_peak_kib(server: &Running) -> u64 {
     status_kib(server, "VmHWM:")
 }
@@ -139,7 +139,7 @@ fn bodies_that_wait_for_their_end_hold_no_more_memory_than_may_be() {
     let (_app, server) = start("in_flight_bytes_max = \"16MiB\"\nbody_memory_max = \"8MiB\"");
     let before = memory_kib(&server);
     let mut peers: Vec<_> = (0..CLIENTS).map(|_| connect(&server)).collect();
-    // So long that few come to their end in room that others left.
+    // The bodies are so long that few of them end in memory that others gave back.
     let head = b"POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n";
     peers.iter_mut().for_each(|peer| send(peer, head));
     let part = vec![b'x'; 64 << 10];
@@ -157,7 +157,7 @@ fn bodies_that_wait_for_their_end_hold_no_more_memory_than_may_be() {
         highest = highest.max(memory_kib(&server));
         assert!(begun.elapsed() < Duration::from_secs(60), "{refused} refused, {} left", peers.len());
     }
-    // 16 MiB, the 4 KiB of each connection that do not count, what the allocator keeps, and the VM.
+    // 16 MiB, the 4 KiB of each connection that do not count, free memory of the allocator, and the VM.
     let grown = highest.saturating_sub(before);
     assert!(grown < 48 << 10, "{grown} KiB");
     drop(peers);
@@ -181,7 +181,7 @@ fn slow_readers_hold_no_more_memory_than_may_be_and_are_cut_off() {
     peers.iter_mut().for_each(|peer| send(peer, &pipeline));
     let begun = Instant::now();
     let mut highest = 0;
-    // They read nothing: what they asked for lies in the server until it gives up.
+    // The clients read nothing, so their replies stay in the server until it gives up.
     while server_connections(&server) > 0 {
         highest = highest.max(memory_kib(&server));
         assert!(begun.elapsed() < Duration::from_secs(60), "{} left", server_connections(&server));
@@ -235,7 +235,7 @@ fn a_flood_of_connections_leaves_no_memory_behind() {
     assert!(grown < 8 << 10, "{grown} KiB");
 }
 
-/// Sockets of the server that have a peer.
+/// Returns the server's sockets that have a peer.
 fn server_connections(server: &Running) -> usize {
     let sockets = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
     let sockets = sockets.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -244,7 +244,7 @@ fn server_connections(server: &Running) -> usize {
         .collect();
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let port = format!(":{:04X}", server.address().port());
-    // Columns: local address, peer address, state (0A listens), ..., inode.
+    // The columns are: local address, peer address, state (0A listens), ..., inode.
     let is_connection = |line: &&str| {
         let columns: Vec<_> = line.split_whitespace().collect();
         columns[1].ends_with(&port) && columns[3] != "0A" && ours.contains(columns[9])
@@ -258,7 +258,7 @@ fn pipelines_behind_a_slow_script_hold_no_more_memory_than_may_be() {
     let (app, server) = start("workers = 1\nin_flight_bytes_max = \"32MiB\"\nqueue_age_max = \"30s\"");
     let before = memory_kib(&server);
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-    // What comes behind the first waits until that has returned; then all of it can run.
+    // Requests after the first wait until it has returned. Then all of them can run.
     let pipeline = [request("/slow"), request("/big").repeat(50)].concat();
     let mut peers: Vec<_> = (0..PIPELINES).map(|_| connect(&server)).collect();
     peers.iter_mut().for_each(|peer| send(peer, pipeline.as_bytes()));
@@ -272,9 +272,9 @@ fn pipelines_behind_a_slow_script_hold_no_more_memory_than_may_be() {
         let count: usize = counts.map(|count| count.parse::<usize>().unwrap()).sum();
         (count >= PIPELINES).then_some(())
     });
-    // Behind the turn in which the last one returned.
+    // This comes after the turn in which the last request returned.
     eventually("others are served", || server.connect().get("/"));
-    // 32 MiB, and what a worker takes for a script and its reply.
+    // 32 MiB, plus the memory of a worker for a script and its reply.
     let grown = memory_peak_kib(&server).saturating_sub(before);
     assert!(grown < (32 + 64) << 10, "{grown} KiB");
     drop(peers);

@@ -1,4 +1,4 @@
-//! Somebody who changes a sealed segment and makes its own checksums and its digest fit.
+//! A forger changes a sealed segment, and makes its own checksums and its digest fit.
 
 use sha2::{Digest, Sha256};
 
@@ -6,7 +6,7 @@ const SEGMENT_HEADER_BYTES: usize = 128;
 const BATCH_HEADER_BYTES: usize = 64;
 
 /// Flips a bit in the last byte of the first record's batch, then computes every checksum and the digest
-/// anew.
+/// again.
 pub(crate) fn forge(segment: &mut [u8]) {
     let batches = batches_in(segment);
     let (at, payload_bytes) = batches[1];
@@ -23,7 +23,7 @@ pub(crate) fn forge(segment: &mut [u8]) {
     fit_footer(segment, previous);
 }
 
-/// The same, but the stamp of the changed batch is chosen so that its header checksum stays what it was.
+/// Forges a segment, and chooses the stamp of the changed batch so that its header checksum stays the same.
 pub(crate) fn forge_and_solve(segment: &mut [u8]) {
     let (at, payload_bytes) = batches_in(segment)[1];
     let payload = at + BATCH_HEADER_BYTES;
@@ -36,7 +36,7 @@ pub(crate) fn forge_and_solve(segment: &mut [u8]) {
     fit_footer(segment, previous);
 }
 
-/// Finds the low half of the stamp that gives a header the wanted checksum: a CRC is linear in each of its
+/// Finds the low half of the stamp that gives a header the wanted checksum. A CRC is linear in each of its
 /// bits.
 fn solve(header: &mut [u8], wanted: u32) {
     const STAMP: usize = 40;
@@ -47,7 +47,7 @@ fn solve(header: &mut [u8], wanted: u32) {
         changed[STAMP + bit / 8] ^= 1 << (bit % 8);
         crc32c::crc32c(&changed) ^ base
     };
-    // Each effect with the bits that make it, brought to one leading bit each.
+    // Each effect with the bits that cause it, reduced so that each has a leading bit of its own.
     let mut basis: Vec<(u32, u32)> = Vec::new();
     let reduce = |basis: &[(u32, u32)], mut left: u32| {
         let mut bits = 0;
@@ -68,7 +68,7 @@ fn solve(header: &mut [u8], wanted: u32) {
     header[STAMP..STAMP + 4].copy_from_slice(&bits.to_le_bytes());
 }
 
-/// Where each batch begins, and how long its payload is.
+/// Returns the offset of each batch, and the length of its payload.
 fn batches_in(segment: &[u8]) -> Vec<(usize, usize)> {
     let mut batches = Vec::new();
     let mut at = SEGMENT_HEADER_BYTES;

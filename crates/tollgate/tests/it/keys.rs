@@ -1,4 +1,4 @@
-//! A retry with the same key: answered as any request, and one row.
+//! A retry with the same key is answered like any request, and leaves one row.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -89,7 +89,7 @@ proxy = "pay"
 stream = "payments"
 "#;
 
-/// Charges by the backend, and hides from its client how that failed.
+/// A script that charges through the backend, and hides the kind of failure from its client.
 const PAY: &str = r#"
 return { POST = function(req)
   local reply = tollgate.fetch("pay", { path = "/charge", method = "POST" })
@@ -100,7 +100,7 @@ return { POST = function(req)
 end }
 "#;
 
-/// What the rows of a path say: status and amount where they have them, and the outcome.
+/// Returns the rows of a path: status and amount where they exist, and the outcome.
 fn payments(app: &App, path: &str) -> Vec<String> {
     let said = "coalesce(status, '-') || ' ' || coalesce(amount, '-') || ' ' || outcome";
     let of_path = format!("FROM payments WHERE path = '{path}'");
@@ -121,7 +121,7 @@ fn pay(app: &App, server: &Running, backend: &Backend, path: &str) -> Vec<u16> {
     let mut statuses = vec![pay(Fault::Close), pay(Fault::Status(503)), pay(Fault::Status(409))];
     backend.turn(Fault::Silent).unwrap();
     let mut impatient = TcpStream::connect(server.address()).unwrap();
-    // Its close is a reset: who only closes its half is waited for.
+    // Closing sends a reset. A client that closes only its sending half would be waited for.
     SockRef::from(&impatient).set_linger(Some(Duration::ZERO)).unwrap();
     let seen = backend.seen().requests;
     impatient.write_all(request(path, path, "").as_bytes()).unwrap();
@@ -156,9 +156,9 @@ fn a_key_is_not_used_up_by_a_request_that_failed_or_that_nobody_waited_for() {
     assert!(audit.contains("exact: "), "{audit}");
 }
 
-/// A loader that is killed lives at random up to this long: about as long as all of it takes.
+/// Random time until a loader is killed, at most. It is about the duration of the whole load.
 const LIFE_US_MAX: u64 = 400_000;
-/// Numbers of each log; half of them are those of the log before.
+/// Numbers of each log. Half of them are those of the log before.
 const NUMBERS: u64 = 12_000;
 const LOGS: u64 = 3;
 
@@ -175,8 +175,8 @@ collect = true
 stream = "a"
 "#;
 
-/// Leaves logs that nobody has loaded, and returns how many records are in them. Each log has half of the
-/// numbers of the one before again, and every third hundred of its own twice.
+/// Leaves logs that are not loaded, and returns their number of records. Each log repeats half of the numbers
+/// of the log before, and every third hundred of its own numbers.
 fn leave_logs(app: &App) -> u64 {
     let mut sent = 0;
     for log in 0..LOGS {
@@ -198,7 +198,7 @@ fn leave_logs(app: &App) -> u64 {
     sent
 }
 
-/// Kills loaders of keyed records: each key is one row, each other record a duplicate.
+/// Kills loaders of keyed records. Each key is one row, and each other record is a duplicate.
 fn check_kills(make: impl Fn() -> (App, Numbers)) {
     kill_loaders(make, leave_logs, LIFE_US_MAX, |app, numbers, sent| {
         let unique = NUMBERS / 2 * (LOGS + 1);

@@ -1,5 +1,4 @@
-//! Sockets as a system hands them out: from systemd, from a dead server, from a system that has no
-//! descriptors left.
+//! Sockets from systemd, from a dead server, and on a system without free descriptors.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -28,7 +27,7 @@ fn whole_reply(mut stream: impl Read + Write) -> String {
     reply
 }
 
-/// Starts it by a shell, which hands in one listening socket as descriptor 3.
+/// Starts the server by a shell, which passes a listening socket as descriptor 3.
 fn start_with_socket(
     app: &App,
     socket: impl Into<Stdio>,
@@ -54,7 +53,7 @@ fn a_socket_that_systemd_hands_in_is_served_by_all_workers_and_outlives_the_serv
         assert!(reply.ends_with("\r\n\r\nhello"), "{reply}");
     }
     assert!(server.stop().0.success());
-    // Whoever comes between two servers is answered by the next.
+    // A client that connects between two servers is answered by the next one.
     let waiting = TcpStream::connect(address).unwrap();
     let server = start_with_socket(&app, socket(), "$$", "web").serving().unwrap();
     assert!(whole_reply(waiting).ends_with("hello"));
@@ -104,7 +103,7 @@ fn the_socket_of_a_killed_server_is_replaced_and_that_of_a_living_one_is_not() {
     drop(UnixListener::bind(&path).unwrap());
 }
 
-/// Without a descriptor, accepting pauses between two tries and counts that; a connection waits.
+/// Without a descriptor, accepting pauses between two tries and counts this. A connection waits.
 #[test]
 fn accepting_without_any_descriptor_costs_no_processor_and_goes_on_later() {
     let app = App::new(&format!("workers = 1\n{ROUTE}"), &[]);
@@ -152,10 +151,10 @@ fn a_line_tells_of_connections_at_the_bound_however_often_they_come_and_go() {
     assert!(!log.contains("accepted again"), "{log}");
 }
 
-/// What the process had of all processors so far, in steps of 10 ms.
+/// Returns the processor time of the process so far, in steps of 10 ms.
 fn processor_time(server: &Running) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.id())).unwrap();
-    // The name of the program stands in brackets; utime and stime are the 14th and 15th word (proc(5)).
+    // The name of the program is in parentheses. utime and stime are the 14th and 15th word (proc(5)).
     let words: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     let ticks: u64 = words[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
     Duration::from_millis(ticks * 10)
@@ -167,7 +166,7 @@ fn connect(server: &Running) -> TcpStream {
     stream
 }
 
-/// A client that was answered; none if it is one too many.
+/// Returns a client that was answered. `None` if the server is full.
 fn taken_on(server: &Running) -> Option<Client> {
     let mut client = server.connect();
     assert!(client.send(&get("/")));
@@ -176,7 +175,7 @@ fn taken_on(server: &Running) -> Option<Client> {
     (status == 200).then_some(client)
 }
 
-/// Asks and keeps the connection; a server that says nothing in time is a failure.
+/// Sends a request and keeps the connection. A server that sends nothing in time fails the test.
 fn is_served(stream: &mut TcpStream) -> bool {
     let mut byte = [0];
     let sent = stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");

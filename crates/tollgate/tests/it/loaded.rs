@@ -1,5 +1,5 @@
-//! `ack = "loaded"`: a reply that says success has its rows in the database, for anybody to see, and one that
-//! does not says what is known.
+//! `ack = "loaded"`: a reply with success has its rows in the database, visible to all. Any other reply says
+//! what is known.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::client::{Client, Reply, post};
 use crate::cluster::{Cluster, shared};
 use crate::program::{App, Running, eventually, is_quick_once, printed};
 
-/// A stream whose replies wait for the database, and one whose replies wait for the disk.
+/// A stream whose replies wait for the database, and a stream whose replies wait for the disk.
 const CONFIG: &str = r#"
 workers = 2
 drain_timeout = "4s"
@@ -38,7 +38,7 @@ stream = "a"
 const KEEP: &str =
     "return function(req) return { status = 201, body = 'kept', record = { n = req.query.n } } end";
 const SQLITE: &str = "[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n";
-/// Longer than any test waits on purpose.
+/// Longer than any intended wait of a test.
 const LONG: &str = "20s";
 const CLIENTS: u64 = 8;
 const DEPTH: u64 = 4;
@@ -52,18 +52,18 @@ fn item(n: u64) -> String {
     format!("{{\"n\":{n}}}")
 }
 
-/// A connection to the database that waits for no lock.
+/// Opens a connection to the database that waits for no lock.
 fn database(app: &App) -> Connection {
     app.database()
 }
 
-/// How many rows have that number, as another connection sees it now.
+/// Returns the number of rows with that number, as another connection sees it now.
 fn count(database: &Connection, n: u64) -> i64 {
     let question = "SELECT count(*) FROM a WHERE n = ?1";
     database.query_row(question, [n.cast_signed()], |row| row.get(0)).unwrap()
 }
 
-/// Keeps writers out until it is dropped.
+/// Locks out writers until it is dropped.
 fn lock(app: &App) -> Connection {
     let lock = database(app);
     lock.busy_timeout(Duration::from_secs(20)).unwrap();
@@ -85,7 +85,7 @@ fn is_refused(reply: &Reply) -> bool {
     reply.field("tollgate-outcome") == Some("refused")
 }
 
-/// Sends numbers, some to a connection at once, and hands each that was acknowledged to `check` at that
+/// Sends numbers, some of them at once on a connection. Passes each acknowledged number to `check` at that
 /// moment.
 fn drive(server: &Running, rounds: u64, check: impl Fn(u64) + Sync) {
     let check = &check;
@@ -148,7 +148,8 @@ fn a_lone_request_does_not_wait_for_others_to_gather() {
     let server = app.start();
     let mut client = server.connect();
     assert!(client.post("/a", &item(0)).unwrap().is_success());
-    // Records that nobody waits for gather for a tenth of a second, and new logs are looked for every second.
+    // Records without a waiting reply are gathered for a tenth of a second. New logs are looked for every
+    // second.
     const REQUESTS: u32 = 20;
     const GATHER: Duration = Duration::from_millis(100);
     is_quick_once("twenty requests", REQUESTS * GATHER, || {
@@ -168,7 +169,7 @@ fn a_database_that_is_locked_makes_replies_unknown_then_refused_and_recovers() {
     let mut client = server.connect();
     assert!(client.post("/a", &item(0)).unwrap().is_success());
     let lock = lock(&app);
-    // Sent together: the first one is not known to be in vain.
+    // All are sent together, because at the first one the server does not know yet that the sink is away.
     assert!(client.send(&(post("/a", &item(1)) + &post("/a", &item(2)) + &post("/b", &item(3)))));
     check_unknown(&client.reply().unwrap());
     check_unknown(&client.reply().unwrap());
@@ -186,7 +187,7 @@ fn a_database_that_is_locked_makes_replies_unknown_then_refused_and_recovers() {
         check_refused(&reply);
         Some(())
     });
-    // At once: it does not wait for what its handler would have recorded.
+    // The refusal comes at once, without running the handler.
     let refused = client.get("/script?n=9").unwrap();
     check_refused(&refused);
     assert!(client.post("/b", &item(4)).unwrap().is_success());
@@ -260,7 +261,7 @@ fn a_record_that_is_no_row_makes_the_reply_422_and_its_neighbours_stay_as_they_a
     assert!(client.send(&requests.concat()));
     let mut reply = || client.reply().unwrap();
     assert_eq!(reply().status, 200);
-    // What the database says is not the client's to know.
+    // The client does not see the database's own error text.
     check_rejected(&reply(), 0, &[(0, "refused, and kept as a reject")]);
     assert_eq!(reply().status, 200);
     let unfit = "column \"n\" takes int, found \"x\"";
@@ -351,7 +352,7 @@ fn the_named_one_of_two_sinks_is_waited_for_and_no_other() {
     assert_eq!(rows, 49);
 }
 
-/// A server that is told to stop while a reply waits for a locked database; the lock, and the client.
+/// Stops a server while a reply waits for a locked database. Returns the server, the lock, and the client.
 fn stopped_while_one_waits(app: &App) -> (Running, Client, Connection) {
     let server = app.start();
     let mut client = server.connect();
@@ -404,7 +405,7 @@ fn a_server_that_cannot_load_its_awaited_sink_neither_starts_nor_reloads() {
     assert!(server.stop().0.success());
 
     let server = app.start();
-    // A stream whose replies did not wait may begin to.
+    // A stream whose replies did not wait may begin to wait.
     app.write("tollgate.toml", &good.replace("[stream.b]", "[stream.b]\nack = \"loaded\""));
     app.succeed(&["reload"]);
     let mut client = server.connect();
@@ -433,7 +434,8 @@ fn replies_wait_for_a_sink_of_the_same_reload_and_it_stays_while_they_may() {
     }
     assert!(app.succeed(&["status"]).contains("other"));
 
-    // Some reply may still wait for it: first the stream is led elsewhere, then the sink may go.
+    // A reply may still wait for the sink. First the stream changes to another sink, then the sink may be
+    // removed.
     app.write("tollgate.toml", &good);
     let reload = app.run(&["reload"]);
     assert_eq!(reload.status.code(), Some(2));

@@ -1,5 +1,5 @@
-//! `tollgate log`: what a server writes is followed, what is sealed is compared with what was loaded, what is
-//! broken is mended by hand.
+//! `tollgate log`: records of a server are followed, sealed segments are compared with the loaded positions,
+//! and damage is repaired by hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use tollgate_log::{DiskStorage, scan_segment};
 use crate::forger::{forge, forge_and_solve};
 use crate::program::{App, BINARY, Following, KEEP, Running, eventually, printed};
 
-/// Streams `a` and `b`; `log` is what stands in `[log]`, `stream` in both streams.
+/// Makes streams `a` and `b`. `log` is the text of `[log]`, and `stream` is added to both streams.
 fn app(log: &str, stream: &str) -> App {
     let part = |name: &str| {
         format!(
@@ -35,7 +35,7 @@ fn send(server: &Running, stream: &str, numbers: impl IntoIterator<Item = i64>) 
     }
 }
 
-/// The field of the next line.
+/// Returns a field of the next line.
 fn next(tail: &Following, field: &str) -> i64 {
     let line: serde_json::Value = serde_json::from_str(&tail.line()).unwrap();
     line[field].as_i64().unwrap()
@@ -94,7 +94,7 @@ fn cat_prints_text_json_and_combined() {
     assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
 }
 
-/// An app whose one log has a sealed segment of ten loaded records.
+/// Makes an app whose one log has a sealed segment of ten loaded records.
 fn loaded() -> (App, PathBuf) {
     let app = app("", "");
     let server = app.start();
@@ -116,7 +116,7 @@ fn a_loaded_segment_that_a_forger_made_fit_shows_against_the_database() {
     let whole = app.succeed(&["log", "verify"]);
     assert!(whole.contains("1 log as loaded, 0 not\n"), "{whole}");
     edit(&segment, forge);
-    // Alone it holds: every checksum and the digest are those of its bytes.
+    // The segment by itself is valid: every checksum and the digest fit its bytes.
     assert!(app.succeed(&["log", "verify", "data/log"]).contains(" 1 ok, 0 open, 0 torn, 0 bad\n"));
     let output = app.run(&["log", "verify"]);
     let text = printed(&output);
@@ -213,7 +213,7 @@ fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served
     }
     let left = files(&app);
     let tail = app.follow(&["log", "tail", "--format", "json"]);
-    // It follows the newest, as far as there is one, and those that come later.
+    // It follows the newest log, if there is one, and the logs that come later.
     eventually("the newest is told of", || tail.has_printed("is not followed any further").then_some(()));
     let server = app.start();
     send(&server, "a", [2]);
@@ -229,7 +229,7 @@ fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served
     assert!(left.iter().all(|(path, bytes)| now[path] == *bytes), "left untouched");
 }
 
-/// Every file of the log folder with its bytes, but locks.
+/// Returns every file of the log folder with its bytes, except locks.
 fn files(app: &App) -> BTreeMap<PathBuf, Vec<u8>> {
     let folders = fs::read_dir(app.log_dir()).unwrap().map(|entry| entry.unwrap().path());
     let inside = folders.filter(|path| path.is_dir()).flat_map(|folder| fs::read_dir(folder).unwrap());
@@ -305,7 +305,7 @@ fn a_folder_that_holds_no_logs_is_not_told_to_be_sound() {
             assert!(printed(&output).contains(" is no log folder: "), "{}", printed(&output));
         }
     }
-    // A server that recorded nothing yet has the folder, and no log.
+    // A server that has recorded nothing yet has the folder, and no log.
     std::fs::remove_dir_all(log).unwrap();
     assert!(app.succeed(&["log", "verify", "data/log"]).starts_with("0 segments in 0 logs"));
     assert!(app.succeed(&["log", "verify"]).ends_with("0 segments in 0 logs: 0 ok, 0 open, 0 torn, 0 bad\n"));

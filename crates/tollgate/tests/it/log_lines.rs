@@ -1,5 +1,5 @@
-//! Log lines and who reads them: a hung reader holds nobody up, a slow one hears what is missing, and nothing
-//! floods either.
+//! Log lines and their readers: a hung reader blocks no thread, a slow reader learns what is missing, and
+//! neither gets too many lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -17,19 +17,19 @@ use tollgate_faults::{Backend, Fault};
 use crate::admin::{get, get_until, sample};
 use crate::program::{App, BINARY, PATIENCE, Running, eventually};
 
-/// A second for the reader, and what a busy machine takes for the rest.
+/// A second for the reader, and the delay of a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);
 
 const CHATTY: &str = "[[route]]\npath = \"/\"\nscript = \"chatty.luau\"\n";
-/// Some 4 KiB a line: what a pipe and the server keep is a few hundred.
+/// A script with a line of some 4 KiB. The pipe and the server together keep a few hundred of them.
 const CHATTY_SCRIPT: &str =
     "return function(req)\n  tollgate.log.info((\"x\"):rep(4000))\n  return \"told\"\nend\n";
 const LINES: u64 = 600;
 
-/// What a server writes to stderr, and nobody reads.
+/// The stderr of a server that no process reads.
 struct Stalled {
     pipe: PathBuf,
-    /// Held open, so that the server can open its end.
+    /// The pipe is held open, so that the server can open its end.
     held: File,
 }
 
@@ -115,7 +115,7 @@ fn a_server_whose_log_nobody_reads_ends_as_it_is_told() {
     assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
 }
 
-/// How often each route fails.
+/// Failures of each route.
 const FAILURES: u64 = 300;
 const FAILING: &str = r#"
 workers = 1
@@ -130,10 +130,10 @@ path = "/other"
 script = "fail.luau"
 "#;
 
-/// Long enough for a line to come before the next failure.
+/// Long enough for a line to arrive before the next failure.
 const LOOKS_BETWEEN_FAILURES: u64 = 100;
 
-/// The lines of a log that name a route.
+/// Returns the lines of a log that name a route.
 fn lines_of(log: &str, route: &str) -> Vec<Value> {
     let lines = log.lines().map(|line| line.parse::<Value>().unwrap());
     lines.filter(|line| line["route"] == route).collect()
@@ -151,7 +151,8 @@ fn failures_of_a_route_are_logged_a_few_a_second_with_the_number_of_those_left_o
     for (path, status) in [("/script", 500), ("/backend", 502)] {
         let mut fail = || assert_eq!(client.get(path).unwrap().status, status, "{path}");
         (0..FAILURES).for_each(|_| fail());
-        // What was left out of a second is told by the first failure after it: one is tried now and then.
+        // The first failure after a second reports the lines left out in it. A failure is therefore caused
+        // now and then.
         let (mut asked, mut looks) = (FAILURES, 0);
         let told = eventually("every failure is told or left out", || {
             let told = lines_of(&server.logged(), path);

@@ -1,5 +1,5 @@
-//! A disk whose syncs take seconds: what would wait longer than it may is refused, said once, and over by
-//! itself.
+//! A disk whose syncs last seconds: requests that would wait too long are refused. The state is logged once,
+//! and ends by itself.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::admin::{get as ask, get_until};
 use crate::client::get;
 use crate::program::{App, eventually_within};
 
-/// Each sync takes so long, in microseconds.
+/// Delay of each sync, in microseconds.
 const SYNC_TAKES: &str = "delay_enter=3000000";
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -39,7 +39,7 @@ fn readiness_says_that_the_disk_is_behind_and_the_log_says_it_once() {
     let mut client = server.connect();
     let mut refused = 0;
     let mut next = 1;
-    // A machine that is so slow that a sync of seconds ends between two requests has another try.
+    // On a slow machine, a sync of seconds may end between two requests. The test then tries again.
     eventually_within(PATIENCE, "a request is refused", || {
         assert!(client.send(&get(&format!("/kept?n={next}"))));
         eventually_within(PATIENCE, "the queue is old", || {

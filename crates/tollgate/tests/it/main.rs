@@ -1,6 +1,6 @@
-//! The program as its users meet it: the real binary, real sockets, real files, SQLite and PostgreSQL.
+//! The program as its users see it: the real binary, real sockets, real files, SQLite and PostgreSQL.
 
-// clippy knows test functions, but not the helpers between them.
+// clippy recognizes test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;

@@ -1,5 +1,5 @@
-//! `tollgate load --skip` and `--retry-rejects`: what holds a load up is passed by hand, what was refused is
-//! tried again.
+//! `tollgate load --skip` and `--retry-rejects`: records that block a load are skipped by hand, and rejects
+//! are tried again.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ use crate::sinks::{STREAMS, all, app, leave_logs, numbers, record};
 
 const RECORDS: u64 = 4000;
 
-/// An app with one log that nobody has loaded, the file of its first segment and the last record in that.
+/// Makes an app with one log that is not loaded. Returns its id, the file of its first segment, and the last
+/// record in that file.
 fn with_a_log() -> (App, LogId, PathBuf, u64) {
     let app = app("");
     leave_logs(&app, 1, RECORDS);
@@ -23,7 +24,7 @@ fn with_a_log() -> (App, LogId, PathBuf, u64) {
     (app, log, files[0].1.clone(), last)
 }
 
-/// Runs `load --skip`, which ends with this code; returns what it said.
+/// Runs `load --skip`, which must end with this code. Returns its output.
 fn skip(app: &App, log: &str, range: &str, code: i32) -> String {
     let output = app.run(&["load", "--skip", log, range]);
     assert_eq!(output.status.code(), Some(code), "{}", printed(&output));
@@ -87,7 +88,8 @@ fn records_that_cannot_be_skipped_are_reported_and_nothing_changes() {
     assert!(app.succeed(&["audit"]).contains("exact: "));
 }
 
-/// Records ten numbers, has odd ones among ten more refused, allows them again and has them tried again.
+/// Records ten numbers, then ten more of which the odd ones are refused. Allows them again and retries the
+/// rejects.
 fn check_retry(app: &App, change: impl Fn(Change), numbers: impl Fn() -> Vec<u64>) {
     let load = |range| {
         let server = app.start_with(&["--no-load"]);
@@ -113,7 +115,7 @@ fn check_retry(app: &App, change: impl Fn(Change), numbers: impl Fn() -> Vec<u64
     assert_eq!(sum.split_whitespace().collect::<Vec<_>>(), ["all", "a", "20", "0", "20", "0", "0", "0"]);
 }
 
-/// What becomes of the table.
+/// A change of the table.
 enum Change {
     Refuse,
     Allow,
@@ -152,7 +154,7 @@ fn rejects_of_postgresql_become_rows_when_the_table_takes_them() {
     check_retry(&app, change, numbers);
 }
 
-/// Fields that are called otherwise than their columns, or hidden; values that only a script can give.
+/// Fields whose names differ from their columns, or that are hidden, and values that only a script can give.
 const ITEMS: &str = r#"
 [[route]]
 path = "/c"
@@ -187,7 +189,7 @@ columns = [
 ]
 "#;
 
-/// Bytes that are base64 too; what JSON has no form for.
+/// Bytes that are base64 too, and values for which JSON has no form.
 const SCRIPT: &str = r#"return function(req)
     local values = { f = print, b = "\xff" }
     return { record = { tag = "too long", raw = "AAAA", shown = values[req.query.shown] } }
@@ -214,7 +216,7 @@ fn an_item_that_was_refused_when_it_came_fills_the_columns_of_its_fields_or_stay
     }
     assert!(server.stop().0.success());
     assert!(printed(&app.run(&["load", "--once"])).contains("sink main: 0 rows, 10 rejects"));
-    // As the tables are made with the first row of a stream.
+    // The tables are made with the first row of a stream.
     let output = app.run(&["load", "--retry-rejects"]);
     let told = printed(&output);
     assert!(told.contains("sink main: 3 rejects became rows, 1 are duplicates of rows, 6 stay"), "{told}");

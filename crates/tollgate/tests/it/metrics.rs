@@ -1,5 +1,5 @@
-//! What Prometheus reads: every line by the grammar of the format, every name in the docs, and the docs
-//! without a name more.
+//! The metrics: every line follows the grammar of the format, every name is in the docs, and the docs have no
+//! other names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,8 +42,8 @@ struct Family {
     samples: BTreeMap<String, f64>,
 }
 
-/// Reads the text strictly, as `promtool check metrics` does, and more so: families stand together, each
-/// once, with help and type before their samples; no sample is there twice.
+/// Reads the text more strictly than `promtool check metrics`. Each family occurs once, in one piece, with
+/// help and type before its samples. No sample occurs twice.
 fn parse(text: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let mut current = String::new();
@@ -80,7 +80,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// `name="value",...`, with quotes and backslashes escaped.
+/// Checks `name="value",...`, with quotes and backslashes escaped.
 fn check_labels(mut labels: &str) {
     while !labels.is_empty() {
         let (name, rest) = labels.split_once("=\"").expect(labels);
@@ -96,7 +96,7 @@ fn check_labels(mut labels: &str) {
     }
 }
 
-/// The names in the first cells of the tables.
+/// Returns the names in the first cells of the tables.
 fn documented() -> BTreeSet<String> {
     let cells = DOCS.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     cells.map(|(name, _)| name.split('{').next().unwrap().to_owned()).collect()
@@ -123,7 +123,7 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     }
     check_values(&families);
     check_refusals(&families);
-    // Counters of the routes that stay count on, and a route that went is told no more.
+    // Counters of the routes that stay count on. A removed route is no longer listed.
     app.write("tollgate.toml", &app.config().replace("/bad", "/worse"));
     app.succeed(&["reload"]);
     let families = parse(&get(&app, "/metrics").content);
@@ -157,7 +157,7 @@ fn check_values(families: &BTreeMap<String, Family>) {
     assert_eq!(value("tollgate_http_requests_total{route=\"/bad\",class=\"5xx\"}"), 1.0);
     assert_eq!(value("tollgate_script_failures_total{route=\"/bad\",reason=\"error\"}"), 1.0);
     assert_eq!(value("tollgate_http_malformed_total{status=\"400\"}"), 1.0);
-    // 404, 400, and 429.
+    // The replies are 404, 400, and 429.
     assert_eq!(value("tollgate_http_unrouted_total{class=\"4xx\"}"), 3.0);
     assert_eq!(value("tollgate_http_refused_total{route=\"/seldom\",reason=\"rate\"}"), 1.0);
     assert_eq!(value("tollgate_refusals_total{reason=\"rate\"}"), 1.0);
@@ -178,7 +178,7 @@ fn check_values(families: &BTreeMap<String, Family>) {
     assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") > 5.0);
 }
 
-/// Why requests are refused is said by one alarm each, with what to do about it.
+/// Checks that each reason of a refusal has one alarm, with a remedy.
 fn check_refusals(families: &BTreeMap<String, Family>) {
     let (_, limits) = RULES.split_once("{reason=~\"").expect("an alarm for what is over a limit");
     let limits: Vec<_> = limits.split('"').next().unwrap().split('|').collect();

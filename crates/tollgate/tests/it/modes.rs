@@ -1,4 +1,4 @@
-//! Permissions: of what a server makes, and of what was there before.
+//! Permissions of the files that a server makes, and of files that existed before.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -14,14 +14,14 @@ const CONFIG: &str = "body_memory_max = \"64KiB\"\n\
                       [stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n\
                       [[route]]\npath = \"/s\"\ncollect = true\nstream = \"s\"\n";
 
-/// Starts a server whose umask takes no permission.
+/// Starts a server whose umask removes no permission.
 fn start(app: &App) -> Running {
     let mut shell = Command::new("sh");
     shell.args(["-c", "umask 0; exec \"$@\"", "sh", BINARY]);
     app.begin_as(shell).serving().unwrap()
 }
 
-/// Has the server write to log, database and spool.
+/// Makes the server write to log, database and spool.
 fn use_all(app: &App, server: &Running) {
     assert!(server.connect().post("/s", "{\"n\": 1}").unwrap().is_success());
     eventually("it is loaded", || app.has_table("s").then_some(()));
@@ -36,7 +36,8 @@ fn use_all(app: &App, server: &Running) {
     assert!(reply.starts_with("HTTP/1.1 2"), "{reply}");
 }
 
-/// The permissions of all below a folder, by path: `d` of folders, `s` of sockets, `f` of files.
+/// Collects the permissions of everything below a folder, by path: `d` for folders, `s` for sockets, `f` for
+/// files.
 fn modes_below(folder: &Path, modes: &mut BTreeMap<String, (char, u32)>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let found = fs::symlink_metadata(entry.path()).unwrap();

@@ -1,9 +1,9 @@
 //! Segments that were changed with knowledge of their structure: every checksum, chain and digest fits, and
-//! the numbers are at their extremes.
+//! the numbers are extreme.
 //!
-//! `TOLLGATE_MUTANTS` logs are made, `MUTANTS_AT_ONCE` of them lie in one folder. SQLite takes them, and
-//! PostgreSQL too in one round of `ROUNDS_OF_POSTGRES`. Whatever a mutant is, each command ends, each start
-//! serves, the log of this run and an intact earlier one are loaded, and nothing panics.
+//! The test makes `TOLLGATE_MUTANTS` logs, with `MUTANTS_AT_ONCE` of them in one folder. They are loaded into
+//! SQLite, and also into PostgreSQL in one of `ROUNDS_OF_POSTGRES` rounds. For any mutant, each command ends,
+//! each start serves, the log of this run and an intact earlier log are loaded, and nothing panics.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -19,17 +19,17 @@ use crate::cluster::shared;
 use crate::forge::{Forged, ForgedBatch, int_row, schema_record};
 use crate::program::{App, KEEP, PATIENCE, Running, eventually, printed};
 
-/// Mutants that one start meets.
+/// Mutants in the folder of one start.
 const MUTANTS_AT_ONCE: usize = 25;
-/// A table of PostgreSQL takes milliseconds to make: each round would take long.
+/// PostgreSQL needs milliseconds to make a table, so only some rounds use it.
 const ROUNDS_OF_POSTGRES: usize = 4;
-/// No command takes longer over a folder of mutants; the slowest read every byte of it.
+/// Time of a command over a folder of mutants, at most. The slowest command reads every byte of the folder.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
-/// The numbers that records have in the intact log, and in the log that is written beside the mutants.
+/// Numbers of the records in the intact log, and in the log that is written next to the mutants.
 const CONTROL: [i64; 3] = [1, 2, 3];
 const LIVE: [i64; 2] = [11, 12];
 
-/// Numbers at which arithmetic, databases and bounds break.
+/// Numbers at which arithmetic, databases and bounds fail.
 const EXTREMES: [u64; 16] = [
     0,
     1,
@@ -57,7 +57,7 @@ fn number_from(name: &str, otherwise: u64) -> u64 {
     env::var(name).map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Numbers that follow from a seed (SplitMix64).
+/// Numbers from a seed (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -92,7 +92,7 @@ struct Model {
 }
 
 impl Model {
-    /// A log that a server wrote and sealed: one record in each of its segments.
+    /// Returns a log that a server wrote and sealed, with one record in each of its segments.
     fn written() -> Self {
         let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
         let server = app.start();
@@ -117,17 +117,17 @@ fn send(server: &Running, n: i64) {
     assert!(server.connect().get(&format!("/a?n={n}")).unwrap().is_success());
 }
 
-/// One log that was changed, in the folder of its own id.
+/// A changed log, in the folder of its own id.
 struct Mutant<'a> {
     random: Random,
     /// The folder of all logs.
     dir: &'a Path,
     id: String,
     segments: Vec<(String, Forged)>,
-    /// Files that take the place of segments, made when the others are there.
+    /// Files that replace segments. They are made after the other files.
     special: Vec<(String, usize)>,
     deleted: Vec<u64>,
-    /// What was done, for a message.
+    /// The changes, for a message.
     story: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Mutant<'a> {
         mutant
     }
 
-    /// The segments name the checksums of their neighbours: the id changed them.
+    /// Corrects the checksums of neighbours in the segments, because the new id changed them.
     fn fit_chain(&mut self) {
         let mut chain = 0_u32;
         for (_, forged) in &mut self.segments {
@@ -206,7 +206,7 @@ impl<'a> Mutant<'a> {
             8 => footer.counts = vec![(number as u16, number, number.wrapping_neg())],
             _ => footer.digest_before = [number as u8; 64],
         }
-        // Numbers that fit each other are believed more easily.
+        // Numbers that fit each other pass more checks.
         if field < 2 && self.random.below(2) == 0 {
             let first = self.segments[place].1.first();
             let Some(footer) = &mut self.segments[place].1.footer else { return };
@@ -247,7 +247,7 @@ impl<'a> Mutant<'a> {
         }
     }
 
-    /// Another number or another state; sometimes with all numbers of the segment moved along.
+    /// Changes the number or the state in a name. Sometimes all numbers of the segment move along.
     fn mutate_name(&mut self, place: usize) {
         let state = self.random.pick(&["open", "sealed", "damaged"]);
         let first = self.segments[place].1.first();
@@ -285,7 +285,7 @@ impl<'a> Mutant<'a> {
         }
     }
 
-    /// More schemas than any run declares, each with a row or not.
+    /// Adds more schemas than any run declares, each with or without a row.
     fn flood(&mut self, place: usize) {
         let count = self.random.pick(&[70, 700, 5_000]);
         let prefix = self.random.pick(&["flood_", "tollgate_", "sqlite_", "A", "a"]);
@@ -324,7 +324,7 @@ impl<'a> Mutant<'a> {
         }
     }
 
-    /// Bytes of records: lengths, kinds, schemas, values.
+    /// Changes the bytes of records: lengths, kinds, schemas, values.
     fn mutate_payload(&mut self, place: usize) {
         let at = self.random.below(self.segments[place].1.batches.len());
         let changes = 1 + self.random.below(6);
@@ -393,7 +393,7 @@ fn empty() -> Forged {
     Forged { header: vec![0; 128], batches: Vec::new(), footer: None, rest: Vec::new() }
 }
 
-/// A file of a kind that no writer makes; one that is there already stays.
+/// Makes a file of a kind that no writer makes. An existing file stays.
 fn make_special(path: &Path, kind: usize) {
     if fs::symlink_metadata(path).is_ok() {
         return;
@@ -408,7 +408,7 @@ fn make_special(path: &Path, kind: usize) {
         4 if UnixListener::bind(path).is_ok() => {}
         4 => fs::write(path, "no socket").unwrap(),
         5 => File::create(path).unwrap().set_len(20 << 30).unwrap(),
-        // Only root makes devices; a FIFO is as good.
+        // Only root makes devices. For other users a FIFO serves the same purpose.
         _ => mknodat(CWD, path, FileType::CharacterDevice, mode, rustix::fs::makedev(1, 5))
             .unwrap_or_else(|_| mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap()),
     }
@@ -431,13 +431,13 @@ fn mutants_of_segments_stop_no_command_no_start_and_no_other_log() {
     }
 }
 
-/// Has a server and every command meet these mutants.
+/// Runs a server and every command on these mutants.
 fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>) {
     let sink = |database| format!("[sink.postgres]\npostgres = \"{}\"\n", shared().url(database));
     let sinks =
         format!("[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n{}", postgres.map(sink).unwrap_or_default());
     let app = App::new(&format!("{CONFIG}{sinks}"), &[("keep.luau", KEEP)]);
-    // The records of the intact log are loaded beside the mutants, and not before.
+    // The records of the intact log must be loaded together with the mutants, not earlier.
     let server = app.start_with(&["--no-load"]);
     CONTROL.into_iter().for_each(|n| send(&server, n));
     assert!(server.stop().0.success());
@@ -489,7 +489,7 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
         &story,
         &[&["status"], &["log", "ls"], &["log", "cat"], &["log", "verify"], &["audit"]],
     );
-    // A slow database may keep the loader for a while; a mutant that stops it keeps it for ever.
+    // A slow database may delay the loader for a while. A mutant that stops the loader stops it permanently.
     let begun = Instant::now();
     loop {
         let status = printed(&app.run(&["status", "--json"]));
@@ -501,7 +501,8 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
     let (status, log) = server.stop();
     assert!(!log.contains("panicked"), "{log}\n{story}");
     assert!(matches!(status.code(), Some(0 | 1)), "{status:?}: {log}\n{story}");
-    // The database knows all logs by now: what is deleted of others is a gap, however many records that are.
+    // The database knows all logs now. A line in `deleted` of another log is therefore a gap, of any number
+    // of records.
     let unknown: String =
         EXTREMES.iter().map(|number| format!("{} {number}\n", tollgate_log::LogId::random())).collect();
     fs::write(dir.join("deleted"), unknown).unwrap();
@@ -514,7 +515,7 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
     assert!(matches!(status.code(), Some(0 | 1)), "{status:?}: {log}\n{story}");
 }
 
-/// Each of these ends, in time, by itself and without a panic.
+/// Checks that each of these commands ends in time, by itself and without a panic.
 fn check_commands(app: &App, story: &str, commands: &[&[&str]]) {
     for arguments in commands {
         let begun = Instant::now();

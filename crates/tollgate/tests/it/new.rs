@@ -1,4 +1,4 @@
-//! `tollgate new`: what it makes passes its tests and is served.
+//! `tollgate new`: the new app passes its tests and is served.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What systemd hears: a socket of our own in place of its.
+//! The reports to systemd. The test has a socket in place of systemd's socket.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::program::{App, BINARY, PATIENCE, eventually};
 
 const UNIT: &str = include_str!("../../../../dist/systemd/tollgate.service");
 
-/// The next datagram that begins so.
+/// Receives the next datagram with this beginning.
 fn receive(socket: &UnixDatagram, start: &str) -> String {
     eventually(start, || {
         let mut buffer = [0; 4096];
@@ -26,7 +26,7 @@ fn a_supervisor_hears_of_the_start_signs_of_life_reloads_and_the_end() {
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new("sh");
-    // The watchdog is that of the process which says so: the shell becomes it.
+    // The watchdog is for the process whose id is set. The shell sets its own id and then becomes the server.
     command.args(["-c", "WATCHDOG_PID=$$; export WATCHDOG_PID; exec \"$@\"", "sh", BINARY]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
     let server = app.begin_as(command).serving().unwrap();
@@ -48,7 +48,8 @@ fn a_supervisor_hears_of_the_start_signs_of_life_reloads_and_the_end() {
 
 #[test]
 fn the_unit_starts_a_server_again_whatever_it_ended_by() {
-    // What is wrong with a configuration may be a folder that is not mounted yet.
+    // A fault of a configuration may be a folder that is not mounted yet, so systemd must restart the server
+    // always.
     assert!(UNIT.lines().any(|line| line == "Restart=always"), "{UNIT}");
     assert!(!UNIT.contains("\nRestartPreventExitStatus=") && !UNIT.contains("\nExecStartPre="), "{UNIT}");
 }

@@ -1,5 +1,4 @@
-//! One log at fault: it is named by the findings and by the commands, and the other logs are served, recorded
-//! and loaded.
+//! One faulty log: the findings and the commands name it, and the other logs are served, recorded and loaded.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +11,8 @@ use crate::program::{App, KEEP, Running, eventually, printed};
 const CONFIG: &str = "[stream.a]\ncolumns = [{ name = \"n\", type = \"int\", from = \"record.n\" }]\n\
     [[route]]\npath = \"/a\"\nscript = \"keep.luau\"\nstream = \"a\"\n";
 
-/// An app with a log of an earlier run, records 1 to 3, which nothing has loaded; and its one segment.
+/// Makes an app with a log of an earlier run, records 1 to 3, which is not loaded. Returns its one segment
+/// too.
 fn earlier_log() -> (App, PathBuf) {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
     let server = app.start_with(&["--no-load"]);
@@ -33,7 +33,7 @@ fn forge(segment: &PathBuf, change: impl FnOnce(&mut Forged)) {
     fs::write(segment, forged.bytes()).unwrap();
 }
 
-/// Starts, records 11, and waits until these numbers are loaded.
+/// Starts the server, records number 11, and waits until these numbers are loaded.
 fn start_and_load(app: &App, expected: &[i64]) -> Running {
     let server = app.start();
     send(&server, 11);
@@ -43,7 +43,7 @@ fn start_and_load(app: &App, expected: &[i64]) -> Running {
     server
 }
 
-/// The finding of a code in the status, as soon as it is there.
+/// Returns the finding of a code in the status, once it is there.
 fn finding(app: &App, code: &str) -> String {
     eventually(code, || {
         let status = app.succeed(&["status", "--json"]);
@@ -53,7 +53,7 @@ fn finding(app: &App, code: &str) -> String {
     })
 }
 
-/// What a command printed that ended with 1.
+/// Returns the output of a command that must end with 1.
 fn fails(app: &App, arguments: &[&str]) -> String {
     let output = app.run(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", printed(&output));
@@ -96,7 +96,7 @@ fn a_fifo_in_the_place_of_a_segment_is_named_and_nothing_waits_for_it() {
     let (app, segment) = earlier_log();
     let behind = segment.with_file_name("00000000000000000004.sealed");
     fifo(&behind);
-    // What lies before it is loaded.
+    // The records before the fault are loaded.
     let server = start_and_load(&app, &[1, 2, 3, 11]);
     let log = segment.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let stopped = finding(&app, "log_stopped");
@@ -110,7 +110,7 @@ fn a_fifo_in_the_place_of_a_segment_is_named_and_nothing_waits_for_it() {
     assert!(server.stop().0.success());
     assert!(fails(&app, &["load", "--once"]).contains(&format!("log {log} is stopped")));
     fs::remove_file(&behind).unwrap();
-    // An open one is what a start would mend.
+    // A start would repair an open segment.
     fifo(&segment.with_file_name("00000000000000000004.open"));
     let server = start_and_load(&app, &[1, 2, 3, 11, 11]);
     assert!(finding(&app, "log_unmended").contains(&log));

@@ -1,7 +1,7 @@
-//! A sink that is away while much is recorded: requests keep their latency, and the catch-up afterwards keeps
-//! its memory and loads every record once.
+//! A sink that is away while much is recorded. Requests keep their latency. The catch-up afterwards keeps its
+//! memory bound and loads every record once.
 //!
-//! `make outage` has 5 GiB recorded meanwhile; `TOLLGATE_OUTAGE_BYTES` says how much.
+//! `make outage` records 5 GiB meanwhile. `TOLLGATE_OUTAGE_BYTES` sets the number.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,19 +17,19 @@ use crate::cluster::Cluster;
 use crate::program::{App, Running, eventually_within, printed};
 
 const OUTAGE_BYTES: u64 = 200 << 20;
-/// Wide records: the bytes are what counts here.
+/// Wide records, because the number of bytes matters here.
 const RECORD_BYTES: usize = 64 << 10;
 const CLIENTS: u64 = 2;
-/// Requests of which one 99th percentile is taken.
+/// Requests for one 99th percentile.
 const WINDOW: usize = 200;
-/// Windows before the outage, behind one to warm up, and as many again when all is loaded: how far those are
-/// apart is the noise of the machine.
+/// Windows before the outage, after one window to warm up, and as many again when all is loaded. Their spread
+/// is the noise of the machine.
 const WINDOWS_CALM: usize = 6;
-/// One outage at a time: each is noise to the other.
+/// Outages run one at a time, because each would disturb the other.
 static ALONE: Mutex<()> = Mutex::new(());
-/// What a server may hold in memory while it catches up.
+/// Memory of a server while it catches up, at most.
 const CATCH_UP_KIB_MAX: u64 = 256 << 10;
-/// How long the catch-up may take, for so many bytes at least: unoptimised code on a machine that has other
+/// Rate of the catch-up, at least. It is low, because the code is not optimized and the machine does other
 /// work.
 const CATCH_UP_BYTES_PER_SECOND_MIN: u64 = 4 << 20;
 
@@ -67,7 +67,7 @@ impl Recorder {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Records so many windows; returns the 99th percentile of each.
+    /// Records this number of windows. Returns the 99th percentile of each.
     fn windows(&self, count: usize) -> Vec<Duration> {
         (0..count).map(|_| self.window()).collect()
     }
@@ -82,7 +82,7 @@ impl Recorder {
         times[times.len() * 99 / 100 - 1]
     }
 
-    /// Records so many numbers, one after the other; returns how long each took.
+    /// Records this many numbers, one after the other. Returns the duration of each request.
     fn record(&self, count: usize) -> Vec<Duration> {
         let mut client = Client::connect(self.address);
         let take = |_| {
@@ -97,17 +97,17 @@ impl Recorder {
     }
 }
 
-/// What a database has to hold after `count` records: how many, how many different ones, their sum, and how
-/// many whose text is theirs.
+/// Returns the expected content of a database after `count` records: the number of rows, of different
+/// numbers, their sum, and the number of rows with the right text.
 fn expected(count: u64) -> String {
     format!("{count}|{count}|{}|{count}", count * (count - 1) / 2)
 }
 
-/// A sink that can be made to go away and to come back.
+/// A sink whose outage can begin and end.
 struct Outage<'a> {
     begin: Box<dyn FnMut() + 'a>,
     end: Box<dyn FnMut() + 'a>,
-    /// What `expected` says, as the database has it now.
+    /// Returns the present content of the database in the form of `expected`.
     seen: Box<dyn Fn() -> String + 'a>,
 }
 
@@ -126,7 +126,7 @@ fn check_outage(app: &App, outage: &mut Outage<'_>) {
     forget_peak(&server);
     (outage.end)();
     let begun = Instant::now();
-    // Who catches up has to leave time for who comes.
+    // The catch-up must leave time for new requests.
     recorder.windows(1);
     eventually_within(patience, "all is loaded after the outage", || is_all_there(outage, &recorder));
     let (peak_kib, took) = (peak_kib(&server), begun.elapsed());
@@ -145,8 +145,8 @@ fn is_all_there(outage: &Outage<'_>, recorder: &Recorder) -> Option<()> {
     ((outage.seen)() == expected(recorder.sent())).then_some(())
 }
 
-/// The usual window of the outage is within the spread of those without one. Where that is narrow, twice what
-/// most of them took is no less ordinary: the machine has other work.
+/// Checks that the median window of the outage is within the spread of the calm windows. If that spread is
+/// narrow, twice the usual time is allowed, because the machine does other work.
 fn check_latency(calm: &[Duration], during: &[Duration]) {
     let sorted = |windows: &[Duration]| {
         let mut windows = windows.to_vec();
@@ -160,7 +160,7 @@ fn check_latency(calm: &[Duration], during: &[Duration]) {
     assert!(median <= limit, "{median:?}, limit {limit:?}: without {calm:?}, during {during:?}");
 }
 
-/// Has the system forget the most memory that the process ever had (proc(5), `clear_refs`).
+/// Resets the highest memory of the process (proc(5), `clear_refs`).
 fn forget_peak(server: &Running) {
     fs::write(format!("/proc/{}/clear_refs", server.id()), "5").unwrap();
 }

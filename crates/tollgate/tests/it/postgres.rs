@@ -60,14 +60,14 @@ fn a_server_whose_postgresql_is_away_serves_and_shows_no_password() {
     assert!(summary.contains("sink me@127.0.0.1:1/app"), "{summary}");
 }
 
-/// An app that loads into a database of its own, and how numbers are read from that.
+/// Makes an app that loads into a database of its own, and a function that reads its numbers.
 fn app_and_numbers() -> (App, Numbers) {
     let database = shared().database();
     let app = App::new(&format!("{STREAMS}[sink.main]\npostgres = \"{}\"\n", shared().url(&database)), &[]);
     (app, Box::new(move |stream| numbers_of(&database, stream)))
 }
 
-/// The numbers of a stream, in order; none before there is a table.
+/// Returns the numbers of a stream, in order. Empty while there is no table.
 pub(crate) fn numbers_of(database: &str, stream: &str) -> Vec<u64> {
     let ask = |question: &str| shared().sql(database, question);
     if ask(&format!("SELECT to_regclass('{stream}') IS NOT NULL")) == "f" {

@@ -1,5 +1,5 @@
-//! Power cuts under load: what was acknowledged as synced is a row, once; the rest is there in part, and
-//! without a gap.
+//! Power cuts under load: each record acknowledged as synced is a row, once. A part of the other records is
+//! there too, without a gap.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,10 +8,10 @@ use crate::crash::{CONFIG, Counted, Load, Random, check_kept, drive_and_kill, dr
 use crate::disk::Disk;
 use crate::program::{App, KEEP, Running};
 
-/// `make crash` cuts more often, and on XFS too.
+/// Cuts of a test run. `make crash` makes more, and on XFS too.
 const CUTS: u64 = 10;
 const DISK_MEBIBYTES: u64 = 320;
-/// Requests that a run answers before the cut: at random up to this many.
+/// Requests that a run answers before the cut, at most. The number is random.
 const REPLIES_BEFORE_CUT_MAX: u64 = 2000;
 
 #[test]
@@ -27,8 +27,8 @@ fn synced_records_survive_power_cuts_exactly_once() {
     let mut synced = Vec::new();
     for _ in 0..cuts {
         if random.below(2) == 0 {
-            // What is written and not synced is in the cache of the next run, which loads it: it has to sync
-            // it first.
+            // Records that were written and not synced are in the page cache of the next run. It must sync
+            // them before it loads them.
             synced.extend(drive_and_kill(app.start(), random.below(REPLIES_BEFORE_CUT_MAX), &load));
         }
         synced.extend(drive_and_cut(app.start(), random.below(REPLIES_BEFORE_CUT_MAX), &load, &disk));
@@ -40,7 +40,7 @@ fn synced_records_survive_power_cuts_exactly_once() {
     println!("{} acknowledged as synced, {cuts} power cuts on {kind}", synced.len());
 }
 
-/// Drives a server, cuts the power after some replies, and returns what was acknowledged.
+/// Drives a server, cuts the power after some replies, and returns the acknowledged numbers.
 fn drive_and_cut(server: Running, replies: u64, load: &Load, disk: &Disk) -> Vec<u64> {
     let is_over = AtomicBool::new(false);
     let judge = |reply: &Reply| match reply.field("tollgate-outcome") {

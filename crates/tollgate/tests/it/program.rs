@@ -1,4 +1,4 @@
-//! The binary in a folder of its own: started, stopped, killed, asked. Nothing here waits without a deadline.
+//! The binary in a folder of its own: started, stopped, killed, and sent requests. Every wait has a deadline.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,13 +17,13 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 
-/// Longer than anything here takes.
+/// Longer than any step here.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A script that records the item `n` of the query.
 pub(crate) const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
-/// How often something may take too long before it is a fault.
+/// Tries before a slow step is treated as a fault.
 const QUICK_TRIES: usize = 10;
 const POLL_PAUSE: Duration = Duration::from_millis(1);
 
@@ -33,26 +33,26 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Writes the configuration, on a free port, and the scripts by name.
+    /// Writes the configuration, with a free port, and the scripts by name.
     pub(crate) fn new(config: &str, scripts: &[(&str, &str)]) -> Self {
         let app = Self::bare(scripts);
         app.configure(config);
         app
     }
 
-    /// Writes the configuration, which begins with keys of `[server]`, on a free port.
+    /// Writes the configuration, which begins with keys of `[server]`, with a free port.
     pub(crate) fn configure(&self, config: &str) {
         self.write("tollgate.toml", &patient(&format!("[server]\nlisten = [\"127.0.0.1:0\"]\n{config}")));
     }
 
-    /// The same in a folder below `parent`.
+    /// Makes an app in a folder below `parent`.
     pub(crate) fn new_in(parent: &Path, config: &str, scripts: &[(&str, &str)]) -> Self {
         let app = Self::with(tempfile::tempdir_in(parent).unwrap(), scripts);
         app.configure(config);
         app
     }
 
-    /// A folder without a configuration.
+    /// Makes a folder without a configuration.
     pub(crate) fn bare(scripts: &[(&str, &str)]) -> Self {
         Self::with(tempfile::tempdir().unwrap(), scripts)
     }
@@ -73,7 +73,7 @@ impl App {
         self.folder.path()
     }
 
-    /// The configuration as it is written now.
+    /// Returns the present text of the configuration.
     pub(crate) fn config(&self) -> String {
         fs::read_to_string(self.path().join("tollgate.toml")).unwrap()
     }
@@ -82,29 +82,29 @@ impl App {
         self.start_with(&[])
     }
 
-    /// Starts it with further arguments of `serve`.
+    /// Starts the server with further arguments of `serve`.
     pub(crate) fn start_with(&self, arguments: &[&str]) -> Running {
         let starting = Starting::new(Command::new(BINARY), self.path(), arguments);
         starting.serving().unwrap_or_else(|end| panic!("no start: {end:?}"))
     }
 
-    /// Starts without waiting until it serves.
+    /// Starts the server without waiting until it serves.
     pub(crate) fn begin(&self) -> Starting {
         Starting::new(Command::new(BINARY), self.path(), &[])
     }
 
-    /// Begins as the last arguments of another command.
+    /// Starts the server as the last arguments of another command.
     pub(crate) fn begin_as(&self, command: Command) -> Starting {
         Starting::new(command, self.path(), &[])
     }
 
-    /// Begins under strace, which makes calls of the name fail as it is told; each thread counts its own
+    /// Starts the server under strace, which makes calls with this name fail. Each thread counts its own
     /// calls.
     pub(crate) fn begin_with_fault(&self, call: &str, fault: &str) -> Starting {
         self.begin_with_faults(&[(call, fault)])
     }
 
-    /// Begins under strace as with one fault; every call has its own.
+    /// Starts the server under strace with several faults, each for its own call.
     pub(crate) fn begin_with_faults(&self, faults: &[(&str, &str)]) -> Starting {
         let mut strace = Command::new("strace");
         strace
@@ -119,14 +119,14 @@ impl App {
         Starting::new(strace, self.path(), &[])
     }
 
-    /// The calls that strace saw begin, in order: the name of the thread and the rest of the line.
+    /// Returns the calls that strace saw begin, in order: the name of the thread and the rest of the line.
     pub(crate) fn calls(&self) -> Vec<(String, String)> {
         let report = fs::read_to_string(self.path().join(STRACE_REPORT)).unwrap();
         let lines = report.lines().filter_map(|line| line.split_once('<')?.1.split_once("> "));
         lines.map(|(thread, call)| (thread.to_owned(), call.trim_start().to_owned())).collect()
     }
 
-    /// The threads in which strace made a call fail.
+    /// Returns the threads in which strace made a call fail.
     pub(crate) fn threads_hit(&self) -> BTreeSet<String> {
         let hit = self.calls().into_iter().filter(|(_, call)| call.ends_with("(INJECTED)"));
         hit.map(|(thread, _)| thread).collect()
@@ -142,7 +142,7 @@ impl App {
         Output { status, stdout: stdout.whole().into_bytes(), stderr: stderr.into_bytes() }
     }
 
-    /// Runs a command that prints until it is told to end.
+    /// Starts a command that prints until it gets a signal.
     pub(crate) fn follow(&self, arguments: &[&str]) -> Following {
         let mut command = Command::new(BINARY);
         command.args(arguments).current_dir(self.path());
@@ -162,7 +162,7 @@ impl App {
         rusqlite::Connection::open(self.path().join("data/tollgate.sqlite")).unwrap()
     }
 
-    /// The first column of all rows.
+    /// Returns the first column of all rows.
     pub(crate) fn query<T: FromSql>(&self, sql: &str) -> Vec<T> {
         let database = self.database();
         let mut statement = database.prepare(sql).unwrap();
@@ -177,7 +177,7 @@ impl App {
         self.path().join("data/log")
     }
 
-    /// The segment files, in order.
+    /// Returns the segment files, in order.
     pub(crate) fn segments(&self) -> Vec<PathBuf> {
         let folders = fs::read_dir(self.log_dir()).unwrap().map(|entry| entry.unwrap().path());
         let files = folders.filter(|path| path.is_dir()).flat_map(|log| fs::read_dir(log).unwrap());
@@ -187,8 +187,8 @@ impl App {
         files
     }
 
-    /// Starts and stops it once more, so that all that is in the log is loaded; nothing may be missing, open
-    /// or damaged.
+    /// Starts and stops the server once more, so that all records of the log are loaded. No record may be
+    /// missing, and no segment open or damaged.
     pub(crate) fn settle(&self) {
         let (status, log) = self.start().stop();
         assert!(status.success(), "{log}");
@@ -199,10 +199,10 @@ impl App {
     }
 }
 
-/// Adds to a configuration that a server waits for a busy machine.
+/// Lets a server of this configuration wait for a busy machine.
 ///
-/// The tests run at the same time, so worker and disk may be behind by seconds, and a server would refuse
-/// requests. A test that needs such refusals sets `queue_age_max` of that section itself.
+/// The tests run in parallel, so worker and disk may be late by seconds, and a server would refuse requests.
+/// A test that needs such refusals sets `queue_age_max` of that section itself.
 pub(crate) fn patient(config: &str) -> String {
     let make_patient = |config: String, section: &str| match config.split_once(&format!("[{section}]\n")) {
         Some((_, keys)) if sets_queue_age_max(keys) => config,
@@ -212,12 +212,12 @@ pub(crate) fn patient(config: &str) -> String {
     ["server", "log"].into_iter().fold(config.to_owned(), make_patient)
 }
 
-/// Whether the section whose keys come first has that key.
+/// Whether the section whose keys come first has `queue_age_max`.
 fn sets_queue_age_max(keys: &str) -> bool {
     keys.lines().take_while(|line| !line.starts_with('[')).any(|line| line.starts_with("queue_age_max"))
 }
 
-/// A child of this test. It is killed when dropped, whatever happens.
+/// A child of this test. It is killed when it is dropped.
 struct Process {
     child: Child,
     stderr: Option<PipeText>,
@@ -238,7 +238,7 @@ impl Process {
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
         let below = fs::read_to_string(children).unwrap_or_default();
         let id = below.split_whitespace().next().map_or(self.child.id(), |id| id.parse().unwrap());
-        // What has just ended needs no signal.
+        // A process that has just ended needs no signal.
         let _ = kill_process(Pid::from_raw(id.cast_signed()).unwrap(), signal);
     }
 
@@ -246,12 +246,12 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Whether that came on stderr already.
+    /// Whether this text is on stderr already.
     fn has_printed(&self, text: &str) -> bool {
         self.stderr.as_ref().is_some_and(|stderr| stderr.text.lock().unwrap().contains(text))
     }
 
-    /// Waits for the end; returns it and all that came on stderr.
+    /// Waits for the end. Returns the status and all of stderr.
     fn wait(mut self) -> (ExitStatus, String) {
         let status = eventually("the program ends", || self.child.try_wait().unwrap());
         (status, self.stderr.take().unwrap().whole())
@@ -267,41 +267,41 @@ impl Drop for Process {
     }
 }
 
-/// A command that prints until it is told to end.
+/// A command that prints until it gets a signal.
 pub(crate) struct Following {
     process: Process,
     lines: Receiver<String>,
 }
 
 impl Following {
-    /// The next line, as soon as it is there.
+    /// Waits for the next line.
     pub(crate) fn line(&self) -> String {
         self.lines.recv_timeout(PATIENCE).expect("a line in time")
     }
 
-    /// Whether nothing more comes for a while.
+    /// Whether no line arrives for a while.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
         self.lines.recv_timeout(time).is_err()
     }
 
-    /// Whether it has printed that on stderr already.
+    /// Whether this text is on stderr already.
     pub(crate) fn has_printed(&self, text: &str) -> bool {
         self.process.has_printed(text)
     }
 
-    /// Waits until it ends by itself; returns how it ended and what it printed on stderr.
+    /// Waits until it ends by itself. Returns the status and its stderr.
     pub(crate) fn wait(self) -> (ExitStatus, String) {
         self.process.wait()
     }
 
-    /// Sends a signal and waits; returns how it ended and what it printed on stderr.
+    /// Sends a signal and waits. Returns the status and its stderr.
     pub(crate) fn end(self, signal: Signal) -> (ExitStatus, String) {
         self.process.signal(signal);
         self.process.wait()
     }
 }
 
-/// A server that may serve soon.
+/// A server that starts.
 pub(crate) struct Starting {
     process: Process,
     first_line: Receiver<String>,
@@ -314,7 +314,7 @@ impl Starting {
         Self { process, first_line }
     }
 
-    /// Waits until it serves. An error: it ended before, and that is what it logged.
+    /// Waits until it serves. If it ends before, returns the status and its log as the error.
     pub(crate) fn serving(self) -> Result<Running, (ExitStatus, String)> {
         let line = match self.first_line.recv_timeout(PATIENCE) {
             Ok(line) => line,
@@ -326,7 +326,7 @@ impl Starting {
         Ok(Running { process: self.process, address })
     }
 
-    /// Whether it logged that already.
+    /// Whether it has logged this text already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.process.has_printed(text)
     }
@@ -353,7 +353,7 @@ impl Running {
         self.address
     }
 
-    /// The process.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.child.id()
     }
@@ -362,19 +362,19 @@ impl Running {
         Client::connect(self.address)
     }
 
-    /// From now on it may have so many descriptors; those that it has stay.
+    /// Limits its descriptors from now on. Open descriptors stay open.
     pub(crate) fn limit_descriptors(&self, count: u64) {
         let pid = Pid::from_raw(i32::try_from(self.id()).unwrap()).unwrap();
         let limit = Rlimit { current: Some(count), maximum: getrlimit(Resource::Nofile).maximum };
         prlimit(Some(pid), Resource::Nofile, limit).unwrap();
     }
 
-    /// Whether it logged that already.
+    /// Whether it has logged this text already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.process.has_printed(text)
     }
 
-    /// What it logged so far, in whole lines.
+    /// Returns the whole lines that it has logged so far.
     pub(crate) fn logged(&self) -> String {
         self.process.stderr.as_ref().map_or_else(String::new, |told| told.text.lock().unwrap().clone())
     }
@@ -383,7 +383,7 @@ impl Running {
         self.process.signal(signal);
     }
 
-    /// Sends SIGTERM and waits; returns how it ended and what it logged.
+    /// Sends SIGTERM and waits. Returns the status and its log.
     pub(crate) fn stop(self) -> (ExitStatus, String) {
         self.signal(Signal::TERM);
         self.wait()
@@ -405,7 +405,7 @@ pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     eventually_within(PATIENCE, what, look)
 }
 
-/// The same for what may take longer.
+/// Waits longer until `look` finds something.
 pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -417,8 +417,8 @@ pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: imp
     }
 }
 
-/// Measures until something takes no longer than `limit`. On a busy machine some tries take longer; a fault
-/// makes all of them take longer.
+/// Measures until a step is no slower than `limit`. On a busy machine some tries are slower. With a fault all
+/// tries are.
 pub(crate) fn is_quick_once(what: &str, limit: Duration, mut measure: impl FnMut() -> Duration) {
     let mut times = Vec::new();
     while times.len() < QUICK_TRIES {
@@ -431,7 +431,7 @@ pub(crate) fn is_quick_once(what: &str, limit: Duration, mut measure: impl FnMut
     panic!("{what} never took less than {limit:?}: {times:?}");
 }
 
-/// Runs a check for each item, `threads` at the same time.
+/// Runs a check for each item, `threads` in parallel.
 pub(crate) fn in_threads<T: Sync, R: Send>(
     threads: usize,
     items: &[T],
@@ -450,7 +450,7 @@ pub(crate) fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The text that came through a pipe so far.
+/// The text that has come through a pipe so far.
 struct PipeText {
     text: Arc<Mutex<String>>,
     reading: JoinHandle<()>,
@@ -470,19 +470,19 @@ impl PipeText {
         Self { text, reading }
     }
 
-    /// All of it, once the other end is closed.
+    /// Returns the whole text, once the other end is closed.
     fn whole(self) -> String {
         self.reading.join().unwrap();
         std::mem::take(&mut *self.text.lock().unwrap())
     }
 }
 
-/// Gives the first line as soon as it is there, and reads the rest so that the program is never stopped by a
-/// full pipe.
+/// Returns the lines as they arrive. Reads on also when they are not used, so that a full pipe never stops
+/// the program.
 pub(crate) fn follow(stdout: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {
-        // Nobody waits for the lines after the first.
+        // The receiver may need only the first line.
         BufReader::new(stdout).lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
     });
     lines

@@ -54,7 +54,7 @@ fn check(server: &Running, query: &str, status: u16, content: &str) {
     assert_eq!(ask(server, query), (status, content.to_owned()), "{query}");
 }
 
-/// Checks that a statement is refused with such a text.
+/// Checks that a statement is refused with a text like this.
 fn check_refused(server: &Running, database: &str, sql: &str, text: &str) {
     let (status, content) = ask(server, &format!("db={database}&sql={}", encoded(sql)));
     assert!(status == 422 && content.contains(text), "{sql}: {status} {content}");
@@ -114,7 +114,7 @@ fn a_script_reads_the_file_that_is_at_the_path_now() {
     check(&server, &sql, 200, "[{\"name\":\"first\"}]");
     for n in 0..3 {
         let other = app.path().join("other.sqlite");
-        // The first has a write-ahead log beside it.
+        // The first database has a write-ahead log.
         let made = format!(
             "PRAGMA journal_mode = {}; CREATE TABLE things (id INTEGER, name TEXT); INSERT INTO things VALUES (1, 'other {n}')",
             if n == 1 { "WAL" } else { "DELETE" }

@@ -1,4 +1,4 @@
-//! The configuration taken anew while requests come.
+//! Reloads of the configuration while requests arrive.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::program::{App, BINARY, PATIENCE, Running, eventually, printed};
 
 const CONNECTIONS: usize = 16;
 const RELOADS: usize = 10;
-/// What a version of the script holds in each worker.
+/// Memory that a version of the script holds in each worker.
 const BALLAST_MIB: usize = 4;
 const WORKERS: usize = 2;
 
@@ -38,7 +38,7 @@ fn reload(app: &App) -> String {
     app.succeed(&["reload"])
 }
 
-/// Checks that a reload is refused with that exit code, and returns what it tells.
+/// Checks that a reload is refused with this exit code, and returns its output.
 fn refused(app: &App, code: i32) -> String {
     let output: Output = app.run(&["reload"]);
     assert_eq!(output.status.code(), Some(code), "{}", printed(&output));
@@ -55,14 +55,14 @@ fn descriptors(server: &Running) -> usize {
     fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count()
 }
 
-/// Processor time of the process, in ticks.
+/// Returns the processor time of the process, in ticks.
 fn ticks(server: &Running) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.id())).unwrap();
     let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
     fields[11].parse().unwrap()
 }
 
-/// Ends the load when it goes, also where a check fails.
+/// Ends the load when it is dropped, also when a check fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -224,7 +224,7 @@ fn a_configuration_that_serves_nothing_is_refused_and_the_one_before_serves_on()
         }
         assert_eq!(server.connect().get("/a").unwrap().content, "a");
     }
-    // Who asks needs no routes.
+    // A command that asks needs no routes.
     assert!(app.succeed(&["audit"]).contains("exact: "));
 }
 
@@ -311,7 +311,7 @@ fn streams_change_in_the_middle_of_a_log_and_every_row_has_the_shape_of_its_time
     let answer = reload(&app);
     assert!(answer.contains("changed: stream.hits column \"note\": removed\n"), "{answer}");
     hit(r#"{"n": 3, "extra": 1.5}"#);
-    // A type that the table remembers stays refused, also when the column was gone meanwhile.
+    // A type that the table has stays fixed. Another type is refused, also after a time without the column.
     app.configure(&format!("{further}{retyped}"));
     refused(&app, 2);
     app.configure(&format!("{further}{lost}"));
@@ -378,7 +378,7 @@ fn a_call_that_waits_goes_on_with_the_scripts_it_began_with() {
             POST = function(req) is_free = true return '{version} ' .. req:body() end }}"
         )
     };
-    // Of two workers another could be asked.
+    // With two workers, the other one could get the request.
     let app = App::new(&SCRIPT_ROUTE.replace("workers = 2", "workers = 1"), &[("a.luau", &script("old"))]);
     let server = app.start();
     let mut waiting = server.connect();
@@ -386,7 +386,7 @@ fn a_call_that_waits_goes_on_with_the_scripts_it_began_with() {
     eventually("the script waits", || {
         (server.connect().get("/a?q=held").unwrap().content == "true").then_some(())
     });
-    // Its body comes behind the reload; its script was chosen before.
+    // Its body arrives after the reload. Its script was chosen before.
     let mut posting = TcpStream::connect(server.address()).unwrap();
     posting.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";

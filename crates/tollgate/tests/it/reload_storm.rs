@@ -1,15 +1,16 @@
-//! Reloads under load, every other one broken: not one request fails, and the log says which and why.
+//! Reloads under load, every second one broken: no request fails, and the log names each refusal and its
+//! reason.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crate::program::{App, Running, printed};
 
-/// `make reloads` has a hundred.
+/// `make reloads` makes a hundred.
 const RELOADS: usize = 32;
 const CLIENTS: usize = 4;
 
-/// A configuration that is sound, or broken in one of some ways; and what the refusal says.
+/// Returns a configuration that is correct, or broken in one of several ways, and the text of the refusal.
 fn version(number: usize) -> (String, String, Option<String>) {
     let route = |rest: &str| format!("[[route]]\npath = \"/a\"\nscript = \"a.luau\"\n{rest}");
     let script = format!("return function() return \"{number}\" end");
@@ -62,7 +63,7 @@ fn reloads_half_of_them_broken_fail_no_request_and_each_says_why() {
     }
 }
 
-/// Asks without a pause; every request is answered well.
+/// Sends requests without a pause. Every request must succeed.
 fn ask_until(server: &Running, is_over: &AtomicBool, served: &AtomicU64) {
     let mut client = server.connect();
     while !is_over.load(Ordering::Relaxed) {
@@ -72,7 +73,7 @@ fn ask_until(server: &Running, is_over: &AtomicBool, served: &AtomicU64) {
     }
 }
 
-/// Reloads once; requests are served before and after.
+/// Reloads once, with requests served before and after.
 fn reload(app: &App, served: &AtomicU64, number: usize) {
     let (config, script, refusal) = version(number);
     app.write("a.luau", &script);

@@ -1,5 +1,5 @@
-//! The file of a database is removed or replaced under a server: what was acknowledged is in the one at the
-//! path.
+//! The file of a database is removed or replaced under a server. The acknowledged records are in the file
+//! that is now at the path.
 
 use std::fs;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ fn record(client: &mut Client, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Reads the numbers of a file without making one. None: it is not there, or lacks the table.
+/// Reads the numbers of a file without making one. `None`: the file or its table does not exist.
 fn numbers(path: PathBuf) -> Option<Vec<i64>> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
     let mut statement = connection.prepare("SELECT n FROM a ORDER BY n").ok()?;
@@ -76,7 +76,7 @@ fn rows_acknowledged_after_the_database_was_removed_are_in_the_new_one() {
     remove(&app, &ALL);
     record(&mut server.connect(), 3..6);
     wait_for(&app, 0..6);
-    // Longer than all of it is retained.
+    // Waits longer than segments are retained.
     eventually("the segments are deleted", || app.segments().is_empty().then_some(()));
     let log = stop_exact(&app, server);
     assert!(log.contains("tollgate.sqlite was removed or replaced while it was open"), "{log}");
@@ -143,7 +143,7 @@ fn a_gap_stays_a_finding_after_a_restart_until_it_is_given_up() {
     let server = app.start_with(&["--no-load"]);
     record(&mut server.connect(), 0..25);
     server.kill();
-    // Seals what the run before left.
+    // Seals the segments of the last run.
     assert!(app.start_with(&["--no-load"]).stop().0.success());
     let segment = app.segments().remove(0);
     let mut bytes = fs::read(&segment).unwrap();

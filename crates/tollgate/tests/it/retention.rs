@@ -1,4 +1,4 @@
-//! Segments that the database has are deleted: the account stays exact, and a kill on the way loses nothing.
+//! Segments that the database has are deleted: the account stays exact, and a kill meanwhile loses no record.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::client::Client;
 use crate::program::{App, KEEP, eventually, in_threads};
 
-/// Chosen calls at which runs are killed at the same time.
+/// Chosen calls at which runs are killed in parallel.
 const THREADS: usize = 4;
 
 const CONFIG: &str = r#"
@@ -36,7 +36,7 @@ fn record(client: &mut Client, numbers: std::ops::Range<i64>) {
     }
 }
 
-/// Asks for the account, which has to be exact; returns how many records were ingested.
+/// Asks for the account, which must be exact. Returns the number of ingested records.
 fn audited(app: &App) -> u64 {
     let text = app.succeed(&["audit"]);
     assert!(text.ends_with("exact: every record is pending, loaded, rejected or a duplicate\n"), "{text}");
@@ -99,7 +99,7 @@ fn a_kill_at_any_call_of_a_deletion_loses_nothing_and_keeps_the_account() {
     in_threads(THREADS, &points, |(call, n)| check_kill_at(call, *n));
 }
 
-/// Kills a run that deletes what the run before left, and then what it writes itself.
+/// Kills a run that deletes the segments of the last run, and then its own.
 fn check_kill_at(call: &str, n: u32) {
     println!("kill at {call} {n}");
     let app = app("0ms");
@@ -124,7 +124,7 @@ fn check_kill_at(call: &str, n: u32) {
     assert_eq!(audited(&app), rows.len() as u64);
 }
 
-/// Records numbers from 200 on until the server is gone; returns those that were acknowledged.
+/// Records numbers from 200 on until the server is gone. Returns the acknowledged numbers.
 fn record_until_gone(mut client: Client) -> Vec<i64> {
     let mut next = 200;
     eventually("the kill", || {

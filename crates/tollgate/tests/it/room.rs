@@ -1,6 +1,7 @@
-//! A disk of 64 MiB that log and database share: refused before it is full, and all by itself back.
+//! A disk of 64 MiB that log and database share. Records are refused before it is full, and accepted again
+//! without help.
 //!
-//! The disk is mounted, which takes root. Where it cannot be, these tests say so and check nothing.
+//! The disk is mounted, which needs root. Where it cannot be mounted, these tests say so and check nothing.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,22 +15,22 @@ use crate::client::{Client, Reply, get};
 use crate::program::{App, Running, eventually, printed};
 
 const DISK_MIB: u64 = 64;
-/// Files that another may still make when the log is to take no more records: fewer than it keeps for itself.
+/// Files that can still be made when the log must refuse records. The log keeps more than that for itself.
 const FEW_FILES: u64 = 30;
-/// Far more than the log and the database have at any time.
+/// Far more than the files of the log and the database at any time.
 const DISK_FILES: u64 = 500;
 /// Records of one request, of about 800 bytes each.
 const ITEMS: i64 = 200;
-/// Columns that take 8 bytes in the log and 3 in the database, so that what is loaded needs less room.
+/// Columns that need 8 bytes in the log and 3 in the database, so that loaded records need less space.
 const FILLERS: usize = 100;
 
-/// The disk below `data/`; it is gone with this.
+/// The disk below `data/`. Dropping it unmounts it.
 struct Disk {
     path: PathBuf,
 }
 
 impl Disk {
-    /// None: it cannot be mounted here.
+    /// Mounts a disk. `None`: it cannot be mounted here.
     fn below(app: &App) -> Option<Self> {
         let path = app.path().join("data");
         fs::create_dir_all(&path).unwrap();
@@ -42,7 +43,7 @@ impl Disk {
         }
     }
 
-    /// Fills it to the last byte.
+    /// Fills the disk to the last byte.
     fn fill(&self) -> PathBuf {
         let path = self.path.join("of-somebody-else");
         let mut file = File::create(&path).unwrap();
@@ -52,7 +53,7 @@ impl Disk {
 }
 
 impl Disk {
-    /// Makes empty files until so many more can be made, or none.
+    /// Makes empty files until only `left` more can be made.
     fn fill_with_files(&self, left: u64) -> PathBuf {
         let folder = self.path.join("of-somebody-else");
         fs::create_dir_all(&folder).unwrap();
@@ -70,7 +71,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Whatever still has a file open there does not keep the name.
+        // A process that still has a file open must not block the path.
         let _ = Command::new("umount").arg("-l").arg(&self.path).status();
     }
 }
@@ -116,7 +117,7 @@ fn check_refused(reply: &Reply) {
     assert_eq!(told, (503, Some("refused"), Some("1")), "{reply:?}");
 }
 
-/// Sends until it is refused; returns the number after the last that was acknowledged.
+/// Sends until a request is refused. Returns the number after the last acknowledged one.
 fn send_until_refused(client: &mut Client, mut next: i64) -> i64 {
     loop {
         let reply = send(client, next);
@@ -129,7 +130,7 @@ fn send_until_refused(client: &mut Client, mut next: i64) -> i64 {
     }
 }
 
-/// Sends the same again until it is taken.
+/// Sends the same request again until it is accepted.
 fn send_until_taken(client: &mut Client, next: i64) -> i64 {
     eventually("records are taken again", || {
         let reply = send(client, next);

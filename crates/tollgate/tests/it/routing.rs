@@ -1,10 +1,10 @@
-//! Routes as the whole program has them.
+//! Routes in the whole program.
 
 use std::fmt::Write;
 
 use crate::program::App;
 
-/// A request with a request id.
+/// Returns a request with a request id.
 fn request(path: &str, id: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: test\r\nX-Request-Id: {id}\r\n\r\n")
 }
@@ -52,7 +52,7 @@ fn log_lines_about_a_request_tell_its_id() {
     };
     assert_eq!(ids("hello"), [Some("first-1".to_owned()), Some("second:2".to_owned())], "{log}");
     assert_eq!(ids("broken"), [Some("third=3".to_owned())], "{log}");
-    // Once by the check before the start, once by each worker.
+    // The check before the start loads it once, and each worker once.
     let loading = ids("loading");
     assert!(!loading.is_empty() && loading.iter().all(Option::is_none), "{log}");
 }

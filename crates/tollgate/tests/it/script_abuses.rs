@@ -1,5 +1,5 @@
-//! Scripts that do what no script should: each is one 500 and one line with a traceback, and nobody else
-//! notices.
+//! Scripts that misbehave: each gets one 500 and one log line with a traceback, and other requests are not
+//! affected.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::program::App;
 
-/// The budget of a call ends it.
+/// The call ends by its processor budget.
 const CPU: &str = "cpu budget";
 const MEMORY: &str = "exceeds its memory";
 
-/// Name, what the log says, and the body of the handler.
+/// The name, the text in the log, and the body of the handler.
 const ABUSES: [(&str, &str, &str); 35] = [
     ("loop", CPU, "while true do end"),
     ("pcall", CPU, "while true do pcall(function() while true do end end) end"),
@@ -72,8 +72,8 @@ const ABUSES: [(&str, &str, &str); 35] = [
 
 #[test]
 fn each_abuse_is_one_500_and_one_line_with_a_traceback_and_the_neighbour_is_served() {
-    // Long enough to fill the memory first, in an unoptimised build too; and a worker that a busy machine
-    // holds up refuses nobody.
+    // The budget is long enough to fill the memory first, in an unoptimized build too. The queue age is long,
+    // so that a worker on a busy machine refuses no request.
     let mut config = "workers = 1\nqueue_age_max = \"1m\"\n[script]\ncpu_budget = \"500ms\"\n".to_owned();
     let sources: Vec<_> = ABUSES.iter().map(|(name, _, body)| source(name, body)).collect();
     let mut scripts = vec![("fine.luau", "return function() return 'fine' end")];
@@ -86,7 +86,7 @@ fn each_abuse_is_one_500_and_one_line_with_a_traceback_and_the_neighbour_is_serv
     let server = app.start();
     let (mut abuser, mut neighbour) = (server.connect(), server.connect());
     for (name, _, _) in ABUSES {
-        // The neighbour asks while it runs, and after it.
+        // The neighbour sends requests while the abuse runs, and after it.
         assert!(abuser.send(&format!("GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n")));
         assert_eq!(neighbour.get("/fine").unwrap().content, "fine", "beside {name}");
         let reply = abuser.reply().unwrap_or_else(|| panic!("{name} took the connection"));

@@ -1,4 +1,4 @@
-//! A backend over TLS of another make, and files that change under a server.
+//! A backend over TLS by OpenSSL, and certificate files that change while a server runs.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -27,7 +27,7 @@ fn make(app: &App, name: &str) {
     assert!(status.success(), "{arguments}");
 }
 
-/// `openssl s_server`, which answers each request by a page that lasts until the end.
+/// `openssl s_server`. It answers each request by a page that ends with the connection.
 struct Server(Child);
 
 impl Server {

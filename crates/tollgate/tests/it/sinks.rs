@@ -1,4 +1,4 @@
-//! Several sinks, and loaders in processes of their own: every record is in every sink that takes it, once.
+//! Several sinks, and loaders in processes of their own: every record is in every sink of its stream, once.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,12 +14,12 @@ use crate::client::Client;
 use crate::crash::{Random, seed};
 use crate::program::{App, eventually, printed};
 
-/// Kills of a loader; `make crash` has many more.
+/// Kills of a loader. `make crash` makes many more.
 const KILLS: u64 = 5;
-/// A loader that is killed lives at random up to this long: about as long as all of it takes.
+/// Random time until a loader is killed, at most. It is about the duration of the whole load.
 const LIFE_US_MAX: u64 = 100_000;
 
-/// A server with two streams, but for its sinks.
+/// The configuration of a server with two streams, without its sinks.
 pub(crate) const STREAMS: &str = r#"
 workers = 2
 [log]
@@ -43,7 +43,7 @@ pub(crate) const MAIN: &str = "[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n"
 
 pub(crate) const OTHERS_LOAD: &str = "[load]\nin_server = false\n";
 
-/// An app with these streams and one sink, beside what more there is.
+/// Makes an app with these streams, one sink, and the text `more`.
 pub(crate) fn app(more: &str) -> App {
     App::new(&format!("{STREAMS}{MAIN}{more}"), &[])
 }
@@ -58,7 +58,7 @@ pub(crate) fn record(client: &mut Client, path: &str, numbers: std::ops::Range<u
     }
 }
 
-/// The numbers of a stream in a database, in order; none before there is a table.
+/// Returns the numbers of a stream in a database, in order. Empty while there is no table.
 pub(crate) fn numbers(app: &App, database: &str, stream: &str) -> Vec<u64> {
     numbers_in(&app.path().join("data").join(database), stream)
 }
@@ -139,7 +139,7 @@ fn a_sink_that_takes_nothing_holds_up_no_other_and_keeps_segments_until_removed(
     assert!(app.succeed(&["audit"]).contains("exact: "));
 }
 
-/// Leaves so many logs that nobody has loaded; returns how many records are in them.
+/// Leaves this many logs that are not loaded. Returns their number of records.
 pub(crate) fn leave_logs(app: &App, logs: u64, records: u64) -> u64 {
     for log in 0..logs {
         let server = app.start_with(&["--no-load"]);
@@ -158,10 +158,10 @@ fn two_and_four_loaders_at_once_load_every_record_of_several_logs_once() {
     });
 }
 
-/// How numbers of a stream are read from a database, in order.
+/// Reads the numbers of a stream from a database, in order.
 pub(crate) type Numbers = Box<dyn Fn(&str) -> Vec<u64>>;
 
-/// Several processes load the same logs; the maker gives a new app and reads its database.
+/// Checks several processes that load the same logs. `make` returns a new app and the reader of its database.
 pub(crate) fn check_loaders_at_once(make: impl Fn() -> (App, Numbers)) {
     for loaders in [2, 4] {
         let (app, numbers) = make();
@@ -185,8 +185,8 @@ fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
     });
 }
 
-/// Kills processes that load what was left, each at a random moment; the maker gives a new app and reads its
-/// database.
+/// Kills processes that load these logs, each at a random moment. `make` returns a new app and the reader of
+/// its database.
 pub(crate) fn check_kills(make: impl Fn() -> (App, Numbers)) {
     kill_loaders(
         make,
@@ -199,8 +199,8 @@ pub(crate) fn check_kills(make: impl Fn() -> (App, Numbers)) {
     );
 }
 
-/// Kills loaders of what `leave` left, each within so many microseconds, has the rest loaded, and checks what
-/// is there then; again with a new app until there were as many kills as are wanted.
+/// Kills loaders of the logs from `leave`, each within `life_us_max` microseconds. Then loads the rest, and
+/// checks the result. Repeats this with a new app until the wanted number of kills is reached.
 pub(crate) fn kill_loaders(
     make: impl Fn() -> (App, Numbers),
     leave: impl Fn(&App) -> u64,
@@ -266,7 +266,7 @@ fn an_open_segment_without_a_server_is_left_and_reported() {
     assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(100));
 }
 
-/// How far the server says that its log is synced.
+/// Returns the watermark of the server's log.
 fn watermark(app: &App) -> u64 {
     let mut stream = UnixStream::connect(app.log_dir().join("control.sock")).unwrap();
     stream.write_all(b"watermark\n").unwrap();
@@ -287,7 +287,7 @@ fn a_loader_beside_a_server_never_loads_what_is_written_and_not_synced() {
     eventually("the loader is seen behind what is written", || {
         record(&mut client, "/a", next..next + 10);
         next += 10;
-        // The watermark is asked for last: it only rises.
+        // The watermark is read last, because it only rises.
         let loaded = numbers(&app, "tollgate.sqlite", "a").len() as u64;
         let synced = watermark(&app);
         assert!(loaded <= synced, "{loaded} loaded, {synced} synced, {next} written");

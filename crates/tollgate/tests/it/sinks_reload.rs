@@ -1,4 +1,4 @@
-//! Sinks that come, go and change by a reload, and sinks that cannot be used at the start.
+//! Sinks that a reload adds, removes and changes, and sinks that cannot be used at the start.
 
 use std::fs;
 
@@ -20,13 +20,13 @@ fn configure(app: &App, sinks: &str) {
     app.configure(&configuration(sinks));
 }
 
-/// Reloads with other sinks and returns what is told.
+/// Reloads with other sinks, and returns the output.
 fn reload(app: &App, sinks: &str) -> String {
     configure(app, sinks);
     app.succeed(&["reload"])
 }
 
-/// Has a reload refused and returns the reasons.
+/// Checks that a reload is refused, and returns the reasons.
 fn refused(app: &App, sinks: &str) -> String {
     configure(app, sinks);
     let output = app.run(&["reload"]);

@@ -1,9 +1,10 @@
-//! A long time of steady load with faults on: memory and descriptors stay flat, the audit is exact, and each
-//! acknowledged record is there once. `TOLLGATE_SOAK_SECONDS` says how long; `make soak` an hour.
+//! A long time of steady load with faults: memory and descriptors stay flat, the audit is exact, and each
+//! acknowledged record is there once. `TOLLGATE_SOAK_SECONDS` sets the duration. `make soak` runs an hour.
 //!
-//! Memory has a bound; from three minutes on it is also judged by the median of samples, four a second: that
-//! of the last third of the time against that of the second, as the first is for warming up. Descriptors are
-//! judged when all clients are gone: as many as before the first that meant no good.
+//! Memory has a bound. From three minutes on its growth is judged too, with four samples per second. The
+//! median of the last third of the time is compared with that of the second third. The first third is for
+//! warming up. Descriptors are judged when all clients are gone: there must be as many as before the first
+//! hostile client.
 
 mod faults;
 mod load;
@@ -22,19 +23,20 @@ use load::{Fate, Load};
 use usage::Usage;
 
 const SECONDS_USUAL: u64 = 25;
-/// Memory may grow by so much, and by a twentieth: what the allocator keeps differs from moment to moment.
+/// Growth of memory, at most, besides a twentieth. The memory that the allocator keeps differs from moment to
+/// moment.
 const GROWTH_KIB_MAX: u64 = 6 << 10;
-/// And be at most this, whatever comes: `in_flight_bytes_max`, the scripts of two workers, queues of the log,
+/// Memory at any time, at most: `in_flight_bytes_max`, the scripts of two workers, queues of the log,
 /// loaders.
 const MEMORY_KIB_MAX: u64 = 400 << 10;
-/// So many descriptors come and go by themselves: idle connections of a pool, files that a worker keeps. A
-/// fault that left one behind each time would leave many more.
+/// Descriptors that come and go by themselves: idle connections of a pool, files that a worker keeps. A leak
+/// at each fault would be many more.
 const DESCRIPTORS_SLACK: usize = 6;
-/// Before the faults, so that all is there that a server keeps.
+/// Time before the faults, in which the server fills its caches.
 const ALONE: Duration = Duration::from_secs(3);
-/// Memory of a shorter time is not judged by its growth: each fault was there once or twice.
+/// In a shorter time each fault occurs once or twice, so growth of memory is not judged.
 const JUDGED_FROM_SECONDS: u64 = 180;
-/// Of the requests of well-behaved clients.
+/// Share of successful requests of normal clients, at least.
 const GOODPUT_MIN: f64 = 0.95;
 
 const SCORE: &str = "
@@ -46,7 +48,7 @@ const SCORE: &str = "
 const SLOW: &str = "return function() tollgate.sleep(0.03) return string.rep('x', 100000) end";
 const TAKE: &str = "return function(req) return tostring(#req:body()) end";
 
-/// The configuration; its second half is what reloads change.
+/// Returns the configuration. Reloads change its second half.
 fn config(url: &str, backend: SocketAddr, version: u64) -> String {
     format!(
         r#"
@@ -150,7 +152,7 @@ fn a_long_run_with_faults_leaves_memory_and_descriptors_flat_and_each_record_onc
     assert!(seconds < JUDGED_FROM_SECONDS || after <= before + before / 20 + GROWTH_KIB_MAX, "{told}");
 }
 
-/// Each that was acknowledged is there once; beside them only those of which nobody knew.
+/// Checks that each acknowledged record is there once. The other rows must be records with unknown outcome.
 fn check_rows(acknowledged: &[i64], unknown: &[i64], rows: &[i64]) {
     assert!(rows.windows(2).all(|two| two[0] < two[1]), "a record is there twice");
     let missing: Vec<_> = acknowledged.iter().filter(|n| rows.binary_search(n).is_err()).collect();

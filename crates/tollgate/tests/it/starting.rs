@@ -1,4 +1,4 @@
-//! What a server logs before it serves, and a start while a script changes.
+//! The log lines of a server before it serves, and a start while a script changes.
 
 use std::fs;
 
@@ -9,17 +9,17 @@ use crate::program::{App, Running, Starting, eventually};
 const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n\
                       [[route]]\npath = \"/s\"\ncollect = true\nstream = \"s\"\n";
 
-/// What the log has when a server serves.
+/// The log has this text when a server serves.
 const SERVING: &str = "\"message\":\"serving\"";
 
-/// Starts a server whose every new thread comes late, so that the watcher looks between any two steps of the
+/// Starts a server whose new threads all start late, so that the watcher looks between any two steps of the
 /// start.
 fn start_slowly(app: &App) -> Running {
     let late = "delay_enter=700000";
     app.begin_with_faults(&[("clone3", late), ("clone", late)]).serving().unwrap()
 }
 
-/// Checks that no line of the log tells a finding before the server serves.
+/// Checks that no line of the log reports a finding before the server serves.
 fn check_no_finding(log: &str) {
     let before: Vec<_> = log.lines().take_while(|line| !line.contains(SERVING)).collect();
     assert!(before.len() < log.lines().count(), "it served: {log}");
@@ -56,7 +56,7 @@ fn a_loader_that_waits_for_the_server_has_time_to_come() {
 #[test]
 fn a_start_loads_again_while_a_script_changes() {
     const LOADS_AGAIN: &str = "a script changed while the workers loaded it: they load it again";
-    // Between the two files each worker computes, so that the workers read the second file at different
+    // Each worker computes between the two files, so that the workers read the second file at different
     // times.
     let main = "local n = 0 for i = 1, 3e6 do n += i end
         local text = require('text')

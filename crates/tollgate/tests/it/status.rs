@@ -1,4 +1,4 @@
-//! `tollgate status`, and what a server tells by itself of a sink that is behind.
+//! `tollgate status`, and the server's own log lines about a sink that is behind.
 
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use crate::admin::{get, sample};
 use crate::program::{App, eventually, printed};
 use crate::sinks::{OTHERS_LOAD, app, record};
 
-/// The line of the sink in `tollgate status --json`, if it has all of these.
+/// Returns the line of the sink in `tollgate status --json`, if it has all of these texts.
 fn status_with(app: &App, expected: &[&str]) -> Option<String> {
     let line = app.succeed(&["status", "--json"]);
     expected.iter().all(|part| line.contains(part)).then_some(line)
@@ -68,7 +68,7 @@ fn a_sink_that_is_behind_is_told_by_status_and_by_the_log_until_it_caught_up() {
     assert!(log.contains("\"the sink caught up\""), "{log}");
 }
 
-/// The lag in a line of status.
+/// Returns the lag in a line of status.
 fn lag_of(line: &str) -> f64 {
     let (_, rest) = line.split_once("\"lag_seconds\":").unwrap();
     rest.split(',').next().unwrap().parse().unwrap()
@@ -115,7 +115,7 @@ fn a_watch_without_a_server_says_where_it_would_be_and_why_its_configuration_fai
     let fault = watching.line();
     assert!(fault.contains("tollgate.toml:") && fault.contains("did you mean \"retain\"?"), "{fault}");
     watching.end(Signal::KILL);
-    // Whatever the text is made of, its server is asked.
+    // Its server is asked even if the text is no UTF-8.
     let broken = [app.config().as_bytes(), b"# \xff\n"].concat();
     std::fs::write(app.path().join("tollgate.toml"), broken).unwrap();
     assert!(printed(&app.run(&["status"])).contains(&nobody));

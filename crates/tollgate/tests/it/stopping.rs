@@ -1,4 +1,4 @@
-//! A stop with the database away: whoever does not answer holds nobody up.
+//! A stop while the database is away: a peer that does not answer delays nothing.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::program::{App, eventually, is_quick_once};
 
-/// A second for the sink, and what a busy machine takes for the rest. No timeout of the database is as short.
+/// A second for the sink, and the delay of a busy machine. All timeouts of the database are longer.
 const PROMPT: Duration = Duration::from_secs(5);
 
 const STREAM: &str = r#"
@@ -19,14 +19,14 @@ collect = true
 stream = "events"
 "#;
 
-/// An app whose PostgreSQL is at an address where nobody listens, yet.
+/// Makes an app whose PostgreSQL is at an address on which no server listens yet.
 fn app() -> (App, SocketAddr) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let app = App::new(&format!("{STREAM}[sink.main]\npostgres = \"postgres://me@{address}/app\"\n"), &[]);
     (app, address)
 }
 
-/// Takes a connection of the loader at an address, and says nothing for as long as both live.
+/// Accepts a connection of the loader at an address, and sends nothing while both values live.
 fn fall_silent(address: SocketAddr) -> (TcpListener, TcpStream) {
     let listener = TcpListener::bind(address).unwrap();
     listener.set_nonblocking(true).unwrap();

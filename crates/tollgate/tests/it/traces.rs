@@ -1,4 +1,5 @@
-//! `traceparent`: taken where it is sound, made where none came, told to scripts, columns and log lines.
+//! `traceparent`: accepted if it is valid, made if there is none, and passed to scripts, columns and log
+//! lines.
 
 use crate::program::{App, eventually};
 
@@ -27,7 +28,7 @@ end
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// What the script saw of the trace of a request with these fields.
+/// Returns what the script saw of the trace of a request with these fields.
 fn seen(client: &mut crate::client::Client, fields: &str) -> Vec<String> {
     assert!(client.send(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")));
     client.reply().unwrap().content.split(' ').map(str::to_owned).collect()

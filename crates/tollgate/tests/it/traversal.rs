@@ -1,5 +1,6 @@
-//! Nothing from outside of the folder, whatever a target looks like: thousands of them by a seed, sent as
-//! they are to the whole program, with files beside scripts, links that lead out, and secrets all around.
+//! No byte from outside of the folder is served, whatever the target. Thousands of targets from a seed are
+//! sent unchanged to the whole program. There are files next to scripts, links that lead out, and secrets all
+//! around.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -7,7 +8,7 @@ use std::os::unix::fs::symlink;
 use crate::client::Client;
 use crate::program::{App, Running};
 
-/// What lies outside and must never be seen. It is in the configuration and in the script, too.
+/// Content outside of the folder that must never be sent. It is in the configuration and in the script, too.
 const CANARY: &str = "CANARY-outside-of-the-folder";
 const TARGETS: usize = 12_000;
 const SEED: u64 = 20_261_122;
@@ -36,7 +37,7 @@ path = "/sub/api/*"
 reply = { body = "fixed" }
 "#;
 
-/// All that may be seen.
+/// All contents that may be sent.
 const CONTENTS: [&str; 7] = ["front", "alpha", "inner", "dots", "of the script", "fixed", "hidden"];
 
 fn app() -> App {
@@ -73,7 +74,7 @@ fn app() -> App {
     app
 }
 
-/// Numbers that are the same for the same seed (xorshift64*).
+/// Pseudorandom numbers, the same for the same seed (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -89,7 +90,7 @@ impl Random {
     }
 }
 
-/// Ways to write a byte in a path.
+/// Forms of a byte in a path.
 #[derive(Clone, Copy)]
 enum Coding {
     Plain,
@@ -141,7 +142,7 @@ impl Coding {
     }
 }
 
-/// What stands in front of the path.
+/// The beginnings of paths.
 const STARTS: [&str; 10] =
     ["", "", "", "/inside", "/try", "/api", "/sub/api", "http://a", "HTTP://A:80", "http://a/inside"];
 const SEGMENTS: [&str; 20] = [
@@ -185,7 +186,7 @@ const ENDS: [&str; 15] = [
 ];
 const SEPARATORS: &[u8] = b"////////\\";
 
-/// A target by chance: most of its bytes are written as they are, so that many get past the first check.
+/// Returns a random target. Most of its bytes are unchanged, so that many targets pass the first check.
 fn target(random: &mut Random, app: &App) -> Vec<u8> {
     let mut target = random.one_of(&STARTS).as_bytes().to_vec();
     let coding = random.one_of(&CODINGS);
@@ -220,7 +221,7 @@ fn request(target: &[u8], host: &str) -> Vec<u8> {
     [b"GET ", target, b" HTTP/1.1\r\nHost: ", host.as_bytes(), b"\r\n\r\n"].concat()
 }
 
-/// Sends one and checks what comes; returns its status.
+/// Sends one request and checks the reply. Returns its status.
 fn check(server: &Running, client: &mut Client, request: &[u8]) -> u16 {
     let shown = request.escape_ascii();
     assert!(client.send_bytes(request), "the connection is closed before {shown}");
@@ -253,7 +254,7 @@ fn no_target_of_thousands_leads_out_of_the_folder() {
         let host = random.one_of(&["a", "a", "a", "a", "..", "a/../..", "%2e%2e"]);
         *statuses.entry(check(&server, &mut client, &request(&target, host))).or_default() += 1;
     }
-    // Targets of which all are refused at sight would show nothing about files.
+    // If the first check refused all targets, the test would show nothing about files.
     let count = |status: u16| statuses.get(&status).copied().unwrap_or_default();
     assert!(
         count(200) > TARGETS / 50 && count(404) > TARGETS / 10 && count(400) > TARGETS / 10,

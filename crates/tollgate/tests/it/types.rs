@@ -1,5 +1,4 @@
-//! `tollgate check --types`: what the type checker says of scripts, and that the declarations are those of
-//! what is there.
+//! `tollgate check --types`: the findings of the type checker, and that the declarations fit the functions.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -102,7 +101,7 @@ fn app(score: &str) -> App {
     App::new(CONFIG, &files)
 }
 
-/// Checks an app; returns the exit code and what was told, without the path of the folder.
+/// Checks an app. Returns the exit code and the output, without the path of the folder.
 fn check(app: &App) -> (i32, String) {
     let output = app.run(&["check", "--types"]);
     let text = printed(&output).replace(&format!("{}/", app.path().display()), "");
@@ -154,7 +153,7 @@ fn modules_and_tests_are_checked_and_files_that_are_not_strict_less() {
     assert!(!text.contains("auth.luau"), "{text}");
 }
 
-/// Each of them is `--!strict`.
+/// Each of their files is `--!strict`.
 #[test]
 fn the_examples_and_a_new_app_hold() {
     let examples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
@@ -194,7 +193,7 @@ fn the_declarations_name_what_is_there_and_nothing_else() {
     app.succeed(&["check", "--types"]);
 }
 
-/// The names below `tollgate` in a definition file.
+/// Returns the names below `tollgate` in a definition file.
 fn declared(types: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for block in types.split("export type Tollgate").skip(1) {

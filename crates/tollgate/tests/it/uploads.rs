@@ -1,4 +1,5 @@
-//! Bodies far longer than what may be held: the memory and the files of the process, and a disk that is full.
+//! Bodies far longer than the bound of memory: the memory and the files of the process, and a disk that is
+//! full.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,7 +24,7 @@ fn start(server_keys: &str) -> (App, Running) {
     (app, server)
 }
 
-/// Uploads so many bytes and returns the whole of what was answered. A server may answer before it took all.
+/// Uploads this many bytes and returns the whole answer. A server may answer before it has read all of them.
 fn upload(server: &Running, bytes: usize) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -37,12 +38,12 @@ fn upload(server: &Running, bytes: usize) -> String {
         }
     }
     let mut answer = Vec::new();
-    // A reset behind the answer is no loss of it.
+    // A reset after the answer does not lose it.
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8(answer).unwrap()
 }
 
-/// The most memory that the process ever had.
+/// Returns the highest memory that the process ever had.
 fn peak_kib(server: &Running) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -67,7 +68,7 @@ fn a_body_of_100_mib_takes_no_more_memory_than_a_short_one() {
     assert_eq!(fs::read_dir(app.path().join("data/spool")).unwrap().count(), 0);
 }
 
-/// Uploads a form with a file of so many bytes; returns the answer.
+/// Uploads a form with a file of this many bytes. Returns the answer.
 fn upload_form(server: &Running, bytes: usize) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
@@ -109,7 +110,7 @@ fn check_saved_form(bytes: usize) {
     assert_eq!(fs::read_dir(app.path().join("up")).unwrap().count(), 2);
 }
 
-/// `make uploads` saves one of 2 GiB.
+/// `make uploads` saves a file of 2 GiB.
 #[test]
 fn a_form_is_saved_in_constant_memory() {
     let mib = env::var("TOLLGATE_UPLOAD_MIB").map_or(100, |text| text.parse().unwrap());
@@ -126,8 +127,8 @@ fn twenty_bodies_of_20_mib_at_once_take_what_is_configured() {
             scope.spawn(|| assert!(upload(&server, 20 * MIB).ends_with("taken")));
         }
     });
-    // For each twice the bound, which is how a buffer grows, and a read buffer; and what the threads of two
-    // workers begin with that write to the disk, as many as come to be needed.
+    // Each body needs twice the bound, because a buffer grows by doubling, and a read buffer. The threads of
+    // two workers that write to the disk need some memory at their start, for as many threads as start.
     let grown = peak_kib(&server) - before;
     assert!(grown < 20 * 640 + 2 * 8 * 64, "{grown} KiB");
     eventually("the files are closed", || (spooled_files(&server) == 0).then_some(()));

@@ -1,5 +1,5 @@
-//! Values that no column holds, in the first, the middle and the last place of a body: each is a reject, its
-//! neighbours rows.
+//! Values that no column accepts, in the first, the middle and the last place of a body. Each is a reject,
+//! and its neighbours are rows.
 
 use crate::cluster::shared;
 use crate::program::{App, Running, eventually};
@@ -19,7 +19,7 @@ collect = true
 stream = "a"
 "#;
 
-/// Items that fit, and how they are found in the database.
+/// Items that fit, and their values in the database.
 const GOOD: [(&str, &str); 6] = [
     (r#""i": 9223372036854775807"#, "i = 9223372036854775807"),
     (r#""i": -9223372036854775808"#, "i < -9223372036854775807"),
@@ -41,10 +41,10 @@ const BAD: [&[u8]; 8] = [
     br#""at": "+294276-12-31T23:59:59.999999Z""#,
 ];
 
-/// Items that make the body no JSON: nothing of it is recorded.
+/// Items that make the body invalid JSON. Nothing of the body is recorded.
 const UNREADABLE: [&[u8]; 3] = [b"\"t\": \"\xff\xfe\"", b"\"f\": NaN", b"\"f\": -Infinity"];
 
-/// Three items, the bad one in that place.
+/// Returns a body of three items, with the bad one in this place.
 fn body(bad: &[u8], place: usize, n: usize) -> Vec<u8> {
     let mut body = b"[".to_vec();
     for at in 0..3 {
@@ -63,7 +63,7 @@ fn status_of(server: &Running, content: &[u8]) -> u16 {
     client.reply().unwrap().status
 }
 
-/// Posts each bad item in each place; `ask` gives what a statement prints.
+/// Posts each bad item in each place. `ask` returns the output of a statement.
 fn check(app: &App, ask: impl Fn(&str) -> String, rejects: &str) {
     let server = app.start();
     let mut expected = Vec::new();

@@ -1,4 +1,4 @@
-//! Compression by the server: who gets it, what of it is in a range, and within which bounds.
+//! Compression by the server: which replies are compressed, their ranges, and the bounds.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,10 +11,10 @@ use super::found::site;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
 
-/// Longer than anything here takes: a test that waits so long has failed.
+/// Longer than any step here. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Text that becomes shorter, and tells which one it is.
+/// Returns text that compresses well, and contains the name of its file.
 fn text(name: &str, lines: usize) -> String {
     (0..lines).map(|number| format!("{name} {number:04}\n")).collect()
 }
@@ -32,7 +32,7 @@ fn ask(server: &Running, target: &str, fields: &str) -> (Reply, Vec<u8>) {
     peer.binary_reply()
 }
 
-/// Asks again and again until the reply is in a coding.
+/// Sends requests until the reply is in a coding.
 fn ask_until_coded(server: &Running, target: &str, coding: &str) -> (Reply, Vec<u8>) {
     let begun = Instant::now();
     loop {
@@ -107,7 +107,8 @@ fn a_range_is_of_the_representation_that_its_reply_names() {
     assert_eq!(coded.field("content-range").unwrap(), format!("bytes 3-9/{}", content.len()));
     let end = format!("Range: bytes=-2\r\nAccept-Encoding: gzip\r\nIf-Range: {etag}\r\n");
     assert_eq!(ask(&server, "/t.txt", &end).1, &content[content.len() - 2..]);
-    // What is between several is in no coding.
+    // A multipart reply is in no coding, so a request for several ranges that accepts gzip gets the whole
+    // file.
     let several = "Range: bytes=3-9,12-13\r\n";
     let (all, bytes) = ask(&server, "/t.txt", &format!("{several}Accept-Encoding: gzip\r\n"));
     assert_eq!((all.status, all.field("content-encoding"), &bytes), (200, Some("gzip"), &content));
@@ -115,11 +116,11 @@ fn a_range_is_of_the_representation_that_its_reply_names() {
     let (plain, bytes) = part("");
     assert_eq!((plain.status, plain.field("content-encoding")), (206, None));
     assert_eq!(bytes, &whole.as_bytes()[3..10]);
-    // Parts of two representations never come together.
+    // Parts of two representations are never combined.
     assert_eq!(part(&format!("If-Range: {etag}\r\n")).0.status, 200);
 }
 
-/// Whether a range is sent to who has the date of a file that was changed long ago.
+/// Whether the server sends a range to a client that has the date of an old file.
 fn resumes_by_date(server: &Running, target: &str, fields: &str) -> bool {
     let (whole, _) = ask(server, target, fields);
     let date = whole.field("last-modified").unwrap();
@@ -237,7 +238,7 @@ fn a_compressed_content_is_of_the_file_as_it_is_now() {
 
 #[test]
 fn no_more_is_kept_than_the_bound_says() {
-    // Of 64 KiB, two generations of 32; each of these comes to some 6 KiB.
+    // The bound is 64 KiB, in two generations of 32 KiB. Each of these files has some 6 KiB when compressed.
     let names: Vec<_> = (0..24).map(|number| format!("{number}.txt")).collect();
     let noisy = |name: &str| {
         let mut state = name.bytes().fold(7_u64, |state, byte| state * 31 + u64::from(byte));
@@ -257,6 +258,6 @@ fn no_more_is_kept_than_the_bound_says() {
         reply.field("content-encoding").is_some()
     };
     assert!(is_kept(&names[23]));
-    // Who asks has it made again, so only the first answer counts.
+    // A request has the file compressed again, so only the first answer counts.
     assert!(!is_kept(&names[0]));
 }

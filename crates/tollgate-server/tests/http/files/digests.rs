@@ -1,4 +1,4 @@
-//! Digests of what is sent: as entity tags, and as fields for those who want them (RFC 9530).
+//! Digests of sent content: as entity tags, and as fields for clients that request them (RFC 9530).
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::site::{Running, Site};
 
 const MIB: usize = 1 << 20;
 
-/// Longer than what is held in memory.
+/// Returns content that is too long to be held in memory.
 fn large(name: &str) -> String {
     (0..MIB / 16).map(|number| format!("{name:3}{number:012x}\n")).collect()
 }
@@ -59,7 +59,7 @@ fn machines_with_the_same_content_say_the_same_tag_whatever_the_times() {
             assert_eq!(ask(&server, "GET", target, &condition).status, 304);
             assert_eq!(ask(&server, "HEAD", target, &condition).status, 304);
         }
-        // The same content again has the same tag, other content another.
+        // The same content gets the same tag again, and other content gets another tag.
         fs::write(server.folder().join("public/large"), large("b")).unwrap();
         assert_eq!(get(&server, "/large").field("etag"), Some(tag(large("b")).as_str()));
         fs::write(server.folder().join("public/large"), large("a")).unwrap();
@@ -117,7 +117,7 @@ fn clients_that_wait_for_the_same_digest_get_it_together() {
     for peer in &mut peers {
         peer.send("HEAD /large HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    // Some go, and nobody else loses by that.
+    // Some clients leave, and the others are not affected.
     peers.truncate(40);
     for peer in &mut peers {
         assert_eq!(peer.reply(true).field("etag"), Some(tag(large("a")).as_str()));
@@ -148,7 +148,7 @@ fn a_file_that_is_written_to_all_the_time_is_sent_all_the_same() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // An end even where nobody says so, because an assertion failed.
+            // The number of writes is bounded, so that the thread ends even if an assertion fails.
             let writes = (0..20_000_000).take_while(|_| !is_over.load(Ordering::Relaxed));
             writes.for_each(|_| growing.write_all(b"more").unwrap());
         });
@@ -230,7 +230,7 @@ fn a_client_that_leaves_while_it_waits_is_recorded_as_cancelled() {
         File::create(site.folder().join("public").join(name)).unwrap().set_len(256 << 20).unwrap();
     }
     let server = site.files("/*", |spec| spec.etag = Etag::Content).start();
-    // Two files are read at once, so the third waits for its turn.
+    // Two files are read at once, so the third waits.
     let [mut one, mut two, three] = ["1", "2", "3"].map(|name| {
         let mut peer = server.connect();
         peer.send(format!("HEAD /{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -282,7 +282,7 @@ fn a_file_that_is_replaced_again_and_again_has_the_tag_of_what_is_sent() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for version in 0.. {
-                // Mostly a hole: made faster than it is digested.
+                // The file is mostly a hole, so it is made faster than it is digested.
                 let new = path.with_file_name("new");
                 fs::write(&new, format!("{version}\n")).unwrap();
                 File::options().write(true).open(&new).unwrap().set_len(4 * MIB as u64).unwrap();

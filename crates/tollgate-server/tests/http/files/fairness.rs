@@ -1,5 +1,5 @@
-//! A small request beside downloads whose peers take whatever they are given: nothing but the turns of the
-//! worker lets it through.
+//! A small request during downloads whose peers read as fast as the server sends. It succeeds only because
+//! the worker gives each connection a turn.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,12 +16,12 @@ use super::found::site;
 
 const LARGE_BYTES: usize = 16 << 20;
 const DOWNLOADS: usize = 8;
-/// Longer than anything here takes: a test that waits so long has failed.
+/// Longer than any step here. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Some turns: far from all of a file.
+/// Bytes of some turns: far less than a whole file.
 const LEAD_BYTES_MAX: usize = 1 << 20;
 
-/// A peer that asks once, and takes all at once that it is sent.
+/// A peer that sends one request, and reads all bytes at once.
 #[derive(Clone)]
 struct Greedy {
     request: Rc<RefCell<Vec<u8>>>,
@@ -83,12 +83,12 @@ fn a_small_request_gets_its_turn_among_greedy_downloads() {
             let (server, peer) = (server.clone(), peer.clone());
             spawn_local(async move { server.serve(peer, IpAddr::V4(Ipv4Addr::LOCALHOST)).await })
         };
-        // What a thread has to look for is known from then on.
+        // After this request, the file is known and no thread needs to look it up.
         serve(&Greedy::asking("/a.txt")).await.unwrap();
         let downloads: Vec<_> = (0..DOWNLOADS).map(|_| Greedy::asking("/large")).collect();
         let mut served: Vec<_> = downloads.iter().map(serve).collect();
         let small = Greedy::asking("/a.txt");
-        // Behind all of them.
+        // This connection begins after all downloads.
         served.push(serve(&small));
         wait_until(|| small.taken.borrow().ends_with(b"\r\n\r\nalpha")).await;
         for download in &downloads {

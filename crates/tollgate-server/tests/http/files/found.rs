@@ -1,4 +1,4 @@
-//! Which file a path means, and what its reply says.
+//! The file that a path means, and the fields of its reply.
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -183,7 +183,7 @@ fn expires_is_as_far_ahead_as_max_age_says() {
     };
     assert_eq!(expires_of(false), [None, None]);
     for ahead in expires_of(true) {
-        // `Date` may be of a tick after the request.
+        // `Date` may be one tick later than the request.
         assert!((86_399..=86_400).contains(&ahead.unwrap()), "{ahead:?}");
     }
 }
@@ -193,7 +193,7 @@ fn no_reply_says_that_a_file_changed_after_it() {
     let server = site().start();
     let first = seconds(get(&server, "/a.txt").field("date").unwrap());
     let mut last = first;
-    // Whole seconds begin meanwhile.
+    // The loop runs across the start of at least two whole seconds.
     while last < first + 2 {
         fs::write(server.folder().join("public/a.txt"), "beta").unwrap();
         let reply = get(&server, "/a.txt");
@@ -206,7 +206,7 @@ fn no_reply_says_that_a_file_changed_after_it() {
 #[test]
 fn a_file_whose_time_is_to_come_is_said_to_have_changed_now() {
     let server = site().file("public/large.txt", "a".repeat(100_000)).start();
-    // In the year 2100.
+    // A time in the year 2100.
     let to_come = UNIX_EPOCH + Duration::from_secs(4_102_444_800);
     for name in ["a.txt", "large.txt"] {
         let file = File::options().write(true).open(server.folder().join("public").join(name)).unwrap();
@@ -223,7 +223,7 @@ fn a_file_whose_time_is_to_come_is_said_to_have_changed_now() {
     }
 }
 
-/// Of an HTTP date, since 1970.
+/// Returns the seconds of an HTTP date, since 1970.
 fn seconds(date: &str) -> i64 {
     let since = parse_http_date(date.as_bytes()).unwrap().duration_since(UNIX_EPOCH).unwrap();
     i64::try_from(since.as_secs()).unwrap()
@@ -369,7 +369,7 @@ fn changes_on_disk_are_seen_at_the_next_look() {
     assert_ne!(first.field("etag"), second.field("etag"));
     fs::remove_file(folder.join("a.txt")).unwrap();
     check(&server, "/a.txt", 404, "nothing is here\n");
-    // A release takes the place of another.
+    // A new release replaces the old one.
     fs::rename(&folder, folder.with_file_name("old")).unwrap();
     let between = get(&server, "/");
     assert_eq!((between.status, between.field("retry-after")), (503, Some("1")));

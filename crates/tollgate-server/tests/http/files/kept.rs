@@ -1,4 +1,4 @@
-//! What is kept open between requests, and how long.
+//! The files that stay open between requests, and for how long.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::found::{get, site};
 
-/// Longer than what nobody asks for is kept.
+/// Longer than an unused file stays open.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Whether this process has a file open, or what was at its path.
+/// Whether this process has a file open, even if the path now has another file.
 fn is_open(path: &Path) -> bool {
     let path = path.to_str().unwrap();
     let links = fs::read_dir("/proc/self/fd").unwrap().flatten();

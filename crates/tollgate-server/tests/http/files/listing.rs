@@ -1,4 +1,4 @@
-//! Listings of folders: what they show, what they hide, and to whom.
+//! Listings of folders: the names that they show and hide, and the clients that get them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -24,7 +24,7 @@ fn dated(site: Site) -> Site {
     site
 }
 
-/// The names of a listing in JSON, in their order.
+/// Returns the names of a listing in JSON, in their order.
 fn names(content: &str) -> Vec<String> {
     let listing: serde_json::Value = serde_json::from_str(content).unwrap();
     let entries = listing["entries"].as_array().unwrap().iter();
@@ -76,12 +76,12 @@ fn a_program_gets_json_and_each_form_has_its_tag() {
         let head = ask(&server, "HEAD", "/files/", fields);
         assert_eq!(head.field("content-length"), of.field("content-length"));
     }
-    // Programs say more about the form that they name, and that they would take any.
+    // Programs add parameters to the type, or accept any other type too.
     for accept in ["application/json; charset=utf-8", "application/json, text/plain, */*"] {
         let reply = ask(&server, "GET", "/files/", &format!("Accept: {accept}\r\n"));
         assert_eq!(reply.field("content-type"), Some("application/json"), "{accept}");
     }
-    // What changes below changes the tag, also where the time of the folder stays.
+    // A change of a file in the folder changes the tag, even if the time of the folder stays.
     fs::write(server.folder().join("public/b.txt"), "longer").unwrap();
     let condition = format!("If-None-Match: {}\r\n", html.field("etag").unwrap());
     assert_eq!(ask(&server, "GET", "/files/", &condition).status, 200);
@@ -165,7 +165,7 @@ fn a_folder_that_holds_too_much_is_cut_and_says_so() {
     let site = Site::new().file("public/0", "");
     let public = site.folder().join("public");
     (1..=2000).for_each(|number| drop(File::create(public.join(number.to_string())).unwrap()));
-    // What is not shown is not one too many, where the disk has it last.
+    // A hidden entry must not count for the bound, even if the disk lists it last.
     let last = fs::read_dir(&public).unwrap().last().unwrap().unwrap().path();
     fs::remove_file(&last).unwrap();
     symlink("elsewhere", &last).unwrap();

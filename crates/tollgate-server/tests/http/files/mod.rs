@@ -1,4 +1,4 @@
-//! Files: what is found, how much of it is sent, and what is never found.
+//! Files: which are found, how much of them is sent, and which are never found.
 
 mod compressed;
 mod conditions;

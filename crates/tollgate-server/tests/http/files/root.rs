@@ -1,4 +1,4 @@
-//! Nothing from outside of the root, whatever the target looks like, and nothing that is no file.
+//! Only regular files inside of the root are served, whatever the target.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ use tollgate_server::{Symlinks, TryPath};
 use super::found::{get, site};
 use crate::site::Site;
 
-/// What lies outside and must never be seen.
+/// Content outside of the root that must never be sent.
 const CANARY: &str = "CANARY-outside-the-root";
 
 fn with_canaries(site: Site) -> Site {
@@ -23,7 +23,7 @@ fn with_canaries(site: Site) -> Site {
         .file("public/sub/inner.txt", "inner")
 }
 
-/// Ways to write a climb, raw and escaped, once and twice, overlong and by other separators.
+/// Returns targets that climb: raw and escaped, once and twice, overlong, and with other separators.
 fn targets() -> Vec<String> {
     let dots = [
         "..",
@@ -128,7 +128,7 @@ fn pipes_sockets_and_devices_are_not_there_and_nobody_waits_for_them() {
     let mode = Mode::from_raw_mode(0o644);
     mknodat(CWD, public.join("pipe"), FileType::Fifo, mode, 0).unwrap();
     let _socket = UnixListener::bind(public.join("socket")).unwrap();
-    // Without the right to make devices there is none to find.
+    // Without the right to make devices, the file is missing.
     let _ = mknodat(CWD, public.join("null"), FileType::CharacterDevice, mode, rustix::fs::makedev(1, 3));
     let server = site.start();
     for target in ["/pipe", "/socket", "/null"] {
@@ -174,7 +174,7 @@ fn a_folder_that_turns_into_a_link_never_shows_what_it_leads_to() {
 
 #[test]
 fn an_uncached_path_is_looked_up_by_a_thread_and_served_the_same() {
-    // This file system never answers from memory alone.
+    // In this file system, a lookup never succeeds from memory alone.
     let root = Path::new("/sys/kernel");
     let folder = rustix::fs::open(root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -209,7 +209,7 @@ fn an_uncached_path_is_looked_up_by_a_thread_and_served_the_same() {
     }
 }
 
-/// Tells a thread that it is over when dropped, also by a check that fails.
+/// Ends a thread when it is dropped, also after a failed check.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

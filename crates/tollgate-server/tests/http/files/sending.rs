@@ -1,4 +1,4 @@
-//! Large files on their way: whole, in order, in turns, and never other bytes than were promised.
+//! Large files while they are sent: whole, in order, in turns, and never with other bytes than announced.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -13,7 +13,7 @@ use crate::peer::Peer;
 
 const MIB: usize = 1 << 20;
 
-/// Bytes that tell their place.
+/// Returns bytes in which each part has its offset.
 fn pattern(bytes: usize) -> String {
     (0..bytes / 16).map(|number| format!("{number:015x}\n")).collect()
 }
@@ -61,7 +61,7 @@ fn a_file_sent_again_and_again_is_sent_as_it_is_now() {
         file.write_all_at(content.as_bytes(), 0).unwrap();
         arrives_as(&content);
     }
-    // Versions that are told apart by their times, each of which is old.
+    // Versions that differ in their times. Each time is old.
     for version in 1..=5 {
         content.replace_range(100..101, &version.to_string());
         file.write_all_at(content.as_bytes(), 0).unwrap();
@@ -105,8 +105,7 @@ fn ranges_reach_beyond_four_gibibytes() {
     assert!(reply.content.contains("\r\n\r\nbe\r\n--"), "{reply:?}");
 }
 
-/// A reader that has taken the head and the first bytes of a file, which is much longer than what the sockets
-/// hold.
+/// Reads the head and the first bytes of a file. The file is much longer than the socket buffers.
 fn begun(peer: &mut Peer, content: &str) -> usize {
     let head = peer.head();
     let bytes: usize = head.field("content-length").unwrap().parse().unwrap();
@@ -149,7 +148,7 @@ fn a_file_that_becomes_shorter_ends_the_connection_and_is_never_padded() {
         File::options().write(true).open(&path).unwrap().set_len(MIB as u64).unwrap();
         let came = peer.until_reset();
         assert!(came.len() < announced, "{case}: {} of {announced}", came.len());
-        // Pages that the system had for the client and lost with the end of the file are zeros.
+        // Pages that the system was sending and lost when the file was cut are zeros.
         let may_be_zero = |at: usize| !target.starts_with("/copied") && at >= MIB;
         let wrong = (range.start..)
             .zip(&came)
@@ -189,7 +188,7 @@ fn a_client_that_takes_nothing_is_cut_off_and_others_go_on_meanwhile() {
     idle.send(request("/large"));
     let rest = begun(&mut idle, &content);
     let mut peer = server.connect();
-    // A worker that waited for the idle one would not come to this.
+    // A worker that waited for the idle client would not serve these requests.
     for _ in 0..50 {
         peer.send(request("/a.txt"));
         peer.expect("200", "alpha");

@@ -11,14 +11,14 @@ use tollgate_faults::{Backend, FaultyClients, FaultyClientsOptions};
 use crate::cluster::Cluster;
 use crate::program::{App, Running, printed};
 
-/// How long each is on.
+/// Duration of each fault.
 const ON: Duration = Duration::from_secs(2);
 /// Clients that have not connected after this time never will.
 const PATIENCE: Duration = Duration::from_secs(300);
 const CLIENT_COUNT: usize = 40;
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// What clients do, and where to.
+/// The faults of clients, and the paths of their requests.
 const CLIENTS: [(&str, &str); 18] = [
     ("slow-head:100ms", "/"),
     ("slow-body:100ms", "/take"),
@@ -40,7 +40,7 @@ const CLIENTS: [(&str, &str); 18] = [
     ("expect-nothing", "/take"),
 ];
 
-/// What the backend does.
+/// The faults of the backend.
 const BACKEND: [&str; 10] = [
     "silent",
     "reset",
@@ -65,19 +65,19 @@ pub(super) struct Faults<'a, F> {
     done: Done,
 }
 
-/// A fault that is on, until dropped or ended.
+/// A fault that is on, until it is dropped or ended.
 enum Fault {
     FaultyClients(&'static str, FaultyClients),
-    /// Keeps the loader out of the file.
+    /// A lock that keeps the loader out of the file.
     Locked(Connection),
-    /// PostgreSQL was stopped.
+    /// PostgreSQL is stopped.
     Stopped,
-    /// The backend is ill.
+    /// The backend has a fault.
     Ill,
     Reloaded,
 }
 
-/// What was done, and how those fared that did it.
+/// The faults that ran, and the results of their clients.
 #[derive(Default)]
 pub(super) struct Done {
     counts: BTreeMap<&'static str, u64>,
@@ -110,7 +110,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         Self { app, cluster, backend, server, config, steps: 0, on: None, done: Done::default() }
     }
 
-    /// Goes on to the next fault when the one at hand was on long enough.
+    /// Changes to the next fault when the present one has been on long enough.
     pub(super) fn step(&mut self) {
         if self.on.as_ref().is_some_and(|(fault, since)| since.elapsed() < ON || !fault.has_begun(*since)) {
             return;
@@ -121,7 +121,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         self.steps += 1;
     }
 
-    /// Every other fault is one of clients; between them the rest.
+    /// Every second fault is a fault of clients. The other kinds come between them.
     fn next(&mut self) -> Fault {
         let step = self.steps;
         match step % 10 {

@@ -1,4 +1,4 @@
-//! Well-behaved clients that ask at a steady rate, and what became of each record.
+//! Normal clients that send requests at a steady rate, and the fate of each record.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Client, Reply, get, post};
 
 const CLIENTS: usize = 4;
-/// Of each client: a hundred requests a second.
+/// Pause of each client: a hundred requests per second.
 const REQUEST_PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Load {
@@ -19,7 +19,7 @@ pub(super) struct Load {
     clients: Vec<JoinHandle<Fates>>,
 }
 
-/// What became of a record.
+/// The fate of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     Acknowledged,
@@ -34,7 +34,7 @@ pub(super) struct Fates {
 }
 
 impl Load {
-    /// Asks from now on; records have numbers from `first` on.
+    /// Starts the clients. Records have numbers from `first` on.
     pub(super) fn start(server: SocketAddr, first: i64) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let next = Arc::new(AtomicI64::new(first));
@@ -91,7 +91,7 @@ impl Fates {
         }
     }
 
-    /// A number that no record has.
+    /// Returns a number that no record has.
     pub(super) fn next(&self) -> i64 {
         self.records.last().map_or(0, |(n, _)| n + 1)
     }
@@ -109,12 +109,12 @@ impl Fates {
         }
     }
 
-    /// The numbers of records, in order.
+    /// Returns the numbers of records with this fate, in order.
     pub(super) fn numbers(&self, fate: Fate) -> Vec<i64> {
         self.records.iter().filter(|(_, found)| *found == fate).map(|(n, _)| *n).collect()
     }
 
-    /// The share of requests that succeeded.
+    /// Returns the share of requests that succeeded.
     pub(super) fn goodput(&self) -> f64 {
         let all: usize = self.statuses.values().sum();
         let good: usize =

@@ -20,7 +20,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Counts what a server has that nobody asks any more.
+    /// Counts the resources of a server that no client uses any more.
     pub(super) fn new(process: u32) -> Self {
         let begun = Instant::now();
         let mut descriptors_before = usize::MAX;
@@ -49,18 +49,18 @@ impl Usage {
         self.memory_kib.iter().copied().max().unwrap()
     }
 
-    /// Of the second third of the time, and of the last.
+    /// Returns the medians of the second third of the time, and of the last third.
     pub(super) fn medians_kib(&self) -> (u64, u64) {
         let third = self.memory_kib.len() / 3;
         (median(&self.memory_kib[third..2 * third]), median(&self.memory_kib[2 * third..]))
     }
 
-    /// What its descriptors are now.
+    /// Returns the present targets of its descriptors.
     pub(super) fn links(&self) -> String {
         links(self.process).join(" ")
     }
 
-    /// The descriptors that are left when clients and files are gone: the least of a while.
+    /// Returns the descriptors that remain when clients and files are gone: the least of a while.
     pub(super) fn descriptors_settled(&self) -> usize {
         let begun = Instant::now();
         let mut least = usize::MAX;
@@ -99,13 +99,13 @@ fn memory_kib(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Those that stay, which are not segments of the log: how many of these are open is a matter of the moment,
-/// and of the sinks.
+/// Returns the number of descriptors, without segments of the log. The number of open segments changes all
+/// the time, and depends on the sinks.
 fn descriptors(process: u32) -> usize {
     links(process).into_iter().filter(|link| !link.contains(".sealed") && !link.contains(".open")).count()
 }
 
-/// What each descriptor is.
+/// Returns the target of each descriptor.
 fn links(process: u32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());

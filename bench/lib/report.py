@@ -97,7 +97,7 @@ def section(name: str, case: Case, rows: list[Row], limits: dict[str, float]) ->
 
 
 def table(case: Case, rows: list[Row], limits: dict[str, float]) -> list[str]:
-    """Returns one table for one load. At a fixed rate the ratio is that of p99."""
+    """Returns one table for one load. At a fixed rate the ratio compares p99."""
     load = case.loads[rows[0].load]
     compared = "p99" if isinstance(load, Oha) else "requests/s"
     columns = ["server", "requests/s", "spread", "CPU/request", "p50", "p99", "p99.9"]

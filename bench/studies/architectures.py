@@ -1,9 +1,9 @@
 """Three architectures, one reply, one database: `bench/study.py architectures [--only NAME]`, as root.
 
-Each request for a small scored reply becomes a row of PostgreSQL: by an INSERT before the reply, through a
-log that is loaded in bulk, or through a queue. The sustained rate counts the time until the last row is
-there. Each turn ends with a check of all rows. Missing or wrong rows end the run. Needs Debian's packages
-nginx-light with Lua, postgresql, redis-server and wrk, and Go for the peers that insert.
+Each request for a small scored reply becomes a row of PostgreSQL. The ways are an INSERT before the reply, a
+log that is loaded in bulk, and a queue. The sustained rate counts the time until the last row is there. Each
+turn ends with a check of all rows. Missing or wrong rows end the run. Needs Debian's packages nginx-light
+with Lua, postgresql, redis-server and wrk, and Go for the peers that insert.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Memory of an idle connection, by server: `bench/study.py idle [--connections N]`.
 
-Resident memory of the server process divided by the connections: after they are opened, after one request
-each, and after 16 requests in one packet each.
+The figure is the resident memory of the server process, divided by the number of connections. It is taken
+after they are opened, after one request each, and after 16 requests in one packet each.
 """
 
 import argparse

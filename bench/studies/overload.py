@@ -8,10 +8,10 @@ once on a connection. One core cannot send twice as many fixed requests as anoth
 therefore has a third of its core in that case, and two loops have the rest. Needs gcc.
 
 Goodput is the number of 200 replies per second. Their latency counts from the moment when they were due. A
-work passes if goodput stays at 0.9 of the peak, memory stays in its bounds, each refusal is a 503 with
-Retry-After, and no connection breaks. The p99 of the script may be three times its value at 70 %. The latency
-of fixed replies has no bound. A refusal costs as much as an answer, so the server refuses none of them, and
-clients wait for each other.
+work passes if goodput stays at 0.9 of the peak and memory stays in its bounds. Each refusal must also be a
+503 with Retry-After, and no connection may break. The p99 of the script may be three times its value at 70 %.
+The latency of fixed replies has no bound. A refusal costs as much as an answer, so the server refuses none of
+them, and clients wait for each other.
 
 The bare epoll loop gets the same requests on a smaller share of its core, because it answers more. Its loss
 is the cost of thousands of busy connections in the kernel.

@@ -25,7 +25,7 @@ pub enum Step {
     Wait(Duration),
     /// Waits until the peer ends the connection. Received bytes are read and dropped.
     Hold,
-    /// Waits until the peer is gone, and reads nothing. What the peer sends fills the buffers.
+    /// Waits until the peer is gone, and reads nothing. The bytes from the peer fill the buffers.
     Freeze,
     /// Sends the end (FIN). Bytes that still arrive are read for a second, so that the end does not become a
     /// reset.

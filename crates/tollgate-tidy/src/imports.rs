@@ -1,8 +1,8 @@
 //! Imports between the files of a crate: which file uses a name that another file defines.
 //!
-//! - A private `use`, and a path in code (`super::clock::now()`, also inside of a macro or an attribute), is
-//!   an import of the file that *defines* the name. A re-export on the way (`pub use child::Thing` in
-//!   `mod.rs`) is not part of the import.
+//! - A private `use`, and a path in code (`super::clock::now()`), is an import of the file that *defines* the
+//!   name. The path may be inside of a macro or an attribute. A re-export on the way (`pub use child::Thing`
+//!   in `mod.rs`) is not part of the import.
 //! - `mod child;` is no import, and neither is `pub use child::Thing`. A file that re-exports a name and uses
 //!   it in its own code does import it.
 //! - A glob is an import of each name that the file uses from it. If no such name is found, it is an import

@@ -21,7 +21,7 @@ pub type ModuleId = usize;
 /// Reads the text of a file.
 pub type Read<'read> = dyn Fn(&Path) -> std::io::Result<String> + 'read;
 
-/// A library or a program: what the compiler builds from one root file.
+/// A library or a program, which the compiler builds from one root file.
 pub struct Target {
     /// Paths as the root file was given, in the order of their declarations.
     pub files: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub struct Module {
 pub struct Use {
     /// The path as it is written, without the leading `::`.
     pub path: Vec<String>,
-    /// What it brings into scope.
+    /// The names that it brings into scope.
     pub binds: Binds,
     /// Whether other modules see it: `pub use` in any form.
     pub is_reexport: bool,

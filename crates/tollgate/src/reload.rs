@@ -47,7 +47,7 @@ pub(crate) struct Present {
 enum Refusal {
     /// All faults of the configuration. The operator mends them.
     Faults(Vec<SourceFault>),
-    /// What the server could not do.
+    /// A step of the server failed.
     Failed(String),
 }
 

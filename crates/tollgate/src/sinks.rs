@@ -1,5 +1,5 @@
-//! The sinks of a running server: the sinks that segments are kept for, the loaders of this process, and the
-//! effect of a reload on both.
+//! The sinks of a running server. This includes the sinks that segments are kept for, the loaders of this
+//! process, and the effect of a reload on both.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -16,13 +16,13 @@ pub struct Seen {
     pub connections: u64,
     /// Connections that are open now.
     pub open: u64,
-    /// Most connections that were open at the same time.
+    /// Highest number of connections open at the same time.
     pub open_max: u64,
     /// Requests whose heads arrived.
     pub requests: u64,
     /// Requests whose reply is not finished yet.
     pub in_flight: u64,
-    /// Most requests in flight at the same time.
+    /// Highest number of requests in flight at the same time.
     pub in_flight_max: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Each fault does on the wire what it says.
+//! The bytes of each fault on the wire agree with its description.
 
 // clippy knows test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,5 +1,5 @@
 //! Connections that are accepted when bytes have arrived on them. Their first request is there already, or
-//! comes in parts, or later. The tests also check what its reply then meets.
+//! comes in parts, or later. The tests also check the end of its reply.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;

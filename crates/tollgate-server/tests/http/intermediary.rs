@@ -1,5 +1,5 @@
-//! Proxied routes as an intermediary (RFC 9110 section 7.6): how far a request may go, and the fields that a
-//! client never gets, in any part of a reply.
+//! Proxied routes as an intermediary (RFC 9110 section 7.6): how far a request may go, and the fields that no
+//! part of a reply to a client has.
 
 use std::thread;
 use std::time::Duration;

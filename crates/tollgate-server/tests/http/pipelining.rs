@@ -1,5 +1,6 @@
-//! Requests that are sent before earlier ones are answered (RFC 9112 section 9.3.2): which run at the same
-//! time, the order of their replies and records, their number, and their fate when the connection ends.
+//! Requests that are sent before earlier ones are answered (RFC 9112 section 9.3.2). The tests check which of
+//! them run at the same time, and the order of their replies and records. They also check the number of
+//! requests, and their end when the connection ends.
 //!
 //! Slow handlers are scripts that run longer than their slice. Where one must wait for another, it watches a
 //! shared value.

@@ -1,5 +1,5 @@
-//! The content of a proxied reply: it is forwarded as it arrives, it breaks off, or it waits for a client
-//! that reads earlier replies slowly.
+//! The content of a proxied reply: it is forwarded as it arrives, breaks off, or waits for a client that
+//! reads slowly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

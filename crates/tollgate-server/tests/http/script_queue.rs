@@ -303,7 +303,7 @@ fn rests(peer: &mut Peer, path: &str, status: u16) {
     assert!(begun.elapsed() >= Duration::from_micros(80) * 1600, "{:?}", begun.elapsed());
 }
 
-/// Sends requests until so many wait that the next one is refused.
+/// Sends requests until one is refused because too many wait.
 fn too_many(server: &Running) -> Vec<Peer> {
     let mut peers = Vec::new();
     while server.refusals("script_queue") == 0 {

@@ -1,5 +1,4 @@
-//! Replies that a script writes while it runs: their framing, the effect of a slow or lost client on the
-//! script, replies after an error, and their records.
+//! Replies that a script writes while it runs: framing, slow and lost clients, errors, and records.
 
 use std::time::{Duration, Instant};
 

@@ -178,7 +178,7 @@ pub(crate) fn options(urls: &[String], files: TlsFiles) -> BackendOptions {
     BackendOptions { tls, ..BackendOptions::new("app", addresses) }
 }
 
-/// A TLS server with a backend behind it. Each connection has threads of its own.
+/// A TLS server in front of a backend. Each connection has threads of its own.
 pub(crate) struct Terminator {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,

@@ -1,1 +1,1 @@
-//! The listener by itself, without a server behind it.
+//! The listener by itself, without a server.

@@ -1,4 +1,4 @@
-//! `[log]`: the folder of the log, and the bounds of what is kept.
+//! `[log]`: the folder of the log, and the bounds on the kept segments.
 
 use std::fmt;
 use std::path::Path;

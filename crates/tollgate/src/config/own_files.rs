@@ -41,7 +41,7 @@ pub(super) fn files_of_databases(databases: &[ReadDatabase]) -> Vec<OwnFile> {
     named.map(|(name, path)| OwnFile::new(format!("sqlite in [database.{name}]"), path)).collect()
 }
 
-/// Returns the folders of apps and the scripts of routes, with the folders of their modules.
+/// Returns the `app.toml` of each app and the scripts of routes, with the folders of their modules.
 pub(super) fn files_of_scripts(mounts: &[Mount], routes: &[RouteSpec]) -> Vec<OwnFile> {
     let mut files: Vec<_> =
         mounts.iter().map(|mount| OwnFile::new(mount.name(), mount.dir.join(APP_FILE))).collect();

@@ -1,4 +1,4 @@
-//! Zero configuration: a folder without a configuration file, or with one that names no route.
+//! Zero configuration: a folder without a configuration file, or with a file that names no route.
 //!
 //! The files `DIR/routes/**/*.luau` are routes by their path. Each request is recorded in the stream
 //! `requests`. The files of `DIR/public/` are served unchanged.

@@ -101,7 +101,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to follow, reports what is loaded, and reads the first line.
+    /// Begins to follow, reports the loaded positions, and reads the first line.
     fn connect(&self) -> io::Result<BufReader<UnixStream>> {
         let mut stream = through_folder(&self.dir, |path| UnixStream::connect(path))?;
         stream.set_write_timeout(Some(TIMEOUT))?;

@@ -45,7 +45,7 @@ pub(crate) struct Control {
 /// State that the threads of the clients share.
 struct ControlServer {
     log: Follower,
-    /// The sinks of the configuration. What a sink has is confirmed here.
+    /// The sinks of the configuration. The positions of sinks are confirmed here.
     sinks: Followers,
     board: Board,
     on_status: Box<dyn Fn() -> String + Send + Sync>,
@@ -184,7 +184,7 @@ impl ControlServer {
         }
     }
 
-    /// Sends the watermark and reads what is loaded, until either side is gone.
+    /// Sends the watermark and reads reports, until either side is gone.
     fn be_followed(&self, stream: &UnixStream, behind: &[u8]) -> io::Result<()> {
         stream.set_read_timeout(None)?;
         let id = self.followed.fetch_add(1, Ordering::Relaxed);

@@ -33,8 +33,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds what a source counted since the last sample. A smaller count is left out: the source began anew,
-    /// or its workers end one by one.
+    /// Adds what a source counted since the last sample. A smaller count is left out, because the source
+    /// restarted, or its workers end one by one.
     fn add_since(&mut self, now: &Self, before: &Self) {
         if now.replies < before.replies || now.rows < before.rows {
             return;

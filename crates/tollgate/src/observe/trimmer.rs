@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn memory_is_trimmed_after_much_was_freed_and_not_while_nothing_happens() {
         assert_eq!(trims(&[(15, 0); 30]), Vec::<usize>::new());
-        // The memory grows by what is counted, so one trim is tried. Then the counted part is freed.
+        // The memory grows by the counted part, so one trim is tried. Then the counted part is freed.
         assert_eq!(
             trims(&[(15, 0), (60, 40), (60, 40), (60, 40), (60, 40), (60, 40), (60, 0), (15, 0), (15, 0)]),
             [1, 6]

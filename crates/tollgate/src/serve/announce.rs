@@ -39,7 +39,7 @@ pub(super) fn announce(
     })
 }
 
-/// Returns the route that shows best what is recorded. A route without parameters in its path is preferred.
+/// Returns the best example of a recorded route. A route without parameters in its path is preferred.
 fn example(routes: &[RouteSpec]) -> Option<&RouteSpec> {
     let recorded = || routes.iter().filter(|route| route.stream.is_some());
     recorded().find(|route| !route.path.contains(['{', '*'])).or_else(|| recorded().next())

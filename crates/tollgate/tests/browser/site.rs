@@ -1,5 +1,5 @@
 //! The example site in a real browser: its style, image and script, a range that a script requests, and sound
-//! and film that are played from another place.
+//! and film. Both are also played from a later place.
 
 use std::fs;
 

@@ -60,8 +60,8 @@ fn verify_names_the_place_and_records_of_a_flipped_bit_and_a_start_loads_the_res
     check_flipped_bit("footer", -100, -1, 11);
 }
 
-/// Returns the offset of the batch after that of the schemas. It begins after the header and payload, at a
-/// multiple of eight.
+/// Returns the offset of the batch after the batch of the schemas. It begins after the header and payload, at
+/// a multiple of eight.
 fn first_record_batch() -> i64 {
     let app = app_with_log();
     let bytes = fs::read(&app.segments()[0]).unwrap();

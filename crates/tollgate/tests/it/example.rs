@@ -21,7 +21,7 @@ pub(crate) fn example(name: &str, config: impl FnOnce(&str) -> String) -> App {
     app
 }
 
-/// Copies all files except those that a server wrote.
+/// Copies all files except the files of a server.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());

@@ -111,7 +111,7 @@ fn payments(app: &App, path: &str) -> Vec<String> {
     }
 }
 
-/// Sends a payment that fails in each way, then one that succeeds and one that repeats it, all with one key.
+/// Sends a payment that fails in each way, then a payment that succeeds and its repetition, all with one key.
 fn pay(app: &App, server: &Running, backend: &Backend, path: &str) -> Vec<u16> {
     let mut client = server.connect();
     let mut pay = |fault| {

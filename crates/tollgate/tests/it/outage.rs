@@ -97,7 +97,7 @@ impl Recorder {
     }
 }
 
-/// Returns the expected content of a database after `count` records: the number of rows, of different
+/// Returns the expected content of a database after `count` records. It has the number of rows, of different
 /// numbers, their sum, and the number of rows with the right text.
 fn expected(count: u64) -> String {
     format!("{count}|{count}|{}|{count}", count * (count - 1) / 2)

@@ -2,9 +2,9 @@
 //! acknowledged record is there once. `TOLLGATE_SOAK_SECONDS` sets the duration. `make soak` runs an hour.
 //!
 //! Memory has a bound. From three minutes on its growth is judged too, with four samples per second. The
-//! median of the last third of the time is compared with that of the second third. The first third is for
-//! warming up. Descriptors are judged when all clients are gone: there must be as many as before the first
-//! hostile client.
+//! medians of the last and the second third of the time are compared. The first third is for warming up.
+//! Descriptors are judged when all clients are gone: there must be as many as before the first hostile
+//! client.
 
 mod faults;
 mod load;

@@ -1,4 +1,4 @@
-//! Streams: columns, their rules, keys, and what their replies wait for.
+//! Streams: columns, their rules, keys, and the ack level of their replies.
 
 use super::*;
 

@@ -131,7 +131,7 @@ class Tollgate(Server):
     program = PROGRAM
     ack = "synced"
     loads = False
-    #: The TOML key of its sink. Without one, it is SQLite in the folder.
+    #: The line of `[sink.main]` that names its database. Empty: SQLite in the folder.
     sink = ""
     files = {
         "tollgate.toml": "tollgate.toml",

@@ -255,7 +255,7 @@ class Normal:
 
 
 def run_normal(port: int, seconds: float, write: int):
-    """Runs until the process ends."""
+    """Never returns, because the process ends in it."""
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     try:

@@ -479,7 +479,7 @@ def table(rows: list[FileRow]) -> list[str]:
 
 
 def goals(rows: list[FileRow]) -> list[str]:
-    """Compares Tollgate with the best peer, in the best configuration of each.
+    """Compares Tollgate with the best peer. Each peer has its best configuration.
 
     The servers with deferred connections, of nginx and of Tollgate, are compared with each other.
     """

@@ -73,7 +73,7 @@ WORKS = {"script": Work("/script", 1, 3, 0, 3, 100), "fixed": Work("/fixed", 16,
 BARE = replace(WORKS["fixed"], rivals=4)
 QUEUE_AGES = ["1s", "20ms"]
 CLIENTS_MAX = 8000
-#: Rates around that of a few clients in a closed loop, as shares of it.
+#: Rates to try, as shares of the rate of a few clients in a closed loop.
 PEAK_SHARES = [0.8, 0.9, 1, 1.1]
 #: Memory of a connection that is not counted in flight.
 CONNECTION_KIB = 8

@@ -252,7 +252,7 @@ def wait_for(folder: Path, clients: int, period_ms: int, seconds: float) -> str:
 
 
 def answered_per_s(folder: Path, seconds: float) -> float:
-    """The server's own counts, at even intervals."""
+    """Returns the replies per second in the server's own count, under an even load."""
     before, begun = answered(folder), time.monotonic()
     time.sleep(seconds)
     return (answered(folder) - before) / (time.monotonic() - begun)

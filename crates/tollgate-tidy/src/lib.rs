@@ -7,7 +7,7 @@
 //! - [`wrap`] wraps comments that are too wide.
 //! - [`rules`] checks lines and items of single files.
 //!
-//! `tests/tidy.rs` holds the rules and their exceptions. `make cycles` prints the cycles.
+//! `tests/tidy` holds the rules and their exceptions. `make cycles` prints the cycles.
 
 pub mod graph;
 pub mod imports;

@@ -8,8 +8,7 @@ use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions};
 
 use crate::config::{Config, show_size};
 
-/// Files of one folder that are named because other users can write to them, at most. Further files are only
-/// counted.
+/// Writable files of one folder that are named, at most. Further files are only counted.
 const WRITABLE_SHOWN: usize = 3;
 
 /// Returns one line for each note.

@@ -23,7 +23,7 @@ stream = "said"
 columns = [{ name = "said", type = "json", from = "record.said" }]
 "#;
 
-/// Functions that a page waits with. The page defines `check`, and its result is reported.
+/// Functions of the page for waiting. The page defines `check`, and its result is reported.
 const PRELUDE: &str = r#"
 const told = said => fetch("/said", {
   method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ said }),

@@ -76,7 +76,8 @@ fn a_browser_shows_the_example_and_hears_sound_from_another_place() {
     drop(browser);
     assert!(server.stop().0.success());
     let count = |of: &str| app.query::<i64>(&format!("SELECT count(*) FROM files WHERE {of}"))[0];
-    // The browser sought by requesting the bytes there. For the style, it only asked whether it changed.
+    // The browser sought to a later place by requesting its bytes. For the style, it only asked whether it
+    // changed.
     let far = "path = '/tone.wav' AND status = 206 AND CAST(substr(range, 7) AS INTEGER) > 10000000";
     assert!(count(far) > 0, "{:?}", app.query::<String>("SELECT range FROM files WHERE path = '/tone.wav'"));
     assert_eq!(count("path = '/style.css' AND status = 304"), 1);
@@ -126,7 +127,7 @@ fn a_browser_sees_a_film_from_another_place() {
     assert_eq!(said, expected);
     drop(browser);
     assert!(server.stop().0.success());
-    // The browser sought by requesting the bytes there, and did not read the bytes before.
+    // The browser sought to a later place by requesting its bytes, and did not read the bytes before.
     let ranges = app.query::<String>("SELECT range FROM files WHERE path = '/film.webm' AND status = 206");
     let begins = |range: &String| range.strip_prefix("bytes=")?.split('-').next()?.parse::<usize>().ok();
     let is_far = |begin: usize| begin > film.len() / 4 * 3;

@@ -52,7 +52,7 @@ pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
 }
 
-/// Waits until the log has looked twice for segments to delete and for free space. The second look began
+/// Waits until the log has looked twice for segments to delete and for free space. The second look begins
 /// after this call.
 pub(crate) fn after_retain_passes(app: &App) {
     let passes = || sample(&get(app, "/metrics").content, "tollgate_log_retain_passes_total");

@@ -259,7 +259,7 @@ fn a_request_of_an_app_that_goes_ends_with_what_it_began_with() {
     let (mut waiting, mut other) = (server.connect(), server.connect());
     assert!(waiting.send("GET /a/below/x HTTP/1.1\r\nHost: a\r\n\r\n"));
     eventually("it waits", || (content(&mut other, "/a/below/x?held=1") == "true").then_some(()));
-    // The end comes from a call that begins with the old scripts. Its body arrives after the reload.
+    // A call of the old scripts ends the wait. Its body arrives after the reload.
     let head =
         "POST /a/below/x?free=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n";
     assert!(other.send(head));

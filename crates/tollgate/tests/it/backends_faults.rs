@@ -122,7 +122,8 @@ fn config(name: &str, backend: &Backend, more: &str) -> String {
     )
 }
 
-/// Sends a request on a connection that ends after the reply. Returns the reply in short, and its content.
+/// Sends a request on a connection that ends after the reply. Returns a summary of the reply, and its
+/// content.
 fn ask(server: &Running, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

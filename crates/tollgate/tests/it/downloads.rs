@@ -182,7 +182,7 @@ fn curl_asks_for_heads_for_parts_and_for_what_changed() {
     }
     let file = |name: &str| app.path().join(name).to_str().unwrap().to_owned();
     let (copy, etag) = (file("copy"), file("etag"));
-    // The copy gets the time of the file, and its tag is saved. Nothing must be sent again.
+    // The copy gets the time of the file, and its tag is saved. No content must be sent again.
     curl(&["-R", "-o", &copy, "--etag-save", &etag]);
     assert!(fs::read_to_string(&copy).unwrap() == content);
     assert_eq!(status(&["-z", &copy]), "304");

@@ -147,7 +147,7 @@ fn stumble(mut socket: TcpStream, config: Arc<ServerConfig>) {
     }
     let mut flight = Vec::new();
     session.write_tls(&mut flight).unwrap();
-    // type(1), version(2), length(2), then the message.
+    // A record has its type (1 byte), version (2) and length (2), then the message.
     let hello_bytes = 5 + usize::from(u16::from_be_bytes([flight[3], flight[4]]));
     socket.write_all(&flight[..hello_bytes]).unwrap();
     socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();

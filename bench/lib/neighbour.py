@@ -1,5 +1,4 @@
-"""A client that behaves well next to others that do not. Its latency counts from the due time of a request.
-"""
+"""A client that behaves well next to others that do not. Its latency counts from the due time of a request."""
 
 import subprocess
 import sys

@@ -1,5 +1,4 @@
-"""Charts as SVG: groups of horizontal bars, with one scale in each group, and stacks with one scale for all.
-"""
+"""Charts as SVG: groups of horizontal bars, with one scale in each group, and stacks with one scale for all."""
 
 from html import escape
 

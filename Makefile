@@ -199,7 +199,7 @@ bench: build
 
 # Where the time of a request goes, by perf, as a picture.
 where: build
-	bench/study.py where --out docs/where.svg
+	bench/study.py where --out docs/explanation/where.svg
 
 # File systems side by side, each in a mounted image (as root).
 disks: build

@@ -6,7 +6,8 @@ handler is interrupted. The table has the resident memory of the server, and the
 reply meanwhile.
 
 Exits 1 unless two bounds hold. The peak is at most idle + `in_flight_bytes_max` + 64 MiB for each worker. The
-memory 10 s after the clients left is at most 32 MiB above idle. `docs/limits.md` derives these bounds.
+memory 10 s after the clients left is at most 32 MiB above idle. `docs/reference/limits.md` derives these
+bounds.
 """
 
 import argparse

@@ -20,7 +20,7 @@ pub enum BatchKind {
     Schemas = 2,
 }
 
-/// The header of one batch. `docs/log-format.md` has the byte table.
+/// The header of one batch. `docs/reference/log-format.md` has the byte table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
     /// The segment's nonce.

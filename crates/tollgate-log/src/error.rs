@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::id::{LogId, Sequence};
 
-/// Bytes that do not follow `docs/log-format.md`.
+/// Bytes that do not follow `docs/reference/log-format.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// Zeros are where a batch should begin, and other bytes after them.

@@ -20,7 +20,7 @@
 //! age of the queue for the disk. [`meter`] and [`status`] count and report. [`storage`] is the file system,
 //! as a trait.
 //!
-//! The contract is `docs/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
+//! The contract is `docs/reference/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 
 mod append;
 mod appended;

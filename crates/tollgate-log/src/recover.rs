@@ -1,8 +1,8 @@
 //! Recovers the logs of dead runs: seals whole segments, cuts torn tails, and sets damage aside.
 //!
-//! The decisions are the table in `docs/log-format.md`. [`RecoveryAction`] is its right column. Only `.open`
-//! files are read batch by batch. Records that were acknowledged as synced are never cut. The field `durable`
-//! in the headers shows how far they reach.
+//! The decisions are the table in `docs/reference/log-format.md`. [`RecoveryAction`] is its right column.
+//! Only `.open` files are read batch by batch. Records that were acknowledged as synced are never cut. The
+//! field `durable` in the headers shows how far they reach.
 
 use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;

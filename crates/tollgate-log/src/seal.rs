@@ -14,7 +14,7 @@ impl ClosedSegment {
     /// Seals the segment and returns its footer. Its batches are synced already.
     ///
     /// The order is: write the footer, cut the bytes after it, sync the file, rename it, sync the folder. It
-    /// survives a crash at any point: see the table in `docs/log-format.md`.
+    /// survives a crash at any point: see the table in `docs/reference/log-format.md`.
     ///
     /// # Errors
     /// Any error of the disk, or bytes that differ from the written ones.

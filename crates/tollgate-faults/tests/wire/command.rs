@@ -84,7 +84,7 @@ fn clients_tell_how_they_fared() {
 #[test]
 fn all_are_listed_and_documented() {
     let told = String::from_utf8(run(&["list"]).stdout).unwrap();
-    let documented = include_str!("../../../../docs/faults.md");
+    let documented = include_str!("../../../../docs/reference/faults.md");
     for (spelling, summary) in Fault::LIST.iter().chain(ClientFault::LIST) {
         assert!(told.contains(&format!("  {spelling:26} {summary}\n")), "{spelling}");
         assert!(documented.contains(&format!("| `{spelling}` | {summary} |\n")), "{spelling}");

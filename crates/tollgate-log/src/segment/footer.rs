@@ -29,7 +29,7 @@ pub struct StreamCount {
     pub rejects: u64,
 }
 
-/// The footer of a sealed segment. `docs/log-format.md` has the byte table.
+/// The footer of a sealed segment. `docs/reference/log-format.md` has the byte table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentFooter {
     /// The segment's nonce.

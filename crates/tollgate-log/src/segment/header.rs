@@ -8,7 +8,7 @@ use crate::id::{LogId, Sequence};
 const HEADER_MAGIC: &[u8; 8] = b"TOLLGATE";
 const NODE_BYTES: usize = 48;
 
-/// The first 128 bytes of a segment. `docs/log-format.md` has the byte table.
+/// The first 128 bytes of a segment. `docs/reference/log-format.md` has the byte table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// Id of the log.

@@ -13,7 +13,7 @@ fn seeds() -> u64 {
     std::env::var("TOLLGATE_CRASH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
 }
 
-/// Workloads that reach every row of the table in `docs/log-format.md`.
+/// Workloads that reach every row of the table in `docs/reference/log-format.md`.
 const WORKLOADS: &[&[Step]] = &[
     &[Write(2), Sync, Write(3), Write(1), Sync],
     &[Write(2), Sync, Close, Seal, Write(3), Sync, Close, Seal],

@@ -1,8 +1,8 @@
 //! Splits a segment into parts, so that a test can change any number and recompute every checksum, chain and
 //! digest.
 //!
-//! It follows `docs/log-format.md` and does not use the code under test. The tests of the loader and of the
-//! program use this file too.
+//! It follows `docs/reference/log-format.md` and does not use the code under test. The tests of the loader and
+//! of the program use this file too.
 
 #![allow(dead_code, reason = "each crate whose tests use it needs another part of it")]
 

@@ -1,4 +1,4 @@
-//! Tests of the recovery table of `docs/log-format.md`, row by row.
+//! Tests of the recovery table of `docs/reference/log-format.md`, row by row.
 
 use tollgate_log::{Level, Log, LogId, LogOptions, SegmentHeader, Sequence};
 

@@ -1,5 +1,5 @@
-//! The examples of `docs/scripting.md` and `docs/porting.md`. Each example must load, and must give the
-//! replies that it states.
+//! The examples of `docs/reference/scripting.md` and `docs/how-to/port.md`. Each example must load, and
+//! must give the replies that it states.
 //!
 //! An example is a block indented by four blanks, whose last statement is an unindented `return`. A line `--
 //! GET /path?query -> 200 text` in it is a request with its reply. `...` at the end stands for any further
@@ -12,8 +12,10 @@ use tollgate_script::{HostOptions, RecordFields};
 
 use crate::app::{App, finish, request, text};
 
-const DOCUMENTS: [&str; 2] =
-    [include_str!("../../../../docs/scripting.md"), include_str!("../../../../docs/porting.md")];
+const DOCUMENTS: [&str; 2] = [
+    include_str!("../../../../docs/reference/scripting.md"),
+    include_str!("../../../../docs/how-to/port.md"),
+];
 
 /// Returns the blocks of a document, without their indentation.
 fn blocks(document: &str) -> Vec<String> {

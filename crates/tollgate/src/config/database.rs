@@ -23,7 +23,7 @@ keys! {
     /// A SQLite file, opened read-only, anew when another is at its path.
     sqlite [SQLITE] = other("needed, or `postgres`", "a path");
     /// A PostgreSQL server.
-    postgres [POSTGRES] = other("needed, or `sqlite`", "an address as for [sinks](sinks.md)");
+    postgres [POSTGRES] = other("needed, or `sqlite`", "an address as for sinks");
     /// Connections at once, for all workers together.
     connections = integer(4, 1..=64) => connections;
     /// How long an answer may take, and a connection to be made.

@@ -209,7 +209,10 @@ impl Code {
             Self::SinkStalled => {
                 "look what the database does for it; if nothing, report it with the output of gdb -p and `tollgate log verify`"
             }
-            Self::LogStopped => "look at what it names; `tollgate log verify` and docs/loading.md say more",
+            Self::LogStopped => {
+                "look at what it names; `tollgate log verify` and docs/how-to/load-into-postgresql.md say \
+                 more"
+            }
             Self::LogUnmended => {
                 "mend what the reason says, then restart; until then its open segments are not loaded"
             }

@@ -1,5 +1,5 @@
-//! The metrics for Prometheus, each with its name, unit and help in one place. docs/metrics.md has the same
-//! names, and a test compares the two.
+//! The metrics for Prometheus, each with its name, unit and help in one place. docs/reference/metrics.md has
+//! the same names, and a test compares the two.
 //!
 //! The number of label values is bounded. A label names a route, sink or worker of the configuration, or a
 //! reason in the code. It is never a path, a client or an error text.

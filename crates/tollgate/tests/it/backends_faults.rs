@@ -18,7 +18,7 @@ const REQUESTS: usize = 3;
 /// Time until the second reply of `late-second-reply` has arrived on a connection that waits for its next
 /// request.
 const LATE: Duration = Duration::from_millis(300);
-const DOCUMENT: &str = include_str!("../../../../docs/backend-faults.md");
+const DOCUMENT: &str = include_str!("../../../../docs/reference/backend-faults.md");
 
 /// The reply for each fault. A reply marked `cut` ends without its last chunk, together with the connection.
 const FAULTS: [(&str, &str, When); 58] = [
@@ -194,7 +194,7 @@ fn each_fault_is_one_clear_answer_in_its_time_and_hurts_no_other_route() {
         let row = format!("| `{fault}` | {expected} | {} |", when.name());
         writeln!(table, "{row} {} ms", took.as_millis()).unwrap();
         if !DOCUMENT.contains(&row) {
-            writeln!(wrong, "docs/backend-faults.md lacks {row}").unwrap();
+            writeln!(wrong, "docs/reference/backend-faults.md lacks {row}").unwrap();
         }
     }
     println!("{table}");

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::admin::{get, get_until};
 use crate::program::App;
 
-const DOCS: &str = include_str!("../../../../docs/metrics.md");
-const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
+const DOCS: &str = include_str!("../../../../docs/reference/metrics.md");
+const OPERATIONS: &str = include_str!("../../../../docs/how-to/operate.md");
 const RULES: &str = include_str!("../../../../dist/prometheus/tollgate.rules.yml");
 const RULE_TESTS: &str = include_str!("../../../../dist/prometheus/tollgate.rules.test.yml");
 
@@ -116,8 +116,8 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     let families = parse(&get(&app, "/metrics").content);
     let told: BTreeSet<_> = families.keys().cloned().collect();
     let documented = documented();
-    assert_eq!(told.difference(&documented).collect::<Vec<_>>(), [""; 0], "told, and not in docs/metrics.md");
-    assert_eq!(documented.difference(&told).collect::<Vec<_>>(), [""; 0], "in docs/metrics.md, and not told");
+    assert_eq!(told.difference(&documented).collect::<Vec<_>>(), [""; 0], "told, and not in metrics.md");
+    assert_eq!(documented.difference(&told).collect::<Vec<_>>(), [""; 0], "in metrics.md, and not told");
     for (name, family) in &families {
         assert!(!family.samples.is_empty(), "{name} has no sample");
     }
@@ -189,7 +189,7 @@ fn check_refusals(families: &BTreeMap<String, Family>) {
         let mut rows = OPERATIONS.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
         let named = format!("`{reason}`");
         let is_told = rows.any(|row| row.split_once(alarm).is_some_and(|(_, of)| of.contains(&named)));
-        assert!(is_told, "{alarm} {named} is not in docs/operations.md");
+        assert!(is_told, "{alarm} {named} is not in docs/how-to/operate.md");
     }
 }
 
@@ -200,7 +200,7 @@ fn every_alarm_is_tried_and_what_to_do_is_written() {
     for alarm in alarms {
         assert!(
             OPERATIONS.contains(alarm),
-            "{alarm} is in tollgate.rules.yml, and not in docs/operations.md"
+            "{alarm} is in tollgate.rules.yml, and not in docs/how-to/operate.md"
         );
         assert!(
             RULE_TESTS.contains(&format!("  - name: {alarm}\n")),
@@ -219,6 +219,6 @@ fn the_rules_for_alarms_ask_for_metrics_that_there_are() {
     for name in asked {
         let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
         let is_known = documented.contains(name) || family.is_some_and(|family| documented.contains(family));
-        assert!(is_known, "{name} is in tollgate.rules.yml, and not in docs/metrics.md");
+        assert!(is_known, "{name} is in tollgate.rules.yml, and not in docs/reference/metrics.md");
     }
 }

@@ -13,14 +13,14 @@ use tollgate_server::{
 use super::super::key::Reload;
 use super::*;
 
-const CONFIGURATION: &str = include_str!("../../../../../docs/configuration.md");
+const CONFIGURATION: &str = include_str!("../../../../../docs/reference/configuration.md");
 /// All documents with tables of keys.
 const DOCUMENTS: [(&str, &str); 5] = [
     ("configuration.md", CONFIGURATION),
-    ("apps.md", include_str!("../../../../../docs/apps.md")),
-    ("backends.md", include_str!("../../../../../docs/backends.md")),
-    ("files.md", include_str!("../../../../../docs/files.md")),
-    ("routing.md", include_str!("../../../../../docs/routing.md")),
+    ("apps.md", include_str!("../../../../../docs/reference/apps.md")),
+    ("backends.md", include_str!("../../../../../docs/reference/backends.md")),
+    ("files.md", include_str!("../../../../../docs/reference/files.md")),
+    ("routing.md", include_str!("../../../../../docs/reference/routing.md")),
 ];
 /// The beginning of each table's header. The title of a section follows, then a backtick.
 const HEADER: &str = "| key of `";

@@ -5,12 +5,14 @@
 //! - [`graph`] finds the cycles among those imports, and proposes imports to cut.
 //! - [`workspace`] names the crates, their roots and their dependencies on each other.
 //! - [`wrap`] wraps comments that are too wide.
+//! - [`markdown`] finds the links and the headings of a page.
 //! - [`rules`] checks lines and items of single files.
 //!
 //! `tests/tidy` holds the rules and their exceptions. `make cycles` prints the cycles.
 
 pub mod graph;
 pub mod imports;
+pub mod markdown;
 mod names;
 pub mod rules;
 pub mod target;

@@ -5,6 +5,7 @@
 
 mod allowed;
 mod architecture;
+mod links;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

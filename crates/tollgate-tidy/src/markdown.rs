@@ -158,7 +158,8 @@ mod tests {
     #[test]
     fn anchors_follow_the_rule_of_github() {
         let page = "# Request line (RFC 9112, sections 2 and 3)\n## `[backend.NAME]`\n## Where am I?\n\
-                    ## What [it](a.md) is\n## a_b-c / Ü\n## Same\n## Same\n####### seven\n#none\n\n    # code\n";
+                    ## What [it](a.md) is\n## a_b-c / Ü\n## Same\n## Same\n\
+                    ####### seven\n#none\n\n    # code\n";
         let expected = [
             "a_b-c--ü",
             "backendname",

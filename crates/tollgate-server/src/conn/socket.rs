@@ -22,7 +22,7 @@ use crate::sys;
 
 /// Smallest packet size at which [`Socket`] holds the last packet back for the FIN. Packets of this size, for
 /// example on loopback, hold most replies whole. A file needs many shorter packets, and holding back the last
-/// one slows all of them (`docs/explanation/performance.md`).
+/// one slows all of them (`docs/explanation/decisions/last-packet.md`).
 const LONG_PACKET_BYTES: u32 = 32 << 10;
 
 /// The socket of one connection.

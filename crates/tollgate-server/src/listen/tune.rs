@@ -8,7 +8,8 @@ use socket2::Socket;
 /// system asks for more. The rest stays in this process, where it is counted and bounded.
 ///
 /// The value is half of the longest packet. A larger value may queue a second packet after the first. With
-/// congestion control that paces (bbr), each such packet costs a timer (`docs/explanation/performance.md`).
+/// congestion control that paces (bbr), each such packet costs a timer
+/// (`docs/explanation/decisions/unsent-bound.md`).
 pub(crate) const UNSENT_BYTES: u32 = 32 << 10;
 
 /// Sets the options that connections inherit on Linux.

@@ -108,7 +108,8 @@ fn each_page_of_docs_states_its_reader_in_the_first_line() {
     for (file, text) in pages_of_docs() {
         let is_decision = file.starts_with(DECISIONS) && !file.ends_with("README.md");
         let first = text.lines().nth(2).unwrap_or_default();
-        if !is_decision && !(first.starts_with("For ") && first.ends_with('.')) {
+        let states_reader = first.starts_with("For ") && first.ends_with('.');
+        if !is_decision && !states_reader {
             found.push(format!("{}: {first}", file.display()));
         }
     }

@@ -11,7 +11,7 @@ RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python test-names test-comments check fmt lint sample deny doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -28,6 +28,12 @@ test: tools test-python
 # The unit tests of the Python programs: parsers, statistics, packs. They take seconds.
 test-python:
 	for folder in $(PROGRAMS); do $(PYTHON) -m unittest discover --quiet --start-directory $$folder || exit 1; done
+
+# The command blocks of README, tutorials and how-to pages, each page in a fresh clone of the last commit. `make docs-test
+# PAGE=docs/tutorial/first-app.md` runs one page. STRICT=1 fails if a page is not marked. The build stays in
+# target/docs-test; BINARY=path/to/tollgate takes another one. Needs the ports 8080 and 5432, and root for PostgreSQL.
+docs-test: tools
+	@tools/docs_test.py $(if $(BINARY),--binary $(BINARY),--target target/docs-test) $(if $(STRICT),--strict) $(PAGE)
 
 # The names of tests that are gone or new between two commits: `make test-names BEFORE=commit [AFTER=HEAD]`. AFTER=. is
 # the worktree. MOVED=1 lists the tests that only changed their module.

@@ -133,7 +133,7 @@ class Difference(NamedTuple):
 
 
 def difference(before: set[Name], after: set[Name]) -> Difference:
-    """Pairs gone and new tests of one function name in their order. A test without a partner is gone or new."""
+    """Pairs gone and new tests of one function name, in order. A test without a partner stays as it is."""
     new_by_function = defaultdict(list)
     for name in sorted(after - before):
         new_by_function[name.function].append(name)

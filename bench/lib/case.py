@@ -23,7 +23,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Case:
-    """A case. Every load is run against every server. `limit` names the server that is the limit and no peer."""
+    """A case. Each load runs against each server. `limit` names the server that is the limit and no peer."""
 
     title: str
     text: str

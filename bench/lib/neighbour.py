@@ -1,4 +1,4 @@
-"""A client that behaves well next to others that do not. Its latency counts from the due time of a request."""
+"""A client that behaves well among others that do not. Its latency counts from when a request is due."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Charts as SVG: groups of horizontal bars, with one scale in each group, and stacks with one scale for all."""
+"""Charts as SVG: groups of horizontal bars with one scale in each group, and stacks with one scale."""
 
 from html import escape
 

@@ -36,7 +36,7 @@ SEQUENCE = '  { name = "sequence", type = "int", from = "log.sequence" },\n'
 
 
 class Fresh(Tollgate):
-    """Tollgate that loads as it runs. Its rows have their sequence number in the log. One run writes one log."""
+    """Tollgate that loads as it runs. Rows have their sequence number in the log. One run writes one log."""
 
     ack = "synced"
     loads = True

@@ -26,7 +26,7 @@ GOALS = {"PostgreSQL": 0.9, "SQLite": 0.8}
 
 
 class Recorded(Tollgate):
-    """The records that are loaded again and again. The loader has a configuration of its own, with the sink."""
+    """The records that are loaded again and again. The loader has its own configuration with the sink."""
 
     port = 8344
     ack = "written"

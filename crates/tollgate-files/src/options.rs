@@ -20,7 +20,7 @@ pub struct FilesSpec {
     pub listing: bool,
     /// The candidates for a path, in this order.
     pub candidates: Vec<TryPath>,
-    /// Whether names that begin with a dot are served. `.well-known` at the top always is (RFC 8615).
+    /// Whether names that begin with a dot are served. `.well-known` at the top is always served (RFC 8615).
     pub dotfiles: bool,
     /// Whether symbolic links are followed.
     pub symlinks: Symlinks,

@@ -1,4 +1,4 @@
-//! A reply with a file, as a value. The caller writes its head and sends its content.
+//! A reply with a file, before it is sent. The caller writes its head and sends its content.
 
 use std::borrow::Cow;
 

@@ -120,7 +120,8 @@ impl Cursor {
     /// # Errors
     /// The disk cannot be read. [`FormatError::Chain`]: the log at the position is not the one that was read
     /// before, so the position belongs to another copy of the log. [`LogError::DamagedEnd`]: records up to
-    /// `limit` are damaged, and where the log continues is not known yet. The next step looks again.
+    /// `limit` are damaged, and the cursor has not found yet where the log continues. The next call searches
+    /// again.
     pub fn step(&mut self, limit: Option<Sequence>) -> Result<CursorStep<'_>, LogError> {
         loop {
             if limit.is_some_and(|limit| self.next() > limit) {

@@ -123,7 +123,8 @@ impl PendingAcks {
         }
     }
 
-    /// Waits until a reply waits for a synced record, or `timeout` passes. Returns whether one does.
+    /// Waits until a reply waits for a synced record, or `timeout` passes. Returns whether a reply waits for
+    /// a synced record.
     pub(crate) fn wait(&self, synced: impl Fn() -> Sequence, timeout: Duration) -> bool {
         let is_idle = |_: &mut VecDeque<AwaitedBatch>| !self.is_awaited(synced());
         drop(

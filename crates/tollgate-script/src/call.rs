@@ -98,7 +98,7 @@ pub enum Step {
     Streams(Outcome),
     /// The call passes the request to the next stage, with the records that it emitted.
     Passed(Vec<Emitted>),
-    /// The content is complete, or will never be.
+    /// The call has written the whole content, or has failed before that.
     Ended(Result<(), CallError>),
 }
 

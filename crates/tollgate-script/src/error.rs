@@ -153,7 +153,7 @@ impl CallError {
         Self::Script { message: message.into(), traceback: String::new() }
     }
 
-    /// Returns the refusal if this error has its reason, and the error itself otherwise.
+    /// Returns the refusal if the message of this error ends with its reason. Otherwise returns this error.
     pub(crate) fn or_refusal(self, refusal: Option<Box<(u16, String)>>) -> Self {
         match (self, refusal) {
             (Self::Script { message, .. }, Some(refusal)) if message.ends_with(&refusal.1) => {

@@ -74,8 +74,8 @@ pub(crate) enum SharedError {
     TooLarge,
 }
 
-/// Result of a failed attempt. `Room` is the missing number of bytes, which may be freed while no lock is
-/// held.
+/// Result of a failed attempt. `Room` is the number of bytes that did not fit. After it, the store may drop
+/// expired entries and try again.
 enum Failure {
     Room(usize),
     Final(SharedError),

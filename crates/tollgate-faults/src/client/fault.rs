@@ -77,7 +77,8 @@ pub(super) enum After {
 }
 
 const FOREVER: u64 = u64::MAX;
-/// Requests of a slow reader. Their replies fill the buffers of the kernel if they have some size.
+/// Number of requests that a slow reader sends. Unless the replies are short, they fill the buffers of the
+/// kernel.
 const ASKED_OF_SLOW: u64 = 64;
 const BODY_BYTES: u64 = 900_000;
 

@@ -173,7 +173,7 @@ mod reference {
         route: &'r Route,
     }
 
-    /// Returns the text that [`shown`] returns, for a route that is shown as its pattern.
+    /// Finds the route by the model. Returns its pattern with the captures, or "redirect", 404 or 405.
     pub(super) fn find(routes: &[Route], host: Option<&str>, path: &str, method: Method) -> String {
         let of = |host: Option<&str>| {
             let own: Vec<_> = routes.iter().filter(|route| route.host.as_deref() == host).collect();

@@ -140,7 +140,8 @@ impl<'a> Site<'a> {
         rows
     }
 
-    /// Returns the account of a sink. Checks that it adds up.
+    /// Returns the audit of a sink. Checks that pending, loaded, rejected, duplicate and missing records add
+    /// up to all records.
     pub(crate) fn audit_of(&self, sink: &SinkOptions) -> Vec<AuditRow> {
         let rows = audit(&DiskStorage, &self.dir(), sink).unwrap().rows;
         for row in &rows {

@@ -235,7 +235,7 @@ fn product(text: &[u8], factor: usize) -> u64 {
 
 /// The budget that [`SET_STEPS_MAX`] is for. A larger budget allows proportionally more steps.
 const BUDGET_USUAL: Duration = Duration::from_millis(50);
-/// Comparisons of characters with items of a set: about 100 ms.
+/// Maximum number of comparisons of characters with items of a set. They take about 100 ms.
 const SET_STEPS_MAX: f64 = (1 << 26) as f64;
 /// A smaller product of bytes and factor is always accepted.
 const PRODUCT_USUAL: u64 = 1 << 26;
@@ -243,7 +243,7 @@ const PRODUCT_USUAL: u64 = 1 << 26;
 const TEXT_USUAL: usize = 1 << 20;
 /// Separators up to this length are compared as fast as one byte.
 const SEPARATOR_USUAL: usize = 64;
-/// Comparisons of a split in the worst case: about 100 ms.
+/// Maximum number of bytes that a split compares in the worst case. It takes about 100 ms.
 const SPLIT_PRODUCT_MAX: u64 = 1 << 28;
 /// Each two bytes may be a capture, which costs 80 ns.
 const REPLACEMENT_BYTES_MAX: usize = 1 << 20;

@@ -23,7 +23,7 @@ fn post(body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Returns bytes in which each part has its offset.
+/// Returns text of counted numbers, so that a moved or missing part is found.
 fn pattern(bytes: usize) -> String {
     (0..).flat_map(|number: u64| format!("{number:x} ").into_bytes()).take(bytes).map(char::from).collect()
 }

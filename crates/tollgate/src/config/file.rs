@@ -198,7 +198,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     }
 }
 
-/// Mounts the app that the folder is.
+/// Added to the text of a file without routes whose folder is an app. It mounts the app at `/`.
 const APP_OF_FOLDER: &str = "[[app]]\npath = \"/\"\ndir = \".\"\n";
 
 /// Returns the routes of a folder whose file names none. They are the same as without the file.

@@ -46,7 +46,7 @@ pub(crate) fn get(app: &App, path: &str) -> AdminReply {
     ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("an answer")
 }
 
-/// Returns the number of a series in an exposition.
+/// Returns the value of a series in the text of the metrics.
 pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
     let line = exposition.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()

@@ -36,7 +36,7 @@ pub(crate) struct WaitingScript {
 }
 
 impl ScriptQueue {
-    /// Makes the cost of one more route.
+    /// Starts to measure one more route.
     pub(crate) fn route_cost(self: &Rc<Self>) -> Rc<RouteCost> {
         Rc::new(RouteCost::new(self))
     }

@@ -22,7 +22,7 @@ named!(SegmentDigestAlgorithm);
 
 keys! {
     pub(super) KEYS of LogOptions;
-    /// The folder of the record log. One server at a time.
+    /// The folder of the record log. Only one server at a time may use it.
     dir [DIR] = text(defaults::LOG_DIR, "a path").restart();
     /// A segment with this many bytes is closed and sealed.
     segment_bytes_max = size(64 * MIB, 4 * KIB..=16 * GIB).restart() => segment_bytes_max;

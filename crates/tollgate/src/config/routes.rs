@@ -69,7 +69,7 @@ keys! {
     body_timeout = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.timeout;
     /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
     body_rate_min = size(0, BODY_RATE).inherits("that of `[server]`") => body_pace.rate_min;
-    /// How far a body may be behind `body_rate_min`.
+    /// Time that a body may be late, compared with `body_rate_min`.
     body_rate_grace = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.rate_grace;
     /// Which pages of other origins may use the route.
     cors [CORS] = other("none", r#"`"*"`, or a [table](routing.md#pages-of-other-origins)"#);

@@ -91,11 +91,11 @@ keys! {
     /// The `idle_timeout` while there are more than 4/5 of `connections_max`.
     idle_timeout_crowded = duration(5 * SECOND_MS, TIMEOUT_MS).default_at_most("idle_timeout")
         => connection.idle_timeout_crowded;
-    /// How far a client may be behind `write_rate_min` in taking its reply.
+    /// Time that a client may be late in accepting its reply, compared with `write_rate_min`.
     write_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => connection.write_timeout;
     /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
     body_rate_min = size(500, BODY_RATE) => connection.body_pace.rate_min;
-    /// How far a body may be behind `body_rate_min`.
+    /// Time that a body may be late, compared with `body_rate_min`.
     body_rate_grace = duration(5 * SECOND_MS, TIMEOUT_MS) => connection.body_pace.rate_grace;
     /// Bytes a second that a reply has to be taken at. 0B: any.
     write_rate_min = size(500, 0..=GIB) => connection.write_rate_min;

@@ -335,7 +335,7 @@ struct Mender<'a> {
     storage: &'a dyn Storage,
     folder: &'a Path,
     unacknowledged: Unacknowledged,
-    /// Digest that the next footer repeats. It is zero after a segment that has none.
+    /// Digest of the segment before, which the next footer repeats. It is zero if that segment has no digest.
     digest_before: [u8; 64],
     recovery: LogRecovery,
 }

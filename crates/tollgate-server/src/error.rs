@@ -41,7 +41,7 @@ pub enum StartError {
     /// A worker drains, or does not answer in time.
     #[error("a worker does not answer")]
     Unanswered,
-    /// The system has no randomness.
+    /// The system gives no random bytes.
     #[error("no randomness for request ids")]
     Randomness(#[source] getrandom::Error),
 }

@@ -1,10 +1,10 @@
-//! Stores bodies that are not held in memory. They go to files without names, which a few threads write, and
-//! never a worker.
+//! Stores bodies that are not held in memory. They go to files without names. A few threads write these
+//! files, and never a worker.
 //!
 //! A connection hands over one piece at a time and waits for it. The queue therefore has at most one piece
-//! for each connection, whose memory counts for the connection. Threads start with the first pieces. A file
-//! is freed with its body, and by the kernel if the process is killed. If [`SpoolOptions::encrypt`] is set,
-//! [`cipher`] encrypts the files.
+//! for each connection, whose memory counts for the connection. The threads are started when the first pieces
+//! arrive. A file is freed with its body, and by the kernel if the process is killed. If
+//! [`SpoolOptions::encrypt`] is set, [`cipher`] encrypts the files.
 
 mod cipher;
 

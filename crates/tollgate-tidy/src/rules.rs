@@ -13,10 +13,10 @@ use syn::Item;
 
 use crate::target::{Target, is_seen_outside};
 
-/// Characters of a line, at most. Tables and lines with an address are exempt.
+/// Maximum number of characters of a line. Tables and lines with an address are exempt.
 pub const WIDTH_MAX: usize = 110;
 
-/// Characters of a test's name, at most.
+/// Maximum number of characters of a test's name.
 pub const TEST_NAME_MAX: usize = 80;
 
 /// Folders of one machine. They mean nothing to other readers of the repository.

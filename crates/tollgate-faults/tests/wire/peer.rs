@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Longer than any step here.
+/// Deadline of each wait. No step of these tests lasts this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";

@@ -24,7 +24,7 @@ fn open(sim: &Sim, worker_writes: WorkerWrites, segment_bytes_max: u64) -> Optio
 /// One worker, on the thread of the test.
 struct TestWorker {
     appender: Appender,
-    /// Its last batch, with the number of the last record in it.
+    /// The batch of the last append, with the number of its last record.
     last: Option<(AppendedRecords, u64)>,
 }
 

@@ -29,7 +29,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Without arguments, prints the time of all bodies.
 ///
 /// `calls N BODY` makes N calls of a handler, for an instruction counter. `list handlers` and `list
-/// functions` print the bodies to count. The first body is that of the handler without further work.
+/// functions` print the bodies to count. The first printed body makes no function call, so its cost can be
+/// subtracted.
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {

@@ -166,7 +166,7 @@ pub struct BodyPace {
     pub timeout: Duration,
     /// Average bytes per second. 0 means no minimum.
     pub rate_min: u64,
-    /// How far a body may fall short of this rate, as a time.
+    /// Time that a body may be late, compared with this rate.
     pub rate_grace: Duration,
 }
 

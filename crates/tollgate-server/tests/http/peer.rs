@@ -213,7 +213,7 @@ impl Peer {
         self.read_or_end(|came| came.ends_with(what))
     }
 
-    /// Reads this many bytes, or to the end of the connection. Returns whether all of them came.
+    /// Reads this many bytes, or to the end of the connection. Returns whether all bytes came.
     pub(crate) fn has_content_of(&mut self, bytes: usize) -> bool {
         self.read_or_end(|came| came.len() >= bytes)
     }

@@ -84,7 +84,7 @@ impl Browser {
             "--mute-audio",
             "--no-first-run",
         ]);
-        // A current browser sends many requests by itself. Here it reaches only the server.
+        // A current browser sends many requests by itself. These options let it reach only the server.
         command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
         command.arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
         // Root cannot use the sandbox. The pages are our own.

@@ -101,7 +101,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Notes a refusal. Returns whether the reply is one.
+    /// Notes a refusal. Returns whether the reply is a refusal.
     fn note_if_refused(&self, n: u64, reply: &Reply) -> bool {
         let is_refused = reply.status == 503 && reply.field("tollgate-outcome") == Some("refused");
         if is_refused {

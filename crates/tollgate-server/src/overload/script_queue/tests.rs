@@ -76,7 +76,7 @@ fn scripts_for_which_a_slice_may_be_enough_are_woken_together() {
             "the next ones, once: {rings:?}"
         );
         let woken = rings.iter().sum::<usize>();
-        // While the next script is already woken, no other one is.
+        // If the next script was already woken, no other script is woken.
         let mut waiting = waiting.into_iter();
         drop(waiting.next());
         let rest: Vec<_> = waiting.collect();

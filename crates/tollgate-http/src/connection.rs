@@ -4,7 +4,7 @@ use crate::error::excerpt;
 use crate::grammar::{is_token, trim_blanks};
 use crate::{BodyFraming, RequestError, Version};
 
-/// The connection fields of the lines so far.
+/// Facts from the Connection, Expect and Upgrade fields that were read so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionFields {
     closes: bool,

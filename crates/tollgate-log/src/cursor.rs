@@ -195,8 +195,8 @@ impl Cursor {
         }
     }
 
-    /// Opens the segment with the next record. Returns `Some` if there is none, or if records before it
-    /// cannot be read.
+    /// Opens the segment with the next record. Returns `Some` if no such segment is there, or if records
+    /// before the next segment cannot be read.
     fn open_next(&mut self) -> Result<Option<Advance>, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         let before = self.position;

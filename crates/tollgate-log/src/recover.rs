@@ -17,7 +17,7 @@ use crate::segment::{Digest, SegmentDigestAlgorithm, SegmentName, SegmentState, 
 use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
-/// What a start found and did, for each log.
+/// The result of the recovery at a start, for each log.
 #[derive(Debug, Default)]
 pub struct RecoveryReport {
     /// Logs that needed a recovery.

@@ -76,7 +76,7 @@ impl Save {
         }
     }
 
-    /// Writes a stretch of the part. `None` means that more bytes follow.
+    /// Writes the next `STRETCH_BYTES` of the part, or fewer at its end. `None` means that more bytes follow.
     fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, FormReadError> {
         let Ok(name) = str::from_utf8(&self.name) else {
             return Ok(Some(Err("the name is not UTF-8".to_owned())));

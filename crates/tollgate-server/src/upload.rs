@@ -78,7 +78,7 @@ impl Upload {
         filled
     }
 
-    /// Drops the bytes that wait to be taken.
+    /// Drops the bytes that the handler has not taken.
     pub(crate) fn discard(&self) {
         self.came.borrow_mut().clear();
     }

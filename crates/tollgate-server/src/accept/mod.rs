@@ -1,7 +1,7 @@
 //! Step 1: accepts and counts connections, and hands each to the worker with the fewest connections.
 //!
-//! The descriptor budget has one descriptor for each allowed connection. If the system has none nevertheless,
-//! accepting pauses and connections wait in the kernel.
+//! The descriptor budget has one descriptor for each allowed connection. If the system has no descriptor
+//! nevertheless, accepting pauses and connections wait in the kernel.
 
 mod accepted;
 mod inboxes;

@@ -75,8 +75,8 @@ impl PreparedRules {
     }
 }
 
-/// Prepares an HMAC, which accepts keys of any length. If it ever refused one, the value would be dropped and
-/// not kept.
+/// Prepares an HMAC, which accepts keys of any length. If it ever refused a key, the column would be dropped
+/// rather than stored without a hash.
 fn keyed(secret: &[u8]) -> Hiding {
     Hmac::new_from_slice(secret).map_or(Hiding::Drop, |mac| Hiding::Hash(Box::new(mac)))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::peer::Reply;
 use crate::site::Running;
 
-/// Longer than any step here. A test that waits for this time has failed.
+/// Deadline of each wait. A test that waits for this time has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn get(target: &str) -> String {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::peer::Peer;
 use crate::site::{Running, Site};
 
-/// Longer than any step here. A test that waits for this time has failed.
+/// Deadline of each wait. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn get(target: &str) -> String {

@@ -18,7 +18,7 @@ const HOARD: &str = "local kept = {}
         return #kept .. ' of ' .. tollgate.shared.incr('calls', 1)
     end";
 
-/// Longer than any step here.
+/// Deadline of each wait. No step of these tests lasts this long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn small(site: Site) -> Site {

@@ -14,7 +14,7 @@ use crate::site::{Running, Site};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const SHORT: Duration = Duration::from_millis(50);
-/// Longer than a client of these tests stays.
+/// Longer than any client of these tests stays connected.
 const LONG: Duration = Duration::from_secs(2);
 
 /// Starts a server whose backend failed until its breaker opened. From then on the backend runs `sound`. The

@@ -11,8 +11,8 @@ use crate::program::{App, KEEP, Running, eventually, printed};
 const CONFIG: &str = "[stream.a]\ncolumns = [{ name = \"n\", type = \"int\", from = \"record.n\" }]\n\
     [[route]]\npath = \"/a\"\nscript = \"keep.luau\"\nstream = \"a\"\n";
 
-/// Makes an app with a log of an earlier run, records 1 to 3, which is not loaded. Returns its one segment
-/// too.
+/// Makes an app with a log of an earlier run, records 1 to 3, which is not loaded. Returns the app and the
+/// one segment of the log.
 fn earlier_log() -> (App, PathBuf) {
     let app = App::new(CONFIG, &[("keep.luau", KEEP)]);
     let server = app.start_with(&["--no-load"]);

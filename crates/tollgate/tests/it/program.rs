@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 
-/// Longer than any step here.
+/// Deadline of each wait. No step of these tests lasts this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A script that records the item `n` of the query.

@@ -11,7 +11,7 @@ use super::found::site;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
 
-/// Longer than any step here. A test that waits for this time has failed.
+/// Deadline of each wait. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Returns text that compresses well, and contains the name of its file.

@@ -16,9 +16,10 @@ use super::found::site;
 
 const LARGE_BYTES: usize = 16 << 20;
 const DOWNLOADS: usize = 8;
-/// Longer than any step here. A test that waits for this time has failed.
+/// Deadline of each wait. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Bytes of some turns: far less than a whole file.
+/// Maximum number of bytes that a download gets before the small reply. It allows for some turns, and is far
+/// less than a file.
 const LEAD_BYTES_MAX: usize = 1 << 20;
 
 /// A peer that sends one request, and reads all bytes at once.

@@ -74,7 +74,7 @@ pub fn named_tags(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
 /// Returns whether a GET may get something other than the complete representation alone.
 ///
 /// Such a request has a precondition, a range (RFC 9110 sections 13.1 and 14.2) or a wish for digests (RFC
-/// 9530 section 4). Each field is looked at once, because most requests have none of these.
+/// 9530 section 4). Each field is checked once, because most requests have none of these.
 pub fn is_selective(head: &RequestHead) -> bool {
     let starts = |name: &[u8], start: &[u8]| {
         name.len() >= start.len() && name[..start.len()].eq_ignore_ascii_case(start)

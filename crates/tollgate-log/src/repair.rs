@@ -43,7 +43,7 @@ pub struct SegmentRepair {
     pub treatment: Treatment,
 }
 
-/// What a repair does with one segment.
+/// The action of a repair on one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Treatment {
     /// Sealed and intact. Nothing is done.

@@ -23,7 +23,7 @@ fn check(site: &Site<'_>, told: &str, mend: impl FnOnce()) {
     assert_eq!(loader.status().rejects, 0);
 }
 
-/// Makes a site whose sink logs in as another role. Returns the name of the role too.
+/// Makes a site whose sink logs in as another role. Returns the site and the name of the role.
 fn with_role(rights: &str) -> (Site<'static>, String) {
     let mut site = Site::new(shared());
     let role = format!("stands_{}", site.database);

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Starts a server whose replies wait for a sink. Returns the follower of that sink too.
+/// Starts a server whose replies wait for a sink. Returns the server and the follower of that sink.
 fn serve(timeout: Duration) -> (Running, Follower) {
     let ack = Ack::Loaded { sink: SinkPlace(0), timeout };
     let server = Site::new()

@@ -147,7 +147,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["options", "scan", "segment_writer"],
             &["digest", "worker_batch"],
             &["inspect", "pending_acks", "recover", "seal"],
-            // Reading, and events of sealed segments.
+            // Readers of the log, and events of sealed segments.
             &["cursor", "event", "verify"],
             &["repair", "segment_list"],
             // The log of this process run.

@@ -1,5 +1,5 @@
 //! The example site in a real browser: its style, image and script, a range that a script requests, and sound
-//! and film. Both are also played from a later place.
+//! and film. Sound and film are also played from a later time.
 
 use std::fs;
 

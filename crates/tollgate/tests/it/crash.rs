@@ -111,7 +111,7 @@ impl Load {
     }
 }
 
-/// What a client does with a reply that is no refusal.
+/// The action of a client after a reply that is no refusal.
 pub(crate) enum Counted {
     Yes,
     No,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::now_us;
 
-/// Starts a loader of a live log. Returns the log and its appender too.
+/// Starts a loader of a live log. Returns the log, its appender and the loader.
 fn live_loader(site: &Site) -> (Log, Appender, Loader) {
     let log = site.open_log(vec![visits()], 64 << 20);
     let mut options = site.options();

@@ -4,8 +4,8 @@
 //! The log knows the names of columns, and the configuration knows their sources. A column is used if the
 //! configuration has its stream and column, and the source is a part of the request or the reply. A missing
 //! column is printed as `-`. Two fields of the format are never recorded, the identity and the user, so they
-//! are always `-`. The version of HTTP is not recorded either. It is printed as `HTTP/1.1`, because readers
-//! of the format expect a version.
+//! are always `-`. The version of HTTP is also not recorded. It is printed as `HTTP/1.1`, because readers of
+//! the format expect a version.
 
 use std::collections::HashMap;
 

@@ -20,7 +20,7 @@ use crate::{FailureKind, Phase, TlsOptions};
 /// Read buffers that the connections of a worker share, one at a time.
 pub(crate) struct Scratch {
     content: RefCell<Box<[u8]>>,
-    /// TLS records. Empty until the first one arrives.
+    /// TLS records. The buffer is empty until the first TLS record arrives.
     wire: RefCell<Vec<u8>>,
 }
 

@@ -11,7 +11,7 @@ use super::chunk::{ChunkError, leave_out};
 use super::skip::SKIPPED_READABLE;
 use crate::sink::{Sink, Taken, Tally};
 
-/// Loads the records of a gap that can be read. Returns `None` if there are none.
+/// Loads the records of a gap that can be read. Returns `None` if no record can be read.
 ///
 /// One call loads at most `chunk_rows_max` records and the rest of the last batch. The rest of the gap is
 /// checked again.

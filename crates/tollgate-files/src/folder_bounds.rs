@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Bounds of a served folder. They also apply to a folder that replaces it later.
 #[derive(Debug, Clone, Default)]
 pub struct FolderBounds {
-    /// The folder of its app, which must contain it. `None` allows any place.
+    /// The folder of the app. The served folder must be inside it. `None` allows any place.
     pub within: Option<PathBuf>,
     /// Files and folders that the server writes and runs. The served folder must not contain one of them, or
     /// be inside one.

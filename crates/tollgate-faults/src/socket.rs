@@ -15,7 +15,8 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Binds a socket that does not listen. It keeps the port, and connections are refused.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // A second socket of ours can then listen on the port. It can also listen again after an earlier one.
+    // A second socket of this process can then listen on the port. It can also listen again after an earlier
+    // one.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)

@@ -26,7 +26,7 @@ impl DigestAlgorithm {
     }
 }
 
-/// Returns the algorithm that the client prefers, or `None` if it wants none of ours.
+/// Returns the algorithm that the client prefers, or `None` if it wants none that the server has.
 ///
 /// `name` is `Want-Repr-Digest` or `Want-Content-Digest`. A preference is an integer from 1 to 10. 0 or any
 /// other value is no preference. All lines form one dictionary, and the last value of a repeated key counts

@@ -138,7 +138,7 @@ pub enum SinkError {
         /// The reason.
         reason: &'static str,
     },
-    /// The database refuses so many rows that something other than the rows is wrong.
+    /// The database refuses more rows than faulty rows alone would explain.
     #[error(
         "database refused {found} rows of one segment for their content, limit {limit}: \
          the one of log {log} that begins with record {segment}; nothing of this load was kept"

@@ -43,7 +43,7 @@ impl SqliteFiles {
     /// Notes the files of a connection. It must have read from its database before, because only then all
     /// files are open.
     pub(crate) fn of(path: &Path) -> Self {
-        // Both are in the folder of the database itself, not in that of a link to it.
+        // Both are in the folder of the database itself, not in the folder of a link to it.
         let resolved = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let paths = [path.to_owned(), beside(&resolved, "-wal"), beside(&resolved, "-shm")];
         let found = paths.each_ref().map(|path| FileId::of(path));

@@ -260,7 +260,7 @@ impl Appender {
         self.marks.inbox.take()
     }
 
-    /// Forgets the records that wait for a sink in batches before that of `oldest`. With `None`, forgets
+    /// Forgets the records that wait for a sink in batches before the batch of `oldest`. With `None`, forgets
     /// those of all batches so far.
     pub fn wait_from(&self, oldest: Option<AppendedRecords>) {
         let batch = oldest.map_or(self.batch_number, |records| records.batch);

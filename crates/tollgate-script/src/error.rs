@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use mlua::Error;
 
-/// Reason why no host could be created. Our fault, or that of the operating system.
+/// Reason why no host could be created. The cause is this program or the operating system.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The ticker thread did not start.

@@ -42,7 +42,7 @@ pub struct SegmentName {
 }
 
 impl SegmentName {
-    /// Parses a file name. Returns `None` if it is not that of a segment.
+    /// Parses a file name. Returns `None` if it is not the name of a segment.
     pub fn parse(name: &str) -> Option<Self> {
         let (number, extension) = name.split_once('.')?;
         let state = [SegmentState::Open, SegmentState::Sealed, SegmentState::Damaged]

@@ -111,7 +111,7 @@ fn only_records_that_wait_for_a_sync_are_late_while_only_the_sync_hangs() {
     let written = site.append(Level::Written).unwrap();
     site.sim.wait_until("both are written", || site.appender.reached(written, Level::Written).is_some());
     site.wait_until_late(&[Level::Synced]);
-    // Once a sync ends, the age is that of the records after it.
+    // Once a sync ends, the records after it decide the age.
     site.sim.release_one_sync();
     site.sim.wait_for_paused_sync();
     assert!(site.appender.reached(second, Level::Synced).is_none());

@@ -297,7 +297,7 @@ fn a_note_that_a_run_left_unfinished_is_written_anew() {
 fn a_folder_that_cannot_be_synced_after_an_unlink_stops_the_log() {
     let (sim, law) = dead_log(THREE);
     let site = Site::open(&sim, |_| {});
-    // The sync before this one is that of the note.
+    // The sync before this one wrote the note.
     sim.fail(Call::SyncFolder, 1, EIO);
     site.sink.confirm(law.log, Sequence(9));
     assert!(site.next_event().starts_with(&format!("failed: cannot sync {}", folder(law.log).display())));

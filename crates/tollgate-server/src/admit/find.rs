@@ -87,7 +87,7 @@ impl Service {
         }
     }
 
-    /// Answers a preflight to a route with a CORS policy. The policy is that of the route for the requested
+    /// Answers a preflight to a route with a CORS policy. It uses the policy of the route for the requested
     /// method. If none matches, the first route of the path decides.
     #[inline]
     fn preflight(&self, head: &RequestHead, path: &[u8]) -> Option<Reply> {

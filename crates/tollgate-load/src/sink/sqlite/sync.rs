@@ -15,7 +15,7 @@ use crate::sqlite_files::wal_of;
 ///
 /// Call it before the database is opened, because opening creates one.
 pub(super) fn left_wal(database: &Path) -> Option<PathBuf> {
-    // The WAL is in the folder of the database itself, not in that of a link to it.
+    // The WAL is in the folder of the database itself, not in the folder of a link to it.
     let wal = wal_of(&fs::canonicalize(database).ok()?);
     wal.exists().then_some(wal)
 }

@@ -50,8 +50,6 @@ pub(in crate::conn) enum ReplySource {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct HeldBytes {
     pub(super) all: usize,
-    /// The part that its handler made.
-    pub(super) made: usize,
     /// The part that is a reply.
     pub(super) reply: usize,
 }
@@ -62,6 +60,8 @@ pub(super) struct RunningRequest {
     pub(super) form: ReplyForm,
     /// The memory of the request at the last count.
     bytes: HeldBytes,
+    /// The part of it that its handler made, in bytes.
+    made_bytes: usize,
     /// How long its script ran since it began or last waited.
     ran: Duration,
     /// Set while its script waits for a turn in the script queue.
@@ -71,7 +71,14 @@ pub(super) struct RunningRequest {
 impl RunningRequest {
     #[inline]
     pub(super) fn new(source: ReplySource, form: ReplyForm) -> Self {
-        Self { source, form, bytes: HeldBytes::default(), ran: Duration::ZERO, waiting_script: None }
+        Self {
+            source,
+            form,
+            bytes: HeldBytes::default(),
+            made_bytes: 0,
+            ran: Duration::ZERO,
+            waiting_script: None,
+        }
     }
 
     #[inline]
@@ -104,7 +111,7 @@ impl RunningRequest {
     /// for room.
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
-        self.bytes.made >= MUCH_BYTES
+        self.made_bytes >= MUCH_BYTES
     }
 
     /// Returns the memory of the request at the last count, in bytes.
@@ -235,18 +242,17 @@ impl RunningRequest {
     /// Counts the memory that the request holds now, and updates the sum over all requests.
     #[inline]
     pub(super) fn count(&mut self, sum: &mut HeldBytes) {
-        let bytes = match &self.source {
-            ReplySource::Handler(visit) => HeldBytes {
-                all: REQUEST_BYTES + visit.memory_bytes(),
-                made: visit.made_bytes(),
-                reply: visit.reply_bytes(),
-            },
+        let (held, made, reply) = match &self.source {
+            ReplySource::Handler(visit) => {
+                (REQUEST_BYTES + visit.memory_bytes(), visit.made_bytes(), visit.reply_bytes())
+            }
             ReplySource::Reply(reply) => {
                 let bytes = reply.memory_bytes();
-                HeldBytes { all: bytes, made: bytes, reply: bytes }
+                (bytes, bytes, bytes)
             }
         };
-        let bytes = HeldBytes { all: size_of::<Self>() + bytes.all, ..bytes };
+        self.made_bytes = made;
+        let bytes = HeldBytes { all: size_of::<Self>() + held, reply };
         self.replace(bytes, sum);
     }
 
@@ -260,7 +266,6 @@ impl RunningRequest {
     fn replace(&mut self, bytes: HeldBytes, sum: &mut HeldBytes) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         sum.all = sum.all - before.all + bytes.all;
-        sum.made = sum.made - before.made + bytes.made;
         sum.reply = sum.reply - before.reply + bytes.reply;
     }
 }

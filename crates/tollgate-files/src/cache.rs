@@ -22,20 +22,20 @@ pub(crate) struct Cache(RefCell<Generations>);
 
 struct Generations {
     young: Generation,
-    old: HashMap<Box<str>, Entry, RandomState>,
+    old: HashMap<Box<str>, CacheEntry, RandomState>,
     /// Count of descriptors, shared with the caches of other routes.
     descriptors: Rc<Tally>,
 }
 
 #[derive(Default)]
 struct Generation {
-    entries: HashMap<Box<str>, Entry, RandomState>,
+    entries: HashMap<Box<str>, CacheEntry, RandomState>,
     content_bytes: usize,
 }
 
 /// A resource, and when its path was looked up. If its folder was looked up earlier, that time counts.
 #[derive(Clone)]
-pub(crate) struct Entry {
+pub(crate) struct CacheEntry {
     pub(crate) resource: Resource,
     pub(crate) looked: Instant,
 }
@@ -46,7 +46,7 @@ impl Cache {
         Self(RefCell::new(Generations { young, old, descriptors }))
     }
 
-    pub(crate) fn get(&self, path: &str) -> Option<Entry> {
+    pub(crate) fn get(&self, path: &str) -> Option<CacheEntry> {
         let mut generations = self.0.borrow_mut();
         if let Some(entry) = generations.young.entries.get(path) {
             return Some(entry.clone());
@@ -56,7 +56,7 @@ impl Cache {
         Some(entry)
     }
 
-    pub(crate) fn insert(&self, path: &str, entry: Entry) {
+    pub(crate) fn insert(&self, path: &str, entry: CacheEntry) {
         let mut generations = self.0.borrow_mut();
         generations.remove(path);
         generations.insert(path.into(), entry);
@@ -80,14 +80,14 @@ impl Cache {
     }
 }
 
-impl Entry {
+impl CacheEntry {
     fn descriptors(&self) -> usize {
         self.resource.holds().1
     }
 }
 
 impl Generations {
-    fn insert(&mut self, path: Box<str>, entry: Entry) {
+    fn insert(&mut self, path: Box<str>, entry: CacheEntry) {
         if self.young.is_full() {
             self.old = std::mem::take(&mut self.young).entries;
         }

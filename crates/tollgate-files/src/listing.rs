@@ -64,14 +64,14 @@ pub(crate) struct Rendered {
 
 struct Listing<'a> {
     path: &'a str,
-    entries: Vec<Entry>,
+    entries: Vec<FolderEntry>,
     /// Whether the entries are complete.
     is_complete: bool,
 }
 
 /// An entry of a folder. The order of its fields is the sort order, so folders come first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct FolderEntry {
     kind: Kind,
     name: String,
     /// `None` for a folder.
@@ -136,7 +136,7 @@ impl<'a> Listing<'a> {
                 FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown
             );
             let name = name.filter(|_| !is_one_too_many && can_be_served);
-            let entry = name.map_or(Ok(None), |name| Entry::of(name, beneath, wanted))?;
+            let entry = name.map_or(Ok(None), |name| FolderEntry::of(name, beneath, wanted))?;
             if is_one_too_many || (entry.is_some() && entries.len() >= ENTRIES_MAX) {
                 is_complete = false;
                 break;
@@ -148,7 +148,7 @@ impl<'a> Listing<'a> {
     }
 
     fn json(&self) -> String {
-        let entries: Vec<_> = self.entries.iter().map(Entry::json).collect();
+        let entries: Vec<_> = self.entries.iter().map(FolderEntry::json).collect();
         let listing = json!({ "path": self.path, "entries": entries, "is_complete": self.is_complete });
         format!("{listing}\n")
     }
@@ -180,7 +180,7 @@ fn is_shown(name: &str, dotfiles: bool) -> bool {
     !matches!(name, "." | "..") && !name.contains('\\') && (dotfiles || !name.starts_with('.'))
 }
 
-impl Entry {
+impl FolderEntry {
     /// Opens a name, and returns its entry. `None` if it would not be served.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cache::Entry;
+use crate::cache::CacheEntry;
 use crate::files::Files;
 use crate::lookup_context::LookupContext;
 use crate::opened::{OpenError, Opened};
@@ -90,7 +90,7 @@ impl Files {
         path: &str,
         look: LookupContext<'_>,
     ) -> Result<Option<Resource>, OpenError> {
-        let is_current = |Entry { resource, looked }: &Entry| {
+        let is_current = |CacheEntry { resource, looked }: &CacheEntry| {
             look.at.saturating_duration_since(*looked) < self.recheck(resource) && resource.is_fresh()
         };
         let before = match self.cache.get(path) {
@@ -103,7 +103,7 @@ impl Files {
             Ok(Some(resource)) => {
                 // The folder may have been replaced since its last lookup, so the older time counts.
                 let looked = self.root.looked().map_or(look.at, |folder| folder.min(look.at));
-                self.cache.insert(path, Entry { resource: resource.clone(), looked });
+                self.cache.insert(path, CacheEntry { resource: resource.clone(), looked });
             }
             Err(OpenError::Cold(_)) => {}
             _ if before.is_some() => self.cache.remove(path),

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 
 use super::host::{canonical_host, without_port};
 use super::matched_path::MatchedPath;
-use super::tree::{Entry, Landing, Leaf, Node};
+use super::tree::{Landing, Leaf, Node, RouteEntry};
 use crate::method::{Method, Methods};
 
 /// Routes, each with an endpoint of type `T`.
@@ -36,7 +36,7 @@ pub enum Routed<'t, T> {
 
 /// A route that matches.
 pub struct Match<'t, T> {
-    entry: &'t Entry<T>,
+    entry: &'t RouteEntry<T>,
     /// Length in bytes of the end of the path that `*` matched.
     path_info_bytes: usize,
 }

@@ -24,11 +24,11 @@ pub(super) struct Node<T> {
 
 /// The routes of one pattern.
 pub(super) struct Leaf<T> {
-    pub(super) entries: Vec<Entry<T>>,
+    pub(super) entries: Vec<RouteEntry<T>>,
     pub(super) methods: Methods,
 }
 
-pub(super) struct Entry<T> {
+pub(super) struct RouteEntry<T> {
     pub(super) methods: Methods,
     pub(super) captures: Option<Captures>,
     pub(super) endpoint: T,
@@ -148,10 +148,10 @@ impl<T> Node<T> {
 impl<T> Leaf<T> {
     pub(super) fn insert(&mut self, methods: Methods, captures: Option<Captures>, endpoint: T) {
         self.methods = self.methods.union(methods);
-        self.entries.push(Entry { methods, captures, endpoint });
+        self.entries.push(RouteEntry { methods, captures, endpoint });
     }
 
-    pub(super) fn entry(&self, method: Method) -> Option<&Entry<T>> {
+    pub(super) fn entry(&self, method: Method) -> Option<&RouteEntry<T>> {
         self.entries.iter().find(|entry| entry.methods.contains(method))
     }
 }

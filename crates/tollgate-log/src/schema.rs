@@ -7,7 +7,7 @@ use crate::reader::{Reader, utf8};
 
 /// Maximum bytes of the name of a stream or column. PostgreSQL cuts longer identifiers.
 const NAME_BYTES_MAX: usize = 63;
-/// Maximum number of columns of a stream. The default limit of SQLite is 2,000, and that of PostgreSQL is
+/// Maximum number of columns of a stream. The default limit of SQLite is 2,000, and PostgreSQL allows
 /// 1,600.
 const COLUMNS_MAX: usize = 1_000;
 const KEY_NUMBER: u8 = 3;

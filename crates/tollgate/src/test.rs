@@ -37,7 +37,7 @@ pub(crate) fn run(path: &Path, filter: &str) -> anyhow::Result<ExitCode> {
     run_once(path, &config, filter).map(ExitCode::from)
 }
 
-/// Runs the tests after each change of a file, until a signal. The exit code is that of the last run.
+/// Runs the tests after each change of a file, until a signal. The last run decides the exit code.
 pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode> {
     let mut watch = Watch::new()?;
     let last = end_by_signals()?;

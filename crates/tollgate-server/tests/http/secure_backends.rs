@@ -431,7 +431,7 @@ fn bytes_that_a_backend_sends_unasked_are_no_reply_to_anybody() {
     let expected = long.clone();
     let backend = FakeBackend::start(move |taken| {
         while taken.request().is_some() {
-            // The content is so long that a part of it arrives after the head.
+            // A part of the content arrives after the head, because the content is long.
             let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", long.len(), long);
             taken.send(long + "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen");
         }

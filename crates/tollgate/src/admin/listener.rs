@@ -110,7 +110,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<(Socket, Bound)> {
 fn bind_unix(path: &Path) -> io::Result<(Socket, Bound)> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-    // The path of a socket has at most 107 bytes (unix(7)), while that of the folder may have any length.
+    // The path of a socket has at most 107 bytes (unix(7)), and the path of the folder may be longer.
     let folder = File::open(folder)?;
     let through = Path::new("/proc/self/fd")
         .join(folder.as_raw_fd().to_string())

@@ -40,7 +40,7 @@ keys! {
     path [PATH] = other("needed", r#"`"/"`, or literal segments without a slash behind"#);
     /// The host that the app answers for, as of a route.
     host [HOST] = other("any", "a name or an address without port");
-    /// The folder of the app, relative to that of the configuration.
+    /// The folder of the app, relative to the folder of the configuration.
     dir [DIR] = other("needed", "a folder with an `app.toml`");
     /// The beginning of the names of its streams.
     stream_prefix [STREAM_PREFIX] = text("", "the beginning of a name");

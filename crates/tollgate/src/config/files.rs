@@ -45,7 +45,7 @@ named!(Etag, Symlinks);
 
 keys! {
     pub(super) KEYS of FilesSpec;
-    /// The folder, relative to that of the configuration.
+    /// The folder, relative to the folder of the configuration.
     dir [DIR] = other("needed", "a folder");
     /// The files that stand for a folder; the first that is there is sent.
     index [INDEX] = other(r#"`["index.html"]`"#, "names of files");

@@ -178,7 +178,7 @@ impl Facts {
         self
     }
 
-    /// Limits the value to that of another key of the section.
+    /// Limits the value to the value of another key of the section.
     pub(super) const fn at_most(mut self, limit: &'static str) -> Self {
         self.limit = Some(limit);
         self

@@ -21,7 +21,7 @@ keys! {
     strip_prefix = switch(false) => strip_prefix;
     /// A path that is put in front.
     prefix [PREFIX] = other("none", r#"a path like `"/v2"`"#);
-    /// The value of `Host`: that of the client, or the first of `urls`.
+    /// The value of `Host`: what the client sent, or the first of `urls`.
     host = one_of("pass", names::<HostSent>) => host;
     /// Fields that the backend gets, in place of the client's and of those that the server adds.
     set_headers [SET_HEADERS] = other("none", "a table of texts").hidden();

@@ -160,7 +160,7 @@ impl LiveLog for RemoteLog {
 
 impl Drop for RemoteLog {
     fn drop(&mut self) {
-        // Two handles are left: this one and that of the reading thread.
+        // Two handles are left: this one, and the handle of the reading thread.
         if Arc::strong_count(&self.0) <= 2 {
             self.0.state().hang_up();
         }

@@ -86,7 +86,7 @@ fn read_watermark(line: &str) -> Option<Watermark> {
 }
 
 /// Names the socket through a descriptor of its folder. The path of a socket has at most 107 bytes (unix(7)),
-/// while that of the folder may have any length.
+/// and the path of the folder may have any length.
 fn through_folder<T>(dir: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let folder = File::open(dir)?;
     open(&Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(NAME))

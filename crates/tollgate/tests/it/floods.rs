@@ -139,7 +139,7 @@ fn bodies_that_wait_for_their_end_hold_no_more_memory_than_may_be() {
     let (_app, server) = start("in_flight_bytes_max = \"16MiB\"\nbody_memory_max = \"8MiB\"");
     let before = memory_kib(&server);
     let mut peers: Vec<_> = (0..CLIENTS).map(|_| connect(&server)).collect();
-    // The bodies are so long that few of them end in memory that others gave back.
+    // The bodies are long. Therefore few of them end in memory that others gave back.
     let head = b"POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n";
     peers.iter_mut().for_each(|peer| send(peer, head));
     let part = vec![b'x'; 64 << 10];

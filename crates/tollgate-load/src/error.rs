@@ -183,6 +183,22 @@ pub enum SinkError {
         /// Its type in the stream.
         wanted: &'static str,
     },
+    /// A log of an earlier run needs a column that the configuration gives another type. The column is not
+    /// made, because it would keep the rows of the configured stream out.
+    #[error(
+        "column {column:?} of stream {stream:?} is {found} in the log and {declared} in the configuration: \
+         name the column of the configuration otherwise, then both are made"
+    )]
+    TypeDeclared {
+        /// The stream.
+        stream: String,
+        /// The column.
+        column: String,
+        /// Its type in the configuration.
+        declared: &'static str,
+        /// Its type in the log.
+        found: &'static str,
+    },
 }
 
 /// What ends an error.
@@ -214,7 +230,7 @@ impl SinkError {
     /// Returns whether the configuration is wrong, as far as the database shows. All other errors can have
     /// causes outside the configuration.
     pub fn is_of_configuration(&self) -> bool {
-        matches!(self, Self::TypeChanged { .. } | Self::StreamName { .. })
+        matches!(self, Self::TypeChanged { .. } | Self::TypeDeclared { .. } | Self::StreamName { .. })
     }
 
     /// Returns whether a command should wait for the end of this error: the lock of another program, a full

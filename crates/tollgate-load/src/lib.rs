@@ -35,6 +35,6 @@ pub use load::{
 };
 pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{
-    ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, STREAM_UNKNOWN, Sink, SinkKind,
-    SinkOptions, TableName, Taken, Tally, hide_password,
+    DeclaredStreams, ItemRow, LoadFrom, PostgresOptions, PostgresUrl, ReadItem, Retried, STREAM_UNKNOWN,
+    Sink, SinkKind, SinkOptions, TableName, Taken, Tally, hide_password,
 };

@@ -9,8 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_load::{FinishError, LiveLog, LoadStatus, LoadWatch, Loader, SinkError};
-use tollgate_log::{Follower, Log, LogId, Schema, Sequence, SinkPlace};
-use tollgate_server::StreamSpec;
+use tollgate_log::{Follower, Log, LogId, Sequence, SinkPlace};
 
 use crate::config::{Config, Fault, LoadedBy, SinkConfig};
 use crate::loader::start_loader;
@@ -225,10 +224,10 @@ pub(crate) fn unfit_streams(config: &Config) -> Vec<String> {
     let (teller, answers) = channel();
     for sink in &config.sinks {
         let (name, options) = (sink.name().to_owned(), sink.options.clone());
-        let (schemas, teller) = (schemas_of(config), teller.clone());
+        let teller = teller.clone();
         let look = move || {
             // The receiver may have stopped waiting.
-            drop(teller.send((name, options.check(&schemas))));
+            drop(teller.send((name, options.check())));
         };
         drop(thread::Builder::new().name("load-look".to_owned()).spawn(look));
     }
@@ -240,11 +239,6 @@ pub(crate) fn unfit_streams(config: &Config) -> Vec<String> {
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return faults,
         }
     }
-}
-
-fn schemas_of(config: &Config) -> Vec<Schema> {
-    // A schema that cannot be made is reported when the log is opened.
-    config.server.streams.iter().map(StreamSpec::schema).filter_map(Result::ok).collect()
 }
 
 fn unfit(source: &Path, sink: &str, answer: Result<(), SinkError>) -> Option<String> {

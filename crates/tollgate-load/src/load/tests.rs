@@ -51,6 +51,11 @@ fn visits() -> Schema {
         .unwrap()
 }
 
+/// Returns the sink of a configuration with these streams.
+fn declared(sink: SinkOptions, streams: impl IntoIterator<Item = Schema>) -> SinkOptions {
+    SinkOptions { declared: streams.into_iter().collect(), ..sink }
+}
+
 /// Reads items of rejects where no test has an item of a client.
 fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
     Err(format!("an item of {stream} is read"))

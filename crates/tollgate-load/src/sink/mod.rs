@@ -4,6 +4,7 @@
 mod accounts;
 mod after;
 mod contract;
+mod declared;
 mod item;
 mod json;
 mod key;
@@ -18,6 +19,7 @@ mod timestamp;
 
 pub(crate) use accounts::LogCounts;
 pub use contract::Sink;
+pub use declared::DeclaredStreams;
 pub use json::ItemRow;
 #[cfg(test)]
 pub(crate) use options::sqlite_with_clock;

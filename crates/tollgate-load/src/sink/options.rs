@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use tollgate_log::{LogId, Position, Schema};
+use tollgate_log::{LogId, Position};
 
 use super::accounts::LogCounts;
 use super::after::AfterLoad;
 use super::contract::Sink;
+use super::declared::DeclaredStreams;
 use super::postgres::{self, PostgresOptions, PostgresSink};
 use super::reject::{ReadItem, Retried};
 use super::sqlite::{self, SqliteSink};
@@ -27,12 +28,24 @@ pub struct SinkOptions {
     pub kind: SinkKind,
     /// Streams that it takes.
     pub taken: Taken,
+    /// Streams of the configuration. No table is made that would keep their rows out.
+    pub declared: DeclaredStreams,
     /// Where it begins if the database has never seen it.
     pub from: LoadFrom,
     /// A file of SQL that runs in the transaction of each load, after its rows are written.
     pub after_load: Option<PathBuf>,
     /// The sink stops if the database refuses more rows of one segment than this.
     pub rejects_max: u64,
+}
+
+/// How an open sink writes rows.
+pub(crate) struct WriteRules {
+    /// The file of SQL that runs after each load.
+    pub(super) after: Option<AfterLoad>,
+    /// The sink stops if the database refuses more rows of one segment than this.
+    pub(super) rejects_max: u64,
+    /// Streams of the configuration.
+    pub(super) declared: DeclaredStreams,
 }
 
 /// Where a new sink begins.
@@ -73,8 +86,15 @@ pub enum SinkKind {
 impl SinkOptions {
     /// Returns the default options: the sink takes all streams, from the oldest record.
     pub fn new(name: impl Into<String>, kind: SinkKind) -> Self {
-        let (taken, from) = (Taken::default(), LoadFrom::default());
-        Self { name: name.into(), kind, taken, from, after_load: None, rejects_max: REJECTS_MAX }
+        Self {
+            name: name.into(),
+            kind,
+            taken: Taken::default(),
+            declared: DeclaredStreams::default(),
+            from: LoadFrom::default(),
+            after_load: None,
+            rejects_max: REJECTS_MAX,
+        }
     }
 
     /// Returns what makes `new` another database under the same name, so that its positions would be missing.
@@ -89,23 +109,23 @@ impl SinkOptions {
 
     /// Opens the sink for writing.
     pub(crate) fn open(&self) -> Result<Box<dyn Sink>, SinkError> {
-        let after = self.after_load.clone().map(AfterLoad::new);
+        let rules = WriteRules {
+            after: self.after_load.clone().map(AfterLoad::new),
+            rejects_max: self.rejects_max,
+            declared: self.declared.clone(),
+        };
         match &self.kind {
-            SinkKind::Sqlite { path } => {
-                Ok(Box::new(SqliteSink::open(path, &self.name, after, self.rejects_max)?))
-            }
-            SinkKind::Postgres(options) => {
-                Ok(Box::new(PostgresSink::open(options, &self.name, after, self.rejects_max)?))
-            }
+            SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, &self.name, rules)?)),
+            SinkKind::Postgres(options) => Ok(Box::new(PostgresSink::open(options, &self.name, rules)?)),
         }
     }
 
-    /// Checks whether the rows of these streams fit their tables, as far as these exist. Changes nothing.
+    /// Checks whether the rows of the declared streams fit their tables, as far as these exist. Changes nothing.
     ///
     /// # Errors
     /// [`SinkError::is_of_configuration`] is true if they do not fit. Otherwise the database does not answer.
-    pub fn check(&self, streams: &[Schema]) -> Result<(), SinkError> {
-        let taken = streams.iter().filter(|schema| self.taken.takes(schema.stream()));
+    pub fn check(&self) -> Result<(), SinkError> {
+        let taken = self.declared.iter().filter(|schema| self.taken.takes(schema.stream()));
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::check(path, taken),
             SinkKind::Postgres(options) => postgres::check(options, taken),
@@ -148,6 +168,7 @@ pub(crate) fn sqlite_with_clock(
     name: &str,
     clock: impl Fn() -> std::time::Duration + Send + 'static,
 ) -> Result<Box<dyn Sink>, SinkError> {
-    let sink = SqliteSink::open_with(path, name, (None, REJECTS_MAX), Box::new(clock))?;
+    let rules = WriteRules { after: None, rejects_max: REJECTS_MAX, declared: DeclaredStreams::default() };
+    let sink = SqliteSink::open_with(path, name, rules, Box::new(clock))?;
     Ok(Box::new(sink))
 }

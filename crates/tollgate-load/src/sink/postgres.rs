@@ -32,8 +32,8 @@ use std::collections::BTreeMap;
 
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
-use super::after::AfterLoad;
 use super::contract::Sink;
+use super::options::WriteRules;
 use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
 use super::tally::Tally;
@@ -55,8 +55,7 @@ pub(crate) struct PostgresSink {
     options: PostgresOptions,
     /// Name of the sink in the bookkeeping.
     name: String,
-    after: Option<AfterLoad>,
-    rejects_max: u64,
+    rules: WriteRules,
     session: Session,
     keys: PostgresKeys,
     chunk: Option<PostgresChunk>,
@@ -67,18 +66,13 @@ impl PostgresSink {
     ///
     /// # Errors
     /// No server answers, it refuses the login, or its settings could lose rows.
-    pub(crate) fn open(
-        options: &PostgresOptions,
-        name: &str,
-        after: Option<AfterLoad>,
-        rejects_max: u64,
-    ) -> Result<Self, SinkError> {
+    pub(crate) fn open(options: &PostgresOptions, name: &str, rules: WriteRules) -> Result<Self, SinkError> {
         let mut session = Session::open(options)?;
         make(&mut session, options)?;
         let keys = PostgresKeys::new(&mut session, options, name);
         let keys = keys.map_err(at("read how long keys are kept", options))?;
         let (options, name) = (options.clone(), name.to_owned());
-        Ok(Self { options, name, after, rejects_max, session, keys, chunk: None })
+        Ok(Self { options, name, rules, session, keys, chunk: None })
     }
 
     fn at(&self, action: &'static str) -> impl FnOnce(Failure) -> SinkError + use<> {
@@ -105,7 +99,7 @@ impl PostgresSink {
         filled: Option<Gap>,
     ) -> Result<(), SinkError> {
         self.session.run("BEGIN").map_err(self.at("begin a load"))?;
-        self.chunk = Some(PostgresChunk::new(&self.name, log, (expected, filled), self.rejects_max));
+        self.chunk = Some(PostgresChunk::new(&self.name, log, (expected, filled), &self.rules));
         Ok(())
     }
 
@@ -190,7 +184,7 @@ impl PostgresSink {
     /// The file cannot be kept from ending the transaction. Rows and position are then committed together, or
     /// rolled back together. After a rollback the load is reported as failed.
     fn run_after(&mut self, chunk: &PostgresChunk, last: Sequence) -> Result<(), SinkError> {
-        let Some(after) = self.after.clone() else { return Ok(()) };
+        let Some(after) = self.rules.after.clone() else { return Ok(()) };
         let text = after.read()?;
         let settings = "SELECT set_config('tollgate.log', $1, true), set_config('tollgate.first', $2, true), \
              set_config('tollgate.last', $3, true)";
@@ -233,7 +227,7 @@ impl Sink for PostgresSink {
     }
 
     fn look(&mut self, schema: &Schema) -> Result<(), SinkError> {
-        table::look(&mut self.session, &self.options, schema)
+        table::look(&mut self.session, &self.options, &self.rules.declared, schema)
     }
 
     fn tables_met(&self) -> usize {

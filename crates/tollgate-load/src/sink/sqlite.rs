@@ -87,7 +87,7 @@ impl Sink for SqliteSink {
         if self.tables.contains_key(schema) {
             return Ok(());
         }
-        table::look(&self.connection, schema).map_err(|error| match error {
+        table::look(&self.connection, &self.rules.declared, schema).map_err(|error| match error {
             EnsureError::Refused(error) => error,
             EnsureError::Database(error) => self.failed("look at a table")(error),
         })
@@ -112,6 +112,7 @@ impl Sink for SqliteSink {
         chunk.refusals.enter(batch.segment());
         chunk.bytes += batch.bytes() as u64;
         let mut writer = RecordWriter {
+            declared: &self.rules.declared,
             path: &self.path,
             connection: &self.connection,
             tables: &mut self.tables,

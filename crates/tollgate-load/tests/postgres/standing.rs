@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tollgate_load::Loader;
+use tollgate_load::{DeclaredStreams, LoadOptions, Loader, SinkOptions};
 use tollgate_log::{ColumnType, DiskStorage, Schema};
 
 use crate::cluster::shared;
@@ -123,13 +123,29 @@ fn tables_of_a_build_that_knew_no_version_are_of_the_first() {
 #[test]
 fn a_stream_that_does_not_fit_its_table_is_found_without_a_trace() {
     let site = Site::new(shared());
-    site.options.check(&[visits()]).unwrap();
+    let declaring = |schema| SinkOptions { declared: [schema].into_iter().collect(), ..site.options.clone() };
+    declaring(visits()).check().unwrap();
     site.sql("CREATE TABLE visits (n text, path text)");
-    let error = site.options.check(&[visits()]).unwrap_err();
+    let error = declaring(visits()).check().unwrap_err();
     assert!(error.is_of_configuration(), "{error}");
     let text = error.to_string();
     assert!(text.contains("column \"n\" of table") && text.contains("is text, the stream has int"), "{text}");
     let fitting = Schema::new("visits", vec![column("path", ColumnType::Text)]).unwrap();
-    site.options.check(&[fitting]).unwrap();
+    declaring(fitting).check().unwrap();
     assert_eq!(site.sql("SELECT to_regnamespace('tollgate') IS NULL"), "t", "nothing is made");
+}
+
+#[test]
+fn a_column_of_another_type_than_the_configured_one_is_not_made() {
+    let site = Site::new(shared());
+    let stranger = Schema::new("visits", vec![column("n", ColumnType::Text)]).unwrap();
+    let declared: DeclaredStreams = [stranger].into_iter().collect();
+    let sink = SinkOptions { declared, ..site.options.clone() };
+    site.write_visits(0..10);
+    let options = LoadOptions { sink, ..site.load_options() };
+    let loader = Loader::start(options, Arc::new(DiskStorage), None).unwrap();
+    eventually("the log is refused", || loader.status().last_error.is_some());
+    let error = loader.status().last_error.unwrap();
+    assert!(error.contains("is int in the log and text in the configuration"), "{error}");
+    assert_eq!(site.sql("SELECT to_regclass('visits') IS NULL"), "t", "no table is made");
 }

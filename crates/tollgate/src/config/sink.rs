@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate_load::{
-    LoadFrom, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName, Taken, hide_password,
+    DeclaredStreams, LoadFrom, PostgresOptions, PostgresUrl, SinkKind, SinkOptions, TableName, Taken,
+    hide_password,
 };
 use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
@@ -247,7 +248,20 @@ pub(super) fn sinks(
         section.finish();
         sinks.push(sink);
     }
-    if sinks.is_empty() { vec![SinkConfig::default_in(folder)] } else { sinks }
+    if sinks.is_empty() {
+        sinks.push(SinkConfig::default_in(folder));
+    }
+    declare(&mut sinks, streams);
+    sinks
+}
+
+/// Tells the sinks the streams of the configuration, so that no table is made that would keep their rows out.
+pub(super) fn declare(sinks: &mut [SinkConfig], streams: &[StreamSpec]) {
+    // A schema that cannot be made is reported when the log is opened.
+    let declared: DeclaredStreams = streams.iter().map(StreamSpec::schema).filter_map(Result::ok).collect();
+    for sink in sinks {
+        sink.options.declared = declared.clone();
+    }
 }
 
 fn check_name(name: &Written<String>, section: &Section<'_>) {

@@ -22,7 +22,7 @@ use super::resolved::Config;
 use super::route::{conflicts, path_problem};
 use super::script;
 use super::server::{self, WrittenServer};
-use super::sink::{LoadRules, SinkConfig};
+use super::sink::{LoadRules, SinkConfig, declare};
 
 /// Depth of folders in `routes/`, at most. It ends a loop of links.
 const DEPTH_MAX: usize = 32;
@@ -46,7 +46,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         return Err(ConfigError { faults });
     }
     let WrittenServer { options, body_bytes_max, drain_delay, .. } = server::unwritten(&folder);
-    let sinks = vec![SinkConfig::default_in(&folder)];
+    let (streams, mut sinks) = (vec![requests()], vec![SinkConfig::default_in(&folder)]);
+    declare(&mut sinks, &streams);
     let mut own = folders_of_server(&log, &options.spool.dir);
     own.extend(files_of_sinks(&sinks));
     own.extend(files_of_scripts(&[], &routes));
@@ -58,7 +59,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         server: ServerOptions {
             spool: SpoolOptions { reserve_bytes, ..options.spool },
             script: script::unwritten(),
-            streams: vec![requests()],
+            streams,
             routes,
             ..options
         },

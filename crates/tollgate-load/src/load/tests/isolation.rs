@@ -157,3 +157,49 @@ fn a_loader_without_progress_is_stalled_and_one_that_waits_is_not() {
     shared.update(|status| status.state = LoadState::Opening);
     assert_eq!(shared.status().stalled, Duration::ZERO, "the sink has a patience of its own");
 }
+
+/// Writes an older log with rows of another schema, and a log of ten visits. Loads them into the sink of a
+/// configuration that has the visits.
+fn load_after_a_log_of(older: Schema, value: Value<'_>) -> (Site, LoadStatus) {
+    let site = Site::new();
+    site.write(vec![older], 4 << 10, |appender| row(appender, &[value]));
+    site.write_visits(10..20);
+    let options = LoadOptions { sink: declared(site.sink(), [visits()]), ..site.options() };
+    let loader = Loader::start(options, site.storage.clone(), None).unwrap();
+    let mut status = loader.status();
+    eventually("the loader has visited all logs", || {
+        status = loader.status();
+        !matches!(status.state, LoadState::Opening | LoadState::Loading)
+    });
+    drop(loader);
+    (site, status)
+}
+
+#[test]
+fn a_stream_named_like_a_configured_one_by_case_alone_takes_no_table() {
+    let stranger = Schema::new("VISITS", vec![column("n", ColumnType::Int)]).unwrap();
+    let (site, status) = load_after_a_log_of(stranger, Value::Int(1));
+    assert_eq!(site.numbers(), (10..20).collect::<Vec<_>>());
+    let error = status.last_error.unwrap_or_default();
+    assert!(error.contains("\"VISITS\"") && error.contains("configured stream \"visits\""), "{error}");
+    declared(site.sink(), [visits()]).check().unwrap();
+}
+
+#[test]
+fn a_column_of_another_type_than_the_configured_one_is_not_made() {
+    for name in ["n", "N"] {
+        let stranger = Schema::new("visits", vec![column(name, ColumnType::Text)]).unwrap();
+        let (site, status) = load_after_a_log_of(stranger, Value::Text("one"));
+        assert_eq!(site.numbers(), (10..20).collect::<Vec<_>>());
+        let error = status.last_error.unwrap_or_default();
+        assert!(error.contains("is text in the log and int in the configuration"), "{error}");
+        declared(site.sink(), [visits()]).check().unwrap();
+    }
+}
+
+#[test]
+fn a_stream_that_the_configuration_lacks_gets_its_table() {
+    let stranger = Schema::new("orders", vec![column("n", ColumnType::Text)]).unwrap();
+    let (site, status) = load_after_a_log_of(stranger, Value::Text("one"));
+    assert_eq!((status.state, site.ask::<i64>("SELECT count(*) FROM orders")), (LoadState::CaughtUp, 1));
+}

@@ -71,7 +71,7 @@ fn tables_of_a_build_that_knew_no_version_are_of_the_first() {
 #[test]
 fn a_stream_that_does_not_fit_its_table_is_found_without_a_trace() {
     let site = Site::new();
-    let check = |schema: Schema| site.sink().check(&[schema]).map_err(|error| error.to_string());
+    let check = |schema: Schema| declared(site.sink(), [schema]).check().map_err(|error| error.to_string());
     assert_eq!(check(visits()), Ok(()));
     assert!(!site.database().exists(), "nothing is made");
     site.connect().execute_batch("CREATE TABLE visits (n TEXT)").unwrap();
@@ -82,7 +82,7 @@ fn a_stream_that_does_not_fit_its_table_is_found_without_a_trace() {
     site.write_visits(0..1);
     site.load();
     let retyped = Schema::new("visits", vec![column("path", ColumnType::Timestamp)]).unwrap();
-    let error = site.sink().check(&[retyped]).unwrap_err();
+    let error = declared(site.sink(), [retyped]).check().unwrap_err();
     assert!(error.is_of_configuration(), "{error}");
     let text = error.to_string();
     assert!(text.contains("column \"path\" of table \"visits\" is text, the stream has timestamp"), "{text}");

@@ -22,8 +22,10 @@ use super::refusals;
 use super::session::Session;
 use super::table::plan;
 use crate::error::SinkError;
+use crate::sink::declared::DeclaredStreams;
 use crate::sink::json::readable;
 use crate::sink::key::{millis, storable};
+use crate::sink::options::WriteRules;
 use crate::sink::refusals::Refusals;
 use crate::sink::reject::{Refused, RefusedBy};
 use crate::sink::tally::{Counts, Tally};
@@ -43,6 +45,7 @@ pub(super) struct PostgresChunk {
     /// The first record, once there is one.
     pub(super) first: Option<Sequence>,
     pub(super) missing: u64,
+    declared: DeclaredStreams,
     pub(super) counts: Counts,
     buffers: Vec<CopyBuffer>,
     rejects: Rejects,
@@ -54,9 +57,10 @@ impl PostgresChunk {
         sink: &str,
         log: LogId,
         (expected, filled): (Option<Position>, Option<Gap>),
-        rejects_max: u64,
+        rules: &WriteRules,
     ) -> Self {
         Self {
+            declared: rules.declared.clone(),
             sink: sink.to_owned(),
             log,
             expected,
@@ -66,7 +70,7 @@ impl PostgresChunk {
             counts: Counts::default(),
             buffers: Vec::new(),
             rejects: Rejects { log: uuid_of(log), data: BytesMut::new() },
-            refusals: Refusals::new(log, rejects_max),
+            refusals: Refusals::new(log, rules.rejects_max),
         }
     }
 
@@ -141,7 +145,7 @@ impl PostgresChunk {
         let at = match self.buffers.iter().position(|buffer| buffer.schema_id == id) {
             Some(at) => at,
             None => {
-                let plan = plan(session, options, &self.sink, schema)?;
+                let plan = plan(session, options, (&self.sink, &self.declared), schema)?;
                 self.buffers.push(CopyBuffer::new(id, schema.clone(), plan));
                 self.buffers.len() - 1
             }

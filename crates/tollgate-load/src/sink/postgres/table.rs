@@ -13,6 +13,7 @@ use super::options::{PostgresOptions, TableName, quoted};
 use super::session::Session;
 use super::wire::{ServerType, Wire};
 use crate::error::SinkError;
+use crate::sink::declared::{DeclaredStreams, NameCase};
 
 /// Advisory lock for creating and changing tables: "tollgate" in ASCII.
 const DDL_LOCK: i64 = 0x746f_6c6c_6761_7465;
@@ -53,7 +54,7 @@ struct ServerColumn {
 pub(super) fn plan(
     session: &mut Session,
     options: &PostgresOptions,
-    sink: &str,
+    (sink, declared): (&str, &DeclaredStreams),
     schema: &Schema,
 ) -> Result<Plan, SinkError> {
     check_name(schema)?;
@@ -61,10 +62,12 @@ pub(super) fn plan(
     let failed = || at("look at a table", options);
     let changed = || at("make or change a table", options);
     if !exists(session, &table.quoted()).map_err(failed())? {
+        let all: Vec<_> = schema.table_columns().collect();
+        declared.check_missing(schema, &all, NameCase::Kept)?;
         create(session, &table, schema).map_err(changed())?;
     }
     let before = columns(session, &table).map_err(failed())?;
-    let missing = check_columns(&table, schema, &before)?;
+    let missing = check_columns(&table, declared, schema, &before)?;
     if !missing.is_empty() {
         add(session, &table, &missing).map_err(changed())?;
     }
@@ -84,7 +87,7 @@ pub(crate) fn check<'a>(
 ) -> Result<(), SinkError> {
     let mut session = Session::open(options)?;
     for schema in schemas {
-        look(&mut session, options, schema)?;
+        look(&mut session, options, &DeclaredStreams::default(), schema)?;
     }
     Ok(())
 }
@@ -93,12 +96,13 @@ pub(crate) fn check<'a>(
 pub(super) fn look(
     session: &mut Session,
     options: &PostgresOptions,
+    declared: &DeclaredStreams,
     schema: &Schema,
 ) -> Result<(), SinkError> {
     check_name(schema)?;
     let table = options.table_of(schema.stream());
     let columns = columns(session, &table).map_err(at("look at a table", options))?;
-    check_columns(&table, schema, &columns).map(drop)
+    check_columns(&table, declared, schema, &columns).map(drop)
 }
 
 fn check_name(schema: &Schema) -> Result<(), SinkError> {
@@ -238,6 +242,7 @@ pub(super) fn known(
 /// Checks that all columns fit, and returns the missing ones.
 fn check_columns<'a>(
     table: &TableName,
+    declared: &DeclaredStreams,
     schema: &'a Schema,
     columns: &[ServerColumn],
 ) -> Result<Vec<&'a Column>, SinkError> {
@@ -253,6 +258,7 @@ fn check_columns<'a>(
             false => missing.push(column),
         }
     }
+    declared.check_missing(schema, &missing, NameCase::Kept)?;
     Ok(missing)
 }
 

@@ -37,7 +37,7 @@ impl SqliteSink {
             counts: Counts::default(),
             bytes: 0,
             missing: 0,
-            refusals: Refusals::new(log, self.rejects_max),
+            refusals: Refusals::new(log, self.rules.rejects_max),
             triggered,
             tables_met: 0,
             parents: if self.orphaned.contains(&log) { Parents::AtRow } else { Parents::AtCommit },
@@ -127,7 +127,7 @@ impl SqliteSink {
     /// The file cannot be kept from ending the transaction. Rows and position are then committed together, or
     /// rolled back together. After a rollback the load is reported as failed.
     fn run_after(&mut self, chunk: &SqliteChunk, last: Sequence) -> Result<(), SinkError> {
-        let Some(after) = self.after.clone() else { return Ok(()) };
+        let Some(after) = self.rules.after.clone() else { return Ok(()) };
         let text = after.read()?;
         let first = chunk.start.unwrap_or_default().after(1).0.cast_signed();
         self.connection

@@ -14,8 +14,8 @@ use super::connection::{LOCK_WAIT, failed};
 use super::keys::SqliteKeys;
 use super::sync::{left_wal, sync_wal};
 use crate::error::SinkError;
-use crate::sink::after::AfterLoad;
 use crate::sink::key::{Monotonic, system_clock};
+use crate::sink::options::WriteRules;
 use crate::sqlite_files::SqliteFiles;
 
 /// The first version of SQLite without the WAL-reset bug, which could corrupt a database with several
@@ -42,8 +42,7 @@ pub(crate) struct SqliteSink {
     pub(super) files: SqliteFiles,
     /// SQLite's `data_version` at the last check. It changes when another connection writes.
     pub(super) data_version: Option<i64>,
-    pub(super) after: Option<AfterLoad>,
-    pub(super) rejects_max: u64,
+    pub(super) rules: WriteRules,
     /// The insert statement of each schema whose table is known to fit.
     pub(super) tables: HashMap<Schema, String>,
     pub(super) keys: SqliteKeys,
@@ -60,20 +59,15 @@ impl SqliteSink {
     /// # Errors
     /// The file is no database or cannot be written, the library is too old, or the bookkeeping is of a later
     /// version. `Locked` is worth a retry.
-    pub(crate) fn open(
-        path: &Path,
-        name: &str,
-        after: Option<AfterLoad>,
-        rejects_max: u64,
-    ) -> Result<Self, SinkError> {
-        Self::open_with(path, name, (after, rejects_max), system_clock())
+    pub(crate) fn open(path: &Path, name: &str, rules: WriteRules) -> Result<Self, SinkError> {
+        Self::open_with(path, name, rules, system_clock())
     }
 
     /// Opens the database as [`Self::open`] does, with another clock for the windows of keys.
     pub(crate) fn open_with(
         path: &Path,
         name: &str,
-        (after, rejects_max): (Option<AfterLoad>, u64),
+        rules: WriteRules,
         clock: Monotonic,
     ) -> Result<Self, SinkError> {
         if rusqlite::version_number() < VERSION_MIN {
@@ -104,8 +98,7 @@ impl SqliteSink {
             connection,
             files: SqliteFiles::of(path),
             data_version: None,
-            after,
-            rejects_max,
+            rules,
             tables: HashMap::new(),
             keys,
             chunk: None,

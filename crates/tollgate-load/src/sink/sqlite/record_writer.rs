@@ -14,6 +14,7 @@ use super::keys::{Claimant, SqliteKeys};
 use super::parents::Parents;
 use super::table::ensure_table;
 use crate::error::SinkError;
+use crate::sink::declared::DeclaredStreams;
 use crate::sink::json::readable;
 use crate::sink::key::{Key, millis, storable};
 use crate::sink::refusals::Refusals;
@@ -34,6 +35,7 @@ pub(super) struct StreamInsert<'a> {
 pub(super) struct RecordWriter<'a, 'b> {
     pub(super) path: &'a Path,
     pub(super) connection: &'a Connection,
+    pub(super) declared: &'b DeclaredStreams,
     pub(super) tables: &'b mut HashMap<Schema, String>,
     pub(super) sink: &'a str,
     pub(super) keys: &'b mut SqliteKeys,
@@ -121,7 +123,7 @@ impl<'a> RecordWriter<'a, '_> {
     fn prepare_insert(&mut self, schema_id: SchemaId, schema: &'a Schema) -> Result<usize, SinkError> {
         if !self.tables.contains_key(schema) {
             *self.tables_met += 1;
-            let insert = ensure_table(self.connection, self.path, schema)?;
+            let insert = ensure_table(self.connection, self.path, self.declared, schema)?;
             self.tables.insert(schema.clone(), insert);
         }
         let insert = self.tables.get(schema).map_or("", String::as_str);

@@ -12,6 +12,7 @@ use super::bind::declared_type;
 use super::bookkeeping::open_to_read;
 use super::connection::failed;
 use crate::error::SinkError;
+use crate::sink::declared::{DeclaredStreams, NameCase};
 
 /// Why a table does not fit the stream.
 pub(super) enum EnsureError {
@@ -28,14 +29,19 @@ impl From<rusqlite::Error> for EnsureError {
 /// Creates the table of a stream or adds missing columns. Returns the statement that inserts a row.
 ///
 /// Everything is checked before anything is changed.
-fn ensure(connection: &Connection, schema: &Schema) -> Result<String, EnsureError> {
+fn ensure(
+    connection: &Connection,
+    declared: &DeclaredStreams,
+    schema: &Schema,
+) -> Result<String, EnsureError> {
     check_name(connection, schema.stream())?;
     let existing = existing_columns(connection, schema.stream())?;
+    let missing = check_columns(connection, declared, schema, &existing)?;
     if existing.is_empty() {
         create(connection, schema)?;
         return Ok(insert_statement(schema));
     }
-    for column in check_columns(connection, schema, &existing)? {
+    for column in missing {
         let (table, name) = (quoted(schema.stream()), quoted(&column.name));
         let declared = declared_type(column.kind);
         connection.execute(&format!("ALTER TABLE {table} ADD COLUMN {name} {declared}"), [])?;
@@ -48,9 +54,10 @@ fn ensure(connection: &Connection, schema: &Schema) -> Result<String, EnsureErro
 pub(super) fn ensure_table(
     connection: &Connection,
     path: &Path,
+    declared: &DeclaredStreams,
     schema: &Schema,
 ) -> Result<String, SinkError> {
-    ensure(connection, schema).map_err(|error| match error {
+    ensure(connection, declared, schema).map_err(|error| match error {
         EnsureError::Refused(error) => error,
         EnsureError::Database(error) => failed("make or change a table", path)(error),
     })
@@ -60,7 +67,7 @@ pub(super) fn ensure_table(
 pub(crate) fn check<'a>(path: &Path, schemas: impl Iterator<Item = &'a Schema>) -> Result<(), SinkError> {
     let Some(connection) = open_to_read(path)? else { return Ok(()) };
     for schema in schemas {
-        look(&connection, schema).map_err(|error| match error {
+        look(&connection, &DeclaredStreams::default(), schema).map_err(|error| match error {
             EnsureError::Refused(error) => error,
             EnsureError::Database(error) => failed("look at a table", path)(error),
         })?;
@@ -68,14 +75,21 @@ pub(crate) fn check<'a>(path: &Path, schemas: impl Iterator<Item = &'a Schema>) 
     Ok(())
 }
 
-pub(super) fn look(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
+/// Checks whether the rows of a stream fit its table, or may have one. Changes nothing.
+pub(super) fn look(
+    connection: &Connection,
+    declared: &DeclaredStreams,
+    schema: &Schema,
+) -> Result<(), EnsureError> {
     check_name(connection, schema.stream())?;
-    check_columns(connection, schema, &existing_columns(connection, schema.stream())?).map(drop)
+    let existing = existing_columns(connection, schema.stream())?;
+    check_columns(connection, declared, schema, &existing).map(drop)
 }
 
 /// Checks the existing columns, and returns the missing ones.
 fn check_columns<'a>(
     connection: &Connection,
+    declared: &DeclaredStreams,
     schema: &'a Schema,
     existing: &[(String, String)],
 ) -> Result<Vec<&'a Column>, EnsureError> {
@@ -86,6 +100,7 @@ fn check_columns<'a>(
             None => missing.push(column),
         }
     }
+    declared.check_missing(schema, &missing, NameCase::Ignored).map_err(EnsureError::Refused)?;
     Ok(missing)
 }
 

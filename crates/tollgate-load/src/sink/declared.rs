@@ -1,0 +1,90 @@
+//! The streams of the configuration. A table or a column is created only if it fits them.
+//!
+//! A log of an earlier run may hold a stream whose name or type the configuration uses otherwise. Its table
+//! would keep the configured stream out of the database. So such a log is refused, and the others are loaded.
+
+use std::sync::Arc;
+
+use tollgate_log::{Column, Schema};
+
+use crate::error::SinkError;
+
+/// How a database compares names of tables and columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameCase {
+    /// Names that differ by case are different.
+    Kept,
+    /// Names that differ only by ASCII case are the same.
+    Ignored,
+}
+
+impl NameCase {
+    fn is_same(self, one: &str, other: &str) -> bool {
+        match self {
+            Self::Kept => one == other,
+            Self::Ignored => one.eq_ignore_ascii_case(other),
+        }
+    }
+}
+
+/// The schemas of the configured streams.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeclaredStreams(Arc<[Schema]>);
+
+impl FromIterator<Schema> for DeclaredStreams {
+    fn from_iter<I: IntoIterator<Item = Schema>>(schemas: I) -> Self {
+        Self(schemas.into_iter().collect())
+    }
+}
+
+impl DeclaredStreams {
+    /// Returns the schemas.
+    pub fn iter(&self) -> impl Iterator<Item = &Schema> {
+        self.0.iter()
+    }
+
+    /// Checks the columns that a stream needs and that its table lacks. All columns are missing if the table
+    /// is.
+    ///
+    /// # Errors
+    /// `StreamName` if the database would take the table for another configured stream's table. `TypeChanged` if
+    /// the configuration gives one of the columns another type.
+    pub(crate) fn check_missing(
+        &self,
+        schema: &Schema,
+        missing: &[&Column],
+        names: NameCase,
+    ) -> Result<(), SinkError> {
+        let stream = schema.stream();
+        let Some(declared) = self.0.iter().find(|declared| declared.stream() == stream) else {
+            return self.check_name(stream, names);
+        };
+        missing.iter().try_for_each(|column| check_type(declared, column, names))
+    }
+
+    fn check_name(&self, stream: &str, names: NameCase) -> Result<(), SinkError> {
+        match self.0.iter().find(|declared| names.is_same(declared.stream(), stream)) {
+            Some(twin) => Err(SinkError::StreamName {
+                stream: stream.to_owned(),
+                reason: format!(
+                    "it differs from the configured stream {:?} by case alone, SQLite ignores case",
+                    twin.stream()
+                ),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_type(declared: &Schema, column: &Column, names: NameCase) -> Result<(), SinkError> {
+    let of_configuration = declared.table_columns().find(|other| names.is_same(&other.name, &column.name));
+    match of_configuration {
+        Some(other) if other.kind != column.kind => Err(SinkError::TypeDeclared {
+            stream: declared.stream().to_owned(),
+            column: column.name.clone(),
+            declared: other.kind.name(),
+            found: column.kind.name(),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -11,7 +11,7 @@ RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny doc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -48,7 +48,7 @@ test-comments:
 
 # Licences, bans and sources of the dependencies are checked if cargo-deny is installed, because its build takes four
 # minutes of a processor. `make deny` installs it.
-check: fmt lint $(if $(wildcard $(DENY)),deny) test doc
+check: fmt lint $(if $(wildcard $(DENY)),deny) test rustdoc
 
 fmt: $(RUFF)
 	$(CARGO) fmt --all --check
@@ -82,7 +82,8 @@ deny: $(DENY)
 target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny:
 	nice -n 19 $(CARGO) install cargo-deny --version $(DENY_VERSION) --locked --root target/tools/cargo-deny-$(DENY_VERSION)
 
-doc:
+# The documentation of the code. It fails at a broken link and at other faults that rustdoc finds.
+rustdoc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
 # What the tests need beside Rust and a C++ compiler, on Debian: faults of system calls, power cuts of a mounted image,

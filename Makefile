@@ -8,10 +8,12 @@ PYTHON ?= python3
 PROGRAMS = bench fuzz tools
 RUFF_VERSION = 0.17.6
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
+MDBOOK_VERSION = 0.5.4
+MDBOOK ?= target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -85,6 +87,21 @@ target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny:
 # The documentation of the code. It fails at a broken link and at other faults that rustdoc finds.
 rustdoc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+
+# The pages of docs/ as a site with search, in target/book/site. A browser opens it from this folder, without a server.
+docs: $(MDBOOK)
+	@tools/build_book.py $(MDBOOK)
+
+# Builds this site, and searches it in a real browser, which is installed if it is missing (as root).
+docs-search: $(MDBOOK)
+	@which chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	@tools/build_book.py $(MDBOOK) --chromium chromium
+
+# mdBook comes from crates.io into a folder below target/, at the lowest priority. The site needs no server, so mdBook is
+# built without its own.
+target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook:
+	nice -n 19 $(CARGO) install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search \
+	  --root target/tools/mdbook-$(MDBOOK_VERSION)
 
 # What the tests need beside Rust and a C++ compiler, on Debian: faults of system calls, power cuts of a mounted image,
 # PostgreSQL and certificates for it, and the clients that people have: curl and wget.

@@ -47,8 +47,8 @@ impl DeclaredStreams {
     /// is.
     ///
     /// # Errors
-    /// `StreamName` if the database would take the table for another configured stream's table. `TypeChanged` if
-    /// the configuration gives one of the columns another type.
+    /// `StreamName` if the database would take the table for the table of another configured stream.
+    /// `TypeDeclared` if the configuration gives one of the columns another type.
     pub(crate) fn check_missing(
         &self,
         schema: &Schema,

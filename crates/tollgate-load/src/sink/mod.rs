@@ -16,6 +16,7 @@ mod sqlite;
 mod streams;
 mod tally;
 mod timestamp;
+mod write_rules;
 
 pub(crate) use accounts::LogCounts;
 pub use contract::Sink;

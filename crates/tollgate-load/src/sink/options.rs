@@ -13,6 +13,7 @@ use super::postgres::{self, PostgresOptions, PostgresSink};
 use super::reject::{ReadItem, Retried};
 use super::sqlite::{self, SqliteSink};
 use super::streams::Taken;
+use super::write_rules::WriteRules;
 use crate::error::SinkError;
 
 /// Rows of one segment that the database may refuse. More refusals mean that something other than the rows is
@@ -36,16 +37,6 @@ pub struct SinkOptions {
     pub after_load: Option<PathBuf>,
     /// The sink stops if the database refuses more rows of one segment than this.
     pub rejects_max: u64,
-}
-
-/// How an open sink writes rows.
-pub(crate) struct WriteRules {
-    /// The file of SQL that runs after each load.
-    pub(super) after: Option<AfterLoad>,
-    /// The sink stops if the database refuses more rows of one segment than this.
-    pub(super) rejects_max: u64,
-    /// Streams of the configuration.
-    pub(super) declared: DeclaredStreams,
 }
 
 /// Where a new sink begins.
@@ -120,7 +111,7 @@ impl SinkOptions {
         }
     }
 
-    /// Checks whether the rows of the declared streams fit their tables, as far as these exist. Changes nothing.
+    /// Checks whether the rows of the declared streams fit the existing tables. Changes nothing.
     ///
     /// # Errors
     /// [`SinkError::is_of_configuration`] is true if they do not fit. Otherwise the database does not answer.

@@ -33,10 +33,10 @@ use std::collections::BTreeMap;
 use tollgate_log::{Gap, LogId, Position, RecordBatch, Schema, Sequence};
 
 use super::contract::Sink;
-use super::options::WriteRules;
 use super::reject::{ReadItem, Refused, Retried};
 use super::streams::STREAM_UNKNOWN;
 use super::tally::Tally;
+use super::write_rules::WriteRules;
 use crate::error::SinkError;
 use bookkeeping::{enroll, make, position_of};
 use chunk::PostgresChunk;

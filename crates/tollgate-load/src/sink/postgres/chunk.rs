@@ -25,10 +25,10 @@ use crate::error::SinkError;
 use crate::sink::declared::DeclaredStreams;
 use crate::sink::json::readable;
 use crate::sink::key::{millis, storable};
-use crate::sink::options::WriteRules;
 use crate::sink::refusals::Refusals;
 use crate::sink::reject::{Refused, RefusedBy};
 use crate::sink::tally::{Counts, Tally};
+use crate::sink::write_rules::WriteRules;
 
 /// Maximum number of passes over rows that lack their parents. Passes also end when one changes nothing. The
 /// bound keeps a client from causing work that grows with the square of its rows. One pass stores a whole

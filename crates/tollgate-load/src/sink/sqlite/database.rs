@@ -15,7 +15,7 @@ use super::keys::SqliteKeys;
 use super::sync::{left_wal, sync_wal};
 use crate::error::SinkError;
 use crate::sink::key::{Monotonic, system_clock};
-use crate::sink::options::WriteRules;
+use crate::sink::write_rules::WriteRules;
 use crate::sqlite_files::SqliteFiles;
 
 /// The first version of SQLite without the WAL-reset bug, which could corrupt a database with several

@@ -1,0 +1,174 @@
+//! The short texts that machines leave for each other in the store: one `KEY VALUE` a line.
+//!
+//! A reader ignores keys that it does not know, so that a later version may add some.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tollgate_log::{LogId, Position, Sequence};
+
+/// Maximum bytes of a text. A larger one is not read.
+pub(crate) const TEXT_BYTES_MAX: u64 = 64 << 10;
+
+/// How far a sink has a log, as a loader wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PositionAnswer {
+    /// The position.
+    pub position: Position,
+    /// When it was written, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl PositionAnswer {
+    /// Returns the answer of this moment.
+    pub fn now(position: Position) -> Self {
+        Self { position, at_ms: now_ms() }
+    }
+
+    /// Returns the text for the store.
+    pub fn to_text(&self) -> String {
+        let chain = self.position.chain.map(|chain| format!("chain {chain}\n")).unwrap_or_default();
+        format!("last {}\n{chain}at_ms {}\n", self.position.last.0, self.at_ms)
+    }
+
+    /// Parses a text. `None`: a needed key is missing or has an impossible value.
+    pub fn parse(text: &str) -> Option<Self> {
+        let last = Sequence(number(text, "last")?);
+        let chain = number(text, "chain").and_then(|chain| u32::try_from(chain).ok());
+        let position = Position { last, chain };
+        (last <= Sequence::MAX).then_some(Self { position, at_ms: number(text, "at_ms")? })
+    }
+}
+
+/// The end of a log that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndAnswer {
+    /// The last record of the log.
+    pub last: Sequence,
+}
+
+impl EndAnswer {
+    /// Returns the text for the store.
+    pub fn to_text(&self) -> String {
+        format!("last {}\n", self.last.0)
+    }
+
+    /// Parses a text. `None`: the key is missing or has an impossible value.
+    pub fn parse(text: &str) -> Option<Self> {
+        let last = Sequence(number(text, "last")?);
+        (last <= Sequence::MAX).then_some(Self { last })
+    }
+}
+
+/// What a machine last said of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeAnswer {
+    /// The log that it writes. `None`: it only ships.
+    pub log: Option<LogId>,
+    /// When it was written, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Interval between two answers, in milliseconds.
+    pub every_ms: u64,
+    /// Sealed segments that the store lacks.
+    pub unshipped_segments: u64,
+    /// Their bytes.
+    pub unshipped_bytes: u64,
+}
+
+impl NodeAnswer {
+    /// Returns the text for the store.
+    pub fn to_text(&self) -> String {
+        let log = self.log.map(|log| format!("log {log}\n")).unwrap_or_default();
+        let Self { at_ms, every_ms, unshipped_segments, unshipped_bytes, .. } = self;
+        format!(
+            "{log}at_ms {at_ms}\nevery_ms {every_ms}\nunshipped_segments {unshipped_segments}\n\
+             unshipped_bytes {unshipped_bytes}\n"
+        )
+    }
+
+    /// Parses a text. `None`: a needed key is missing or has an impossible value.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(Self {
+            log: value(text, "log").and_then(|log| log.parse().ok()),
+            at_ms: number(text, "at_ms")?,
+            every_ms: number(text, "every_ms")?,
+            unshipped_segments: number(text, "unshipped_segments")?,
+            unshipped_bytes: number(text, "unshipped_bytes")?,
+        })
+    }
+}
+
+/// What stands at the place of a segment that a loader asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WantAnswer {
+    /// A loader asks for it.
+    Wanted,
+    /// The machine that wrote it has it no more.
+    Gone,
+}
+
+impl WantAnswer {
+    /// Returns the text for the store.
+    pub const fn to_text(self) -> &'static str {
+        match self {
+            Self::Wanted => "wanted\n",
+            Self::Gone => "gone\n",
+        }
+    }
+
+    /// Parses a text.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Wanted, Self::Gone].into_iter().find(|answer| answer.to_text() == text)
+    }
+}
+
+fn value<'text>(text: &'text str, key: &str) -> Option<&'text str> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+}
+
+fn number(text: &str, key: &str) -> Option<u64> {
+    value(text, key)?.parse().ok()
+}
+
+/// Returns the milliseconds since 1970. They are for people and for alarms: nothing is deleted by them.
+#[expect(clippy::disallowed_methods, reason = "other machines read this time")]
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_as_they_were_written() {
+        for chain in [None, Some(0), Some(u32::MAX)] {
+            let answer = PositionAnswer { position: Position { last: Sequence(7), chain }, at_ms: 9 };
+            assert_eq!(PositionAnswer::parse(&answer.to_text()), Some(answer));
+        }
+        for log in [None, Some(LogId::random())] {
+            let answer = NodeAnswer { log, at_ms: 1, every_ms: 2, unshipped_segments: 3, unshipped_bytes: 4 };
+            assert_eq!(NodeAnswer::parse(&answer.to_text()), Some(answer));
+        }
+        let answer = EndAnswer { last: Sequence(5) };
+        assert_eq!(EndAnswer::parse(&answer.to_text()), Some(answer));
+        for answer in [WantAnswer::Wanted, WantAnswer::Gone] {
+            assert_eq!(WantAnswer::parse(answer.to_text()), Some(answer));
+        }
+    }
+
+    #[test]
+    fn a_text_with_an_impossible_number_is_no_answer() {
+        for text in ["", "last", "last x\nat_ms 1\n", "last -1\nat_ms 1\n", "lastly 1\nat_ms 1\n"] {
+            assert_eq!(PositionAnswer::parse(text), None, "{text:?}");
+        }
+        assert_eq!(PositionAnswer::parse(&format!("last {}\nat_ms 1\n", u64::MAX)), None);
+        assert_eq!(EndAnswer::parse(&format!("last {}\n", u64::MAX)), None);
+    }
+
+    #[test]
+    fn keys_of_a_later_version_are_ignored() {
+        let answer = PositionAnswer::parse("new 1\nlast 7\nat_ms 9\nother x y\n").unwrap();
+        assert_eq!(answer.position, Position { last: Sequence(7), chain: None });
+    }
+}

@@ -1,0 +1,264 @@
+//! A folder as a store: on another disk, or shared over the network.
+//!
+//! An object is a file. It is written under a name with `.part`, synced, and renamed only if its name is free
+//! (renameat2(2) with `RENAME_NOREPLACE`). Then the folder is synced. So a reader never sees a part of a file,
+//! and a file that was reported as stored survives a power cut.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use tollgate_log::{DiskStorage, FILE_MODE, make_folder, read_footer};
+
+use crate::identity::SegmentIdentity;
+use crate::name::ObjectName;
+use crate::pace::Pacer;
+use crate::store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
+
+/// Extension of a file that is not complete yet.
+const PART: &str = "part";
+/// Bytes of one piece of a copy.
+const PIECE_BYTES: usize = 256 << 10;
+/// A part that nobody wrote to for this long was left by a process that ended.
+const PART_AGE_MAX: Duration = Duration::from_hours(1);
+
+/// A folder as a store.
+pub struct FolderStore {
+    folder: PathBuf,
+    pacer: Arc<Pacer>,
+}
+
+impl FolderStore {
+    /// Makes the store of a folder, which has to exist.
+    pub fn new(folder: impl Into<PathBuf>, pacer: Arc<Pacer>) -> Self {
+        Self { folder: folder.into(), pacer }
+    }
+
+    /// Returns the path of an object.
+    ///
+    /// Only names of objects are made to paths. So no name that a store returned leads out of the folder.
+    fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
+        if ObjectName::parse(name).is_none() {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not the name of an object");
+            return Err(StoreError::call("name", name)(source));
+        }
+        if !self.folder.is_dir() {
+            return Err(StoreError::NotMounted { folder: self.folder.clone(), reason: "it does not exist" });
+        }
+        Ok(self.folder.join(name))
+    }
+
+    /// Copies a file to the part of an object, synced. Returns the part.
+    fn write_part(&self, target: &Path, mut from: impl Read) -> Result<PathBuf, StoreError> {
+        let folder = target.parent().unwrap_or(&self.folder);
+        make_folder(&DiskStorage, folder)
+            .map_err(|error| StoreError::file("create", folder)(io::Error::other(error)))?;
+        remove_old_parts(folder);
+        let part = part_of(target);
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(FILE_MODE)
+            .open(&part)
+            .map_err(StoreError::file("create", &part))?;
+        let written = self.copy(&mut from, &mut file).and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            drop(fs::remove_file(&part));
+            return Err(StoreError::file("write", &part)(error));
+        }
+        Ok(part)
+    }
+
+    fn copy(&self, from: &mut impl Read, to: &mut File) -> io::Result<()> {
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let count = match from.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.pacer.wait(count as u64);
+            to.write_all(&piece[..count])?;
+        }
+    }
+
+    fn write_over(&self, name: &str, from: impl Read) -> Result<(), StoreError> {
+        let target = self.path(name)?;
+        let part = self.write_part(&target, from)?;
+        fs::rename(&part, &target).map_err(StoreError::file("rename", &part))?;
+        sync_folder_of(&target)
+    }
+}
+
+impl Store for FolderStore {
+    fn create(&self, name: &str, file: &Path, _: &SegmentIdentity) -> Result<Created, StoreError> {
+        let target = self.path(name)?;
+        if target.symlink_metadata().is_ok() {
+            return Ok(Created::Exists);
+        }
+        let source = File::open(file).map_err(StoreError::file("open", file))?;
+        let part = self.write_part(&target, source)?;
+        match rename_new(&part, &target) {
+            Ok(()) => sync_folder_of(&target).map(|()| Created::Stored),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                drop(fs::remove_file(&part));
+                Ok(Created::Exists)
+            }
+            Err(error) => {
+                drop(fs::remove_file(&part));
+                Err(StoreError::file("rename", &part)(error))
+            }
+        }
+    }
+
+    fn replace(&self, name: &str, file: &Path, _: &SegmentIdentity) -> Result<(), StoreError> {
+        self.write_over(name, File::open(file).map_err(StoreError::file("open", file))?)
+    }
+
+    fn put_text(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        self.write_over(name, text.as_bytes())
+    }
+
+    fn head(&self, name: &str) -> Result<Option<ObjectHead>, StoreError> {
+        let path = self.path(name)?;
+        let bytes = match path.symlink_metadata() {
+            Ok(found) if found.is_file() => found.len(),
+            Ok(_) => return Ok(Some(ObjectHead { bytes: 0, identity: None })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(StoreError::file("look at", &path)(error)),
+        };
+        let footer = read_footer(&DiskStorage, &path).map_err(StoreError::call("read", name))?;
+        let identity = footer.filter(|footer| footer.file_bytes() == bytes);
+        Ok(Some(ObjectHead { bytes, identity: identity.as_ref().map(SegmentIdentity::of) }))
+    }
+
+    fn text(&self, name: &str, bytes_max: u64) -> Result<Option<String>, StoreError> {
+        let path = self.path(name)?;
+        let Some((file, bytes)) = open(&path)? else { return Ok(None) };
+        if bytes > bytes_max {
+            return Err(StoreError::TooLarge { name: name.to_owned(), found: bytes, limit: bytes_max });
+        }
+        let mut text = Vec::new();
+        file.take(bytes_max).read_to_end(&mut text).map_err(StoreError::file("read", &path))?;
+        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    fn fetch(&self, name: &str, file: &Path, bytes_max: u64) -> Result<Option<u64>, StoreError> {
+        let path = self.path(name)?;
+        let Some((source, bytes)) = open(&path)? else { return Ok(None) };
+        if bytes > bytes_max {
+            return Err(StoreError::TooLarge { name: name.to_owned(), found: bytes, limit: bytes_max });
+        }
+        let mut options = OpenOptions::new();
+        let target = options.write(true).create_new(true).mode(FILE_MODE).open(file);
+        let mut target = target.map_err(StoreError::file("create", file))?;
+        self.copy(&mut source.take(bytes_max), &mut target).map_err(StoreError::file("write", file))?;
+        Ok(Some(bytes))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.path(name)?;
+        match fs::remove_file(&path) {
+            Ok(()) => sync_folder_of(&path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(StoreError::file("delete", &path)(error)),
+        }
+    }
+
+    fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        let mut names = Vec::new();
+        for name in self.entries(prefix)? {
+            let name = format!("{prefix}{name}");
+            if ObjectName::parse(&name).is_some() && after.is_none_or(|after| *name > *after) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        names.truncate(LISTED_MAX);
+        Ok(names)
+    }
+
+    fn folders(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let mut names = self.entries(prefix)?;
+        names.retain(|name| self.folder.join(prefix).join(name).is_dir());
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+impl FolderStore {
+    /// Returns the names in the folder of a prefix. A missing folder has none.
+    fn entries(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        if !self.folder.is_dir() {
+            return Err(StoreError::NotMounted { folder: self.folder.clone(), reason: "it does not exist" });
+        }
+        let folder = self.folder.join(prefix);
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::file("list", &folder)(error)),
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect::<io::Result<_>>().map_err(StoreError::file("list", &folder))
+    }
+}
+
+/// Opens a regular file. Returns it with its size, or `None` if it is missing.
+fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
+    let failed = || StoreError::file("open", path);
+    match path.symlink_metadata() {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Err(failed()(io::Error::other("it is no regular file"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed()(error)),
+    }
+    let file = File::open(path).map_err(failed())?;
+    let bytes = file.metadata().map_err(failed())?.len();
+    Ok(Some((file, bytes)))
+}
+
+/// Returns a name for the part of a file that no other process uses.
+fn part_of(target: &Path) -> PathBuf {
+    // Without random bytes, two processes may meet in one part. Then one of them fails and tries again.
+    let random = getrandom::u64().unwrap_or_default();
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!("{name}.{random:016x}.{PART}"))
+}
+
+/// Removes the parts that ended processes left. A failure costs space and nothing else.
+fn remove_old_parts(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_part = path.extension().is_some_and(|extension| extension == PART);
+        let age = || path.symlink_metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_part && age().is_some_and(|age| age > PART_AGE_MAX) {
+            drop(fs::remove_file(&path));
+        }
+    }
+}
+
+/// Renames a file to a name that is free.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // NFS and some FUSE file systems lack the flag. A link has the same effect there.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        renamed => Ok(renamed?),
+    }
+}
+
+fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
+    let folder = path.parent().unwrap_or(path);
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(StoreError::file("sync", folder))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! What tells two segments of one name apart.
+
+use std::fmt;
+
+use tollgate_log::SegmentFooter;
+
+/// The identity of a sealed segment: its last record, its chain of checksums, its size and its digest.
+///
+/// Two segments of one name and one identity have the same bytes. The text is a property of the object, so that
+/// a machine can compare without a download.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SegmentIdentity(String);
+
+impl SegmentIdentity {
+    /// Returns the identity of the segment that this footer ends.
+    pub fn of(footer: &SegmentFooter) -> Self {
+        let mut text = format!("{}-{:08x}-{}-", footer.last.0, footer.chain, footer.file_bytes());
+        for byte in footer.digest_bytes() {
+            text.push_str(&format!("{byte:02x}"));
+        }
+        Self(text)
+    }
+
+    /// Takes the text that a store returned.
+    pub fn from_store(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// Returns the text: ASCII letters, digits and hyphens.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SegmentIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

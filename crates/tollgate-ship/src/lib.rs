@@ -1,0 +1,44 @@
+//! Sealed segments leave for a store: an object store, or a folder on another disk.
+//!
+//! A sealed segment never changes. It is stored byte for byte, as one object, under a name that no other
+//! segment has. So a segment may be stored again at any time, by any machine, in any order. The database
+//! decides what is loaded, by the position and the chain of checksums.
+//!
+//! | file | task |
+//! | --- | --- |
+//! | [`name`] | the names of objects |
+//! | [`identity`] | what tells two segments of one name apart |
+//! | [`store`], [`folder`] | the calls on a store; a folder as a store |
+//! | [`answer`] | the short texts that machines leave for each other |
+//! | [`pace`] | the limit on bytes per second |
+//! | [`send`] | stores one segment, and tells a lost response from a fork |
+//! | [`progress`] | how far each log is shipped |
+//! | [`logs`] | the logs of this machine, as a ship target sees them |
+//! | [`shipper`], [`status`] | the thread that ships, and its state |
+//!
+//! Absent here: sinks, rows, scripts. The loader is above this crate.
+
+mod answer;
+mod folder;
+mod identity;
+mod logs;
+mod name;
+mod options;
+mod pace;
+mod progress;
+mod send;
+mod shipper;
+mod status;
+mod store;
+
+pub use answer::{EndAnswer, NodeAnswer, PositionAnswer, WantAnswer};
+pub use folder::FolderStore;
+pub use identity::SegmentIdentity;
+pub use logs::ShippedLogs;
+pub use name::{NodeName, ObjectName};
+pub use options::{DeleteRule, ShipOptions, ShipTuning};
+pub use pace::Pacer;
+pub use send::{Sent, send_segment};
+pub use shipper::{ShipOnce, ShipOnceError, Shipper, ship_once};
+pub use status::{LogFault, ShipState, ShipStatus, ShipWatch};
+pub use store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};

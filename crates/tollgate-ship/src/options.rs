@@ -1,0 +1,66 @@
+//! Options of a ship target.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::name::NodeName;
+
+/// Options of a ship target.
+#[derive(Debug, Clone)]
+pub struct ShipOptions {
+    /// The name in configuration, log lines and metrics.
+    pub name: String,
+    /// The folder of all logs.
+    pub dir: PathBuf,
+    /// The name of this machine.
+    pub node: NodeName,
+    /// When a segment may be deleted here.
+    pub delete: DeleteRule,
+    /// Waits of the thread.
+    pub tuning: ShipTuning,
+}
+
+/// When a shipped segment may be deleted on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeleteRule {
+    /// Once the store has it.
+    Shipped,
+    /// Once each of these sinks has loaded it, as the store says.
+    ///
+    /// While the disk is nearly full, shipped segments are deleted before records are refused.
+    Loaded {
+        /// The names of the sinks.
+        sinks: Vec<String>,
+    },
+}
+
+/// Waits of the thread of a ship target.
+#[derive(Debug, Clone, Copy)]
+pub struct ShipTuning {
+    /// Interval between two searches for sealed segments.
+    pub look: Duration,
+    /// Interval between two reads of what loaders answered.
+    pub poll: Duration,
+    /// Interval between two reports of this machine to the store.
+    pub heartbeat: Duration,
+    /// First wait after an error. Each next wait is twice as long.
+    pub backoff_min: Duration,
+    /// Longest wait after an error.
+    pub backoff_max: Duration,
+    /// Maximum bytes of an object of this store. A larger segment stays here.
+    pub object_bytes_max: u64,
+}
+
+impl Default for ShipTuning {
+    fn default() -> Self {
+        Self {
+            look: Duration::from_millis(500),
+            poll: Duration::from_secs(30),
+            heartbeat: Duration::from_mins(1),
+            backoff_min: Duration::from_millis(100),
+            backoff_max: Duration::from_secs(30),
+            // The single PUT of S3 ends at 5 GiB.
+            object_bytes_max: 5 << 30,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Stores one segment, and tells a lost response from a fork.
+//!
+//! | the store answers | it has | result |
+//! | --- | --- | --- |
+//! | stored | | done |
+//! | the name has an object | the same segment | done: an earlier response was lost, or the segment was asked for |
+//! | the name has an object | another segment | a fork: two machines write one log |
+//! | the name has an object | nothing | S3 answers 409 while another write runs: again |
+//! | an error, or no answer | unknown | again, later |
+
+use std::path::Path;
+
+use crate::identity::SegmentIdentity;
+use crate::store::{Created, ObjectHead, Store, StoreError};
+
+/// Tries while the store says that the name has an object, and then that it has none.
+const CONTRADICTIONS_MAX: u32 = 3;
+
+/// Result of storing a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    /// This call stored it.
+    Stored,
+    /// The store had it.
+    Present,
+    /// The store has another segment of this name. Two machines write one log.
+    Forked {
+        /// Its identity, as far as the store knows it.
+        found: String,
+    },
+}
+
+/// Stores a sealed segment.
+///
+/// # Errors
+/// It is unknown whether the segment is stored. The call may be repeated at any time.
+pub fn send_segment(
+    store: &dyn Store,
+    name: &str,
+    file: &Path,
+    identity: &SegmentIdentity,
+) -> Result<Sent, StoreError> {
+    for _ in 0..CONTRADICTIONS_MAX {
+        match store.create(name, file, identity)? {
+            Created::Stored => return Ok(Sent::Stored),
+            Created::Exists => {
+                if let Some(sent) = find_segment(store, name, identity)? {
+                    return Ok(sent);
+                }
+            }
+        }
+    }
+    Err(StoreError::Contradiction { name: name.to_owned() })
+}
+
+/// Returns whether the store has a segment, without sending it. `None`: it has none of this name.
+///
+/// # Errors
+/// The store does not answer.
+pub(crate) fn find_segment(
+    store: &dyn Store,
+    name: &str,
+    identity: &SegmentIdentity,
+) -> Result<Option<Sent>, StoreError> {
+    Ok(store.head(name)?.map(|found| compare(&found, identity)))
+}
+
+fn compare(found: &ObjectHead, identity: &SegmentIdentity) -> Sent {
+    match &found.identity {
+        Some(same) if same == identity => Sent::Present,
+        Some(other) => Sent::Forked { found: other.to_string() },
+        None => Sent::Forked { found: format!("an object of {} bytes without an identity", found.bytes) },
+    }
+}

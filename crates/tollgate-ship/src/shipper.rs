@@ -1,0 +1,416 @@
+//! The thread that ships: it stores sealed segments, oldest log first, and reads what loaders answer.
+//!
+//! | what fails | what follows |
+//! | --- | --- |
+//! | a call on the store | all logs wait, 100 ms doubling to 30 s, for ever; nothing is deleted meanwhile |
+//! | the store has another segment of one name | that log stays here and is named; the others are shipped |
+//! | a segment is too large for the store, or has no valid footer | that segment stays here and is named |
+//! | reading a log of this machine | that log waits for the next look; the others are shipped |
+//! | a panic | as a failed call |
+
+mod answers;
+mod once;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tollgate_log::{
+    LogError, LogId, SegmentName, SegmentState, Sequence, Storage, join_chain, log_ids, read_footer, segments,
+};
+
+use crate::identity::SegmentIdentity;
+use crate::logs::ShippedLogs;
+use crate::name::ObjectName;
+use crate::options::ShipOptions;
+use crate::progress::{LocalSegment, LogProgress, Progress};
+use crate::send::{Sent, find_segment, send_segment};
+use crate::status::{LogFault, ShipState, ShipWatch};
+use crate::store::{Store, StoreError};
+use answers::{Answers, Exchange};
+pub use once::{ShipOnce, ShipOnceError, ship_once};
+
+/// What the owner orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Order {
+    #[default]
+    Follow,
+    /// Ship what is sealed, then end.
+    Finish,
+    End,
+}
+
+#[derive(Debug, Default)]
+struct Control {
+    order: Mutex<Order>,
+    wake: Condvar,
+}
+
+impl Control {
+    fn order(&self) -> Order {
+        *self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give(&self, order: Order) {
+        *self.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
+        self.wake.notify_all();
+    }
+
+    /// Waits until the time is over or another order is given.
+    fn rest(&self, known: Order, time: Duration) {
+        let order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.wake.wait_timeout_while(order, time, |order| *order == known));
+    }
+}
+
+/// A ship target at work.
+pub struct Shipper {
+    control: Arc<Control>,
+    watch: ShipWatch,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shipper {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(
+        options: ShipOptions,
+        storage: Arc<dyn Storage>,
+        store: Box<dyn Store>,
+        logs: Box<dyn ShippedLogs>,
+    ) -> std::io::Result<Self> {
+        let (control, watch) = (Arc::new(Control::default()), ShipWatch::new(&options.name));
+        let mut worker = ShipThread {
+            answers: Answers::new(options.tuning),
+            options,
+            storage,
+            store,
+            logs,
+            progress: Progress::default(),
+            watch: watch.clone(),
+            control: control.clone(),
+            backoff: None,
+        };
+        let thread = thread::Builder::new().name("ship".to_owned()).spawn(move || worker.run())?;
+        Ok(Self { control, watch, thread: Some(thread) })
+    }
+
+    /// Returns a handle that reads the state.
+    pub fn watch(&self) -> ShipWatch {
+        self.watch.clone()
+    }
+
+    /// Ships what is sealed and ends, at most `timeout` later. Returns whether the store has all sealed
+    /// segments. The rest is shipped after the next start.
+    pub fn finish(mut self, timeout: Duration) -> bool {
+        self.control.give(Order::Finish);
+        let (end, order) = (Instant::now() + timeout, self.control.order.lock());
+        let order = order.unwrap_or_else(PoisonError::into_inner);
+        let is_running = |_: &mut Order| self.watch.lock().state != ShipState::Ended;
+        let left = end.saturating_duration_since(Instant::now());
+        drop(self.control.wake.wait_timeout_while(order, left, is_running));
+        let is_done = self.watch.lock().state == ShipState::Ended;
+        self.end();
+        is_done && self.watch.lock().unshipped_segments == 0
+    }
+
+    fn end(&mut self) {
+        self.control.give(Order::End);
+        // A call on the store may hang until its own time-out. The thread then ends after it.
+        if self.watch.lock().state == ShipState::Ended
+            && let Some(thread) = self.thread.take()
+        {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Shipper {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Result of a pass over the logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Done,
+    /// The owner ordered the end.
+    Aborted,
+}
+
+struct ShipThread {
+    options: ShipOptions,
+    storage: Arc<dyn Storage>,
+    store: Box<dyn Store>,
+    logs: Box<dyn ShippedLogs>,
+    progress: Progress,
+    answers: Answers,
+    watch: ShipWatch,
+    control: Arc<Control>,
+    /// Wait after the last failed call. `None`: the last call worked.
+    backoff: Option<Duration>,
+}
+
+impl ShipThread {
+    fn run(&mut self) {
+        loop {
+            let order = self.control.order();
+            if order == Order::End {
+                break;
+            }
+            match catch_unwind(AssertUnwindSafe(|| self.pass())) {
+                Ok(Ok(Pass::Aborted)) => break,
+                Ok(Ok(Pass::Done)) if order == Order::Finish => break,
+                Ok(Ok(Pass::Done)) => {
+                    self.went_well();
+                    self.control.rest(order, self.options.tuning.look);
+                }
+                Ok(Err(error)) => self.failed(&join_chain(&error)),
+                Err(_) => {
+                    let target = &self.options.name;
+                    tracing::error!(target, "shipping panicked and goes on: this is a bug, please report it");
+                    self.failed("shipping panicked");
+                }
+            }
+        }
+        self.watch.lock().state = ShipState::Ended;
+        // The owner checks the state under the lock of the order.
+        drop(self.control.order.lock());
+        self.control.wake.notify_all();
+    }
+
+    fn went_well(&mut self) {
+        if self.backoff.take().is_some() {
+            tracing::info!(target = self.options.name, "the store works again");
+        }
+        let mut status = self.watch.lock();
+        (status.state, status.backoff, status.last_error) = (ShipState::CaughtUp, Duration::ZERO, None);
+    }
+
+    fn failed(&mut self, reason: &str) {
+        if self.backoff.is_none() {
+            let target = &self.options.name;
+            tracing::warn!(target, reason, "the store takes no segments, the target tries again");
+        }
+        let tuning = self.options.tuning;
+        let wait = self.backoff.map_or(tuning.backoff_min, |wait| (wait * 2).min(tuning.backoff_max));
+        self.backoff = Some(wait);
+        {
+            let mut status = self.watch.lock();
+            (status.state, status.backoff) = (ShipState::Retrying, wait);
+            status.last_error = Some(reason.to_owned());
+        }
+        self.control.rest(self.control.order(), jittered(wait));
+    }
+
+    /// Visits each log once. Returns only errors of the store.
+    fn pass(&mut self) -> Result<Pass, StoreError> {
+        self.look_at_logs();
+        let logs: Vec<_> = self.progress.logs.keys().copied().collect();
+        for log in &logs {
+            if self.ship_log(*log)? == Pass::Aborted {
+                return Ok(Pass::Aborted);
+            }
+        }
+        let (answers, mut exchange) = self.exchange();
+        answers.exchange(&mut exchange)?;
+        for log in logs {
+            self.confirm(log);
+        }
+        Ok(Pass::Done)
+    }
+
+    /// Reads which segments this machine has.
+    fn look_at_logs(&mut self) {
+        let live = self.logs.live();
+        let ids = match log_ids(&*self.storage, &self.options.dir) {
+            Ok(ids) => ids,
+            Err(error) if error.is_not_found() => Vec::new(),
+            Err(error) => return self.note_unread(None, &error),
+        };
+        self.progress.logs.retain(|log, _| ids.contains(log));
+        for log in ids {
+            if let Err(error) = self.look_at_log(log, live) {
+                self.note_unread(Some(log), &error);
+            }
+        }
+        let (count, bytes) = self.progress.unshipped();
+        let mut status = self.watch.lock();
+        status.faults.retain(|log, _| self.progress.logs.contains_key(log));
+        (status.unshipped_segments, status.unshipped_bytes) = (count, bytes);
+        status.behind_since =
+            if count == 0 { None } else { status.behind_since.or_else(|| Some(Instant::now())) };
+        if count > 0 && status.state == ShipState::CaughtUp {
+            status.state = ShipState::Shipping;
+        }
+    }
+
+    fn look_at_log(&mut self, log: LogId, live: Option<LogId>) -> Result<(), LogError> {
+        let names = segments(&*self.storage, &self.options.dir, log)?;
+        let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
+        let (storage, folder) = (&*self.storage, self.options.dir.join(log.to_string()));
+        let progress = self.progress.logs.entry(log).or_default();
+        progress.is_of_earlier_run |= live != Some(log);
+        let mut unsound = None;
+        progress.look(&names, |name| match read_footer(storage, &name.path(&folder)) {
+            Ok(Some(footer)) => {
+                let (first, last, bytes) = (name.first, footer.last, footer.file_bytes());
+                Ok(Some(LocalSegment { first, last, bytes }))
+            }
+            Ok(None) => {
+                unsound = Some(LogFault::Unsound { first: name.first });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        })?;
+        if let Some(fault) = unsound {
+            self.note_fault(log, fault);
+        }
+        Ok(())
+    }
+
+    fn note_unread(&self, log: Option<LogId>, error: &LogError) {
+        // The retainer deletes segments meanwhile.
+        if error.is_not_found() {
+            return;
+        }
+        let (target, reason) = (&self.options.name, join_chain(error));
+        if self.watch.lock().last_error.as_deref() != Some(&reason) {
+            let log = log.map(|log| log.to_string()).unwrap_or_default();
+            tracing::warn!(target, log, reason, "a log cannot be read, the target tries again");
+        }
+        self.watch.lock().last_error = Some(reason);
+    }
+
+    fn note_fault(&self, log: LogId, fault: LogFault) {
+        let target = &self.options.name;
+        match &fault {
+            LogFault::Forked { first, found } => tracing::error!(
+                target, %log, %first, found,
+                "the store has another segment of this name, so two machines write one log: it stays here"
+            ),
+            LogFault::TooLarge { first, bytes, limit } => tracing::error!(
+                target, %log, %first, bytes, limit, "a segment is too large for the store: it stays here"
+            ),
+            LogFault::Unsound { first } => {
+                tracing::error!(target, %log, %first, "a sealed segment has no valid footer: it stays here");
+            }
+        }
+        self.watch.lock().faults.insert(log, fault);
+    }
+
+    /// Ships the segments of one log.
+    fn ship_log(&mut self, log: LogId) -> Result<Pass, StoreError> {
+        let Some(due) = self.progress.logs.get(&log).map(LogProgress::due) else {
+            return Ok(Pass::Done);
+        };
+        for segment in due {
+            if self.control.order() == Order::End {
+                return Ok(Pass::Aborted);
+            }
+            if !self.ship_segment(log, segment)? {
+                break;
+            }
+        }
+        let (_, mut exchange) = self.exchange();
+        exchange.note_end(log)?;
+        Ok(Pass::Done)
+    }
+
+    /// Ships one segment. Returns whether the next one of the log may follow.
+    fn ship_segment(&mut self, log: LogId, segment: LocalSegment) -> Result<bool, StoreError> {
+        let LocalSegment { first, bytes, .. } = segment;
+        let limit = self.options.tuning.object_bytes_max;
+        if bytes > limit {
+            self.set_aside(log, first, LogFault::TooLarge { first, bytes, limit });
+            return Ok(true);
+        }
+        let file = SegmentName { first, state: SegmentState::Sealed };
+        let path = file.path(&self.options.dir.join(log.to_string()));
+        let identity = match read_footer(&*self.storage, &path) {
+            Ok(Some(footer)) => SegmentIdentity::of(&footer),
+            // The next look finds out what became of it.
+            Ok(None) | Err(_) => return Ok(true),
+        };
+        let name = ObjectName::Segment { node: self.options.node.clone(), log, first };
+        match self.send(log, &name, &path, &identity)? {
+            Sent::Stored => {
+                let mut status = self.watch.lock();
+                status.segments += 1;
+                status.bytes += bytes;
+            }
+            Sent::Present => self.watch.lock().present_segments += 1,
+            Sent::Forked { found } => {
+                self.set_aside(log, first, LogFault::Forked { first, found });
+                return Ok(false);
+            }
+        }
+        if let Some(progress) = self.progress.logs.get_mut(&log) {
+            progress.note_stored(first);
+        }
+        let mut status = self.watch.lock();
+        status.unshipped_segments = status.unshipped_segments.saturating_sub(1);
+        status.unshipped_bytes = status.unshipped_bytes.saturating_sub(bytes);
+        Ok(true)
+    }
+
+    /// Stores a segment. What an earlier run may have stored is looked for first, because a look is cheaper.
+    fn send(
+        &self,
+        log: LogId,
+        name: &ObjectName,
+        path: &std::path::Path,
+        identity: &SegmentIdentity,
+    ) -> Result<Sent, StoreError> {
+        let name = name.to_string();
+        if self.progress.logs.get(&log).is_some_and(|progress| progress.is_of_earlier_run)
+            && let Some(found) = find_segment(&*self.store, &name, identity)?
+        {
+            return Ok(found);
+        }
+        send_segment(&*self.store, &name, path, identity)
+    }
+
+    fn set_aside(&mut self, log: LogId, first: Sequence, fault: LogFault) {
+        if let Some(progress) = self.progress.logs.get_mut(&log) {
+            progress.note_faulty(first);
+        }
+        self.note_fault(log, fault);
+    }
+
+    fn exchange(&mut self) -> (&mut Answers, Exchange<'_>) {
+        let exchange = Exchange {
+            options: &self.options,
+            storage: &*self.storage,
+            store: &*self.store,
+            logs: &*self.logs,
+            progress: &mut self.progress,
+            watch: &self.watch,
+        };
+        (&mut self.answers, exchange)
+    }
+
+    /// Tells the retainer how far a log may be deleted.
+    fn confirm(&self, log: LogId) {
+        let Some(shipped) = self.progress.logs.get(&log).and_then(LogProgress::shipped) else {
+            return;
+        };
+        self.watch.lock().shipped.insert(log, shipped);
+        let last = self.answers.deletable(&self.options.delete, log, shipped, self.logs.is_room_tight());
+        self.logs.confirm(log, last);
+    }
+}
+
+/// Returns a wait between half of this one and all of it, so that many machines do not try at once.
+fn jittered(wait: Duration) -> Duration {
+    // Without random bytes the wait is half.
+    let random = getrandom::u32().unwrap_or_default();
+    wait / 2 + (wait / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests;

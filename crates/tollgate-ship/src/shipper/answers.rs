@@ -1,0 +1,175 @@
+//! What machines tell each other through the store: positions, requests for lost segments, ends, heartbeats.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tollgate_log::{LogId, SegmentName, SegmentState, Sequence, Storage, read_footer};
+
+use crate::answer::{EndAnswer, NodeAnswer, PositionAnswer, TEXT_BYTES_MAX, WantAnswer, now_ms};
+use crate::identity::SegmentIdentity;
+use crate::logs::ShippedLogs;
+use crate::name::ObjectName;
+use crate::options::{DeleteRule, ShipOptions, ShipTuning};
+use crate::progress::Progress;
+use crate::status::ShipWatch;
+use crate::store::{Store, StoreError};
+
+/// What the store answered last, and when to ask again.
+pub(super) struct Answers {
+    tuning: ShipTuning,
+    /// How far every named sink has each log.
+    loaded: BTreeMap<LogId, Sequence>,
+    polled_at: Option<Instant>,
+    reported_at: Option<Instant>,
+    /// The log that this process last wrote to its heartbeat.
+    reported_log: Option<LogId>,
+}
+
+impl Answers {
+    pub(super) fn new(tuning: ShipTuning) -> Self {
+        Self { tuning, loaded: BTreeMap::new(), polled_at: None, reported_at: None, reported_log: None }
+    }
+
+    /// Returns up to which record a log may be deleted on this machine.
+    pub(super) fn deletable(
+        &self,
+        rule: &DeleteRule,
+        log: LogId,
+        shipped: Sequence,
+        is_room_tight: bool,
+    ) -> Sequence {
+        match rule {
+            DeleteRule::Shipped => shipped,
+            DeleteRule::Loaded { .. } if is_room_tight => shipped,
+            DeleteRule::Loaded { .. } => shipped.min(self.loaded.get(&log).copied().unwrap_or_default()),
+        }
+    }
+
+    fn is_due(at: Option<Instant>, every: Duration) -> bool {
+        at.is_none_or(|at| at.elapsed() >= every)
+    }
+
+    /// Reads what loaders answered, and reports this machine, if it is time.
+    pub(super) fn exchange(&mut self, with: &mut Exchange<'_>) -> Result<(), StoreError> {
+        if Self::is_due(self.polled_at, self.tuning.poll) {
+            let logs: Vec<_> = with.progress.logs.keys().copied().collect();
+            self.loaded.retain(|log, _| logs.contains(log));
+            for log in logs {
+                if let Some(loaded) = with.read_positions(log)? {
+                    self.loaded.insert(log, loaded);
+                }
+                with.answer_wants(log)?;
+            }
+            self.polled_at = Some(Instant::now());
+            with.watch.lock().loaded.clone_from(&self.loaded);
+        }
+        if Self::is_due(self.reported_at, self.tuning.heartbeat) {
+            with.report(self.reported_log, self.tuning.heartbeat)?;
+            (self.reported_at, self.reported_log) = (Some(Instant::now()), with.logs.live());
+        }
+        Ok(())
+    }
+}
+
+/// What an exchange of answers needs of the thread.
+pub(super) struct Exchange<'a> {
+    pub(super) options: &'a ShipOptions,
+    pub(super) storage: &'a dyn Storage,
+    pub(super) store: &'a dyn Store,
+    pub(super) logs: &'a dyn ShippedLogs,
+    pub(super) progress: &'a mut Progress,
+    pub(super) watch: &'a ShipWatch,
+}
+
+impl Exchange<'_> {
+    /// Returns the last record that every named sink has. `None`: no sink is named.
+    fn read_positions(&self, log: LogId) -> Result<Option<Sequence>, StoreError> {
+        let DeleteRule::Loaded { sinks } = &self.options.delete else { return Ok(None) };
+        let mut loaded: Option<Sequence> = None;
+        for sink in sinks {
+            let name = ObjectName::Position { sink: sink.clone(), log }.to_string();
+            let text = self.store.text(&name, TEXT_BYTES_MAX)?;
+            let answer = text.as_deref().and_then(PositionAnswer::parse);
+            let last = answer.map_or(Sequence::default(), |answer| answer.position.last);
+            loaded = Some(loaded.map_or(last, |loaded| loaded.min(last)));
+        }
+        Ok(loaded)
+    }
+
+    /// Stores the segments again that loaders ask for.
+    fn answer_wants(&self, log: LogId) -> Result<(), StoreError> {
+        for wanted in self.store.list(&ObjectName::wanted_of(log), None)? {
+            let Some(ObjectName::Want { first, .. }) = ObjectName::parse(&wanted) else { continue };
+            let text = self.store.text(&wanted, TEXT_BYTES_MAX)?;
+            if text.as_deref().and_then(WantAnswer::parse) != Some(WantAnswer::Wanted) {
+                continue;
+            }
+            if self.store_again(log, first)? {
+                self.store.remove(&wanted)?;
+                self.watch.lock().wanted_segments += 1;
+            } else {
+                self.store.put_text(&wanted, WantAnswer::Gone.to_text())?;
+                self.watch.lock().gone_segments += 1;
+                let target = &self.options.name;
+                tracing::warn!(target, %log, %first, "a loader asks for a segment that is deleted here");
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a segment again, over what the store has. Returns whether this machine still has it.
+    fn store_again(&self, log: LogId, first: Sequence) -> Result<bool, StoreError> {
+        let has = self.progress.logs.get(&log).is_some_and(|progress| progress.segment(first).is_some());
+        let path =
+            SegmentName { first, state: SegmentState::Sealed }.path(&self.options.dir.join(log.to_string()));
+        let footer = if has { read_footer(self.storage, &path).ok().flatten() } else { None };
+        let Some(footer) = footer else { return Ok(false) };
+        let node = self.options.node.clone();
+        let name = ObjectName::Segment { node, log, first }.to_string();
+        self.store.replace(&name, &path, &SegmentIdentity::of(&footer))?;
+        Ok(true)
+    }
+
+    /// Notes the end of a log that is over, once.
+    pub(super) fn note_end(&mut self, log: LogId) -> Result<(), StoreError> {
+        if self.logs.live() == Some(log) {
+            return Ok(());
+        }
+        let Some(progress) = self.progress.logs.get_mut(&log).filter(|progress| !progress.is_end_noted)
+        else {
+            return Ok(());
+        };
+        if let Some(last) = progress.end() {
+            self.store.put_text(&ObjectName::End(log).to_string(), &EndAnswer { last }.to_text())?;
+            progress.is_end_noted = true;
+        }
+        Ok(())
+    }
+
+    /// Reports this machine to the store. Finds another machine of the same name.
+    ///
+    /// `reported`: the log of the last report of this process.
+    fn report(&self, reported: Option<LogId>, every: Duration) -> Result<(), StoreError> {
+        let name = ObjectName::Node(self.options.node.clone()).to_string();
+        let text = self.store.text(&name, TEXT_BYTES_MAX)?;
+        let found = text.as_deref().and_then(NodeAnswer::parse).and_then(|answer| answer.log);
+        let live = self.logs.live();
+        // This process wrote its own log there. Another log means that another machine wrote later.
+        let namesake = found.filter(|found| reported.is_some() && Some(*found) != live);
+        if let Some(log) = namesake {
+            let (target, node) = (&self.options.name, &self.options.node);
+            tracing::error!(target, %node, %log, "another machine has the name of this one in [log]");
+        }
+        let (unshipped_segments, unshipped_bytes) = self.progress.unshipped();
+        let answer = NodeAnswer {
+            log: live,
+            at_ms: now_ms(),
+            every_ms: u64::try_from(every.as_millis()).unwrap_or(u64::MAX),
+            unshipped_segments,
+            unshipped_bytes,
+        };
+        self.store.put_text(&name, &answer.to_text())?;
+        self.watch.lock().namesake = namesake;
+        Ok(())
+    }
+}

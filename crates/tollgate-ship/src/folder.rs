@@ -1,8 +1,8 @@
 //! A folder as a store: on another disk, or shared over the network.
 //!
 //! An object is a file. It is written under a name with `.part`, synced, and renamed only if its name is free
-//! (renameat2(2) with `RENAME_NOREPLACE`). Then the folder is synced. So a reader never sees a part of a file,
-//! and a file that was reported as stored survives a power cut.
+//! (renameat2(2) with `RENAME_NOREPLACE`). Then the folder is synced. So a reader never sees a part of a
+//! file, and a file that was reported as stored survives a power cut.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

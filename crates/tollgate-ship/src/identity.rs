@@ -6,8 +6,8 @@ use tollgate_log::SegmentFooter;
 
 /// The identity of a sealed segment: its last record, its chain of checksums, its size and its digest.
 ///
-/// Two segments of one name and one identity have the same bytes. The text is a property of the object, so that
-/// a machine can compare without a download.
+/// Two segments of one name and one identity have the same bytes. The text is a property of the object, so
+/// that a machine can compare without a download.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SegmentIdentity(String);
 

@@ -13,12 +13,14 @@
 //! | [`pace`] | the limit on bytes per second |
 //! | [`send`] | stores one segment, and tells a lost response from a fork |
 //! | [`progress`] | how far each log is shipped |
+//! | [`mod@fetch`] | the thread that fetches segments for the loader, and answers how far the sinks are |
 //! | [`logs`] | the logs of this machine, as a ship target sees them |
 //! | [`shipper`], [`status`] | the thread that ships, and its state |
 //!
 //! Absent here: sinks, rows, scripts. The loader is above this crate.
 
 mod answer;
+mod fetch;
 mod folder;
 mod identity;
 mod logs;
@@ -30,8 +32,14 @@ mod send;
 mod shipper;
 mod status;
 mod store;
+#[cfg(test)]
+mod testing;
 
 pub use answer::{EndAnswer, NodeAnswer, PositionAnswer, WantAnswer};
+pub use fetch::{
+    FetchFault, FetchOptions, FetchStartError, FetchState, FetchStatus, FetchTuning, FetchWatch, Fetcher,
+    LogFetch, NodeFetch, ReadPositions, SinkPositions,
+};
 pub use folder::FolderStore;
 pub use identity::SegmentIdentity;
 pub use logs::ShippedLogs;

@@ -8,8 +8,8 @@
 //! | `v1/pos/SINK/LOG` | how far a sink has a log |
 //! | `v1/want/LOG/FIRST` | a segment that a loader asks for again |
 //!
-//! `NODE` comes first, so that the store can allow a machine its own prefix alone. `FIRST` is the number of the
-//! first record in 20 digits. So the next name of a log is known: the last record plus one.
+//! `NODE` comes first, so that the store can allow a machine its own prefix alone. `FIRST` is the number of
+//! the first record in 20 digits. So the next name of a log is known: the last record plus one.
 
 use std::fmt;
 
@@ -22,8 +22,8 @@ const SEQUENCE_DIGITS: usize = 20;
 
 /// The name of a machine as a part of an object name: percent-encoded (RFC 3986 section 2.1).
 ///
-/// Letters, digits, `_`, `-` and `.` stay as they are. The names `.` and `..` are encoded whole, because a file
-/// system gives them a meaning.
+/// Letters, digits, `_`, `-` and `.` stay as they are. The names `.` and `..` are encoded whole, because a
+/// file system gives them a meaning.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(String);
 

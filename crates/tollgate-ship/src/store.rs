@@ -57,7 +57,8 @@ pub trait Store: Send + Sync {
     /// The store does not answer, or the object has more than `bytes_max` bytes.
     fn text(&self, name: &str, bytes_max: u64) -> Result<Option<String>, StoreError>;
 
-    /// Writes an object to a new file. Returns its size. `None`: there is no such object, and no file is made.
+    /// Writes an object to a new file. Returns its size. `None`: there is no such object, and no file is
+    /// made.
     ///
     /// The file may be incomplete after an error, so it needs a name that no reader takes for a segment.
     ///
@@ -71,8 +72,8 @@ pub trait Store: Send + Sync {
     /// It is unknown whether the object is deleted.
     fn remove(&self, name: &str) -> Result<(), StoreError>;
 
-    /// Returns the names with a prefix that ends in `/`, in the order of their bytes, after the name `after`. At
-    /// most 1,000 names: fewer only at the end.
+    /// Returns the names with a prefix that ends in `/`, in the order of their bytes, after the name `after`.
+    /// At most 1,000 names: fewer only at the end.
     ///
     /// # Errors
     /// The store does not answer.

@@ -1,14 +1,12 @@
-//! Tests with real logs and folders: each sealed segment is in the store byte for byte, and nothing is confirmed
-//! earlier.
+//! Tests with real logs and folders: each sealed segment is in the store byte for byte, and nothing is
+//! confirmed earlier.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tollgate_log::{
-    Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogEvent, LogOptions, Schema, SchemaId, Value,
-};
+use tollgate_log::DiskStorage;
 
 use super::*;
 use crate::answer::{EndAnswer, PositionAnswer, WantAnswer};
@@ -17,8 +15,7 @@ use crate::name::NodeName;
 use crate::options::{DeleteRule, ShipTuning};
 use crate::pace::Pacer;
 use crate::store::{Created, ObjectHead};
-
-const PATIENCE: Duration = Duration::from_secs(300);
+use crate::testing::{PATIENCE, eventually, files, write_log};
 
 /// What a target reports to the log.
 #[derive(Clone, Default)]
@@ -80,27 +77,8 @@ impl Site {
         NodeName::encode("web 1").unwrap()
     }
 
-    /// Writes a log of this many rows, in several segments.
     fn write_log(&self, rows: i64) -> LogId {
-        let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
-        let schema = Schema::new("visits", vec![column]).unwrap();
-        let options = LogOptions { segment_bytes_max: 1 << 10, ..LogOptions::new(&self.dir()) };
-        let on_event = |event: &LogEvent| assert!(!matches!(event, LogEvent::Failed(_)), "{event:?}");
-        let log = Log::open(Arc::new(DiskStorage), options, vec![schema], on_event).unwrap().0;
-        let mut appender = log.appender(|| {});
-        for n in 0..rows {
-            let (appended, result) = appender
-                .append(Level::Synced, |rows| rows.row(SchemaId(0), |row| row.push(Value::Int(n))))
-                .unwrap();
-            result.unwrap();
-            eventually("the writer takes a batch", || appender.hand_over());
-            let appended = appended.unwrap();
-            eventually("it is written", || appender.reached(appended, Level::Written).is_some());
-        }
-        drop(appender);
-        let id = log.id();
-        log.close().unwrap();
-        id
+        write_log(&self.dir(), "web 1", rows)
     }
 
     fn start_with(&self, store: impl Store + 'static) -> Shipper {
@@ -137,24 +115,6 @@ impl Site {
 
     fn put(&self, name: &ObjectName, text: &str) {
         self.store().put_text(&name.to_string(), text).unwrap();
-    }
-}
-
-/// Returns the files of a folder with this extension: the contents by the names without extension.
-fn files(folder: &Path, extension: &str) -> BTreeMap<String, Vec<u8>> {
-    let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let paths = paths.filter(|path| path.extension().is_some_and(|found| found == extension));
-    paths
-        .map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
-        .collect()
-}
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -1,0 +1,333 @@
+//! The thread that fetches: it finds segments in a store, copies them to a folder of this machine, and
+//! answers how far the sinks are. The loader reads that folder as it reads every folder of logs.
+//!
+//! The next segment of a log is found by its name, because the name is the next record that the sinks lack.
+//! The folder holds nothing that matters: it is emptied at the start, and every segment in it is in the store
+//! too.
+//!
+//! | what fails | what follows |
+//! | --- | --- |
+//! | a call on the store, or a database that does not answer | all logs wait, 100 ms doubling to 30 s, for ever |
+//! | a segment in the store is damaged, or is not the one of its name | it is asked for again; its log waits, the others go on |
+//! | a segment is missing, and a later one is there | it is asked for after a while; its log waits, the others go on |
+//! | the machine that wrote it has it no more | the later one is fetched, and the loader names the gap |
+
+mod hunt;
+mod log;
+mod options;
+mod status;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tollgate_log::{LogError, LogId, Position, Sequence, Storage, join_chain, make_folder};
+
+use crate::answer::{NodeAnswer, PositionAnswer, TEXT_BYTES_MAX, now_ms};
+use crate::name::{NodeName, ObjectName};
+use crate::store::{Store, StoreError};
+use hunt::Hunt;
+use log::FetchedLog;
+pub use options::{FetchOptions, FetchTuning, ReadPositions, SinkPositions};
+pub use status::{FetchFault, FetchState, FetchStatus, FetchWatch, LogFetch, NodeFetch};
+
+/// A machine that missed this many reports is silent.
+const REPORTS_MISSED_MAX: u64 = 3;
+
+/// Segments of one log that are fetched before the next log is looked at.
+const IN_A_ROW_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+struct Control {
+    is_ended: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Control {
+    fn is_ended(&self) -> bool {
+        *self.is_ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rest(&self, time: Duration) {
+        let is_ended = self.is_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.wake.wait_timeout_while(is_ended, time, |is_ended| !*is_ended));
+    }
+}
+
+/// A fetcher at work.
+pub struct Fetcher {
+    control: Arc<Control>,
+    watch: FetchWatch,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Fetcher {
+    /// Empties the folder, and starts the thread.
+    ///
+    /// # Errors
+    /// The folder cannot be emptied, or no thread can be started.
+    pub fn start(
+        options: FetchOptions,
+        storage: Arc<dyn Storage>,
+        store: Arc<dyn Store>,
+        positions: ReadPositions,
+    ) -> Result<Self, FetchStartError> {
+        make_folder(&*storage, &options.spool)?;
+        empty(&options.spool)
+            .map_err(|source| FetchStartError::Folder { folder: options.spool.clone(), source })?;
+        let (control, watch) = (Arc::new(Control::default()), FetchWatch::default());
+        let mut worker = FetchThread {
+            options,
+            storage,
+            store,
+            positions,
+            logs: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            nodes_at: None,
+            watch: watch.clone(),
+            control: control.clone(),
+            backoff: None,
+        };
+        let thread = thread::Builder::new().name("fetch".to_owned()).spawn(move || worker.run());
+        Ok(Self { control, watch, thread: Some(thread.map_err(FetchStartError::Thread)?) })
+    }
+
+    /// Returns a handle that reads the state.
+    pub fn watch(&self) -> FetchWatch {
+        self.watch.clone()
+    }
+}
+
+impl Drop for Fetcher {
+    fn drop(&mut self) {
+        *self.control.is_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.control.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Why a fetcher could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchStartError {
+    /// The folder of fetched segments cannot be created.
+    #[error("cannot create the folder of fetched segments")]
+    Create(#[from] LogError),
+    /// The folder of fetched segments cannot be emptied.
+    #[error("cannot empty {}, the folder of fetched segments", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Error of the folder.
+        source: io::Error,
+    },
+    /// No thread can be started.
+    #[error("cannot start the thread that fetches")]
+    Thread(#[source] io::Error),
+}
+
+/// Removes the folders of logs that an earlier run fetched.
+fn empty(spool: &std::path::Path) -> io::Result<()> {
+    for entry in fs::read_dir(spool)? {
+        let entry = entry?;
+        let is_log = entry.file_name().to_str().is_some_and(|name| name.parse::<LogId>().is_ok());
+        if is_log && entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+struct FetchThread {
+    options: FetchOptions,
+    storage: Arc<dyn Storage>,
+    store: Arc<dyn Store>,
+    positions: ReadPositions,
+    logs: BTreeMap<LogId, FetchedLog>,
+    /// The last answer on each log of each sink.
+    answered: BTreeMap<(String, LogId), (Position, Instant)>,
+    /// When the reports of the machines were read last.
+    nodes_at: Option<Instant>,
+    watch: FetchWatch,
+    control: Arc<Control>,
+    /// Wait after the last failed look. `None`: the last look worked.
+    backoff: Option<Duration>,
+}
+
+/// Result of a look at all logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Something was fetched.
+    Some,
+    /// There is nothing new.
+    Nothing,
+    /// The folder is full.
+    Full,
+}
+
+impl FetchThread {
+    fn run(&mut self) {
+        while !self.control.is_ended() {
+            match catch_unwind(AssertUnwindSafe(|| self.look())) {
+                Ok(Ok(look)) => self.looked(look),
+                Ok(Err(error)) => self.failed(&join_chain(&error)),
+                Err(_) => {
+                    tracing::error!("fetching panicked and goes on: this is a bug, please report it");
+                    self.failed("fetching panicked");
+                }
+            }
+        }
+        self.watch.lock().state = FetchState::Ended;
+    }
+
+    fn looked(&mut self, look: Look) {
+        if self.backoff.take().is_some() {
+            tracing::info!("the store and the sinks answer again");
+        }
+        let state = match look {
+            Look::Some => FetchState::Fetching,
+            Look::Nothing => FetchState::CaughtUp,
+            Look::Full => FetchState::Full,
+        };
+        {
+            let mut status = self.watch.lock();
+            (status.state, status.last_error) = (state, None);
+        }
+        let tuning = self.options.tuning;
+        match look {
+            Look::Some => {}
+            Look::Nothing => self.control.rest(tuning.poll),
+            Look::Full => self.control.rest(tuning.backoff_min),
+        }
+    }
+
+    fn failed(&mut self, reason: &str) {
+        if self.backoff.is_none() {
+            tracing::warn!(reason, "cannot fetch, trying again");
+        }
+        let tuning = self.options.tuning;
+        let wait = self.backoff.map_or(tuning.backoff_min, |wait| (wait * 2).min(tuning.backoff_max));
+        self.backoff = Some(wait);
+        {
+            let mut status = self.watch.lock();
+            (status.state, status.last_error) = (FetchState::Retrying, Some(reason.to_owned()));
+        }
+        self.control.rest(wait);
+    }
+
+    /// Visits each log in the store once.
+    fn look(&mut self) -> Result<Look, StoreError> {
+        let positions = (self.positions)().map_err(|source| StoreError::Call {
+            action: "read how far the sinks are, for",
+            name: "the logs".to_owned(),
+            source,
+        })?;
+        self.find_logs()?;
+        let mut look = Look::Nothing;
+        for log in self.logs.keys().copied().collect::<Vec<_>>() {
+            if self.control.is_ended() {
+                break;
+            }
+            let found = self.look_at_log(log, loaded_by_all(&positions, log))?;
+            look = if found == Look::Nothing { look } else { found };
+        }
+        self.answer(&positions)?;
+        if self.nodes_at.is_none_or(|at| at.elapsed() >= self.options.tuning.answer) {
+            self.look_at_nodes()?;
+            self.nodes_at = Some(Instant::now());
+        }
+        self.show();
+        Ok(look)
+    }
+
+    /// Finds the logs of all machines.
+    fn find_logs(&mut self) -> Result<(), StoreError> {
+        for folder in self.store.folders(&ObjectName::segments())? {
+            let Some(node) = NodeName::parse(&folder) else { continue };
+            for folder in self.store.folders(&ObjectName::segments_of_node(&node))? {
+                // Any other spelling of an id is a stranger's folder.
+                let log = folder.parse().ok().filter(|log: &LogId| log.to_string() == folder);
+                if let Some(log) = log {
+                    self.logs.entry(log).or_insert_with(|| FetchedLog::new(node.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_log(&mut self, id: LogId, loaded: Sequence) -> Result<Look, StoreError> {
+        let Some(log) = self.logs.get_mut(&id) else { return Ok(Look::Nothing) };
+        log.note_loaded(&self.options.spool.join(id.to_string()), loaded);
+        let mut spool_bytes: u64 = self.logs.values().map(FetchedLog::bytes).sum();
+        let mut look = Look::Nothing;
+        for _ in 0..IN_A_ROW_MAX {
+            if spool_bytes > 0 && spool_bytes >= self.options.spool_bytes_max {
+                return Ok(Look::Full);
+            }
+            let Some(log) = self.logs.get_mut(&id).filter(|_| !self.control.is_ended()) else { break };
+            let hunt = Hunt { store: &*self.store, storage: &*self.storage, options: &self.options, log: id };
+            let Some(bytes) = hunt.fetch_next(log)? else { break };
+            (look, spool_bytes) = (Look::Some, spool_bytes + bytes);
+            let mut status = self.watch.lock();
+            status.segments += 1;
+            status.bytes += bytes;
+        }
+        Ok(look)
+    }
+
+    /// Writes how far each sink has each log, for the machines that wrote them.
+    fn answer(&mut self, positions: &SinkPositions) -> Result<(), StoreError> {
+        for (sink, logs) in positions {
+            for (log, position) in logs.iter().filter(|(log, _)| self.logs.contains_key(log)) {
+                let key = (sink.clone(), *log);
+                let known = self.answered.get(&key);
+                let is_due = known.is_none_or(|(answered, at)| {
+                    answered != position && at.elapsed() >= self.options.tuning.answer
+                });
+                if is_due {
+                    let name = ObjectName::Position { sink: sink.clone(), log: *log }.to_string();
+                    self.store.put_text(&name, &PositionAnswer::now(*position).to_text())?;
+                    self.answered.insert(key, (*position, Instant::now()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_nodes(&self) -> Result<(), StoreError> {
+        let mut nodes = BTreeMap::new();
+        for name in self.store.list(&ObjectName::nodes(), None)? {
+            let Some(ObjectName::Node(node)) = ObjectName::parse(&name) else { continue };
+            let text = self.store.text(&name, TEXT_BYTES_MAX)?;
+            if let Some(answer) = text.as_deref().and_then(NodeAnswer::parse) {
+                let age_ms = now_ms().saturating_sub(answer.at_ms);
+                let is_silent = age_ms > answer.every_ms.saturating_mul(REPORTS_MISSED_MAX);
+                nodes.insert(node, NodeFetch { answer, is_silent });
+            }
+        }
+        self.watch.lock().nodes = nodes;
+        Ok(())
+    }
+
+    fn show(&self) {
+        let logs = self.logs.iter().map(|(id, log)| (*id, log.shown())).collect();
+        let mut status = self.watch.lock();
+        status.spool_bytes = self.logs.values().map(FetchedLog::bytes).sum();
+        status.logs = logs;
+    }
+}
+
+/// Returns the last record of a log that every sink has.
+fn loaded_by_all(positions: &SinkPositions, log: LogId) -> Sequence {
+    let lasts = positions.values().map(|logs| logs.get(&log).map_or(Sequence(0), |position| position.last));
+    lasts.min().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Finds the next segment of one log in the store, and copies it to this machine.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tollgate_log::{LogId, SegmentName, SegmentState, Sequence, Storage, join_chain, verify_segment};
+
+use super::log::FetchedLog;
+use super::options::FetchOptions;
+use super::status::FetchFault;
+use crate::answer::{EndAnswer, TEXT_BYTES_MAX, WantAnswer};
+use crate::name::{NodeName, ObjectName};
+use crate::store::{LISTED_MAX, Store, StoreError};
+
+/// Interval between two looks at a log that is over and loaded.
+const DONE_LIST: Duration = Duration::from_hours(1);
+
+/// What a look for the next segment needs.
+pub(super) struct Hunt<'a> {
+    pub(super) store: &'a dyn Store,
+    pub(super) storage: &'a dyn Storage,
+    pub(super) options: &'a FetchOptions,
+    pub(super) log: LogId,
+}
+
+/// Result of copying one object.
+enum Copied {
+    /// The segment is here.
+    Here { bytes: u64 },
+    /// The store has no such object.
+    Absent,
+    /// It is not a sound segment of its name.
+    Damaged,
+}
+
+impl Hunt<'_> {
+    /// Fetches the next segment of the log. Returns its size, or `None` if there is none.
+    pub(super) fn fetch_next(&self, log: &mut FetchedLog) -> Result<Option<u64>, StoreError> {
+        let next = log.next();
+        if !log.is_done() && !self.is_damaged_still(log, next)? {
+            match self.copy(log, next)? {
+                Copied::Here { bytes } => return Ok(Some(bytes)),
+                Copied::Damaged => return self.ask_for(log, next).map(|_| None),
+                Copied::Absent => {}
+            }
+        }
+        let every = if log.is_done() { DONE_LIST } else { self.options.tuning.list };
+        let is_due = log.listed_at.is_none_or(|at| at.elapsed() >= every);
+        if is_due || log.missing.is_some() { self.look_at_all(log, next) } else { Ok(None) }
+    }
+
+    /// Returns whether the store still has the damaged segment that was asked for again. A segment that is
+    /// gone counts as missing.
+    fn is_damaged_still(&self, log: &mut FetchedLog, next: Sequence) -> Result<bool, StoreError> {
+        if !matches!(log.fault, Some(FetchFault::Damaged { first, .. }) if first == next) {
+            return Ok(false);
+        }
+        let name = ObjectName::Want { log: self.log, first: next }.to_string();
+        let want = self.store.text(&name, TEXT_BYTES_MAX)?;
+        if want.as_deref().and_then(WantAnswer::parse) == Some(WantAnswer::Gone) {
+            log.missing = log.missing.or(Some((next, Instant::now())));
+        }
+        Ok(want.is_some())
+    }
+
+    /// Lists the names of the log: the segment that holds the next record may begin earlier, or be missing.
+    fn look_at_all(&self, log: &mut FetchedLog, next: Sequence) -> Result<Option<u64>, StoreError> {
+        let firsts = self.firsts(&log.node)?;
+        let end = self.store.text(&ObjectName::End(self.log).to_string(), TEXT_BYTES_MAX)?;
+        log.end = end.as_deref().and_then(EndAnswer::parse).map(|end| end.last).or(log.end);
+        log.listed_at = Some(Instant::now());
+        let before = firsts.iter().rev().find(|first| **first < next);
+        if let Some(first) =
+            before.copied().filter(|first| log.may_hold(*first, next) && !log.is_here(*first))
+        {
+            match self.copy(log, first)? {
+                Copied::Here { bytes } => return Ok(Some(bytes)),
+                Copied::Damaged => return self.ask_for(log, first).map(|_| None),
+                Copied::Absent => {}
+            }
+        }
+        let later = firsts.iter().find(|first| **first > next && !log.is_here(**first)).copied();
+        let is_later_here = firsts.iter().any(|first| *first > next && log.is_here(*first));
+        if later.is_none() && !is_later_here && log.end.is_none_or(|end| end < next) {
+            (log.missing, log.fault) = (None, None);
+            return Ok(None);
+        }
+        if is_later_here {
+            // The loader names this gap, and the position passes it.
+            return Ok(None);
+        }
+        self.wait_for(log, next, later)
+    }
+
+    /// Handles a missing segment: waits, asks for it, and passes it once it is gone for good.
+    fn wait_for(
+        &self,
+        log: &mut FetchedLog,
+        next: Sequence,
+        later: Option<Sequence>,
+    ) -> Result<Option<u64>, StoreError> {
+        let since = match log.missing {
+            Some((first, since)) if first == next => since,
+            _ => Instant::now(),
+        };
+        log.missing = Some((next, since));
+        let known = matches!(log.fault, Some(FetchFault::Missing { first, .. }) if first == next);
+        if !known {
+            tracing::warn!(log = %self.log, first = %next, "a segment is missing in the store");
+            log.fault = Some(FetchFault::Missing { first: next, is_gone: false });
+        }
+        if since.elapsed() < self.options.tuning.gap_patience || !self.ask_for(log, next)? {
+            return Ok(None);
+        }
+        log.fault = Some(FetchFault::Missing { first: next, is_gone: true });
+        let Some(later) = later else { return Ok(None) };
+        tracing::warn!(log = %self.log, first = %next, %later, "a missing segment is gone, the later ones are loaded");
+        match self.copy(log, later)? {
+            Copied::Here { bytes } => Ok(Some(bytes)),
+            Copied::Damaged | Copied::Absent => Ok(None),
+        }
+    }
+
+    /// Asks the machine that wrote a segment to store it again. Returns whether it has it no more.
+    fn ask_for(&self, log: &mut FetchedLog, first: Sequence) -> Result<bool, StoreError> {
+        let name = ObjectName::Want { log: self.log, first }.to_string();
+        match self.store.text(&name, TEXT_BYTES_MAX)?.as_deref().and_then(WantAnswer::parse) {
+            Some(WantAnswer::Gone) => Ok(true),
+            Some(WantAnswer::Wanted) => Ok(false),
+            None => {
+                self.store.put_text(&name, WantAnswer::Wanted.to_text())?;
+                tracing::warn!(log = %self.log, node = %log.node, %first, "a segment is asked for again");
+                Ok(false)
+            }
+        }
+    }
+
+    /// Returns the first records of all segments of the log in the store.
+    fn firsts(&self, node: &NodeName) -> Result<Vec<Sequence>, StoreError> {
+        let prefix = ObjectName::segments_of_log(node, self.log);
+        let (mut firsts, mut after) = (Vec::new(), None);
+        loop {
+            let names = self.store.list(&prefix, after.as_deref())?;
+            for name in &names {
+                if let Some(ObjectName::Segment { first, .. }) = ObjectName::parse(name) {
+                    firsts.push(first);
+                }
+            }
+            if names.len() < LISTED_MAX {
+                return Ok(firsts);
+            }
+            after = names.last().cloned();
+        }
+    }
+
+    /// Copies a segment to the folder of its log. It is complete and checked before the loader can see it.
+    fn copy(&self, log: &mut FetchedLog, first: Sequence) -> Result<Copied, StoreError> {
+        let object = ObjectName::Segment { node: log.node.clone(), log: self.log, first }.to_string();
+        let folder = self.options.spool.join(self.log.to_string());
+        let name = SegmentName { first, state: SegmentState::Sealed };
+        let (target, part) = (name.path(&folder), folder.join(format!("{name}.part")));
+        fs::create_dir_all(&folder).map_err(StoreError::file("create", &folder))?;
+        remove_if_there(&part).map_err(StoreError::file("delete", &part))?;
+        let fetched = self.store.fetch(&object, &part, self.options.segment_bytes_max);
+        let checked = match fetched {
+            Ok(None) => return Ok(Copied::Absent),
+            Ok(Some(_)) => self.check(log, name, &part),
+            Err(StoreError::TooLarge { found, limit, .. }) => {
+                Err(format!("it has {found} bytes, limit {limit}"))
+            }
+            Err(error) => {
+                drop(remove_if_there(&part));
+                return Err(error);
+            }
+        };
+        match checked {
+            Ok((last, bytes)) => {
+                fs::rename(&part, &target).map_err(StoreError::file("rename", &part))?;
+                log.note_fetched(first, last, bytes);
+                Ok(Copied::Here { bytes })
+            }
+            Err(reason) => {
+                drop(remove_if_there(&part));
+                let fault = FetchFault::Damaged { first, reason };
+                if log.fault.as_ref() != Some(&fault) {
+                    tracing::error!(log = %self.log, node = %log.node, %first, ?fault, "an object is no sound segment");
+                    log.fault = Some(fault);
+                }
+                Ok(Copied::Damaged)
+            }
+        }
+    }
+
+    /// Checks each byte of a fetched segment. Returns its last record and its size.
+    fn check(&self, log: &FetchedLog, name: SegmentName, part: &Path) -> Result<(Sequence, u64), String> {
+        let verdict = verify_segment(self.storage, name, part, None).map_err(|error| join_chain(&error))?;
+        if let Some(problem) = verdict.problem {
+            return Err(problem.reason);
+        }
+        let (Some(header), Some(footer)) = (&verdict.scan.header, &verdict.scan.footer) else {
+            return Err("it has no header or no footer".to_owned());
+        };
+        if NodeName::encode(&header.node).as_ref() != Some(&log.node) {
+            return Err(format!("it was written by machine {:?}", header.node));
+        }
+        Ok((footer.last, footer.file_bytes()))
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

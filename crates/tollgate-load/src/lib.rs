@@ -30,8 +30,8 @@ pub use audit::{Audit, AuditRow, audit};
 pub use error::{AuditError, FinishError, LoaderStartError, Remedy, SinkError};
 pub use live::LiveLog;
 pub use load::{
-    LoadBacklog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, STALLED_MIN, SkipError,
-    skip,
+    LoadBacklog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, RefusedLogs, STALLED_MIN,
+    SkipError, skip,
 };
 pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{

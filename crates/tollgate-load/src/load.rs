@@ -27,7 +27,7 @@ use options::OpenSink;
 
 pub use backlog::LoadBacklog;
 pub(crate) use deleted::deleted_ends;
-pub use options::{LoadOptions, LoadTuning};
+pub use options::{LoadOptions, LoadTuning, RefusedLogs};
 pub use skip::{SkipError, skip};
 pub use status::{LoadState, LoadStatus, STALLED_MIN};
 

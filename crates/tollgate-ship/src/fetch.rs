@@ -183,6 +183,12 @@ impl FetchThread {
                 }
             }
         }
+        // The last answers cost the other machines nothing but time, so a failure is not retried.
+        if let Ok(positions) = (self.positions)()
+            && let Err(error) = self.answer(&positions, Duration::ZERO)
+        {
+            tracing::warn!(reason = join_chain(&error), "the store does not have the last positions");
+        }
         self.watch.lock().state = FetchState::Ended;
     }
 
@@ -237,7 +243,7 @@ impl FetchThread {
             let found = self.look_at_log(log, loaded_by_all(&positions, log))?;
             look = if found == Look::Nothing { look } else { found };
         }
-        self.answer(&positions)?;
+        self.answer(&positions, self.options.tuning.answer)?;
         if self.nodes_at.is_none_or(|at| at.elapsed() >= self.options.tuning.answer) {
             self.look_at_nodes()?;
             self.nodes_at = Some(Instant::now());
@@ -281,15 +287,14 @@ impl FetchThread {
         Ok(look)
     }
 
-    /// Writes how far each sink has each log, for the machines that wrote them.
-    fn answer(&mut self, positions: &SinkPositions) -> Result<(), StoreError> {
+    /// Writes how far each sink has each log, for the machines that wrote them. An answer on one log follows
+    /// the last one after `every` at the earliest.
+    fn answer(&mut self, positions: &SinkPositions, every: Duration) -> Result<(), StoreError> {
         for (sink, logs) in positions {
             for (log, position) in logs.iter().filter(|(log, _)| self.logs.contains_key(log)) {
                 let key = (sink.clone(), *log);
                 let known = self.answered.get(&key);
-                let is_due = known.is_none_or(|(answered, at)| {
-                    answered != position && at.elapsed() >= self.options.tuning.answer
-                });
+                let is_due = known.is_none_or(|(answered, at)| answered != position && at.elapsed() >= every);
                 if is_due {
                     let name = ObjectName::Position { sink: sink.clone(), log: *log }.to_string();
                     self.store.put_text(&name, &PositionAnswer::now(*position).to_text())?;

@@ -23,7 +23,7 @@ use crate::store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
 const PART: &str = "part";
 /// Bytes of one piece of a copy.
 const PIECE_BYTES: usize = 256 << 10;
-/// A part that nobody wrote to for this long was left by a process that ended.
+/// The process that wrote a part of this age has ended.
 const PART_AGE_MAX: Duration = Duration::from_hours(1);
 
 /// A folder as a store.

@@ -1,4 +1,4 @@
-//! What tells two segments of one name apart.
+//! The identity of a segment: it differs between two segments of one name.
 
 use std::fmt;
 

@@ -7,11 +7,11 @@
 //! | file | task |
 //! | --- | --- |
 //! | [`name`] | the names of objects |
-//! | [`identity`] | what tells two segments of one name apart |
+//! | [`identity`] | the identity of a segment, which differs between two segments of one name |
 //! | [`store`], [`folder`] | the calls on a store; a folder as a store |
 //! | [`answer`] | the short texts that machines leave for each other |
 //! | [`pace`] | the limit on bytes per second |
-//! | [`send`] | stores one segment, and tells a lost response from a fork |
+//! | [`send`] | stores one segment, and distinguishes a lost response from a fork |
 //! | [`progress`] | how far each log is shipped |
 //! | [`mod@fetch`] | the thread that fetches segments for the loader, and answers how far the sinks are |
 //! | [`logs`] | the logs of this machine, as a ship target sees them |

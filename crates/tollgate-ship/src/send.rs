@@ -1,4 +1,4 @@
-//! Stores one segment, and tells a lost response from a fork.
+//! Stores one segment. A lost response is no fork, and the two are distinguished here.
 //!
 //! | the store answers | it has | result |
 //! | --- | --- | --- |

@@ -394,7 +394,7 @@ impl ShipThread {
         (&mut self.answers, exchange)
     }
 
-    /// Tells the retainer how far a log may be deleted.
+    /// Confirms to the retainer how far a log may be deleted.
     fn confirm(&self, log: LogId) {
         let Some(shipped) = self.progress.logs.get(&log).and_then(LogProgress::shipped) else {
             return;

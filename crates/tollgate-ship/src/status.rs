@@ -12,7 +12,7 @@ pub enum ShipState {
     /// It sends segments, or looks which ones the store has.
     #[default]
     Shipping,
-    /// The store has every sealed segment, except those of faulty logs.
+    /// The store has every sealed segment, except segments of faulty logs.
     CaughtUp,
     /// The store did not do what was asked. The target waits and tries again.
     Retrying,

@@ -148,6 +148,12 @@ pub(crate) struct LoadCommand {
     /// End as soon as everything that may be read is loaded
     #[arg(long)]
     pub(crate) once: bool,
+    /// Load the segments that other machines shipped to this folder. Streams and types come from the segments
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["retry_rejects", "skip"])]
+    pub(crate) from: Option<String>,
+    /// The folder of fetched segments. It is emptied at the start [default: `fetched`, beside the log folder]
+    #[arg(long, value_name = "DIR", requires = "from")]
+    pub(crate) spool: Option<PathBuf>,
     /// Try the rejects of the database again, then end: what fits its table by now becomes a row
     #[arg(long, conflicts_with = "once")]
     pub(crate) retry_rejects: bool,

@@ -22,6 +22,8 @@ use crate::board::report;
 use crate::cli::{LoadCommand, WrongUsage};
 use crate::config::{Config, SinkConfig};
 use crate::control::{RemoteLog, ask};
+use crate::load_end::{is_left_with_failing, print_end};
+use crate::load_from::LoadFrom;
 use crate::loader::start_loader;
 use crate::panic::abort_on_panic;
 use crate::print::{counted, note};
@@ -47,6 +49,10 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     tracing_lines::start()?;
     abort_on_panic();
     let signals = listen_for_signals()?;
+    if let Some(place) = &command.from {
+        let from = LoadFrom::start(&config, sinks, place, command.spool.clone(), command.once)?;
+        return Ok(if command.once { from.finish(&signals) } else { load_from(from, place, &signals) });
+    }
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
     let start =
@@ -56,7 +62,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
         return Ok(load_once(&config.log.dir, loaders, &signals));
     }
     tracing::info!(sinks = loaders.len(), log = %config.log.dir.display(), "loading until SIGTERM");
-    let progress = show_progress(&loaders);
+    let progress = show_progress(loaders.iter().map(Loader::watch).collect());
     // A signal or a closed channel: both end the wait.
     while signals.recv_timeout(REPORT_PERIOD) == Err(RecvTimeoutError::Timeout) {
         for (loader, server) in loaders.iter().zip(&servers) {
@@ -68,8 +74,18 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_progress(loaders: &[Loader]) -> Progress {
-    let watches: Vec<_> = loaders.iter().map(Loader::watch).collect();
+/// Loads from a store until a signal.
+fn load_from(from: LoadFrom, store: &str, signals: &Receiver<i32>) -> ExitCode {
+    tracing::info!(store, "loading from a store until SIGTERM");
+    let progress = show_progress(from.watches());
+    // A signal or a closed channel: both end the wait.
+    let _ = signals.recv();
+    drop(progress);
+    drop(from);
+    ExitCode::SUCCESS
+}
+
+fn show_progress(watches: Vec<LoadWatch>) -> Progress {
     Progress::of_load(move || {
         let statuses: Vec<_> = watches.iter().map(LoadWatch::status).collect();
         Load {
@@ -98,18 +114,10 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
     Ok(receiver)
 }
 
-/// Time for which logs that cannot be read are tried again when nothing else is left to load.
-const FAILING_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Whether a loader has only logs left that failed for `FAILING_PATIENCE`.
-fn is_left_with_failing(status: &LoadStatus) -> bool {
-    status.only_failing_since.is_some_and(|since| since.elapsed() >= FAILING_PATIENCE)
-}
-
 /// Waits until every loader is caught up at the same look, or cannot go on. The command must end by itself,
 /// so it does not wait for a person to mend a fault.
 fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
-    let progress = show_progress(&loaders);
+    let progress = show_progress(loaders.iter().map(Loader::watch).collect());
     let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);
     let is_waiting =
         |status: LoadStatus| !status.is_unusable && !is_over(status.state) && !is_left_with_failing(&status);
@@ -173,28 +181,6 @@ fn read_skip(words: &[String]) -> Option<(LogId, (Sequence, Sequence))> {
     let [log, range] = words else { return None };
     let (first, last) = range.split_once('-')?;
     Some((log.parse().ok()?, (Sequence(first.parse().ok()?), Sequence(last.parse().ok()?))))
-}
-
-/// Prints the counts of a sink, and what stopped it. Returns whether nothing did.
-fn print_end(sink: &str, status: &LoadStatus) -> bool {
-    let LoadStatus { rows, rejects, missing, .. } = status;
-    note(&format!(
-        "sink {sink}: {}, {}, {missing} missing",
-        counted(*rows, "row"),
-        counted(*rejects, "reject")
-    ));
-    for (log, reason) in &status.stopped_logs {
-        note(&format!("sink {sink}: log {log} is stopped: {reason}"));
-    }
-    let is_failing = is_left_with_failing(status);
-    for (log, reason) in status.failing_logs.iter().filter(|_| is_failing) {
-        note(&format!("sink {sink}: log {log} cannot be read: {reason}"));
-    }
-    let is_stopped = status.is_unusable || status.state == LoadState::Stopped;
-    if is_stopped {
-        note(&format!("sink {sink} is stopped: {}", status.last_error.as_deref().unwrap_or_default()));
-    }
-    !is_stopped && !is_failing && status.stopped_logs.is_empty()
 }
 
 /// Prints the logs with segments that must not be read yet.

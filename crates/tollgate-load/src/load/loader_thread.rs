@@ -32,7 +32,7 @@ use super::chunk::ChunkError;
 use super::control::{LoaderControl, Order};
 use super::deleted::deleted_ends;
 use super::follow::{Following, end_of_log, is_lasting};
-use super::options::{LoadOptions, OpenSink};
+use super::options::{LoadOptions, OpenSink, RefusedLogs};
 use super::status::LoadState;
 use crate::error::SinkError;
 use crate::live::LiveLog;
@@ -388,7 +388,7 @@ impl LoaderThread {
             }
         }
         // Next to a server, the other logs are loaded meanwhile. Without one they are loaded already.
-        if let (Some(error), None) = (refused, self.watermark) {
+        if let (Some(error), None, RefusedLogs::StopSink) = (refused, self.watermark, self.options.refused) {
             return Err(error);
         }
         Ok(if self.logs.values().any(Following::is_failing) {

@@ -15,12 +15,24 @@ pub struct LoadOptions {
     pub sink: SinkOptions,
     /// How loads are split.
     pub tuning: LoadTuning,
+    /// What follows when only logs are left that the sink refuses.
+    pub refused: RefusedLogs,
+}
+
+/// What a loader without a live log does when only logs are left that the sink refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RefusedLogs {
+    /// The sink stops, because nothing else is left to load.
+    #[default]
+    StopSink,
+    /// They are tried again, because other logs may still arrive.
+    Wait,
 }
 
 impl LoadOptions {
     /// Returns the defaults for a folder and a sink.
     pub fn new(dir: impl Into<PathBuf>, sink: SinkOptions) -> Self {
-        Self { dir: dir.into(), sink, tuning: LoadTuning::default() }
+        Self { dir: dir.into(), sink, tuning: LoadTuning::default(), refused: RefusedLogs::default() }
     }
 }
 

@@ -25,6 +25,16 @@ pub(super) struct Hunt<'a> {
     pub(super) log: LogId,
 }
 
+/// What became of a damaged segment.
+enum Damage {
+    /// The next segment is not known to be damaged.
+    None,
+    /// The machine that wrote it has not answered yet.
+    Awaited,
+    /// The machine that wrote it has it no more.
+    Gone,
+}
+
 /// Result of copying one object.
 enum Copied {
     /// The segment is here.
@@ -39,35 +49,49 @@ impl Hunt<'_> {
     /// Fetches the next segment of the log. Returns its size, or `None` if there is none.
     pub(super) fn fetch_next(&self, log: &mut FetchedLog) -> Result<Option<u64>, StoreError> {
         let next = log.next();
-        if !log.is_done() && !self.is_damaged_still(log, next)? {
-            match self.copy(log, next)? {
+        match self.damage(log)? {
+            Damage::Awaited => return Ok(None),
+            Damage::Gone => return self.pass(log, next),
+            Damage::None if log.is_done() => {}
+            Damage::None => match self.copy(log, next)? {
                 Copied::Here { bytes } => return Ok(Some(bytes)),
                 Copied::Damaged => return self.ask_for(log, next).map(|_| None),
                 Copied::Absent => {}
-            }
+            },
         }
         let every = if log.is_done() { DONE_LIST } else { self.options.tuning.list };
         let is_due = log.listed_at.is_none_or(|at| at.elapsed() >= every);
         if is_due || log.missing.is_some() { self.look_at_all(log, next) } else { Ok(None) }
     }
 
-    /// Returns whether the store still has the damaged segment that was asked for again. A segment that is
-    /// gone counts as missing.
-    fn is_damaged_still(&self, log: &mut FetchedLog, next: Sequence) -> Result<bool, StoreError> {
-        if !matches!(log.fault, Some(FetchFault::Damaged { first, .. }) if first == next) {
-            return Ok(false);
-        }
-        let name = ObjectName::Want { log: self.log, first: next }.to_string();
+    /// Returns what became of a damaged segment that was asked for again.
+    fn damage(&self, log: &FetchedLog) -> Result<Damage, StoreError> {
+        let Some(FetchFault::Damaged { first, .. }) = log.fault else { return Ok(Damage::None) };
+        let name = ObjectName::Want { log: self.log, first }.to_string();
         let want = self.store.text(&name, TEXT_BYTES_MAX)?;
-        if want.as_deref().and_then(WantAnswer::parse) == Some(WantAnswer::Gone) {
-            log.missing = log.missing.or(Some((next, Instant::now())));
+        Ok(match want.as_deref().and_then(WantAnswer::parse) {
+            Some(WantAnswer::Wanted) => Damage::Awaited,
+            Some(WantAnswer::Gone) => Damage::Gone,
+            None => Damage::None,
+        })
+    }
+
+    /// Fetches the segment after a segment that no machine has any more. The loader then names the gap.
+    fn pass(&self, log: &mut FetchedLog, next: Sequence) -> Result<Option<u64>, StoreError> {
+        let later = self.firsts(&log.node, Some(next))?.into_iter().next();
+        let Some(later) = later.filter(|first| !log.is_here(*first)) else { return Ok(None) };
+        let log_id = self.log;
+        tracing::warn!(log = %log_id, first = %next, %later, "a segment is gone, the later ones are loaded");
+        match self.copy(log, later)? {
+            Copied::Here { bytes } => Ok(Some(bytes)),
+            Copied::Damaged | Copied::Absent => Ok(None),
         }
-        Ok(want.is_some())
     }
 
     /// Lists the names of the log: the segment that holds the next record may begin earlier, or be missing.
     fn look_at_all(&self, log: &mut FetchedLog, next: Sequence) -> Result<Option<u64>, StoreError> {
-        let firsts = self.firsts(&log.node)?;
+        // Another loader may have moved the position into the middle of a segment that was not fetched here.
+        let firsts = self.firsts(&log.node, log.known_before(next))?;
         let end = self.store.text(&ObjectName::End(self.log).to_string(), TEXT_BYTES_MAX)?;
         log.end = end.as_deref().and_then(EndAnswer::parse).map(|end| end.last).or(log.end);
         log.listed_at = Some(Instant::now());
@@ -81,33 +105,27 @@ impl Hunt<'_> {
                 Copied::Absent => {}
             }
         }
-        let later = firsts.iter().find(|first| **first > next && !log.is_here(**first)).copied();
-        let is_later_here = firsts.iter().any(|first| *first > next && log.is_here(*first));
-        if later.is_none() && !is_later_here && log.end.is_none_or(|end| end < next) {
-            (log.missing, log.fault) = (None, None);
+        if firsts.contains(&next) {
+            // It was shipped after the look for it.
+            (log.missing, log.listed_at) = (None, None);
             return Ok(None);
         }
-        if is_later_here {
-            // The loader names this gap, and the position passes it.
-            return Ok(None);
+        let is_later = firsts.iter().any(|first| *first > next) || log.end.is_some_and(|end| end >= next);
+        if is_later {
+            return self.wait_for(log, next);
         }
-        self.wait_for(log, next, later)
+        (log.missing, log.fault) = (None, None);
+        Ok(None)
     }
 
-    /// Handles a missing segment: waits, asks for it, and passes it once it is gone for good.
-    fn wait_for(
-        &self,
-        log: &mut FetchedLog,
-        next: Sequence,
-        later: Option<Sequence>,
-    ) -> Result<Option<u64>, StoreError> {
+    /// Handles a missing segment: waits, asks for it, and passes it if no machine has it any more.
+    fn wait_for(&self, log: &mut FetchedLog, next: Sequence) -> Result<Option<u64>, StoreError> {
         let since = match log.missing {
             Some((first, since)) if first == next => since,
             _ => Instant::now(),
         };
         log.missing = Some((next, since));
-        let known = matches!(log.fault, Some(FetchFault::Missing { first, .. }) if first == next);
-        if !known {
+        if !matches!(log.fault, Some(FetchFault::Missing { first, .. }) if first == next) {
             tracing::warn!(log = %self.log, first = %next, "a segment is missing in the store");
             log.fault = Some(FetchFault::Missing { first: next, is_gone: false });
         }
@@ -115,16 +133,11 @@ impl Hunt<'_> {
             return Ok(None);
         }
         log.fault = Some(FetchFault::Missing { first: next, is_gone: true });
-        let Some(later) = later else { return Ok(None) };
-        tracing::warn!(log = %self.log, first = %next, %later, "a missing segment is gone, the later ones are loaded");
-        match self.copy(log, later)? {
-            Copied::Here { bytes } => Ok(Some(bytes)),
-            Copied::Damaged | Copied::Absent => Ok(None),
-        }
+        self.pass(log, next)
     }
 
     /// Asks the machine that wrote a segment to store it again. Returns whether it has it no more.
-    fn ask_for(&self, log: &mut FetchedLog, first: Sequence) -> Result<bool, StoreError> {
+    fn ask_for(&self, log: &FetchedLog, first: Sequence) -> Result<bool, StoreError> {
         let name = ObjectName::Want { log: self.log, first }.to_string();
         match self.store.text(&name, TEXT_BYTES_MAX)?.as_deref().and_then(WantAnswer::parse) {
             Some(WantAnswer::Gone) => Ok(true),
@@ -137,10 +150,11 @@ impl Hunt<'_> {
         }
     }
 
-    /// Returns the first records of all segments of the log in the store.
-    fn firsts(&self, node: &NodeName) -> Result<Vec<Sequence>, StoreError> {
+    /// Returns the first records of the segments of the log in the store, or only the ones after this number.
+    fn firsts(&self, node: &NodeName, after: Option<Sequence>) -> Result<Vec<Sequence>, StoreError> {
         let prefix = ObjectName::segments_of_log(node, self.log);
-        let (mut firsts, mut after) = (Vec::new(), None);
+        let name = |first| ObjectName::Segment { node: node.clone(), log: self.log, first }.to_string();
+        let (mut firsts, mut after) = (Vec::new(), after.filter(|first| first.is_possible()).map(name));
         loop {
             let names = self.store.list(&prefix, after.as_deref())?;
             for name in &names {
@@ -185,7 +199,8 @@ impl Hunt<'_> {
                 drop(remove_if_there(&part));
                 let fault = FetchFault::Damaged { first, reason };
                 if log.fault.as_ref() != Some(&fault) {
-                    tracing::error!(log = %self.log, node = %log.node, %first, ?fault, "an object is no sound segment");
+                    let node = &log.node;
+                    tracing::error!(log = %self.log, %node, %first, ?fault, "a segment in the store is damaged");
                     log.fault = Some(fault);
                 }
                 Ok(Copied::Damaged)

@@ -56,8 +56,16 @@ impl FetchedLog {
     pub(super) fn note_loaded(&mut self, folder: &Path, loaded: Sequence) {
         if loaded < self.loaded {
             self.listed_at = None;
+            self.lasts.clear();
         }
         self.loaded = loaded;
+        let faulty = match self.fault {
+            Some(FetchFault::Missing { first, .. } | FetchFault::Damaged { first, .. }) => Some(first),
+            None => None,
+        };
+        if faulty.is_some_and(|first| first <= loaded) {
+            (self.missing, self.fault) = (None, None);
+        }
         for (first, _) in self.here.extract_if(.., |_, fetched| fetched.last <= loaded) {
             // A file that stays costs space until the next start.
             drop(fs::remove_file(SegmentName { first, state: SegmentState::Sealed }.path(folder)));
@@ -65,13 +73,20 @@ impl FetchedLog {
         if self.here.is_empty() {
             drop(fs::remove_dir(folder));
         }
+        if let Some(known) = self.known_before(loaded.after(1)) {
+            self.lasts.retain(|first, _| *first >= known);
+        }
     }
 
     /// Notes a segment that lies in the folder now.
     pub(super) fn note_fetched(&mut self, first: Sequence, last: Sequence, bytes: u64) {
+        let is_next = first <= self.next();
         self.lasts.insert(first, last);
         self.here.insert(first, Fetched { last, bytes });
-        (self.missing, self.fault) = (None, None);
+        // A segment after a hole ends no fault. The fault ends once the sinks have passed the hole.
+        if is_next {
+            (self.missing, self.fault) = (None, None);
+        }
     }
 
     /// Returns the first record that is neither loaded nor here. Segments after a hole do not count.
@@ -93,6 +108,12 @@ impl FetchedLog {
     /// Returns whether a segment may hold this record, by all that is known of it.
     pub(super) fn may_hold(&self, first: Sequence, record: Sequence) -> bool {
         first <= record && self.lasts.get(&first).is_none_or(|last| *last >= record)
+    }
+
+    /// Returns the first record of the latest known segment that ends before this record.
+    pub(super) fn known_before(&self, record: Sequence) -> Option<Sequence> {
+        let ended = self.lasts.iter().rev().find(|(_, last)| **last < record);
+        ended.map(|(first, _)| *first)
     }
 
     pub(super) fn bytes(&self) -> u64 {

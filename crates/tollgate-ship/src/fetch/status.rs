@@ -41,11 +41,6 @@ pub enum FetchFault {
         /// Kind of the damage.
         reason: String,
     },
-    /// A folder of this machine cannot be written or read.
-    Folder {
-        /// The reason.
-        reason: String,
-    },
 }
 
 /// How far one log is fetched.

@@ -249,6 +249,22 @@ fn a_position_inside_a_segment_needs_that_segment_again() {
 }
 
 #[test]
+fn a_position_that_another_loader_left_inside_a_segment_is_no_hole() {
+    let mut site = Site::new();
+    site.spool_bytes_max = 1;
+    let log = site.shipped(60);
+    let fetcher = site.start();
+    eventually("the first segment is here", || fetcher.watch().status().state == FetchState::Full);
+    let (first, last) = site.bounds(log)[2];
+    assert!(last > first, "the segment has several records");
+    site.loaded_by_all(log, first);
+    eventually("the segment of the position is here", || {
+        site.fetched(log).keys().eq([&format!("{first:020}")])
+    });
+    assert_eq!((fault_of(&fetcher, log), site.want(log, first + 1)), (None, None));
+}
+
+#[test]
 fn a_restored_database_gets_its_segments_again() {
     let site = Site::new();
     let log = site.shipped(60);

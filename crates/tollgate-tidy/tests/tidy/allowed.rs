@@ -30,6 +30,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 14] = [
     (
         "tollgate",
         &[
+            "tollgate-ship",
             "tollgate-http",
             "tollgate-load",
             "tollgate-log",
@@ -199,7 +200,9 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         &[
             // The common parts of all commands: arguments, the configuration, output.
             &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
-            &["descriptors", "loader", "print", "version", "watch"],
+            &["descriptors", "loader", "print", "store", "version", "watch"],
+            &["load_end"],
+            &["load_from"],
             &["panic", "sinks"],
             &["board"],
             // Other processes and operators.

@@ -30,6 +30,7 @@ mod forge;
 mod forger;
 mod keys;
 mod listen;
+mod load_from;
 mod loaded;
 mod log;
 mod log_lines;

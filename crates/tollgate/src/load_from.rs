@@ -1,0 +1,171 @@
+//! `tollgate load --from`: loads what other machines shipped to a store.
+//!
+//! A fetcher copies sound segments into a folder of this machine, and one loader a sink reads that folder.
+//! Any number of machines may load from one store: the positions in the database decide which load counts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use tollgate_load::{
+    DeclaredStreams, LoadOptions, LoadState, LoadStatus, LoadWatch, Loader, RefusedLogs, SinkOptions,
+};
+use tollgate_log::DiskStorage;
+use tollgate_ship::{
+    FetchFault, FetchOptions, FetchState, FetchStatus, FetchTuning, Fetcher, LogFetch, ReadPositions,
+};
+
+use crate::config::{Config, SinkConfig};
+use crate::load_end::print_end;
+use crate::print::note;
+use crate::store::open_store;
+
+/// Time between two checks whether all is loaded.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+/// Interval between two looks at the store, for a command that ends by itself.
+const POLL_ONCE: Duration = Duration::from_millis(500);
+/// Bytes of fetched segments that are not loaded yet, at most.
+const SPOOL_BYTES_MAX: u64 = 4 << 30;
+/// Maximum bytes of one segment: twice the largest configurable size of a shipped segment.
+const SEGMENT_BYTES_MAX: u64 = 2 << 30;
+/// Name of the folder of fetched segments, beside the log folder.
+const SPOOL: &str = "fetched";
+/// Time for which faulty logs are tried again when nothing else is left to load.
+const FAULTY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A fetcher, and the loaders that read its folder.
+pub(crate) struct LoadFrom {
+    /// Dropped first: the fetcher writes the last positions when it is dropped.
+    loaders: Vec<Loader>,
+    fetcher: Fetcher,
+}
+
+impl LoadFrom {
+    /// Starts to fetch from a store and to load.
+    ///
+    /// # Errors
+    /// The store or the folder cannot be used, or a thread cannot be started.
+    pub(crate) fn start(
+        config: &Config,
+        sinks: &[SinkConfig],
+        place: &str,
+        spool: Option<PathBuf>,
+        is_once: bool,
+    ) -> anyhow::Result<Self> {
+        let store = open_store(place, None)?;
+        let spool = spool.unwrap_or_else(|| config.log.dir.with_file_name(SPOOL));
+        let mut tuning = FetchTuning::default();
+        if is_once {
+            tuning.poll = POLL_ONCE;
+        }
+        let options = FetchOptions {
+            spool: spool.clone(),
+            spool_bytes_max: SPOOL_BYTES_MAX,
+            segment_bytes_max: SEGMENT_BYTES_MAX,
+            tuning,
+        };
+        // The fetcher empties the folder, so no loader may read it before.
+        let fetcher = Fetcher::start(options, Arc::new(DiskStorage), store, positions_of(sinks))?;
+        let start = |sink: &SinkConfig| {
+            // Streams and types come from the segments, whatever this configuration says.
+            let sink = SinkOptions { declared: DeclaredStreams::default(), ..sink.options.clone() };
+            let mut options = LoadOptions::new(&spool, sink);
+            options.tuning = options.tuning.within(config.log.reserve_bytes);
+            options.tuning.lag_max = config.load.lag_max;
+            options.refused = RefusedLogs::Wait;
+            Loader::start_beside(options, Arc::new(DiskStorage), None)
+        };
+        let loaders = sinks.iter().map(start).collect::<Result<_, _>>()?;
+        Ok(Self { loaders, fetcher })
+    }
+
+    pub(crate) fn watches(&self) -> Vec<LoadWatch> {
+        self.loaders.iter().map(Loader::watch).collect()
+    }
+
+    /// Waits until all that the store has is loaded, or cannot be loaded without an operator. Prints the end.
+    pub(crate) fn finish(self, signals: &Receiver<i32>) -> ExitCode {
+        let mut faulty_since = None;
+        loop {
+            let fetch = self.fetcher.watch().status();
+            let loads: Vec<_> = self.loaders.iter().map(Loader::status).collect();
+            if fetch.is_all_loaded() || loads.iter().any(is_unusable) {
+                break;
+            }
+            faulty_since = if is_left_with_faults(&fetch, &loads) {
+                faulty_since.or_else(|| Some(Instant::now()))
+            } else {
+                None
+            };
+            if faulty_since.is_some_and(|since: Instant| since.elapsed() >= FAULTY_PATIENCE) {
+                break;
+            }
+            if signals.recv_timeout(LOOK_PAUSE) != Err(RecvTimeoutError::Timeout) {
+                note("stopped before all was loaded: the next run goes on");
+                return ExitCode::FAILURE;
+            }
+        }
+        self.print_end()
+    }
+
+    fn print_end(self) -> ExitCode {
+        let fetch = self.fetcher.watch().status();
+        let loads = self.loaders.iter().map(|loader| print_end(loader.name(), &loader.status()));
+        let is_loaded = loads.fold(true, |all, one| all & one);
+        for (log, found) in &fetch.logs {
+            if let Some(text) = fault_text(found) {
+                note(&format!("log {log} of {}: {text}", found.node));
+            }
+        }
+        if let Some(error) = &fetch.last_error {
+            note(&format!("cannot fetch: {error}"));
+        }
+        if fetch.is_all_loaded() && is_loaded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+fn is_unusable(status: &LoadStatus) -> bool {
+    status.is_unusable || status.state == LoadState::Stopped
+}
+
+/// Returns whether only faulty logs, or a store that does not answer, are left.
+fn is_left_with_faults(fetch: &FetchStatus, loads: &[LoadStatus]) -> bool {
+    let is_idle = |status: &LoadStatus| {
+        status.state == LoadState::CaughtUp
+            || status.only_failing_since.is_some()
+            || !status.stopped_logs.is_empty()
+    };
+    match fetch.state {
+        FetchState::Retrying => true,
+        FetchState::CaughtUp => loads.iter().all(is_idle),
+        FetchState::Fetching | FetchState::Full | FetchState::Ended => false,
+    }
+}
+
+fn fault_text(log: &LogFetch) -> Option<String> {
+    Some(match log.fault.as_ref()? {
+        FetchFault::Missing { first, is_gone: false } => {
+            format!("the segment that begins with record {first} is missing in the store")
+        }
+        FetchFault::Missing { first, is_gone: true } => {
+            format!("the segment that begins with record {first} is missing, and its machine deleted it")
+        }
+        FetchFault::Damaged { first, reason } => {
+            format!("the segment that begins with record {first} is damaged in the store: {reason}")
+        }
+    })
+}
+
+fn positions_of(sinks: &[SinkConfig]) -> ReadPositions {
+    let sinks: Vec<_> = sinks.iter().map(|sink| sink.options.clone()).collect();
+    Box::new(move || {
+        let mut all = BTreeMap::new();
+        for sink in &sinks {
+            all.insert(sink.name.clone(), sink.positions()?.unwrap_or_default());
+        }
+        Ok(all)
+    })
+}

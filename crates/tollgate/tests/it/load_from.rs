@@ -1,0 +1,201 @@
+//! `tollgate load --from`: what other machines shipped is loaded, each record once, by any number of loaders.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tollgate_log::DiskStorage;
+use tollgate_ship::{FolderStore, NodeName, Pacer, ship_once};
+
+use crate::cluster::shared;
+use crate::crash::{Random, seed};
+use crate::postgres::numbers_of;
+use crate::program::{App, eventually, printed};
+use crate::sinks::{STREAMS, all, record};
+
+/// Kills of loaders.
+const KILLS: u64 = 5;
+/// Random time until a loader is killed, at most. It is about the duration of the whole load.
+const LIFE_US_MAX: u64 = 300_000;
+
+/// Web machines that share a store with a database machine.
+struct Fleet {
+    store: TempDir,
+    machines: Vec<App>,
+}
+
+impl Fleet {
+    fn of(count: usize) -> Self {
+        let machine = |at| App::new(&STREAMS.replace("[log]", &format!("[log]\nnode = \"web/{at}\"")), &[]);
+        Self { store: TempDir::new().unwrap(), machines: (0..count).map(machine).collect() }
+    }
+
+    /// Lets a machine record numbers, in one run, and ship them.
+    fn run(&self, machine: usize, numbers: std::ops::Range<u64>) {
+        let server = self.machines[machine].start_with(&["--no-load"]);
+        record(&mut server.connect(), "/a", numbers);
+        assert!(server.stop().0.success());
+        self.ship(machine);
+    }
+
+    fn ship(&self, machine: usize) {
+        let store = FolderStore::new(self.store.path(), Arc::new(Pacer::new(None)));
+        let node = NodeName::encode(&format!("web/{machine}")).unwrap();
+        let dir = self.machines[machine].log_dir();
+        ship_once(&DiskStorage, &dir, &node, &store, false, |_| {}).unwrap();
+    }
+
+    fn store(&self) -> &str {
+        self.store.path().to_str().unwrap()
+    }
+
+    /// Returns the segments in the store, sorted.
+    fn segments(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.store.path().join("v1/seg")];
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() { folders.push(path) } else { found.push(path) }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+/// Makes the database machine. Its configuration holds a sink only.
+fn database_machine(sink: &str) -> App {
+    App::new(&format!("[sink.main]\n{sink}\n"), &[])
+}
+
+const SQLITE: &str = "sqlite = \"data/tollgate.sqlite\"";
+
+fn numbers(app: &App) -> Vec<u64> {
+    app.query::<i64>("SELECT n FROM a ORDER BY n").into_iter().map(|n| n.try_into().unwrap()).collect()
+}
+
+#[test]
+fn what_several_machines_shipped_is_loaded_once_however_often_the_command_runs() {
+    let fleet = Fleet::of(2);
+    for (machine, first) in [(0, 0), (1, 1_000), (0, 2_000), (1, 3_000)] {
+        fleet.run(machine, first..first + 1_000);
+    }
+    let loader = database_machine(SQLITE);
+    for _ in 0..2 {
+        let output = loader.run(&["load", "--once", "--from", fleet.store()]);
+        assert!(output.status.success(), "{}", printed(&output));
+        assert!(numbers(&loader) == all(4_000), "{}", printed(&output));
+    }
+    fleet.run(0, 4_000..4_500);
+    let output = loader.run(&["load", "--once", "--from", fleet.store()]);
+    assert!(output.status.success(), "{}", printed(&output));
+    assert!(numbers(&loader) == all(4_500), "{}", printed(&output));
+    assert_eq!(loader.query::<i64>("SELECT count(*) FROM tollgate_rejects"), [0]);
+}
+
+#[test]
+fn a_missing_and_a_damaged_segment_are_named_and_the_other_logs_are_loaded() {
+    let fleet = Fleet::of(3);
+    (0..3).for_each(|machine| fleet.run(machine, machine as u64 * 3_000..(machine as u64 + 1) * 3_000));
+    let of_machine = |machine: &str| {
+        let is_of = |path: &PathBuf| path.to_str().unwrap().contains(&format!("web%2F{machine}"));
+        fleet.segments().into_iter().filter(is_of).collect::<Vec<_>>()
+    };
+    let (first, second) = (of_machine("0"), of_machine("1"));
+    assert!(first.len() > 2 && second.len() > 2, "several segments a log");
+    fs::remove_file(&first[0]).unwrap();
+    let mut bytes = fs::read(&second[0]).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    fs::write(&second[0], bytes).unwrap();
+    let loader = database_machine(SQLITE);
+    let output = loader.run(&["load", "--once", "--from", fleet.store()]);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("of web%2F0: the segment that begins with record 1 is missing in the store"),
+        "{text}"
+    );
+    assert!(
+        text.contains("of web%2F1: the segment that begins with record 1 is damaged in the store"),
+        "{text}"
+    );
+    assert!(numbers(&loader) == (6_000..9_000).collect::<Vec<_>>(), "{text}");
+    fs::remove_file(&second[0]).unwrap();
+    (0..2).for_each(|machine| fleet.ship(machine));
+    fs::remove_dir_all(fleet.store.path().join("v1/want")).unwrap();
+    let output = loader.run(&["load", "--once", "--from", fleet.store()]);
+    assert!(output.status.success(), "{}", printed(&output));
+    assert!(numbers(&loader) == all(9_000));
+}
+
+#[test]
+fn a_store_that_is_away_is_a_fault_and_not_an_empty_store() {
+    let loader = database_machine(SQLITE);
+    let output = loader.run(&["load", "--once", "--from", "/nonexistent/handover"]);
+    let text = printed(&output);
+    assert!(!output.status.success() && text.contains("/nonexistent/handover does not exist"), "{text}");
+}
+
+/// Starts a loader of the fleet in a process of its own, with its own folder of fetched segments.
+fn start_loader(loader: &App, store: &str, spool: &Path) -> std::process::Child {
+    Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .args(["load", "--once", "--from", store, "--spool"])
+        .arg(spool)
+        .arg(loader.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn loaders_of_three_machines_that_are_killed_load_every_record_once() {
+    let fleet = Fleet::of(3);
+    for round in 0..2 {
+        (0..3).for_each(|machine| {
+            let first = (round * 3 + machine as u64) * 1_000;
+            fleet.run(machine, first..first + 1_000);
+        });
+    }
+    let database = shared().database();
+    let loader = database_machine(&format!("postgres = \"{}\"", shared().url(&database)));
+    let (spools, mut random) = (TempDir::new().unwrap(), Random(seed()));
+    let spool = |at: usize| spools.path().join(at.to_string());
+    for _ in 0..KILLS {
+        let mut loaders: Vec<_> = (0..3).map(|at| start_loader(&loader, fleet.store(), &spool(at))).collect();
+        thread::sleep(Duration::from_micros(random.below(LIFE_US_MAX)));
+        loaders.iter_mut().for_each(|loader| loader.kill().unwrap());
+        loaders.into_iter().for_each(|loader| drop(loader.wait_with_output().unwrap()));
+    }
+    let loaders: Vec<_> = (0..3).map(|at| start_loader(&loader, fleet.store(), &spool(at))).collect();
+    for loader in loaders {
+        let output = loader.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", printed(&output));
+    }
+    assert!(numbers_of(&database, "a") == all(6_000), "{} rows", numbers_of(&database, "a").len());
+}
+
+#[test]
+fn a_loader_that_follows_loads_what_is_shipped_later_and_answers_how_far_it_is() {
+    let fleet = Fleet::of(1);
+    let loader = database_machine(SQLITE);
+    let following = loader.follow(&["load", "--from", fleet.store()]);
+    fleet.run(0, 0..500);
+    let has = |count: usize| loader.has_table("a") && numbers(&loader).len() == count;
+    eventually("the first run is loaded", || has(500).then_some(()));
+    fleet.run(0, 500..900);
+    eventually("the second run is loaded", || has(900).then_some(()));
+    assert!(numbers(&loader) == all(900));
+    following.end(rustix::process::Signal::TERM);
+    let answers = fs::read_dir(fleet.store.path().join("v1/pos/main")).unwrap();
+    let answers = answers.map(|answer| fs::read_to_string(answer.unwrap().path()).unwrap());
+    let lasts: Vec<u64> = answers
+        .map(|answer| answer.lines().find_map(|line| line.strip_prefix("last ")).unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(lasts.iter().sum::<u64>(), 900, "each log is answered to its end");
+}

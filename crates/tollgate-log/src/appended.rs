@@ -47,7 +47,7 @@ impl AppendedRecords {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
     /// The transaction is too large. Never retry.
-    #[error("transaction has {bytes} bytes, limit {limit} bytes")]
+    #[error("records of one request have {bytes} bytes, limit {limit} bytes")]
     TooLarge {
         /// Bytes of its records.
         bytes: usize,
@@ -63,7 +63,7 @@ pub enum AppendError {
         limit: u64,
     },
     /// A record waits too long for the disk. Retry later.
-    #[error("the oldest record waits {} ms for the disk, limit {} ms", age.as_millis(), limit.as_millis())]
+    #[error("oldest record waits {} ms for the disk, limit {} ms", age.as_millis(), limit.as_millis())]
     Slow {
         /// Wait of the oldest record that this one would wait for.
         age: Duration,

@@ -125,15 +125,15 @@ impl BatchHeader {
         }
         let records = u64::from(self.count);
         if records == 0 || records > payload / FRAME_BYTES as u64 {
-            let allowed = "at least 1, one for each 8 bytes of the payload at most";
+            let allowed = "at least 1, at most one for each 8 bytes of the payload";
             return Err(FormatError::Value { what: "record count", found: records, allowed });
         }
         if !self.first.is_possible() || !self.first.after(records).is_possible() {
-            let allowed = "1 to 2^56 - 1, with its count too";
+            let allowed = "1 to 2^56 - 1 for each record of the batch";
             return Err(FormatError::Value { what: "first sequence number", found: self.first.0, allowed });
         }
         if self.durable >= self.first {
-            let allowed = "less than the first of the batch";
+            let allowed = "less than the first sequence number of the batch";
             return Err(FormatError::Value {
                 what: "durable sequence number",
                 found: self.durable.0,

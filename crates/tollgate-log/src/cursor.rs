@@ -236,7 +236,7 @@ impl Cursor {
         match names.iter().find(|name| name.first > passed && name.first >= next) {
             Some(name) if !name.first.is_possible() => {
                 let (found, allowed) = (name.first.0, "1 to 2^56 - 1");
-                let error = FormatError::Value { what: "sequence number in its name", found, allowed };
+                let error = FormatError::Value { what: "sequence number in its file name", found, allowed };
                 Err(LogError::damaged(&name.path(&self.folder), 0, error))
             }
             Some(name) if name.first == next => Ok(Advance::NextSegment),

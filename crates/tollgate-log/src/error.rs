@@ -9,16 +9,16 @@ use crate::id::{LogId, Sequence};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// Zeros are where a batch should begin, and other bytes after them.
-    #[error("zeros where a batch begins")]
+    #[error("bytes are zero where a batch header should begin")]
     Hole,
     /// There are bytes after the footer.
-    #[error("something stands behind the footer")]
+    #[error("bytes follow the footer")]
     BehindFooter,
     /// The footer counts other rows or rejects of a schema than the batches have.
-    #[error("footer counts other records of a schema than the batches hold")]
+    #[error("footer and batches differ in the record count of a schema")]
     OtherCounts,
     /// There are fewer bytes than this part needs.
-    #[error("{what} is cut off: {found} bytes, needs {needed}")]
+    #[error("{what} is cut off: {found} bytes, needed are {needed} bytes")]
     CutOff {
         /// Part of the format.
         what: &'static str,
@@ -34,7 +34,7 @@ pub enum FormatError {
         what: &'static str,
     },
     /// A later version wrote the segment. Leave it unchanged.
-    #[error("segment has format version {found}, this program reads up to {known}")]
+    #[error("segment has format version {found}, this program reads up to {known}: use a later program")]
     Version {
         /// The version in the header.
         found: u16,
@@ -42,7 +42,7 @@ pub enum FormatError {
         known: u16,
     },
     /// A checksum is wrong.
-    #[error("{what} checksum is {found:08x}, stored is {stored:08x}")]
+    #[error("{what} checksum is {found:08x}, the stored checksum is {stored:08x}")]
     Checksum {
         /// The part with the checksum.
         what: &'static str,
@@ -52,13 +52,13 @@ pub enum FormatError {
         stored: u32,
     },
     /// The digest of the segment is wrong.
-    #[error("segment digest differs from the one in its footer")]
+    #[error("digest of the segment differs from the digest in its footer")]
     Digest,
     /// The batch header has another nonce than its segment.
-    #[error("batch header is not of this segment")]
+    #[error("batch header has the nonce of another segment")]
     Nonce,
     /// A batch does not continue the previous one.
-    #[error("batch does not continue the chain: previous is {found:08x}, expected {expected:08x}")]
+    #[error("batch does not continue the chain: header has {found:08x}, the batch before has {expected:08x}")]
     Chain {
         /// Checksum in the header.
         found: u32,
@@ -66,7 +66,7 @@ pub enum FormatError {
         expected: u32,
     },
     /// A segment is in the folder of another log: it was copied there.
-    #[error("segment is of log {found}, in the folder of {expected}")]
+    #[error("segment belongs to log {found}, but is in the folder of log {expected}")]
     Stranger {
         /// Log in the header.
         found: LogId,
@@ -74,7 +74,7 @@ pub enum FormatError {
         expected: LogId,
     },
     /// The first number in the header differs from the name of the segment.
-    #[error("segment begins with {found}, its name says {named}")]
+    #[error("segment begins with record {found}, its file name says record {named}")]
     Misnamed {
         /// Number in the header.
         found: u64,
@@ -100,7 +100,7 @@ pub enum FormatError {
         allowed: &'static str,
     },
     /// A record uses a schema that its segment does not contain.
-    #[error("record uses schema {0}, which its segment does not hold")]
+    #[error("record uses schema {0}, which its segment does not define")]
     UnknownSchema(u16),
     /// Text that is not UTF-8.
     #[error("{what} is not UTF-8")]
@@ -133,7 +133,7 @@ pub enum LogError {
     },
     /// A segment that is being written is damaged, and no intact batch follows the damage yet. One may follow
     /// later.
-    #[error("{} is damaged at byte {offset}, and nothing behind it can be read yet", path.display())]
+    #[error("{} is damaged at byte {offset}, and no intact batch follows yet", path.display())]
     DamagedEnd {
         /// The segment.
         path: PathBuf,

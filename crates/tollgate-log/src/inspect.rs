@@ -361,7 +361,7 @@ impl Inspector {
             ]);
         }
         let wrong = fields.into_iter().filter(|(_, found, expected)| found != expected);
-        let allowed = "what the batches say";
+        let allowed = "the value of the batches";
         let values = wrong.map(|(what, found, _)| FormatError::Value { what, found, allowed });
         values.chain((digest != footer.digest).then_some(FormatError::Digest)).collect()
     }

@@ -81,7 +81,7 @@ impl LogOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another server holds the folder.
-    #[error("{} is locked: another server uses it", .0.display())]
+    #[error("{} is locked: another server uses it, stop that server first", .0.display())]
     Locked(PathBuf),
     /// The disk returned an error, or a log is damaged.
     #[error("cannot open the log")]
@@ -90,7 +90,7 @@ pub enum OpenError {
     #[error("cannot start a thread of the log")]
     Thread(#[source] std::io::Error),
     /// `transaction_bytes_max` is larger than the format allows.
-    #[error("transaction_bytes_max is {found}, limit {limit}")]
+    #[error("transaction_bytes_max is {found}, limit {limit} bytes")]
     TransactionBytes {
         /// Configured value.
         found: usize,

@@ -94,7 +94,7 @@ pub enum ValueError {
         column: String,
     },
     /// The value has more bytes than the stream allows.
-    #[error("column {column:?} takes {limit} bytes, found {bytes} bytes")]
+    #[error("column {column:?} takes at most {limit} bytes, found {bytes} bytes")]
     TooLong {
         /// The column.
         column: String,
@@ -104,7 +104,7 @@ pub enum ValueError {
         limit: usize,
     },
     /// The JSON is nested more deeply than databases are known to handle.
-    #[error("column {column:?} takes json of {limit} levels, found more")]
+    #[error("column {column:?} takes json with at most {limit} levels, found more")]
     TooDeep {
         /// The column.
         column: String,

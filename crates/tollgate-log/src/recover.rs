@@ -322,7 +322,7 @@ fn judge(
         Some((first, error)) if first <= durable => RecoveryAction::SetAside(error.to_string()),
         Some((first, _)) if first <= header.first => RecoveryAction::Remove,
         _ if scan.records() == 0 && durable >= header.first => {
-            RecoveryAction::SetAside("its records are missing".to_owned())
+            RecoveryAction::SetAside("the segment has no record, but its first record was synced".to_owned())
         }
         _ if scan.records() == 0 => RecoveryAction::Remove,
         Some(_) => RecoveryAction::Cut,

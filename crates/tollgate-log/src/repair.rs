@@ -88,10 +88,10 @@ impl Treatment {
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
     /// A server holds the lock of the folder.
-    #[error("{} is locked: a server uses it, stop it first", .0.display())]
+    #[error("{} is locked: a server uses it, stop that server first", .0.display())]
     Locked(PathBuf),
     /// The folder cannot be locked or listed.
-    #[error("cannot repair the logs")]
+    #[error("cannot read the logs for a repair")]
     Log(#[from] LogError),
 }
 

@@ -145,7 +145,7 @@ impl Retainer {
                 }
                 // A segment of a later version may have another kind of end.
                 Ok(None) if is_of_later_version(&*self.storage, &path) => continue,
-                Ok(None) => "it has no footer that holds".to_owned(),
+                Ok(None) => "the segment has no valid footer".to_owned(),
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => join_chain(&error),
             };

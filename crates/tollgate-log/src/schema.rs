@@ -176,7 +176,7 @@ pub struct Schema {
 
 /// The log has no number left for another schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this run has declared {SCHEMAS_MAX} different schemas, which is the limit; start it anew")]
+#[error("this run has declared {SCHEMAS_MAX} schemas, which is the limit: restart the server")]
 pub struct TooManySchemas;
 
 /// Why a schema is invalid.
@@ -197,7 +197,7 @@ pub enum SchemaError {
         count: usize,
     },
     /// There is more than one key, or a key of another type than bytes.
-    #[error("stream {stream:?} has a key beside another, or of another type than bytes")]
+    #[error("stream {stream:?} has more than one key, or its key has another type than bytes")]
     Key {
         /// The stream.
         stream: String,
@@ -295,7 +295,7 @@ impl Schema {
         Self::new(&stream, columns).map_err(|_| FormatError::Value {
             what: "schema columns",
             found: count.into(),
-            allowed: "1 to 1000, with names of their own, and one key of type bytes at most",
+            allowed: "1 to 1000 with different names, and at most one key of type bytes",
         })
     }
 }

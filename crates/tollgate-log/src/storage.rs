@@ -241,7 +241,7 @@ fn check_regular(found: FileType) -> io::Result<()> {
     } else {
         "a device"
     };
-    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, and not a regular file")))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("the file is {what}, allowed is a regular file")))
 }
 
 struct DiskFile {

@@ -119,7 +119,7 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>)
     if let (Some(footer), Some(digest)) = (&scan.footer, before.and_then(|before| before.digest))
         && footer.digest_before != digest
     {
-        let reason = "its footer repeats another digest than the segment before has".to_owned();
+        let reason = "the segment before has another digest than this footer states".to_owned();
         return problem(scan.end, name.first, reason);
     }
     if name.state == SegmentState::Sealed && scan.footer.is_none() {
@@ -138,9 +138,9 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>)
 fn stranger(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<SegmentProblem> {
     let header = scan.header.as_ref()?;
     let reason = if LogId::of_segment(path).is_some_and(|log| log != header.log) {
-        format!("is a segment of log {}", header.log)
+        format!("the segment belongs to log {}", header.log)
     } else if header.first != name.first {
-        format!("is the segment that begins with {}", header.first)
+        format!("the segment begins with record {}, its file name says another", header.first)
     } else {
         return None;
     };
@@ -212,6 +212,6 @@ fn digest_problem(scan: &SegmentScan, found: Digest) -> Option<SegmentProblem> {
         offset: 0,
         first: header.first,
         last: Some(scan.last),
-        reason: format!("digest is {found}, the footer has {}", footer.digest),
+        reason: format!("the segment has digest {found}, its footer has digest {}", footer.digest),
     })
 }

@@ -33,7 +33,7 @@ pub enum StartError {
         source: SchemaError,
     },
     /// The log has no number left for the new form of a stream.
-    #[error("this log cannot take further streams or changes of them: restart")]
+    #[error("this log cannot record more streams or changes of streams: restart the server")]
     Schemas(#[source] TooManySchemas),
     /// Workers loaded different texts, also when they loaded again.
     #[error("a script changed each time that the workers loaded it: try again when no file changes")]

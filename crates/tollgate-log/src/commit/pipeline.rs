@@ -25,9 +25,9 @@ impl CommitPipeline {
 /// Returns what a restart will find after this failure.
 fn what_is_kept(error: &LogError) -> &'static str {
     match error {
-        LogError::Io { .. } => "a restart keeps all that was acknowledged as synced",
+        LogError::Io { .. } => "a restart keeps every record that was acknowledged as synced",
         LogError::Damaged { .. } | LogError::DamagedEnd { .. } => {
-            "the disk gave back other bytes than were written to it: `tollgate log verify` says what is left"
+            "the disk returned other bytes than were written: `tollgate log verify` reports the damage"
         }
     }
 }

@@ -269,7 +269,7 @@ impl SegmentReader {
         ];
         match checks.into_iter().find(|(_, found, expected)| found != expected) {
             Some((what, found, _)) => {
-                Err(FormatError::Value { what, found, allowed: "what the batches say" })
+                Err(FormatError::Value { what, found, allowed: "the value of the batches" })
             }
             None => Ok(()),
         }
@@ -465,7 +465,11 @@ fn check_records(
             }
             (_, kind) => {
                 let found = kind as u64;
-                return Err(FormatError::Value { what: "record kind", found, allowed: "that of its batch" });
+                return Err(FormatError::Value {
+                    what: "record kind",
+                    found,
+                    allowed: "the kind of its batch",
+                });
             }
         }
     }

@@ -79,27 +79,27 @@ impl SegmentFooter {
         let impossible = |what, found, allowed| Err(FormatError::Value { what, found, allowed });
         let batches_bytes = content_bytes.saturating_sub(SEGMENT_HEADER_BYTES as u64);
         if self.content_bytes != content_bytes {
-            return impossible("footer content bytes", self.content_bytes, "the place of the footer");
+            return impossible("footer content bytes", self.content_bytes, "the offset of the footer");
         }
         if self.batches > batches_bytes / BATCH_HEADER_BYTES as u64 {
-            return impossible("footer batch count", self.batches, "one for each 64 bytes at most");
+            return impossible("footer batch count", self.batches, "at most one for each 64 bytes");
         }
         if self.records > batches_bytes / FRAME_BYTES as u64 {
-            return impossible("footer record count", self.records, "one for each 8 bytes at most");
+            return impossible("footer record count", self.records, "at most one for each 8 bytes");
         }
         let counted = self
             .counts
             .iter()
             .try_fold(0_u64, |sum, count| sum.checked_add(count.rows)?.checked_add(count.rejects));
         if counted != Some(self.records) {
-            return impossible("footer record count", self.records, "the sum of its schemas");
+            return impossible("footer record count", self.records, "the sum over its schemas");
         }
         let is_last = first.is_none_or(|first| self.last == first.before().after(self.records));
         if self.last > Sequence::MAX || !is_last {
             return impossible(
                 "footer last sequence number",
                 self.last.0,
-                "the last of the records that it counts",
+                "the number of its last counted record",
             );
         }
         Ok(())
@@ -172,7 +172,7 @@ impl SegmentFooter {
             return Err(FormatError::Value {
                 what: "footer bytes",
                 found,
-                allowed: "200 and 24 for each schema",
+                allowed: "200, and 24 for each schema",
             });
         }
         Ok(Self {

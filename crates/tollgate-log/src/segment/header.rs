@@ -73,7 +73,7 @@ impl SegmentHeader {
 
     fn check_bounds(&self) -> Result<(), FormatError> {
         if !is_nonce(self.nonce) {
-            let allowed = "neither zeros nor the first bytes of a footer";
+            let allowed = "a value other than 0 and the magic bytes of a footer";
             return Err(FormatError::Value { what: "nonce", found: self.nonce, allowed });
         }
         if !self.first.is_possible() {

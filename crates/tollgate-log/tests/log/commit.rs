@@ -147,7 +147,7 @@ fn a_failure_ends_all_acknowledgements_and_a_restart_is_clean() {
 
 #[test]
 fn a_disk_failure_says_that_a_restart_keeps_synced_records_and_damage_does_not() {
-    const KEPT: &str = "; a restart keeps all that was acknowledged as synced";
+    const KEPT: &str = "; a restart keeps every record that was acknowledged as synced";
     let mut site = Site::new(|_| {});
     site.sim.fail(Call::Sync, 0, EIO);
     let appended = site.append(Level::Synced).unwrap();

@@ -64,5 +64,5 @@ fn a_large_segment_whose_footer_holds_another_digest_is_told() {
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
     });
     let problem = verify_segment(&sim, name, &path, None).unwrap().problem.unwrap();
-    assert!(problem.reason.starts_with("digest is sha256:"), "{problem:?}");
+    assert!(problem.reason.starts_with("the segment has digest sha256:"), "{problem:?}");
 }

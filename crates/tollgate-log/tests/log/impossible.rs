@@ -184,7 +184,7 @@ fn an_open_segment_that_begins_with_another_number_than_its_name_is_set_aside() 
     sim.remove(&path).unwrap();
     let report = mend(&sim);
     assert_eq!(report.logs[0].set_aside.len(), 1, "{report:?}");
-    assert!(report.logs[0].set_aside[0].1.contains("its name says 4"), "{report:?}");
+    assert!(report.logs[0].set_aside[0].1.contains("its file name says record 4"), "{report:?}");
     assert_eq!(read_to_end(&sim, law.log).records, 0);
 }
 
@@ -203,7 +203,7 @@ fn a_segment_whose_name_no_record_can_have_ends_its_log_with_an_error() {
             assert_eq!((read.records, read.missing), (9, 0), "{name}");
             let error = read.error.unwrap_or_default();
             assert!(
-                error.contains(&name.to_string()) && error.contains("sequence number in its name"),
+                error.contains(&name.to_string()) && error.contains("sequence number in its file name"),
                 "{error}"
             );
             mend(&sim);

@@ -24,7 +24,7 @@ fn a_second_log_on_the_same_folder_is_refused_until_the_first_is_closed() {
     let second = Log::open(sim.storage(), LogOptions::new(&dir()), vec![schema()], |_| {});
     let error = second.err().unwrap();
     assert!(matches!(error, OpenError::Locked(_)), "{error:?}");
-    assert_eq!(error.to_string(), "/data/log is locked: another server uses it");
+    assert_eq!(error.to_string(), "/data/log is locked: another server uses it, stop that server first");
     first.close().unwrap();
     open(&sim, |_| {}).close().unwrap();
 }
@@ -42,7 +42,7 @@ fn a_transaction_limit_that_no_batch_can_hold_is_refused() {
     let mut options = LogOptions::new(&dir());
     options.transaction_bytes_max = (8 << 20) + 1;
     let error = Log::open(sim.storage(), options, vec![schema()], |_| {}).err().unwrap();
-    assert_eq!(error.to_string(), "transaction_bytes_max is 8388609, limit 8388608");
+    assert_eq!(error.to_string(), "transaction_bytes_max is 8388609, limit 8388608 bytes");
 }
 
 #[test]

@@ -242,9 +242,9 @@ fn a_whole_segment_in_the_place_of_another_is_told() {
         sim.put(&dir().join(log.to_string()).join(format!("{number:020}.sealed")), &bytes);
     }
     let problem = problem_of(&sim, other, 0).unwrap();
-    assert_eq!(problem.reason, format!("is a segment of log {}", law.log));
+    assert_eq!(problem.reason, format!("the segment belongs to log {}", law.log));
     let problem = problem_of(&sim, law.log, 3).unwrap();
-    assert_eq!(problem.reason, "is the segment that begins with 4");
+    assert_eq!(problem.reason, "the segment begins with record 4, its file name says another");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_digest_that_is_not_of_these_bytes_is_told() {
     });
     let problem = problem_of(&sim, law.log, 1).unwrap();
     assert_eq!((problem.offset, problem.first, problem.last), (0, Sequence(4), Some(Sequence(8))));
-    assert!(problem.reason.starts_with("digest is sha256:"), "{}", problem.reason);
+    assert!(problem.reason.starts_with("the segment has digest sha256:"), "{}", problem.reason);
 }
 
 /// Damages a segment at random: single bytes, ranges, its end, or all of it.

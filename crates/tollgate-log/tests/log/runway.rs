@@ -102,7 +102,7 @@ fn zeros_instead_of_an_acknowledged_batch_are_rot_and_the_bytes_behind_are_read(
     let (from, to) = (places[3].0, places[4].0);
     sim.edit(&path, |bytes| bytes[from..to].fill(0));
     let report = mend(&sim);
-    assert_eq!(report.logs[0].set_aside[0].1, "zeros where a batch begins");
+    assert_eq!(report.logs[0].set_aside[0].1, "bytes are zero where a batch header should begin");
     let found = read(&sim, law.log);
     assert_eq!((found.missing(), found.numbers), (vec![4], vec![1, 2, 3, 5, 6, 7]));
 }
@@ -126,7 +126,7 @@ fn a_sealed_segment_with_zeros_behind_its_footer_is_damaged() {
     let (name, path) = segments_of(&sim, law.log).remove(0);
     sim.edit(&path, |bytes| bytes.push(0));
     let problem = verify_segment(&sim, name, &path, None).unwrap().problem.unwrap();
-    assert_eq!(problem.reason, "something stands behind the footer");
+    assert_eq!(problem.reason, "bytes follow the footer");
 }
 
 #[test]

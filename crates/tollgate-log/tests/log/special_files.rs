@@ -64,7 +64,7 @@ fn nothing_but_a_regular_file_is_opened_and_nothing_waits() {
             });
             let error = error.unwrap_or_else(|| panic!("{what} was opened to {mode}"));
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{mode} {what}: {error}");
-            assert_eq!(error.to_string(), format!("it is {what}, and not a regular file"));
+            assert_eq!(error.to_string(), format!("the file is {what}, allowed is a regular file"));
         }
     }
 }

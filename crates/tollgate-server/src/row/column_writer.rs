@@ -218,7 +218,7 @@ mod tests {
             ..ColumnRules::default()
         };
         check(&bounded(Overlong::Reject), Value::Text("abc"), "Text(\"abc\")");
-        let expect = "column \"c\" takes 3 bytes, found 4 bytes";
+        let expect = "column \"c\" takes at most 3 bytes, found 4 bytes";
         check(&bounded(Overlong::Reject), Value::Text("abcd"), expect);
         check(&bounded(Overlong::Reject), Value::Json("[10]"), expect);
         check(&bounded(Overlong::Truncate), Value::Text("ab\u{fc}"), "Text(\"ab\")");

@@ -116,17 +116,17 @@ fn every_type_takes_its_form_in_json() {
 fn json_of_more_than_128_levels_is_a_reject_of_its_item_alone() {
     let server = site(&["n int record.n", "j json record.j"]);
     let item = |n, levels| format!("{{\"n\":{n},\"j\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
-    let told = r#"{"recorded":2,"rejected_count":1,"rejected":[{"index":1,"reason":"column \"j\" takes json of 128 levels, found more"}]}"#;
+    let told = r#"{"recorded":2,"rejected_count":1,"rejected":[{"index":1,"reason":"column \"j\" takes json with at most 128 levels, found more"}]}"#;
     let body = format!("[{},{},{}]", item(1, 128), item(2, 129), item(3, 1));
     post(&server, &body, "200", &format!("{told}\n"));
     let records = server.records();
     assert_eq!(
         records[1],
-        format!("reject column \"j\" takes json of 128 levels, found more: {}", item(2, 129))
+        format!("reject column \"j\" takes json with at most 128 levels, found more: {}", item(2, 129))
     );
     assert_eq!((records.len(), records[2].as_str()), (3, "n=3 j=[]"));
     let server = site(&["whole json record"]);
-    let told = r#"{"recorded":0,"rejected_count":1,"rejected":[{"index":0,"reason":"column \"whole\" takes json of 128 levels, found more"}]}"#;
+    let told = r#"{"recorded":0,"rejected_count":1,"rejected":[{"index":0,"reason":"column \"whole\" takes json with at most 128 levels, found more"}]}"#;
     post(&server, &item(1, 127), "200", "{\"recorded\":1}\n");
     post(&server, &item(1, 100_000), "200", &format!("{told}\n"));
 }

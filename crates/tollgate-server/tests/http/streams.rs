@@ -142,7 +142,7 @@ fn rules_hold_for_scripts_and_for_collect() {
         "a=x b=7 c=abc d=abc",
         "a=x b=1 c=null d=null",
         "reject column \"a\" is required, found nothing",
-        "reject column \"d\" takes 3 bytes, found 4 bytes",
+        "reject column \"d\" takes at most 3 bytes, found 4 bytes",
     ];
     let check = |server: Running| {
         let records = server.records();

@@ -203,7 +203,10 @@ fn a_second_server_is_refused_on_the_same_address_and_on_the_same_log() {
     let server = app.start();
     let text = refusal(&app, "serve", 1);
     assert!(
-        text.contains(&format!("{} is locked: another server uses it", app.log_dir().display())),
+        text.contains(&format!(
+            "{} is locked: another server uses it, stop that server first",
+            app.log_dir().display()
+        )),
         "{text}"
     );
     let other = App::new("", &[("keep.luau", KEEP)]);

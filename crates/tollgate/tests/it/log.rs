@@ -245,7 +245,7 @@ fn repair_mends_what_a_killed_server_left_and_refuses_while_one_runs() {
     let output = app.run(&["log", "repair"]);
     assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
     assert!(
-        printed(&output).contains("data/log is locked: a server uses it, stop it first"),
+        printed(&output).contains("data/log is locked: a server uses it, stop that server first"),
         "{}",
         printed(&output)
     );

@@ -31,7 +31,7 @@ pub enum RequestError {
         found: Box<str>,
     },
     /// The connection preface of HTTP/2 (rule 4). The reply is 505, so that a person sees the cause.
-    #[error("peer speaks HTTP/2 without having been asked to")]
+    #[error("connection begins with the preface of HTTP/2, allowed are HTTP/1.0 and HTTP/1.1")]
     Http2Preface,
     /// A byte that is not allowed at its place in the target (rule 4).
     #[error("request target holds byte {byte:#04x}")]
@@ -40,13 +40,13 @@ pub enum RequestError {
         byte: u8,
     },
     /// A target in no form of RFC 9112 section 3.2, or in a form that the method does not allow.
-    #[error("request target has no form allowed here: \"{found}\"")]
+    #[error("request target has a form that the method does not allow: \"{found}\"")]
     TargetForm {
         /// The target.
         found: Box<str>,
     },
     /// An https target on a connection that is not secured (RFC 9110 section 7.4).
-    #[error("request target is for https")]
+    #[error("request target has scheme https, but the connection is not encrypted")]
     SchemeMisdirected,
     /// A target or request line above its limit (rule 5).
     #[error("request line exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
@@ -65,13 +65,13 @@ pub enum RequestError {
         limit: usize,
     },
     /// More field lines than allowed (rule 5).
-    #[error("field lines exceed limit: {limit}")]
+    #[error("field lines exceed limit: limit {limit} lines")]
     TooManyFields {
         /// Lines allowed.
         limit: usize,
     },
     /// A blank between the request line and the first field name (rule 3).
-    #[error("whitespace stands before the first field line")]
+    #[error("head has whitespace before the first field line")]
     WhitespaceBeforeFields,
     /// A continuation line, obs-fold (rule 7).
     #[error("field line is folded")]
@@ -109,7 +109,7 @@ pub enum RequestError {
         found: Box<str>,
     },
     /// The authority of an absolute target that differs from Host (rule 6).
-    #[error("host differs from that of the target: \"{host}\", target \"{target}\"")]
+    #[error("field \"host\" differs from the request target: \"{host}\", target \"{target}\"")]
     HostMismatch {
         /// The value of Host.
         host: Box<str>,
@@ -144,7 +144,7 @@ pub enum RequestError {
         found: Box<str>,
     },
     /// Transfer-Encoding in HTTP/1.0 (rule 9).
-    #[error("transfer-encoding stands in an HTTP/1.0 request")]
+    #[error("HTTP/1.0 request has a transfer-encoding")]
     TransferEncodingInHttp10,
     /// A Connection option that is not a token.
     #[error("connection is invalid: \"{found}\"")]
@@ -153,13 +153,13 @@ pub enum RequestError {
         found: Box<str>,
     },
     /// A Connection option that names a field of framing or routing (rule 19).
-    #[error("connection names a field that is not its own: \"{found}\"")]
+    #[error("field \"connection\" names a field that is not hop-by-hop: \"{found}\"")]
     ConnectionNamesFraming {
         /// The option.
         found: Box<str>,
     },
     /// An Upgrade to a protocol other than h2c, in a request with a body (rule 18).
-    #[error("upgrade stands in a request with a body")]
+    #[error("request with a body has field \"upgrade\"")]
     UpgradeWithBody,
     /// An expectation other than `100-continue` (rule 17).
     #[error("expectation is unknown: \"{found}\"")]
@@ -192,9 +192,7 @@ pub enum RequestError {
         byte: u8,
     },
     /// More framing than the data justifies, for example a long run of one-byte chunks (rule 13).
-    #[error(
-        "chunk framing exceeds its share: {overhead} bytes for {data} bytes of data, limit {limit} bytes"
-    )]
+    #[error("chunk framing exceeds limit: {overhead} bytes for {data} bytes of data, limit {limit} bytes")]
     ChunkOverhead {
         /// Bytes of framing so far.
         overhead: u64,
@@ -224,7 +222,7 @@ pub enum RequestError {
         limit: u64,
     },
     /// Content that does not match its content coding: corrupt, truncated, or with bytes after its end.
-    #[error("content is no {coding}: {reason}")]
+    #[error("content is not valid {coding}: {reason}")]
     ContentCoding {
         /// The coding.
         coding: &'static str,
@@ -232,7 +230,9 @@ pub enum RequestError {
         reason: Box<str>,
     },
     /// Content that expands too much when it is decoded. The server reports this error.
-    #[error("content expands from {encoded} bytes to {decoded} bytes or more, limit {ratio} times")]
+    #[error(
+        "content expands from {encoded} bytes to {decoded} bytes or more, limit {ratio} times as many bytes"
+    )]
     ContentExpands {
         /// Encoded bytes so far.
         encoded: u64,
@@ -244,7 +244,7 @@ pub enum RequestError {
     /// More coding than the content justifies, for example a long run of empty members. The server reports
     /// this error.
     #[error(
-        "content coding exceeds its share: {encoded} bytes, {parts} members or frames for {decoded} bytes of content"
+        "content coding has too much overhead: {parts} parts, {encoded} bytes for {decoded} bytes of content"
     )]
     ContentCodingOverhead {
         /// Encoded bytes so far.
@@ -255,7 +255,7 @@ pub enum RequestError {
         decoded: u64,
     },
     /// The stream ended before the body (rule 15). The server reports this error at the end of the stream.
-    #[error("body is incomplete: {bytes} bytes came")]
+    #[error("body is incomplete: {bytes} bytes arrived")]
     BodyIncomplete {
         /// Bytes of content so far.
         bytes: u64,
@@ -279,7 +279,7 @@ pub enum RequestError {
     #[error("path is not valid UTF-8")]
     PathEncoding,
     /// Dot segments that lead above the root (rule 28).
-    #[error("path climbs above the root")]
+    #[error("path leads above the root")]
     PathAboveRoot,
 }
 
@@ -317,14 +317,18 @@ impl RequestError {
             Self::BareLineFeed => (bad, Close, "lines must end in CR LF"),
             Self::RequestLineMalformed { .. } => (bad, Close, "malformed request line"),
             Self::MethodUnknown { .. } => (StatusCode::NOT_IMPLEMENTED, Close, "method not implemented"),
-            Self::VersionUnsupported { .. } | Self::Http2Preface => {
-                (StatusCode::HTTP_VERSION_NOT_SUPPORTED, Close, "only HTTP/1.0 and HTTP/1.1 are spoken here")
-            }
+            Self::VersionUnsupported { .. } | Self::Http2Preface => (
+                StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+                Close,
+                "HTTP version not supported: allowed are HTTP/1.0 and HTTP/1.1",
+            ),
             Self::TargetByte { .. } => (bad, Close, "invalid character in request target"),
             Self::TargetForm { .. } => (bad, Close, "invalid request target"),
-            Self::SchemeMisdirected => {
-                (StatusCode::MISDIRECTED_REQUEST, Close, "https is not spoken on this connection")
-            }
+            Self::SchemeMisdirected => (
+                StatusCode::MISDIRECTED_REQUEST,
+                Close,
+                "request target has scheme https, but this connection is not encrypted",
+            ),
             Self::TargetTooLong { .. } => (StatusCode::URI_TOO_LONG, Close, "request target too long"),
             Self::HeadTooLarge { .. } => (large, Close, "request head too large"),
             Self::TooManyFields { .. } => (large, Close, "too many header fields"),
@@ -354,22 +358,22 @@ impl RequestError {
             }
             Self::UpgradeWithBody => (bad, Close, "Upgrade in a request with a body"),
             Self::ExpectationUnknown { .. } => {
-                (StatusCode::EXPECTATION_FAILED, Close, "only 100-continue can be expected")
+                (StatusCode::EXPECTATION_FAILED, Close, "unknown Expect: allowed is 100-continue")
             }
             Self::ChunkSizeInvalid { .. } => (bad, Close, "invalid chunk size"),
             Self::ChunkExtensionInvalid { .. } => (bad, Close, "invalid chunk extension"),
             Self::ChunkExtensionsTooLarge { .. } => (bad, Close, "chunk extensions too large"),
-            Self::ChunkEndInvalid { .. } => (bad, Close, "chunk data does not end where its size says"),
+            Self::ChunkEndInvalid { .. } => (bad, Close, "chunk data has another size than its chunk size"),
             Self::ChunkOverhead { .. } => (bad, Close, "too many small chunks"),
             Self::TrailerInvalid { .. } => (bad, Close, "invalid trailer field"),
             Self::TrailerTooLarge { .. } => (large, Close, "trailer fields too large"),
             Self::BodyTooLarge { .. } => (StatusCode::CONTENT_TOO_LARGE, Close, "content too large"),
-            Self::ContentCoding { .. } => (bad, Close, "content is not what its Content-Encoding says"),
+            Self::ContentCoding { .. } => (bad, Close, "content is not valid in its Content-Encoding"),
             Self::ContentCodingOverhead { .. } => {
-                (bad, Close, "content coding takes too much for its content")
+                (bad, Close, "content has too many gzip members or zstd frames")
             }
             Self::ContentExpands { .. } => {
-                (StatusCode::CONTENT_TOO_LARGE, Close, "content expands too much when it is decoded")
+                (StatusCode::CONTENT_TOO_LARGE, Close, "decoded content is too large for its encoded content")
             }
             Self::BodyIncomplete { .. } => (bad, Close, "incomplete content"),
             Self::PathRelative => (bad, Keep, "invalid path"),

@@ -38,7 +38,7 @@ pub enum FormError {
     #[error("form does not begin with its boundary")]
     Start,
     /// The line of a boundary has further bytes.
-    #[error("form has a boundary with something behind it at byte {at}")]
+    #[error("form has bytes after a boundary on the same line, at byte {at}")]
     Delimiter {
         /// Position of the line in the body, counted from 1.
         at: usize,
@@ -151,7 +151,7 @@ fn part<'a>(head: &'a [u8], content: &'a [u8]) -> Result<FormPart<'a>, &'static 
         } else if name.eq_ignore_ascii_case(b"content-transfer-encoding")
             && !IDENTITY_ENCODINGS.iter().any(|known| value.eq_ignore_ascii_case(known))
         {
-            return Err("has a transfer encoding");
+            return Err("has a content-transfer-encoding other than 7bit, 8bit, binary");
         }
     }
     let (kind, rest) = first_word(disposition.ok_or("has no content-disposition")?);
@@ -167,13 +167,13 @@ fn part<'a>(head: &'a [u8], content: &'a [u8]) -> Result<FormPart<'a>, &'static 
             put(&mut filename, value)?;
         }
     }
-    Ok(FormPart { name: name.ok_or("has no name")?, filename, content_type, content })
+    Ok(FormPart { name: name.ok_or("has no name parameter")?, filename, content_type, content })
 }
 
 fn put<T>(slot: &mut Option<T>, value: T) -> Result<(), &'static str> {
     match slot.replace(value) {
         None => Ok(()),
-        Some(_) => Err("says something twice"),
+        Some(_) => Err("repeats a field or parameter"),
     }
 }
 

@@ -23,7 +23,7 @@ pub enum ReplyError {
         found: Box<str>,
     },
     /// A code outside 100 to 599, or a 101 that no request asked for (RFC 9110 section 15, rule 18).
-    #[error("status {code} was not to be expected")]
+    #[error("status {code} is not valid for this reply")]
     Status {
         /// The code.
         code: u16,

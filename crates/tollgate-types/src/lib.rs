@@ -41,10 +41,10 @@ pub struct TypeFault {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The operating system refuses a thread.
-    #[error("no thread for the type checker")]
+    #[error("cannot start the thread of the type checker")]
     Thread(#[source] io::Error),
     /// The declarations have faults.
-    #[error("the declarations do not hold: {0}")]
+    #[error("the type declarations have errors: {0}")]
     Declarations(String),
     /// The checker failed, and its findings are lost.
     #[error("the type checker failed: {0}")]
@@ -65,7 +65,7 @@ pub fn check(declarations: &str, root: &Path, files: &[PathBuf]) -> Result<Vec<T
         checker.map_err(CheckError::Thread)?.join().unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(CheckError::Checker(text.unwrap_or("it panicked").to_owned()))
+            Err(CheckError::Checker(text.unwrap_or("its thread panicked").to_owned()))
         })
     })
 }
@@ -112,14 +112,16 @@ impl Checker {
         let name = self.frontend.file_resolver().name(file);
         let whole = |text: String| TypeFault { file: file.to_path_buf(), line: 1, column: 1, text };
         if self.frontend.file_resolver_mut().read_source(&name).is_none() {
-            faults.insert(whole("cannot be read".to_owned()));
+            faults.insert(whole("the file cannot be read".to_owned()));
             return Ok(());
         }
         let result = self.frontend.check(&name, None).map_err(failed)?;
         let modules = self.frontend.file_resolver();
         let shown = |module: &ModuleName| modules.shown(module);
         let model = self.frontend.semantic_model(&name);
-        let model = model.ok_or_else(|| CheckError::Checker(format!("{} is not known", file.display())))?;
+        let model = model.ok_or_else(|| {
+            CheckError::Checker(format!("the checker has no result for {}", file.display()))
+        })?;
         faults.extend(result.errors.iter().filter(|error| !is_same_type(error)).map(|error| TypeFault {
             file: shown(&error.module_name),
             line: error.location.begin.line + 1,

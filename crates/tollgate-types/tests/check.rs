@@ -99,7 +99,7 @@ fn a_file_that_is_no_luau_or_not_there_is_a_fault() {
     let found = faults(&[("a.luau", "return {\n  x = = 1,\n}")], &["a.luau", "none.luau"]);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("a.luau:2:7: "), "{found:?}");
-    assert_eq!(found[1], "none.luau:1:1: cannot be read");
+    assert_eq!(found[1], "none.luau:1:1: the file cannot be read");
 }
 
 #[test]

@@ -69,13 +69,19 @@ fn a_part_that_could_be_read_in_two_ways_is_refused() {
     check("Content-Type: text/plain", "has no content-disposition");
     check("", "has no content-disposition");
     check("Content-Disposition: attachment; name=a", "has a content-disposition other than form-data");
-    check("Content-Disposition: form-data", "has no name");
-    check("Content-Disposition: form-data; filename=a", "has no name");
-    check(&format!("{disposition}; name=b"), "says something twice");
-    check(&format!("{disposition}; filename=a; FILENAME=b"), "says something twice");
-    check(&format!("{disposition}\r\n{disposition}"), "says something twice");
-    check(&format!("{disposition}\r\nContent-Type: a/b\r\nContent-Type: a/b"), "says something twice");
-    check(&format!("{disposition}\r\nContent-Transfer-Encoding: base64"), "has a transfer encoding");
+    check("Content-Disposition: form-data", "has no name parameter");
+    check("Content-Disposition: form-data; filename=a", "has no name parameter");
+    check(&format!("{disposition}; name=b"), "repeats a field or parameter");
+    check(&format!("{disposition}; filename=a; FILENAME=b"), "repeats a field or parameter");
+    check(&format!("{disposition}\r\n{disposition}"), "repeats a field or parameter");
+    check(
+        &format!("{disposition}\r\nContent-Type: a/b\r\nContent-Type: a/b"),
+        "repeats a field or parameter",
+    );
+    check(
+        &format!("{disposition}\r\nContent-Transfer-Encoding: base64"),
+        "has a content-transfer-encoding other than 7bit, 8bit, binary",
+    );
     for parameter in ["; name=\"a", "; name=a b", "; name", "; name=", "; =a", "; n ame=a", "; name=\"a\"b"] {
         check(&format!("Content-Disposition: form-data{parameter}"), "has a malformed parameter");
     }

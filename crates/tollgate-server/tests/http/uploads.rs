@@ -229,7 +229,7 @@ fn a_fault_of_a_form_is_in_the_reply_to_its_client() {
         "/",
         &form(&[part("filename=a", b"x")]),
         400,
-        "header of a part of the form has no name, at byte 6",
+        "header of a part of the form has no name parameter, at byte 6",
     );
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
     server.check(request, "415", "the body is no multipart/form-data\n");

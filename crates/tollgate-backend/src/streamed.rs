@@ -34,7 +34,7 @@ pub struct BrokenOff {
 impl BrokenOff {
     /// The content did not arrive in time.
     pub const TOO_LATE: Self =
-        Self { status: StatusCode::REQUEST_TIMEOUT, text: "the request took too long" };
+        Self { status: StatusCode::REQUEST_TIMEOUT, text: "the request did not arrive in time" };
 }
 
 /// Streamed content with its framing, and how many of its bytes were sent.

@@ -82,7 +82,7 @@ impl Files {
             ),
             Ok(Found::Folder) => {
                 let location = location_below(request.path(), request.head.query());
-                let text = "it is below, after a slash";
+                let text = "the path of this resource ends in a slash";
                 let reply = FileReply::text(StatusCode::PERMANENT_REDIRECT, text);
                 Ok(self.with_page(reply.with("Location", location), look))
             }
@@ -279,7 +279,7 @@ impl Files {
     pub(crate) fn refused(&self, error: &OpenError, request: &FileRequest<'_>) -> FileReply {
         let (path, id) = (request.path(), request.id);
         match error {
-            OpenError::Absent => FileReply::text(StatusCode::NOT_FOUND, "nothing is here"),
+            OpenError::Absent => FileReply::text(StatusCode::NOT_FOUND, "no resource has this path"),
             OpenError::Forbidden => FileReply::text(StatusCode::FORBIDDEN, "this is not for reading"),
             OpenError::Rootless => unavailable(),
             OpenError::Cold(_) | OpenError::Busy(_) => {

@@ -49,8 +49,10 @@ fn check(route: &RouteSpec, host: &Host) -> Option<SourceFault> {
     let missing: Methods = wanted.iter().filter(|method| !answered.contains(*method)).collect();
     (!missing.is_empty()).then(|| {
         let (path, shown) = (&route.path, file.display());
-        let text =
-            format!("{shown}: no function for {missing}, which route {path:?} takes; there is: {answered}");
+        let text = format!(
+            "{shown}: the script has no function for {missing}, which route {path:?} accepts: \
+             it has {answered}"
+        );
         SourceFault { text, file: Some(file.clone()), line: 0 }
     })
 }

@@ -171,9 +171,9 @@ impl Grant {
 impl Refusal {
     const fn text(self) -> &'static str {
         match self {
-            Self::Origin => "this origin is not allowed here",
-            Self::Method => "pages of other origins may not use this method here",
-            Self::Header => "pages of other origins may not send such a header here",
+            Self::Origin => "this path does not allow requests of this origin",
+            Self::Method => "this path does not allow this method for other origins",
+            Self::Header => "this path does not allow such a header for other origins",
         }
     }
 }

@@ -30,7 +30,7 @@ impl Dev {
         let faults = self.locked().clone();
         let faults = faults.iter().map(|fault| Shown::new(fault, Vec::new()));
         let problem = Problem {
-            title: "the changed configuration cannot be served",
+            title: "the changed configuration has errors",
             faults: faults.collect(),
             about: Vec::new(),
         };

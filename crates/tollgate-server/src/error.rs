@@ -39,9 +39,9 @@ pub enum StartError {
     #[error("a script changed each time that the workers loaded it: try again when no file changes")]
     Changed,
     /// A worker drains, or does not answer in time.
-    #[error("a worker does not answer")]
+    #[error("a worker did not answer in time: try again, or restart the server if it repeats")]
     Unanswered,
     /// The system gives no random bytes.
-    #[error("no randomness for request ids")]
+    #[error("cannot get random bytes for request ids")]
     Randomness(#[source] getrandom::Error),
 }

@@ -66,7 +66,7 @@ impl Built {
                 load,
                 loads_max = LOADS_MAX,
                 pause_ms = pause.as_millis() as u64,
-                "a script changed while the workers loaded it: they load it again"
+                "a script changed while the workers loaded it: the workers load it again"
             );
             thread::sleep(pause);
             match Self::by_one_load(workers, plan) {

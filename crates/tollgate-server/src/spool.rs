@@ -33,7 +33,7 @@ const THREADS_MAX: usize = 4;
 /// Why a body cannot be stored. All of it is lost.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpoolError {
-    #[error("spooled bodies exceed limit: {limit} bytes")]
+    #[error("spooled bodies exceed limit: limit {limit} bytes")]
     Full { limit: u64 },
     #[error("the disk of spooled bodies is nearly full")]
     NoRoom,
@@ -44,9 +44,9 @@ pub(crate) enum SpoolError {
 impl SpoolError {
     pub(crate) fn reply(&self) -> Reply {
         let text = match self {
-            Self::Full { .. } => "too much is spooled: nothing was recorded",
+            Self::Full { .. } => "too many request bodies are on disk: nothing was recorded",
             Self::NoRoom => "the disk is nearly full: nothing was recorded",
-            Self::Disk(_) => "the body could not be kept: nothing was recorded",
+            Self::Disk(_) => "the server could not store the body: nothing was recorded",
         };
         Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text)
     }

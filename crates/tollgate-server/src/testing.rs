@@ -56,7 +56,7 @@ pub enum TestError {
     #[error("{0}")]
     Unusable(String),
     /// The operating system gives no event queue or no temporary folder.
-    #[error("no runtime or no folder for uploads")]
+    #[error("cannot create the runtime or the folder for uploads")]
     Runtime(#[source] io::Error),
 }
 

@@ -70,7 +70,7 @@ async fn relieve(worker: &Worker, host: &Host, lines: &mut Lines) -> Option<Dura
                     limit_bytes,
                     fresh_bytes,
                     unsaid,
-                    "scripts keep too much memory: their vm was replaced, what locals of files held is gone"
+                    "scripts hold too much memory: their vm was replaced, and file-level locals are reset"
                 );
             }
         }
@@ -81,7 +81,7 @@ async fn relieve(worker: &Worker, host: &Host, lines: &mut Lines) -> Option<Dura
                     worker,
                     app,
                     unsaid,
-                    "scripts keep too much memory, and their vm cannot be replaced: {error}"
+                    "scripts hold too much memory, and their vm cannot be replaced: {error}"
                 );
             }
         }

@@ -181,6 +181,9 @@ async fn drain(worker: &Rc<Worker>, accepting: Vec<JoinHandle<()>>, mut orders: 
         tokio::select! { () = emptied => {}, () = hurried => {} }
     };
     if tokio::time::timeout(timeout, emptied).await.is_err() {
-        tracing::warn!(timeout_ms = timeout.as_millis() as u64, "connections were cut at the drain deadline");
+        tracing::warn!(
+            timeout_ms = timeout.as_millis() as u64,
+            "the drain deadline passed: the worker closed its last connections"
+        );
     }
 }

@@ -14,7 +14,7 @@ use tollgate_log::{ColumnType, Value};
 /// # Errors
 /// A text for people: why the bytes are no item.
 pub(super) fn parse(item: &[u8]) -> Result<BTreeMap<String, &RawValue>, String> {
-    serde_json::from_slice(item).map_err(|error| format!("item is no JSON object: {error}"))
+    serde_json::from_slice(item).map_err(|error| format!("item is not a JSON object: {error}"))
 }
 
 /// Passes a value to `take` as the log would have it.

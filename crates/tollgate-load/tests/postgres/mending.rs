@@ -146,7 +146,7 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
     site.assert_visits(0..3);
     let reasons = site.sql("SELECT reason FROM tollgate.rejects ORDER BY sequence");
     let expected = "record has unknown fields: \"m\"\ncolumn \"n\" takes int, found \"x\"";
-    assert!(reasons.starts_with("item is no JSON object") && reasons.ends_with(expected), "{reasons}");
+    assert!(reasons.starts_with("item is not a JSON object") && reasons.ends_with(expected), "{reasons}");
     assert_eq!(count(), (3, 0));
 }
 

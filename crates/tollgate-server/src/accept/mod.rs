@@ -100,7 +100,7 @@ impl Acceptor {
         if !self.outlives_us
             && let Err(error) = self.accept_queued(&worker)
         {
-            tracing::warn!(%error, "connections were lost that nobody had accepted yet");
+            tracing::warn!(%error, "the worker lost queued connections, because it could not accept them");
         }
     }
 
@@ -169,7 +169,7 @@ impl Acceptor {
                 tokio::time::sleep(PAUSE).await;
             }
             _ => {
-                tracing::debug!(%error, "cannot accept");
+                tracing::debug!(%error, "cannot accept a connection");
                 unserved(worker, &worker.unserved.failures);
                 tokio::time::sleep(PAUSE).await;
             }

@@ -156,13 +156,13 @@ fn lines(routed: &Routed<'_, Option<Rc<Endpoint>>>) -> Option<Bytes> {
 }
 
 fn not_found() -> Reply {
-    Reply::text(StatusCode::NOT_FOUND, "nothing is here")
+    Reply::text(StatusCode::NOT_FOUND, "no resource has this path")
 }
 
 fn allowed(status: StatusCode, methods: Methods) -> Reply {
     let reply = match status {
         StatusCode::NO_CONTENT => Reply::empty(status),
-        _ => Reply::text(status, "this method is not allowed here"),
+        _ => Reply::text(status, "this path does not allow this method"),
     };
     reply.with("Allow", allowed_methods(methods))
 }

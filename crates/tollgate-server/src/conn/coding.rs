@@ -55,7 +55,7 @@ impl Arrived {
 }
 
 fn unsupported_coding() -> Reply {
-    let text = format!("the content coding is none of: {}, or there are several", ContentCoding::ACCEPTED);
+    let text = format!("content coding is not supported: allowed is one of {}", ContentCoding::ACCEPTED);
     Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", ContentCoding::ACCEPTED)
 }
 
@@ -172,7 +172,7 @@ impl Decoder {
             Self::Gzip(gzip) => matches!(gzip.part, MemberPart::Start),
             Self::Zstd(zstd) => zstd.is_between_frames,
         };
-        if is_complete { Ok(()) } else { Err(self.error("it is cut short")) }
+        if is_complete { Ok(()) } else { Err(self.error("its data is incomplete")) }
     }
 
     /// Returns how many members or frames are complete.
@@ -294,8 +294,8 @@ impl Gzip {
     fn frame(&mut self, byte: u8) -> Result<MemberPart, &'static str> {
         Ok(match self.part {
             MemberPart::Start if byte == 0x1f => MemberPart::Fixed(1),
-            MemberPart::Start => return Err("no member begins where one should"),
-            MemberPart::Fixed(1) if byte != 0x8b => return Err("no member begins where one should"),
+            MemberPart::Start => return Err("it has bytes that do not begin a member"),
+            MemberPart::Fixed(1) if byte != 0x8b => return Err("it has bytes that do not begin a member"),
             MemberPart::Fixed(2) if byte != 8 => return Err("its method is not deflate"),
             MemberPart::Fixed(3) if byte & FLAGS_RESERVED != 0 => return Err("a reserved flag is set"),
             MemberPart::Fixed(9) => self.behind(0),
@@ -397,7 +397,7 @@ impl Zstd {
         self.is_between_frames = made.end == 0;
         self.frames += u64::from(self.is_between_frames);
         if made.used == 0 && made.bytes == 0 && !input.is_empty() {
-            return Err("it makes no progress");
+            return Err("the decoder makes no progress");
         }
         Ok(step)
     }

@@ -90,7 +90,7 @@ impl<R: Registered> Socket<R> {
             && let Self::Fresh(socket) | Self::Read(socket) = std::mem::replace(self, Self::Lost)
         {
             let registered = R::register(socket).inspect_err(|error| {
-                tracing::warn!(%error, "a connection is closed that cannot be waited for");
+                tracing::warn!(%error, "the event queue refused a connection, which is closed");
             });
             *self = Self::Registered(registered?);
         }

@@ -186,7 +186,7 @@ impl<S: Transport> Connection<S> {
     /// Refuses an incomplete request, because there is no memory for its rest.
     fn give_up(&mut self) {
         self.worker.cells.count_refusal(Refusal::Memory);
-        let text = "too much is in flight: nothing was recorded";
+        let text = "the server has too little memory for this request: nothing was recorded";
         self.let_go(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text));
     }
 
@@ -271,7 +271,7 @@ impl<S: Transport> Connection<S> {
             return Ok(());
         }
         self.worker.cells.count_malformed(StatusCode::REQUEST_TIMEOUT);
-        self.end_with(Reply::text(StatusCode::REQUEST_TIMEOUT, "the request took too long"));
+        self.end_with(Reply::text(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time"));
         Ok(())
     }
 }

@@ -62,7 +62,7 @@ fn unreadable(error: &BodyError) -> Reply {
     match error {
         BodyError::TooLarge { .. } => Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large"),
         BodyError::Disk(_) => {
-            let text = "the content could not be read back: nothing was recorded";
+            let text = "the server could not read the content back: nothing was recorded";
             Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text)
         }
     }
@@ -94,7 +94,7 @@ impl<'a> CollectedItem<'a> {
     pub(super) fn new(item: &Item<'a>, place: usize, plan: &StreamPlan) -> Result<Self, String> {
         let whole = item.value()?;
         if !whole.get().starts_with('{') {
-            return Err("item is no JSON object".to_owned());
+            return Err("item is not a JSON object".to_owned());
         }
         let mut fields = vec![None; plan.fields.names.len()];
         let mut unknown = Vec::new();

@@ -21,7 +21,7 @@ pub(super) fn refusal(head: &RequestHead) -> Option<Reply> {
     if types.all(|(_, value)| is_taken(value)) {
         return None;
     }
-    let text = format!("the content type is none of: {ACCEPTED}");
+    let text = format!("content type is not supported: allowed are {ACCEPTED}");
     Some(Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept", ACCEPTED))
 }
 

@@ -34,7 +34,7 @@ impl<'a> Item<'a> {
     pub(super) fn value(self) -> Result<&'a RawValue, String> {
         match self {
             Self::Json(value) => Ok(value),
-            Self::Line(line) => json_of(line).map_err(|error| format!("item is no JSON: {error}")),
+            Self::Line(line) => json_of(line).map_err(|error| format!("item is not JSON: {error}")),
         }
     }
 }
@@ -66,7 +66,7 @@ fn json_of(text: &[u8]) -> Result<&RawValue, serde_json::Error> {
 }
 
 fn malformed(error: &serde_json::Error) -> SplitError {
-    SplitError::Malformed(format!("the content is no JSON: {error}"))
+    SplitError::Malformed(format!("the content is not JSON: {error}"))
 }
 
 fn of_value(value: &RawValue) -> Result<Vec<Item<'_>>, SplitError> {
@@ -78,7 +78,7 @@ fn of_value(value: &RawValue) -> Result<Vec<Item<'_>>, SplitError> {
             items.map_err(|error| SplitError::Malformed(error.to_string()))?.ok_or(SplitError::TooMany)
         }
         _ => {
-            let text = "the content is neither a JSON object, nor an array of them, nor one per line";
+            let text = "the content is not a JSON object, an array of objects, or one object per line";
             Err(SplitError::Malformed(text.to_owned()))
         }
     }
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn a_content_that_is_neither_is_refused_as_a_whole() {
         check("", Err("EOF"));
-        check("5", Err("neither"));
-        check("\"text\"", Err("neither"));
+        check("5", Err("not a JSON object"));
+        check("\"text\"", Err("not a JSON object"));
         check("{\"a\":1", Err("EOF"));
         check("{\n\"a\": 1,\n}", Err("key must be a string"));
         check("[{},", Err("EOF"));

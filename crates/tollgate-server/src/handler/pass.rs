@@ -48,16 +48,18 @@ impl Exchange {
         };
         let next = all.iter().skip_while(is_other).nth(1);
         let Some((next, endpoint)) = next.and_then(|next| Some((next, next.endpoint().as_ref()?))) else {
-            return Err(Reply::text(StatusCode::NOT_FOUND, "nothing is here").into());
+            return Err(Reply::text(StatusCode::NOT_FOUND, "no resource has this path").into());
         };
         if self.request.body.bytes_len() > endpoint.body_bytes_max {
             return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large").into());
         }
         if !endpoint.decodes_content() && head.field_bytes("content-encoding").is_some() {
             // The first route decoded the content already.
-            return Err(
-                Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no content coding is taken here").into()
-            );
+            return Err(Reply::text(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "this path accepts no content coding",
+            )
+            .into());
         }
         if let Some(refusal) = endpoint.refusal(head) {
             return Err(refusal.into());

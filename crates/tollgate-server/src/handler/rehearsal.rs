@@ -69,7 +69,7 @@ impl Exchange {
         loop {
             if let Handler::Proxy(_) = visit.exchange.endpoint.handler {
                 let path = &visit.exchange.endpoint.path;
-                let text = "has a proxy, which only a server answers: try it with curl";
+                let text = "has a proxy, which only a running server answers: send the request with curl";
                 return Err(format!("route {path:?} {text}"));
             }
             match visit.advance() {

@@ -175,7 +175,7 @@ fn in_json(value: &FieldValue) -> String {
         FieldValue::Float(value) => not_kept(&value.to_string()),
         FieldValue::Text(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => quoted(text),
-            Err(_) => not_kept(&format!("bytes that are no UTF-8: {}", bytes.escape_ascii())),
+            Err(_) => not_kept(&format!("bytes that are not UTF-8: {}", bytes.escape_ascii())),
         },
         FieldValue::Json(json) => json.clone(),
         FieldValue::Unfit(reason) => not_kept(reason),

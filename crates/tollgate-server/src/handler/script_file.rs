@@ -35,7 +35,7 @@ impl ScriptFileReply {
         context: Option<&mut Context<'_>>,
     ) -> Poll<Result<Reply, CallError>> {
         let (Some(files), Some(sent)) = (exchange.endpoint.sent_files.as_deref(), &outcome.file) else {
-            let text = "reply.file: the route has no folder of files, name one by file_dir";
+            let text = "reply.file: the route has no folder of files: set file_dir";
             return Poll::Ready(Err(CallError::Reply(text.to_owned())));
         };
         let named = NamedFile {
@@ -56,7 +56,7 @@ impl ScriptFileReply {
             Err(NamedFileError::BeyondEnd { file_bytes }) => {
                 let ReplyFile { path, offset, .. } = &**sent;
                 let text = format!(
-                    "reply.file.offset exceeds file {path:?}: {offset} bytes, file {file_bytes} bytes"
+                    "reply.file.offset exceeds file {path:?}: {offset} bytes, the file has {file_bytes} bytes"
                 );
                 Err(CallError::Reply(text))
             }

@@ -36,9 +36,9 @@ impl Inherited {
     }
 
     fn parse(count: &str, names: Option<&str>) -> Result<Self, StartError> {
-        let count = count
-            .parse::<u16>()
-            .map_err(|_| StartError::Inherited(format!("LISTEN_FDS is {count:?}, allowed is a count")))?;
+        let count = count.parse::<u16>().map_err(|_| {
+            StartError::Inherited(format!("LISTEN_FDS is {count:?}, allowed is a number from 0 to 65535"))
+        })?;
         let mut names = names.into_iter().flat_map(|names| names.split(':'));
         let sockets = (0..count).map(|index| {
             let name = names.next().filter(|name| !name.is_empty()).unwrap_or(UNNAMED);
@@ -58,13 +58,13 @@ impl Inherited {
         self.sockets = left;
         if taken.is_empty() {
             let named = name.map(|name| format!(" named {name:?}")).unwrap_or_default();
-            return Err(StartError::Inherited(format!("systemd handed in no socket{named}")));
+            return Err(StartError::Inherited(format!("systemd passed no socket{named}")));
         }
         taken
             .into_iter()
             .map(|(number, name)| {
                 listening(number).map_err(|error| {
-                    StartError::Inherited(format!("descriptor {number}, {name:?}, cannot be served: {error}"))
+                    StartError::Inherited(format!("descriptor {number}, {name:?}, cannot be used: {error}"))
                 })
             })
             .collect()
@@ -73,7 +73,7 @@ impl Inherited {
     /// Logs the sockets that no address takes, because their clients would wait forever.
     pub(super) fn warn_of_the_rest(self) {
         for (number, name) in self.sockets {
-            tracing::warn!(number, name, "systemd handed in a socket that no address of `listen` takes");
+            tracing::warn!(number, name, "systemd passed a socket that no address of `listen` names");
         }
     }
 }
@@ -84,7 +84,7 @@ fn listening(number: RawFd) -> io::Result<Socket> {
     let family = sockopt::socket_domain(&socket)?;
     let is_known = [AddressFamily::INET, AddressFamily::INET6, AddressFamily::UNIX].contains(&family);
     if !is_stream || !is_known || !sockopt::socket_acceptconn(&socket)? {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no stream socket that listens"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a listening stream socket"));
     }
     let socket = Socket::from(socket);
     socket.set_nonblocking(true)?;
@@ -129,7 +129,7 @@ mod tests {
     fn a_missing_inherited_socket_is_reported() {
         let mut inherited = Inherited { sockets: vec![(3, "web".to_owned())] };
         let error = inherited.take(Some("admin")).unwrap_err().to_string();
-        assert_eq!(error, "systemd handed in no socket named \"admin\"");
+        assert_eq!(error, "systemd passed no socket named \"admin\"");
         assert_eq!(inherited.sockets.len(), 1);
     }
 }

@@ -53,17 +53,17 @@ pub(crate) enum ProxySource {
 pub(crate) enum ProxyHeaderError {
     #[error("connection does not begin with a PROXY protocol header of version 2")]
     Signature,
-    #[error("version and command are {0:#04x}, allowed 0x20 and 0x21")]
+    #[error("PROXY header has version and command {0:#04x}, allowed are 0x20 and 0x21")]
     Command(u8),
-    #[error("family and protocol are {0:#04x}, allowed 0x11, 0x21 and 0x31")]
+    #[error("PROXY header has family and protocol {0:#04x}, allowed are 0x11, 0x21 and 0x31")]
     SocketFamily(u8),
-    #[error("header exceeds limit: {0} bytes, limit {REST_BYTES_MAX} bytes")]
+    #[error("PROXY header exceeds limit: {0} bytes, limit {REST_BYTES_MAX} bytes")]
     TooLong(usize),
-    #[error("addresses are cut short")]
+    #[error("PROXY header ends inside its addresses")]
     AddressesShort,
-    #[error("extensions do not fill the header")]
+    #[error("PROXY header has another length than its extensions")]
     Extensions,
-    #[error("checksum differs")]
+    #[error("PROXY header has a wrong checksum")]
     Checksum,
 }
 

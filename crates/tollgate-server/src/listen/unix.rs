@@ -47,7 +47,10 @@ fn remove_dead(path: &Path, address: &SockAddr, wait: impl FnOnce()) -> io::Resu
         Err(error) => return Err(error),
     };
     if !kind.is_socket() {
-        return Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket"));
+        return Err(io::Error::new(
+            ErrorKind::AlreadyExists,
+            "the path has a file that is not a socket: delete the file or change the path",
+        ));
     }
     let dead = identity(path);
     expect_nobody(address)?;
@@ -88,7 +91,7 @@ impl Drop for SocketFile {
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::warn!(path = %self.path.display(), %error, "the file of the socket stays");
+            tracing::warn!(path = %self.path.display(), %error, "cannot delete the socket file");
         }
     }
 }

@@ -153,10 +153,10 @@ impl Admission {
         let age_ms = self.age.get().as_millis() as u64;
         match self.refusals.news(now) {
             Some(EpisodeNews::Happened(refused)) => {
-                tracing::warn!(worker, refused, age_ms, "the worker is behind: requests are refused");
+                tracing::warn!(worker, refused, age_ms, "the worker is overloaded: it refuses requests");
             }
             Some(EpisodeNews::Over) => {
-                tracing::info!(worker, age_ms, "the worker keeps up again: no request is refused");
+                tracing::info!(worker, age_ms, "the worker is no longer overloaded: it refuses no request");
             }
             None => {}
         }

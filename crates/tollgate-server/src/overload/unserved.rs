@@ -30,17 +30,21 @@ impl UnservedConnections {
             tracing::warn!(
                 worker,
                 refused,
-                "there are as many connections as may be: further ones are refused"
+                "the server has `connections_max` connections: it refuses further ones"
             );
         }
         if let [_, Some(EpisodeNews::Happened(pauses)), _] = news {
-            tracing::error!(worker, pauses, "no descriptor is left: connections wait to be accepted");
+            tracing::error!(
+                worker,
+                pauses,
+                "the process has no free file descriptor: connections wait to be accepted"
+            );
         }
         if let [.., Some(EpisodeNews::Happened(failures))] = news {
             tracing::error!(worker, failures, "cannot accept connections, trying again");
         }
         if news.contains(&Some(EpisodeNews::Over)) {
-            tracing::info!(worker, "connections are accepted again");
+            tracing::info!(worker, "the worker accepts connections again");
         }
     }
 }

@@ -17,7 +17,7 @@ use super::ack_outcome::AckOutcome;
 use crate::item_summary::item_summary;
 
 /// Text for a client about a reject whose reason is internal.
-const REJECTED: &str = "refused, and kept as a reject";
+const REJECTED: &str = "the database refused this record and kept it as a reject";
 
 /// One transaction with a reply that waits.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Loading {
             match mishap {
                 Mishap::Missing => outcome = AckOutcome::Missing,
                 Mishap::Rejected(reason) => {
-                    tracing::info!(id = %self.id, record = place, reason, "a record that a reply waits for is a reject");
+                    tracing::info!(id = %self.id, record = place, reason, "the sink refused a record: its reply reports a reject");
                     self.rejected.borrow_mut().entry(place).or_insert_with(|| REJECTED.to_owned());
                     if outcome == AckOutcome::Kept {
                         outcome = AckOutcome::Rejected;

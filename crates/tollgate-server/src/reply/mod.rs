@@ -205,7 +205,7 @@ impl Reply {
                 Some(reply.with("Tollgate-Outcome", "rejected"))
             }
             (AckOutcome::Late, _) => {
-                let text = "the record of this request is in the log and not yet in the database: its outcome is unknown";
+                let text = "the record of this request is in the log, but not yet in the database: its outcome is unknown";
                 Some(Self::unknown(text))
             }
             (AckOutcome::Lost | AckOutcome::Missing | AckOutcome::Rejected, _) => {
@@ -346,7 +346,8 @@ pub(crate) fn allowed_methods(mut methods: Methods) -> String {
 /// Redirects a request that lacks the slash at the end of its path. The path is decoded and normalised.
 pub(crate) fn redirect_below(path: &str, query: Option<&str>) -> Reply {
     let location = location_below(path, query);
-    Reply::text(StatusCode::PERMANENT_REDIRECT, "it is below, after a slash").with("Location", location)
+    Reply::text(StatusCode::PERMANENT_REDIRECT, "the path of this resource ends in a slash")
+        .with("Location", location)
 }
 
 #[cfg(test)]

@@ -13,11 +13,13 @@ impl DefaultValue {
     /// The value that was found, and the type that is allowed.
     pub fn new(kind: ColumnType, json: &str) -> Result<Self, String> {
         let target = Target { name: "default".to_owned(), kind, is_hidden: false };
-        let parsed: &RawValue = serde_json::from_str(json).map_err(|error| format!("no JSON: {error}"))?;
+        let parsed: &RawValue = serde_json::from_str(json).map_err(|error| format!("not JSON: {error}"))?;
         let mut capture = Capture(None);
         fit::push_json_value(parsed, &target, &mut capture)
             .map_err(|_| format!("found {json}, the column takes {}", kind.name()))?;
-        let value = capture.0.ok_or_else(|| "null is what a column holds without a default".to_owned())?;
+        let value = capture
+            .0
+            .ok_or_else(|| "null is not a default: a column without a default is null already".to_owned())?;
         Ok(Self { json: json.to_owned(), value })
     }
 }
@@ -58,6 +60,10 @@ mod tests {
         let uuid = "\"00000000-0000-0000-0000-000000000001\"";
         check(ColumnType::Uuid, uuid, Ok(Value::Uuid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])));
         check(ColumnType::Inet, "\"::1\"", Ok(Value::Inet("::1".parse().unwrap())));
-        check(ColumnType::Int, "null", Err("null is what a column holds without a default"));
+        check(
+            ColumnType::Int,
+            "null",
+            Err("null is not a default: a column without a default is null already"),
+        );
     }
 }

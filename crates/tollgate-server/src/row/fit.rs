@@ -115,7 +115,7 @@ fn json_string(text: &str) -> String {
 
 fn script_text<'a>(bytes: &'a [u8], column: &Target) -> Result<&'a str, ValueError> {
     std::str::from_utf8(bytes)
-        .map_err(|_| unfit(column, &format!("bytes that are no UTF-8: {}", bytes.escape_ascii())))
+        .map_err(|_| unfit(column, &format!("bytes that are not UTF-8: {}", bytes.escape_ascii())))
 }
 
 /// Puts a value from JSON text.
@@ -157,7 +157,7 @@ fn push_json_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> R
     }
     match STANDARD.decode(text) {
         Ok(bytes) => row.push(Value::Bytes(&bytes)),
-        Err(error) => Err(unfit(column, &format!("text that is no base64 ({error})"))),
+        Err(error) => Err(unfit(column, &format!("text that is not base64 ({error})"))),
     }
 }
 
@@ -226,7 +226,7 @@ fn push_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result
 #[cold]
 fn unfit(column: &Target, found: &str) -> ValueError {
     if column.is_hidden {
-        let found = "a value that is not shown".to_owned();
+        let found = "a hidden value".to_owned();
         return ValueError::Unfit { column: column.name.clone(), found, allowed: column.kind.name() };
     }
     let mut shown: String = found.chars().take(SHOWN_CHARS_MAX).collect();

@@ -33,8 +33,9 @@ impl Fetcher for FakeFetcher {
 
     fn fetch(&self, backend: &str, request: FetchRequest) -> Fetching {
         let Some(handler) = self.fakes.handler(&self.host, backend) else {
-            let text =
-                format!("no test answers for the backend: t:backend(\"{backend}\", function(req) ... end)");
+            let text = format!(
+                "the test defines no such backend: add t:backend(\"{backend}\", function(req) ... end)"
+            );
             return Box::pin(async move { Err(FetchError { name: "unresolved", text }) });
         };
         let time_us = self.clock.wall_us();
@@ -72,10 +73,15 @@ async fn run(handler: &LoadedScript, request: Request) -> Result<Outcome, CallEr
             Step::Sliced => {}
             Step::Waiting => poll_fn(|context| call.poll_wait(context)).await,
             Step::Done(result) => return result,
-            Step::Passed(_) => return Err(CallError::Reply("a backend passes to nobody".to_owned())),
+            Step::Passed(_) => {
+                return Err(CallError::Reply(
+                    "a backend of a test returned tollgate.pass: allowed is a reply".to_owned(),
+                ));
+            }
             Step::Streams(outcome) => return Ok(outcome),
             Step::Ended(ended) => {
-                return Err(ended.err().unwrap_or_else(|| CallError::Reply("no head".to_owned())));
+                let no_head = || CallError::Reply("the reply ended before its head".to_owned());
+                return Err(ended.err().unwrap_or_else(no_head));
             }
         }
     }

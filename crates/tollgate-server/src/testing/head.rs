@@ -19,9 +19,9 @@ pub(super) fn head(asked: &TestRequest, limits: &Limits) -> Result<RequestHead, 
     let given = [asked.method.as_bytes(), asked.target.as_bytes()];
     let fields = asked.fields.iter().flat_map(|(name, value)| [name.as_slice(), value]);
     if given.into_iter().chain(fields).any(|part| part.contains(&b'\r') || part.contains(&b'\n')) {
-        return Err("a line break in method, path or headers".to_owned());
+        return Err("method, path or headers have a line break".to_owned());
     }
     text.extend(b"\r\n");
     let read = HeadReader::default().read(&mut BytesMut::from(text.as_slice()), limits);
-    read.map_err(|error| error.to_string())?.ok_or_else(|| "the request has no end".to_owned())
+    read.map_err(|error| error.to_string())?.ok_or_else(|| "the request head is incomplete".to_owned())
 }

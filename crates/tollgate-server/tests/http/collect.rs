@@ -35,13 +35,13 @@ fn a_body_that_does_not_parse_is_400_and_leaves_nothing() {
         &server,
         "{\"n\":1",
         "400",
-        "the content is no JSON: EOF while parsing an object at line 1 column 6\n",
+        "the content is not JSON: EOF while parsing an object at line 1 column 6\n",
     );
     post(
         &server,
         "5",
         "400",
-        "the content is neither a JSON object, nor an array of them, nor one per line\n",
+        "the content is not a JSON object, an array of objects, or one object per line\n",
     );
     assert_eq!(server.records(), [""; 0]);
 }
@@ -49,13 +49,13 @@ fn a_body_that_does_not_parse_is_400_and_leaves_nothing() {
 #[test]
 fn items_that_do_not_fit_are_told_by_index_and_kept() {
     let server = site(&["n int record.n"]);
-    let told = r#"{"recorded":1,"rejected_count":3,"rejected":[{"index":0,"reason":"column \"n\" takes int, found \"x\""},{"index":2,"reason":"record has unknown fields: \"m\""},{"index":3,"reason":"item is no JSON object"}]}"#;
+    let told = r#"{"recorded":1,"rejected_count":3,"rejected":[{"index":0,"reason":"column \"n\" takes int, found \"x\""},{"index":2,"reason":"record has unknown fields: \"m\""},{"index":3,"reason":"item is not a JSON object"}]}"#;
     post(&server, r#"[{"n":"x"},{"n":1},{"m":1},5]"#, "200", &format!("{told}\n"));
     let expect = [
         r#"reject column "n" takes int, found "x": {"n":"x"}"#,
         "n=1",
         r#"reject record has unknown fields: "m": {"m":1}"#,
-        "reject item is no JSON object: 5",
+        "reject item is not a JSON object: 5",
     ];
     assert_eq!(server.records(), expect);
 }
@@ -63,9 +63,9 @@ fn items_that_do_not_fit_are_told_by_index_and_kept() {
 #[test]
 fn a_line_that_is_no_json_spoils_nothing_but_itself() {
     let server = site(&["n int record.n"]);
-    let told = r#"{"recorded":2,"rejected_count":1,"rejected":[{"index":1,"reason":"item is no JSON: expected ident at line 1 column 2"}]}"#;
+    let told = r#"{"recorded":2,"rejected_count":1,"rejected":[{"index":1,"reason":"item is not JSON: expected ident at line 1 column 2"}]}"#;
     post(&server, "{\"n\":1}\nnot json\n{\"n\":2}\n", "200", &format!("{told}\n"));
-    let reject = "reject item is no JSON: expected ident at line 1 column 2: not json";
+    let reject = "reject item is not JSON: expected ident at line 1 column 2: not json";
     assert_eq!(server.records(), ["n=1", reject, "n=2"]);
 }
 

@@ -114,7 +114,7 @@ fn pipelined_requests_each_get_the_outcome_of_their_own_record_in_order() {
     assert_eq!(outcome(&peer.reply(false)), (200, None));
     let rejected = peer.reply(false);
     assert_eq!(outcome(&rejected), (422, Some("rejected")));
-    let expected = "{\"recorded\":0,\"rejected_count\":1,\"rejected\":[{\"index\":0,\"reason\":\"refused, and kept as a reject\"}]}\n";
+    let expected = "{\"recorded\":0,\"rejected_count\":1,\"rejected\":[{\"index\":0,\"reason\":\"the database refused this record and kept it as a reject\"}]}\n";
     assert_eq!(rejected.content, expected);
     let missing = peer.reply(false);
     assert_eq!((outcome(&missing), missing.field("retry-after")), ((503, Some("unknown")), None));

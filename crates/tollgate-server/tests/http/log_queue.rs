@@ -61,7 +61,7 @@ fn until_taken(server: &Running, target: &str) {
 fn check_refused(reply: &Reply) {
     let told = (reply.status, reply.field("tollgate-outcome"), reply.field("retry-after"));
     assert_eq!(told, (503, Some("refused"), Some("1")), "{reply:?}");
-    assert_eq!(reply.content, "the disk is behind: nothing was recorded\n");
+    assert_eq!(reply.content, "the disk is too slow: nothing was recorded\n");
 }
 
 fn refuse(server: &Running, request: &str) -> Peer {

@@ -57,7 +57,7 @@ fn a_pass_goes_only_to_routes_that_take_the_request() {
     assert_eq!(get(&server, "/x").content, "get");
     let post = |path| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
     let reply = ask(&server, &post("/x"));
-    assert_eq!((reply.status, &*reply.content), (404, "nothing is here\n"));
+    assert_eq!((reply.status, &*reply.content), (404, "no resource has this path\n"));
     assert_eq!(ask(&server, &post("/small/x")).status, 413);
 }
 
@@ -229,7 +229,7 @@ fn scripts_by_method_stand_beside_the_methods_that_they_name() {
 fn a_script_that_passes_while_nothing_is_behind_it_is_404() {
     let server = Site::new().handler("/only", "return tollgate.pass").start();
     let reply = get(&server, "/only");
-    assert_eq!((reply.status, &*reply.content), (404, "nothing is here\n"));
+    assert_eq!((reply.status, &*reply.content), (404, "no resource has this path\n"));
 }
 
 #[test]

@@ -233,7 +233,7 @@ fn a_reply_of_the_server_itself_has_its_place_too() {
     let mut peer = server.connect();
     peer.send([get("/burn/1"), get("/nowhere"), get("/fixed"), get("/burn/2"), get("/%zz")].concat());
     peer.expect("200", "1");
-    peer.expect("404", "nothing is here\n");
+    peer.expect("404", "no resource has this path\n");
     expect_all(&mut peer, &["fixed", "2"]);
     assert_eq!(peer.reply(false).status, 400);
 }

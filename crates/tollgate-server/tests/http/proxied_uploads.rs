@@ -286,7 +286,7 @@ fn one_that_does_not_come_in_time_is_408_and_no_fault_of_the_backend() {
     let content = content();
     let mut peer = server.connect();
     peer.send(put(content.len()) + &content[..FIRST_BYTES]);
-    peer.expect("408", "the request took too long\n");
+    peer.expect("408", "the request did not arrive in time\n");
     peer.expect_end();
     assert_eq!(server.backends()[0].addresses[0].breaker, tollgate_server::BreakerState::Closed);
 }

@@ -67,7 +67,7 @@ fn a_request_that_went_through_here_eight_times_goes_no_further() {
         server.check(&format!("GET / HTTP/1.1\r\nHost: a\r\n{via}\r\n"), status, content);
     };
     ask(7, "200", "hello");
-    ask(8, "508", "the request goes round in a loop\n");
+    ask(8, "508", "a backend sends the request back to this server in a loop\n");
     assert_eq!(backend.connections(), 1);
 }
 

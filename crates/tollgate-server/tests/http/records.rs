@@ -53,7 +53,7 @@ fn values_of_scripts_go_into_columns_of_their_type_or_become_rejects() {
             ("'\\0'", "reject column \"v\" takes no U+0000, found one at byte 0: {\"v\":\"\\u0000\"}"),
             (
                 "'\\255'",
-                "reject column \"v\" takes text, found bytes that are no UTF-8: \\xff: {\"v\":\"(not kept: bytes that are no UTF-8: \\\\xff)\"}",
+                "reject column \"v\" takes text, found bytes that are not UTF-8: \\xff: {\"v\":\"(not kept: bytes that are not UTF-8: \\\\xff)\"}",
             ),
         ],
     );
@@ -124,7 +124,7 @@ fn every_transaction_on_a_stream_leaves_one_record_whatever_its_status() {
     peer.send("HEAD /teapot HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(peer.reply(true).status, 418);
     // A request that the server answers by itself is no transaction.
-    server.check(&get("/else"), "404", "nothing is here\n");
+    server.check(&get("/else"), "404", "no resource has this path\n");
     let expect = [
         "method=GET status=500 n=null",
         "method=GET status=418 n=1",

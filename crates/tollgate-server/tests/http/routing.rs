@@ -24,7 +24,7 @@ fn captures_path_info_query_and_fields_reach_the_script() {
     server.check(&request("GET /users/7/a%20b?q=1+2"), "200", "7|a b|1 2");
     server.check(&request("GET /docs/a/../b/%63"), "200", "/b/c|-");
     server.check("GET /docs/ HTTP/1.1\r\nHost: a\r\nx-name: n\r\n\r\n", "200", "/|n");
-    server.check(&request("GET /users/7"), "404", "nothing is here\n");
+    server.check(&request("GET /users/7"), "404", "no resource has this path\n");
 }
 
 #[test]
@@ -142,7 +142,8 @@ fn a_method_of_a_route_that_its_script_does_not_answer_is_found_before_the_start
     assert_eq!(check_scripts(&narrow(&[Method::Get]).options), [""; 0]);
     assert_eq!(check_scripts(&narrow(&[Method::Head]).options), [""; 0]);
     let faults = check_scripts(&narrow(&[Method::Get, Method::Put, Method::Post]).options);
-    let expect = "route0.luau: no function for POST, PUT, which route \"/a\" takes; there is: GET, HEAD";
+    let expect =
+        "route0.luau: the script has no function for POST, PUT, which route \"/a\" accepts: it has GET, HEAD";
     assert!(faults.len() == 1 && faults[0].ends_with(expect), "{faults:?}");
     let server = Site::new().script("*", "return { GET = function() return 'got' end }");
     let faults = check_scripts(&server.options);
@@ -264,7 +265,7 @@ fn a_route_has_its_own_time_for_a_body() {
     let post = |path| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
     let mut slow = server.connect();
     slow.send(post("/slow"));
-    server.check(&post("/fast"), "408", "the request took too long\n");
+    server.check(&post("/fast"), "408", "the request did not arrive in time\n");
     slow.send("x");
     slow.expect("200", "slow");
 }
@@ -288,9 +289,9 @@ fn a_route_has_its_own_rate_for_a_body() {
         peer
     });
     let begun = Instant::now();
-    server.check(&post("/fast"), "408", "the request took too long\n");
+    server.check(&post("/fast"), "408", "the request did not arrive in time\n");
     assert!((second / 4..3 * second).contains(&begun.elapsed()), "{:?}", begun.elapsed());
-    other.expect("408", "the request took too long\n");
+    other.expect("408", "the request did not arrive in time\n");
     assert!(begun.elapsed() >= 3 * second, "{:?}", begun.elapsed());
     patient.send("x");
     patient.expect("200", "patient");

@@ -76,7 +76,7 @@ fn a_file_that_is_not_below_the_folder_is_not_there() {
         ".",
     ] {
         let reply = ask(&server, &format!("/?name={name}"), "");
-        assert_eq!((reply.status, &*reply.content), (404, "nothing is here\n"), "{name}");
+        assert_eq!((reply.status, &*reply.content), (404, "no resource has this path\n"), "{name}");
     }
     let absolute = server.folder().join("secret.txt");
     assert_eq!(ask(&server, &format!("/?name={}", absolute.display()), "").status, 404);
@@ -148,7 +148,7 @@ fn the_record_tells_what_the_client_got() {
     assert_eq!(ask(&server, "/?name=a", "Range: bytes=1-2\r\n").status, 206);
     assert_eq!(
         server.records(),
-        ["status=200 bytes=5 name=a", "status=404 bytes=16 name=b", "status=206 bytes=2 name=a"]
+        ["status=200 bytes=5 name=a", "status=404 bytes=26 name=b", "status=206 bytes=2 name=a"]
     );
 }
 

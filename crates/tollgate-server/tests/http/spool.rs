@@ -194,7 +194,7 @@ fn a_body_beyond_the_spool_is_refused_and_the_room_is_free_again() {
         let reply = peer.reply(false);
         let told = (reply.status, reply.field("tollgate-outcome"), reply.field("connection"));
         assert_eq!(told, (503, Some("refused"), Some("close")), "{reply:?}");
-        assert!(reply.content.contains("too much is spooled"), "{reply:?}");
+        assert!(reply.content.contains("too many request bodies are on disk"), "{reply:?}");
         peer.expect_end();
     }
     let mut peer = server.connect();

@@ -206,7 +206,7 @@ fn crowd(server: &Running, path: &str, count: usize, taken: usize) -> Vec<Peer> 
                 return true;
             }
             assert_told(
-                &peer.expect("503", "too many requests of this kind are under way: nothing was recorded\n"),
+                &peer.expect("503", "too many requests of this route run at once: nothing was recorded\n"),
                 503,
                 "1",
             );

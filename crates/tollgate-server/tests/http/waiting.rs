@@ -195,7 +195,10 @@ fn the_memory_of_waiting_calls_is_counted_and_refused_beyond_the_bound() {
         peer.send(get("/quick"));
         let reply = peer.reply(false);
         if reply.status == 503 {
-            assert_eq!(reply.content, "too much is in flight: nothing was recorded\n");
+            assert_eq!(
+                reply.content,
+                "the server has too little memory for this request: nothing was recorded\n"
+            );
             break;
         }
         assert!(begun.elapsed() < PATIENCE, "{reply:?}");

@@ -104,8 +104,8 @@ return {
   end,
   ["fixed replies, and what is nowhere"] = function(t)
     told(t, { path = "/health" }, 200, "ok\n")
-    told(t, { path = "/nowhere" }, 404, "nothing is here\n")
-    t.equal(told(t, { method = "PUT", path = "/health" }, 405, "this method is not allowed here\n").headers.allow, "GET, HEAD, OPTIONS")
+    told(t, { path = "/nowhere" }, 404, "no resource has this path\n")
+    t.equal(told(t, { method = "PUT", path = "/health" }, 405, "this path does not allow this method\n").headers.allow, "GET, HEAD, OPTIONS")
   end,
   ["items are collected"] = function(t)
     local reply = t:request{ path = "/collect", json = { { n = 1 }, { n = "x" }, { kind = "k" } } }

@@ -109,7 +109,7 @@ fn an_app_is_served_below_each_of_its_mounts_with_state_of_its_own() {
     // server.
     for path in ["/shop/", "/shop/index.html", "/shop/nowhere", "/deep/er/count/x"] {
         let reply = client.get(path).unwrap();
-        assert_eq!((reply.status, reply.content.as_str()), (404, "nothing is here\n"), "{path}");
+        assert_eq!((reply.status, reply.content.as_str()), (404, "no resource has this path\n"), "{path}");
     }
     assert_eq!(content(&mut client, "/"), "the server itself");
     assert_eq!(client.post("/shop/below/x", "12345678901").unwrap().status, 413);

@@ -136,7 +136,7 @@ fn a_default_number_of_connections_is_lowered_to_the_limit_and_told() {
     eventually("clients are served again", || (answered(&server, 1).len() == 1).then_some(()));
     let (status, log) = server.stop();
     assert!(status.success() && served == told_connections_max(&log), "{served}\n{log}");
-    assert!(!log.contains("no descriptor is left"), "{log}");
+    assert!(!log.contains("no free file descriptor"), "{log}");
     let checked = run_limited(&app, 200, &["check", "--print"]);
     assert!(checked.status.success(), "{checked:?}");
     let (printed, notes) = (text(&checked.stdout), text(&checked.stderr));
@@ -234,7 +234,7 @@ fn a_log_goes_on_from_segment_to_segment_though_connections_have_every_descripto
     // Less than the budget of the start: the system took descriptors away that the server counted on.
     server.limit_descriptors(100);
     let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
-    eventually("no descriptor is left", || server.has_logged("no descriptor is left").then_some(()));
+    eventually("no free file descriptor", || server.has_logged("no free file descriptor").then_some(()));
     let begun_with = app.segments().len();
     let mut recorded = 1;
     while app.segments().len() < begun_with + 30 {

@@ -78,7 +78,7 @@ fn a_fault_of_an_app_is_shown_until_it_is_mended() {
     let server = start(&app);
     served(&server, "/a", "one");
     app.write("a.luau", "return function()\n  return <b>\nend\n");
-    let page = shown(&server, "/a", "text/html", &["the changed configuration cannot be served"]);
+    let page = shown(&server, "/a", "text/html", &["the changed configuration has errors"]);
     assert!(
         page.contains("does not compile: line 2: ")
             && page.contains("<mark>    2    return &lt;b&gt;</mark>"),

@@ -295,7 +295,7 @@ fn items_that_do_not_fit_are_told_by_index_and_kept_beside_those_that_do() {
         reject("events", r#"record has unknown fields: "m""#, r#"{"m":2}"#),
     ];
     assert_eq!(kept, expect);
-    assert!(line.1.starts_with("item is no JSON") && line.2 == b"no JSON", "{line:?}");
+    assert!(line.1.starts_with("item is not JSON") && line.2 == b"no JSON", "{line:?}");
     assert!(app.succeed(&["audit"]).contains("\nexact:"));
 }
 

@@ -63,8 +63,8 @@ fn a_socket_that_systemd_hands_in_is_served_by_all_workers_and_outlives_the_serv
 #[test]
 fn a_socket_for_another_process_or_of_another_name_is_not_taken() {
     for (pid, names, told) in [
-        ("1", "web", "systemd handed in no socket named \"web\""),
-        ("$$", "admin", "systemd handed in no socket named \"web\""),
+        ("1", "web", "systemd passed no socket named \"web\""),
+        ("$$", "admin", "systemd passed no socket named \"web\""),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let app = app("\"systemd:web\"");
@@ -80,7 +80,7 @@ fn an_inherited_socket_that_does_not_listen_is_reported() {
     let app = app("\"systemd\"");
     let (status, log) = start_with_socket(&app, Stdio::null(), "$$", "web").serving().err().unwrap();
     assert_eq!(status.code(), Some(1), "{log}");
-    assert!(log.contains("descriptor 3, \"web\", cannot be served"), "{log}");
+    assert!(log.contains("descriptor 3, \"web\", cannot be used"), "{log}");
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn accepting_without_any_descriptor_costs_no_processor_and_goes_on_later() {
         sample(&ask_admin(&app, "/metrics").content, "tollgate_refusals_total{reason=\"descriptors\"}") > 0
     );
     get_until(&app, "/readyz", 200, "ready");
-    eventually("that is told", || server.has_logged("connections are accepted again").then_some(()));
+    eventually("that is told", || server.has_logged("the worker accepts connections again").then_some(()));
     let (status, log) = server.stop();
-    assert!(status.success() && log.contains("no descriptor is left"), "{log}");
+    assert!(status.success() && log.contains("no free file descriptor"), "{log}");
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn a_line_tells_of_connections_at_the_bound_however_often_they_come_and_go() {
     }
     let (status, log) = server.stop();
     assert!(status.success(), "{log}");
-    let lines = log.lines().filter(|line| line.contains("connections as may be")).count();
+    let lines = log.lines().filter(|line| line.contains("`connections_max` connections")).count();
     assert!((1..=3).contains(&lines), "{log}");
-    assert!(!log.contains("accepted again"), "{log}");
+    assert!(!log.contains("accepts connections again"), "{log}");
 }
 
 /// Returns the processor time of the process so far, in steps of 10 ms.

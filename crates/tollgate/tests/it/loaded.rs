@@ -134,10 +134,14 @@ fn a_row_is_there_for_anybody_when_its_reply_comes_in_postgresql_too() {
     });
     let mut client = server.connect();
     shared().sql(&name, "CREATE UNIQUE INDEX ON a (n)");
-    check_rejected(&client.post("/a", &item(1)).unwrap(), 0, &[(0, "refused, and kept as a reject")]);
+    check_rejected(
+        &client.post("/a", &item(1)).unwrap(),
+        0,
+        &[(0, "the database refused this record and kept it as a reject")],
+    );
     let reply = client.post("/a", "[{\"n\":\"x\"},{\"n\":1000},{\"n\":2}]").unwrap();
     let unfit = "column \"n\" takes int, found \"x\"";
-    check_rejected(&reply, 1, &[(0, unfit), (2, "refused, and kept as a reject")]);
+    check_rejected(&reply, 1, &[(0, unfit), (2, "the database refused this record and kept it as a reject")]);
     assert!(server.stop().0.success());
     assert_eq!(shared().sql(&name, "SELECT count(*) FROM tollgate.rejects"), "3");
 }
@@ -262,12 +266,16 @@ fn a_record_that_is_no_row_makes_the_reply_422_and_its_neighbours_stay_as_they_a
     let mut reply = || client.reply().unwrap();
     assert_eq!(reply().status, 200);
     // The client does not see the database's own error text.
-    check_rejected(&reply(), 0, &[(0, "refused, and kept as a reject")]);
+    check_rejected(&reply(), 0, &[(0, "the database refused this record and kept it as a reject")]);
     assert_eq!(reply().status, 200);
     let unfit = "column \"n\" takes int, found \"x\"";
-    check_rejected(&reply(), 1, &[(0, unfit), (2, "refused, and kept as a reject")]);
+    check_rejected(
+        &reply(),
+        1,
+        &[(0, unfit), (2, "the database refused this record and kept it as a reject")],
+    );
     let script = client.get("/script?n=words").unwrap();
-    check_rejected(&script, 0, &[(0, "refused, and kept as a reject")]);
+    check_rejected(&script, 0, &[(0, "the database refused this record and kept it as a reject")]);
     assert!(script.field("x-request-id").is_some());
     let mut script = |n: u64| client.get(&format!("/script?n={n}")).unwrap();
     assert_eq!(script(7).status, 422, "a text is no int");

@@ -138,7 +138,7 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     let row = screen.lines().find(|line| line.starts_with("/seldom ")).expect(&screen);
     assert_eq!(row.split_whitespace().last(), Some("1"), "{screen}");
     let (_, log) = server.stop();
-    let line = log.lines().find(|line| line.contains("more requests come than the route takes")).expect(&log);
+    let line = log.lines().find(|line| line.contains("requests exceed a limit of the route")).expect(&log);
     assert!(
         line.contains("\"route\":\"/seldom\",\"reason\":\"rate\",\"limit\":\"1 in 3600 s\",\"refused\":1"),
         "{line}"

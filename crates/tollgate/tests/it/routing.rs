@@ -23,9 +23,12 @@ fn a_backend_that_is_the_server_itself_is_asked_a_few_times_until_it_is_a_loop()
     );
     let server = app.start();
     let reply = server.connect().get("/a").unwrap();
-    assert_eq!((reply.status, reply.content.as_str()), (508, "the request goes round in a loop\n"));
+    assert_eq!(
+        (reply.status, reply.content.as_str()),
+        (508, "a backend sends the request back to this server in a loop\n")
+    );
     let (status, log) = server.stop();
-    assert!(status.success() && log.contains("its backend leads back here, in a loop"), "{log}");
+    assert!(status.success() && log.contains("its backend sends it back in a loop"), "{log}");
     assert_eq!(app.query::<i64>("SELECT status FROM asked"), [508; 9]);
 }
 

@@ -55,7 +55,7 @@ fn a_loader_that_waits_for_the_server_has_time_to_come() {
 
 #[test]
 fn a_start_loads_again_while_a_script_changes() {
-    const LOADS_AGAIN: &str = "a script changed while the workers loaded it: they load it again";
+    const LOADS_AGAIN: &str = "a script changed while the workers loaded it: the workers load it again";
     // Each worker computes between the two files, so that the workers read the second file at different
     // times.
     let main = "local n = 0 for i = 1, 3e6 do n += i end

@@ -68,7 +68,7 @@ impl Proxy {
         if rounds::are_too_many(&exchange.request.head) {
             if let Some(left_out) = self.unlogged_refusals() {
                 let (route, id) = (&self.route, &exchange.request.id);
-                tracing::warn!(route, %id, left_out, "request refused: its backend leads back here, in a loop");
+                tracing::warn!(route, %id, left_out, "request refused: its backend sends it back in a loop");
             }
             return rounds::reply().into();
         }

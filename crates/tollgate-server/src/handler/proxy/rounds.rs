@@ -22,7 +22,7 @@ pub(super) fn are_too_many(head: &RequestHead) -> bool {
 
 /// Returns the reply to a request in a loop (RFC 5842 section 7.2).
 pub(super) fn reply() -> Reply {
-    Reply::text(StatusCode::LOOP_DETECTED, "the request goes round in a loop")
+    Reply::text(StatusCode::LOOP_DETECTED, "a backend sends the request back to this server in a loop")
 }
 
 /// Parses `received-protocol RWS received-by [ RWS comment ]`. A comma in a comment splits the member in two.

@@ -67,7 +67,7 @@ impl Proxy {
         if !failure.is_refusal() {
             if let Some(left_out) = self.failures.note(Instant::now()) {
                 let address = address.as_deref();
-                tracing::warn!(route, %id, backend, address, %phase, left_out, "no reply of the backend: {failure}");
+                tracing::warn!(route, %id, backend, address, %phase, left_out, "request got no reply: {failure}");
             }
             return;
         }

@@ -233,16 +233,16 @@ impl Source {
     /// Returns why no request can have this source, if that is so.
     pub fn problem(&self) -> Option<String> {
         match self {
-            Self::RequestHeader(name) if !is_field_name(name.as_bytes()) => Some(format!(
-                "{name:?} is no name of a field: allowed are letters, digits and !#$%&'*+-.^`|~"
-            )),
+            Self::RequestHeader(name) if !is_field_name(name.as_bytes()) => {
+                Some(format!("{name:?} is not a field name: allowed are letters, digits and !#$%&'*+-.^`|~"))
+            }
             Self::RequestHeader(name) if name.contains('_') => {
                 let meant = Self::RequestHeader(name.replace('_', "-")).name();
-                Some(format!("fields with _ in their names do not get in, did you mean {meant:?}?"))
+                Some(format!("field names with _ are refused, did you mean {meant:?}?"))
             }
             Self::RequestCookie(name) if name.trim_ascii() != name || name.contains([';', '=']) => {
                 Some(format!(
-                    "{name:?} is no name of a cookie: allowed is what has no ; and no =, and no blank around"
+                    "{name:?} is not a cookie name: allowed is one without ; and = and blanks at its ends"
                 ))
             }
             _ => None,

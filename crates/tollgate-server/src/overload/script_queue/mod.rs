@@ -163,13 +163,13 @@ impl ScriptQueue {
                 refused,
                 waiting,
                 wait_ms,
-                "more scripts come than the worker can run: requests are refused"
+                "more scripts arrive than the worker can run: it refuses requests"
             ),
             Some(EpisodeNews::Over) => tracing::info!(
                 worker,
                 waiting,
                 wait_ms,
-                "scripts wait for each other no longer than they may: no request is refused for that"
+                "waiting scripts run in time again: the worker refuses no request for them"
             ),
             None => {}
         }

@@ -80,7 +80,7 @@ impl ThrottleLines {
                 reason,
                 limit,
                 refused,
-                "more requests come than the route takes: they are refused"
+                "requests exceed a limit of the route: the route refuses them"
             );
         }
     }
@@ -108,7 +108,7 @@ impl Excess {
 
 /// The lines of [`Reply::refused`], already encoded, because a refusal has to be cheap.
 const REFUSED_LINES: &[u8] = b"Content-Type: text/plain; charset=utf-8\r\nTollgate-Outcome: refused\r\n";
-const TOO_MANY_AT_ONCE: &[u8] = b"too many requests of this kind are under way: nothing was recorded\n";
+const TOO_MANY_AT_ONCE: &[u8] = b"too many requests of this route run at once: nothing was recorded\n";
 const TOO_MANY: &[u8] = b"too many requests: nothing was recorded\n";
 
 impl Throttle {

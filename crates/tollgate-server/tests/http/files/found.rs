@@ -50,17 +50,17 @@ fn a_folder_is_its_index_and_has_one_path() {
     check(&server, "/b/", 200, "<p>b");
     let reply = get(&server, "/b?x=1");
     assert_eq!((reply.status, reply.field("location")), (308, Some("/b/?x=1")));
-    check(&server, "/c/", 404, "nothing is here\n");
-    check(&server, "/a.txt/", 404, "nothing is here\n");
-    check(&server, "/b//index.html", 404, "nothing is here\n");
-    check(&server, "/a.txt/x", 404, "nothing is here\n");
+    check(&server, "/c/", 404, "no resource has this path\n");
+    check(&server, "/a.txt/", 404, "no resource has this path\n");
+    check(&server, "/b//index.html", 404, "no resource has this path\n");
+    check(&server, "/a.txt/x", 404, "no resource has this path\n");
 }
 
 #[test]
 fn a_route_serves_its_folder_below_its_own_path() {
     let server = Site::new().file("public/x/a.txt", "a").files("/docs/v1/*", |_| {}).start();
     check(&server, "/docs/v1/x/a.txt", 200, "a");
-    check(&server, "/x/a.txt", 404, "nothing is here\n");
+    check(&server, "/x/a.txt", 404, "no resource has this path\n");
     assert_eq!(get(&server, "/docs/v1/x").field("location"), Some("/docs/v1/x/"));
 }
 
@@ -73,7 +73,7 @@ fn names_are_whatever_the_disk_takes() {
         let escaped: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
         check(&server, &format!("/{escaped}"), 200, name);
     }
-    check(&server, &format!("/{}", "n".repeat(300)), 404, "nothing is here\n");
+    check(&server, &format!("/{}", "n".repeat(300)), 404, "no resource has this path\n");
 }
 
 #[test]
@@ -94,10 +94,10 @@ fn candidates_are_tried_in_their_order() {
     check(&server, "/no/such/page", 200, "app");
     check(&server, "/no/such/folder/", 200, "app");
     check(&server, "/", 200, "<p>home");
-    check(&server, "/.env", 404, "nothing is here\n");
+    check(&server, "/.env", 404, "no resource has this path\n");
     let server = pages(&[requested(".html"), requested("")]).start();
     check(&server, "/x", 200, "x.html");
-    check(&server, "/no/such", 404, "nothing is here\n");
+    check(&server, "/no/such", 404, "no resource has this path\n");
     let server = pages(&[fixed]).start();
     check(&server, "/x", 200, "app");
 }
@@ -108,7 +108,7 @@ fn hidden_names_are_shown_only_where_that_is_asked_for() {
         || site().file("public/.env", "e").file("public/.git/x", "g").file("public/.well-known/w", "w");
     let server = site().file("public/a/.well-known/w", "no").start();
     for hidden in ["/.env", "/.git/x", "/%2eenv", "/a/.well-known/w", "/.git/"] {
-        check(&server, hidden, 404, "nothing is here\n");
+        check(&server, hidden, 404, "no resource has this path\n");
     }
     check(&server, "/.well-known/w", 200, "w");
     let shown =
@@ -368,7 +368,7 @@ fn changes_on_disk_are_seen_at_the_next_look() {
     assert_eq!((first.content.as_str(), second.content.as_str()), ("alpha", "beta!"));
     assert_ne!(first.field("etag"), second.field("etag"));
     fs::remove_file(folder.join("a.txt")).unwrap();
-    check(&server, "/a.txt", 404, "nothing is here\n");
+    check(&server, "/a.txt", 404, "no resource has this path\n");
     // A new release replaces the old one.
     fs::rename(&folder, folder.with_file_name("old")).unwrap();
     let between = get(&server, "/");

@@ -250,7 +250,7 @@ fn a_file_is_recorded_before_its_first_byte_leaves() {
     let expected = [
         "path=/large status=200 bytes=1048576",
         "path=/large status=206 bytes=10",
-        "path=/no status=404 bytes=16",
+        "path=/no status=404 bytes=26",
     ];
     assert_eq!(server.records(), expected);
 }

@@ -287,10 +287,8 @@ fn faults_of_limits_are_told() {
     );
     check(
         &route("rate_limit = { rate = \"9/s\", by = \"request.header.x_key\" }"),
-        &[
-            "t.toml:4:35: by is \"request.header.x_key\": fields with _ in their names do not get in, did you mean \
-           \"request.header.x-key\"?",
-        ],
+        &["t.toml:4:35: by is \"request.header.x_key\": field names with _ are refused, did you mean \
+           \"request.header.x-key\"?"],
     );
     check(&route("rate_limit = {}"), &["t.toml:4:14: missing key \"rate\" in rate_limit"]);
     check(

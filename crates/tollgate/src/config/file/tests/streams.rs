@@ -274,18 +274,18 @@ fn sources_that_no_request_carries_are_told() {
     let from = |from: &str| format!("type = \"text\", from = \"request.{from}\"");
     check_column(
         &from("header.user_agent"),
-        "39: from is \"request.header.user_agent\": fields with _ in their names do not get in, did you mean \
+        "39: from is \"request.header.user_agent\": field names with _ are refused, did you mean \
          \"request.header.user-agent\"?",
     );
     check_column(
         &from("header.a b"),
-        "39: from is \"request.header.a b\": \"a b\" is no name of a field: allowed are letters, digits and \
+        "39: from is \"request.header.a b\": \"a b\" is not a field name: allowed are letters, digits and \
          !#$%&'*+-.^`|~",
     );
     check_column(
         &from("cookie.a;b"),
-        "39: from is \"request.cookie.a;b\": \"a;b\" is no name of a cookie: allowed is what has no ; and no =, and \
-         no blank around",
+        "39: from is \"request.cookie.a;b\": \"a;b\" is not a cookie name: allowed is one without ; and = and blanks \
+         at its ends",
     );
     let text = |key: &str, path: &str| {
         format!(
@@ -294,10 +294,8 @@ fn sources_that_no_request_carries_are_told() {
     };
     check(
         &text("request.header.x_key", "/a"),
-        &[
-            "t.toml:2:7: key is \"request.header.x_key\": fields with _ in their names do not get in, did you mean \
-           \"request.header.x-key\"?",
-        ],
+        &["t.toml:2:7: key is \"request.header.x_key\": field names with _ are refused, did you mean \
+           \"request.header.x-key\"?"],
     );
     check(
         &text("request.param.usr", "/a/{user}"),

@@ -64,13 +64,13 @@ pub enum AddressError {
     #[error("allowed are a name or an address, and a port from 1 to 65535")]
     Host,
     /// No certificate can have this name.
-    #[error("no certificate can be for such a name: allowed are labels of letters, digits, - and _")]
+    #[error("a certificate cannot have this name: allowed are labels of letters, digits, - and _")]
     Uncertifiable,
     /// Further text follows the port.
-    #[error("a path is not allowed here: routes have strip_prefix and prefix")]
+    #[error("remove the path: routes have strip_prefix and prefix")]
     Path,
     /// The path of a Unix socket is not absolute, or too long for the system.
-    #[error("the path of a Unix socket is absolute and has at most 107 bytes")]
+    #[error("the path of a Unix socket must be absolute and have at most 107 bytes")]
     UnixPath,
 }
 

@@ -76,7 +76,7 @@ impl fmt::Display for Phase {
 #[derive(Debug, thiserror::Error)]
 pub enum FailureKind {
     /// No name was found yet.
-    #[error("its names were not found")]
+    #[error("none of its names was found yet")]
     Unresolved,
     /// The breakers of all addresses are open.
     #[error("its breakers are open for {} ms more", .retry_after.as_millis())]
@@ -85,7 +85,7 @@ pub enum FailureKind {
         retry_after: Duration,
     },
     /// Too many requests are in flight, and too many wait.
-    #[error("{queued} requests wait already, limit {limit}")]
+    #[error("{queued} requests wait for it, limit {limit} requests")]
     QueueFull {
         /// Waiting requests.
         queued: usize,
@@ -93,7 +93,7 @@ pub enum FailureKind {
         limit: usize,
     },
     /// No admission permit was free in time.
-    #[error("no place was free within {} ms", .limit.as_millis())]
+    #[error("the request waited longer than {} ms for a free place", .limit.as_millis())]
     QueueTimeout {
         /// Limit of the wait.
         limit: Duration,
@@ -105,22 +105,22 @@ pub enum FailureKind {
     #[error("{0}")]
     Handshake(#[source] HandshakeError),
     /// The backend has no TLS options.
-    #[error("it is https, without options of TLS")]
+    #[error("its address is https, but it has no TLS options")]
     NoTls,
     /// A wait exceeded its limit.
-    #[error("nothing happened within {} ms", .limit.as_millis())]
+    #[error("it made no progress within {} ms", .limit.as_millis())]
     TimedOut {
         /// The limit.
         limit: Duration,
     },
     /// The total time is over.
-    #[error("it took longer than {} ms in all", .limit.as_millis())]
+    #[error("the request took longer than {} ms in all", .limit.as_millis())]
     TotalTimedOut {
         /// The limit.
         limit: Duration,
     },
     /// The total time is over, because the client did not take the reply.
-    #[error("its reply was not taken within {} ms in all", .limit.as_millis())]
+    #[error("the client did not read its reply within {} ms in all", .limit.as_millis())]
     NotTaken {
         /// The limit.
         limit: Duration,
@@ -135,7 +135,7 @@ pub enum FailureKind {
     #[error("{0}")]
     NoReply(#[source] ReplyError),
     /// Too many interim replies before the final one.
-    #[error("more than {limit} interim replies")]
+    #[error("it sent more than {limit} interim replies")]
     Interim {
         /// Limit of interim replies.
         limit: usize,
@@ -149,7 +149,7 @@ pub enum FailureKind {
         limit: usize,
     },
     /// Too little memory is available for the content now.
-    #[error("too much is in flight to take its reply, of which {bytes} bytes came")]
+    #[error("the server has too little memory for its reply, of which {bytes} bytes arrived")]
     NoRoom {
         /// Arrived bytes.
         bytes: usize,
@@ -191,17 +191,17 @@ impl Failure {
     /// Returns the text for the client.
     pub fn client_text(&self) -> &'static str {
         match &self.kind {
-            FailureKind::Unresolved => "the backend is not known yet",
-            FailureKind::Open { .. } => "the backend failed too often: it is left alone for a moment",
+            FailureKind::Unresolved => "no address of the backend is known yet",
+            FailureKind::Open { .. } => "the backend failed too often: try again later",
             FailureKind::QueueFull { .. } | FailureKind::QueueTimeout { .. } => "the backend is busy",
-            FailureKind::NoRoom { .. } => "too much is in flight",
-            FailureKind::Content(_) => "the request could not be read back",
+            FailureKind::NoRoom { .. } => "the server has too little memory for the reply",
+            FailureKind::Content(_) => "the server could not read the request back",
             FailureKind::BrokenOff(broken) => broken.text,
             FailureKind::TimedOut { .. }
             | FailureKind::TotalTimedOut { .. }
-            | FailureKind::NotTaken { .. } => "the backend took too long",
+            | FailureKind::NotTaken { .. } => "the backend did not reply in time",
             FailureKind::Connect(_) => "the backend is not reachable",
-            FailureKind::Handshake(_) | FailureKind::NoTls => "no secure connection to the backend",
+            FailureKind::Handshake(_) | FailureKind::NoTls => "the TLS handshake with the backend failed",
             FailureKind::Closed | FailureKind::Broken(_) => "the backend closed the connection",
             FailureKind::NoReply(_) | FailureKind::Interim { .. } => "the backend sent no valid reply",
             FailureKind::TooLarge { .. } => "the reply of the backend is too large",

@@ -399,7 +399,7 @@ impl Content {
         let Some(link) = attempt.link.take() else { return };
         if !link.input.is_empty() {
             let (backend, address) = (&attempt.upstream.shared.options.name, &attempt.target.place);
-            tracing::warn!(backend, %address, "the backend sent more than its reply: connection closed");
+            tracing::warn!(backend, %address, "the backend sent bytes after its reply: connection closed");
         } else if is_reusable {
             attempt.upstream.keep(&attempt.target, link, now);
         }

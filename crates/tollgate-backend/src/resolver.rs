@@ -78,7 +78,7 @@ impl NameLookup {
         let name = self.backend.clone();
         let run = move || self.run(first, learn);
         if let Err(error) = thread::Builder::new().name("resolve".to_owned()).spawn(run) {
-            tracing::error!(backend = name, %error, "no thread to look up its names");
+            tracing::error!(backend = name, %error, "cannot start the thread that resolves names");
         }
     }
 

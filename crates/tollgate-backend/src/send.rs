@@ -97,7 +97,7 @@ impl Upstream {
                     if !may_retry || !self.may_go_on(&tried, is_untouched, &mut resent, now) {
                         return Err(failure);
                     }
-                    tracing::debug!("sent again: {failure}");
+                    tracing::debug!("the request is sent again: {failure}");
                     last = Some(failure);
                 }
             }

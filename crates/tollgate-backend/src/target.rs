@@ -95,14 +95,14 @@ impl Target {
     /// Records that the address accepted a connection or replied. Logs if it was unreachable before.
     pub(crate) fn find(&self, backend: &str) {
         if self.reach.find() {
-            tracing::info!(backend, address = %self.place, "reachable again");
+            tracing::info!(backend, address = %self.place, "the address is reachable again");
         }
     }
 
     /// Records that a connection failed. Logs if the address was reachable before.
     pub(crate) fn lose(&self, backend: &str, phase: Phase, kind: &FailureKind, now_ms: u64) {
         if kind.blames_backend() && self.reach.lose(now_ms) {
-            tracing::warn!(backend, address = %self.place, "unreachable, {phase}: {kind}");
+            tracing::warn!(backend, address = %self.place, "the address is unreachable, {phase}: {kind}");
         }
     }
 
@@ -112,10 +112,15 @@ impl Target {
         match self.breaker.conclude(pass, result, now_ms) {
             None => {}
             Some(BreakerChange::Opened { requests, failures }) => {
-                tracing::warn!(backend, %address, requests, failures, "breaker opened");
+                let text = "the breaker opened: the address gets no request";
+                tracing::warn!(backend, %address, requests, failures, "{text}");
             }
-            Some(BreakerChange::OpenedAgain) => tracing::warn!(backend, %address, "breaker opened again"),
-            Some(BreakerChange::Closed) => tracing::info!(backend, %address, "breaker closed"),
+            Some(BreakerChange::OpenedAgain) => {
+                tracing::warn!(backend, %address, "the breaker opened again: the address gets no request");
+            }
+            Some(BreakerChange::Closed) => {
+                tracing::info!(backend, %address, "the breaker closed: the address gets requests");
+            }
         }
     }
 }

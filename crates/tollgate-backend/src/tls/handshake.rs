@@ -105,7 +105,7 @@ impl HandshakeError {
         let fault = HandshakeFault::of(error, heard);
         let text = match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-                format!("its certificate is signed by no authority of {}", options.trusted())
+                format!("its certificate is not signed by an authority of {}", options.trusted())
             }
             Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
                 let names = presented
@@ -117,7 +117,7 @@ impl HandshakeError {
                 let more = if presented.len() > NAMES_MAX { ", ..." } else { "" };
                 format!("its certificate is for {names}{more}, not for {:?}", expected.to_str())
             }
-            _ if fault == HandshakeFault::NotTls => format!("it does not speak TLS: {error}"),
+            _ if fault == HandshakeFault::NotTls => format!("it does not use TLS: {error}"),
             _ => error.to_string(),
         };
         Self { fault, text: cut(text) }
@@ -125,8 +125,8 @@ impl HandshakeError {
 
     pub(crate) fn of_io(error: &io::Error) -> Self {
         let text = match error.kind() {
-            io::ErrorKind::UnexpectedEof => "it closed the connection within the handshake".to_owned(),
-            _ => format!("the connection broke within the handshake: {error}"),
+            io::ErrorKind::UnexpectedEof => "it closed the connection during the handshake".to_owned(),
+            _ => format!("the connection broke during the handshake: {error}"),
         };
         Self { fault: HandshakeFault::Closed, text }
     }

@@ -75,7 +75,9 @@ impl TlsOptions {
             (Some((certificates, key)), Some(identity)) => {
                 let unfit = |error| {
                     let (key, certificate) = (identity.key.display(), identity.certificate.display());
-                    TlsError::Key(format!("{key} is no key for the certificate of {certificate}: {error}"))
+                    TlsError::Key(format!(
+                        "{key} is not the key of the certificate in {certificate}: {error}"
+                    ))
                 };
                 builder.with_client_auth_cert(certificates.clone(), key.clone_key()).map_err(unfit)?
             }

@@ -69,7 +69,7 @@ fn a_head_that_began_has_to_be_whole_in_time_whatever_came_before() {
             let mut options = backend.options();
             (options.timeouts.first_byte, options.timeouts.idle) = (LONG, ms(200));
             let server = Site::new().proxy("/*", options, |_| {}).start();
-            server.check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "504", "the backend took too long\n");
+            server.check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "504", "the backend did not reply in time\n");
         }
     }
 }

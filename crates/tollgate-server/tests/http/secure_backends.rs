@@ -16,7 +16,7 @@ use crate::terminator::{Authority, Ending, LONG, OVER, ServerSide, Shaken, Termi
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
-const REFUSED: &str = "no secure connection to the backend\n";
+const REFUSED: &str = "the TLS handshake with the backend failed\n";
 
 fn plain(_: &mut ProxySpec) {}
 
@@ -128,7 +128,7 @@ fn a_certificate_that_is_not_trusted_or_not_valid_now_is_refused() {
         assert!(text.contains(expected), "{text}");
     };
     let stranger = Authority::new();
-    let by_us = format!("signed by no authority of {}", authority.path("ca.pem").display());
+    let by_us = format!("not signed by an authority of {}", authority.path("ca.pem").display());
     check(stranger.server(), authority.trust(), "untrusted", &by_us);
     check(authority.self_signed("own", LONG), authority.trust(), "untrusted", &by_us);
     check(authority.expired(), authority.trust(), "expired", "certificate expired");
@@ -166,7 +166,7 @@ fn a_backend_that_stumbles_after_a_sound_hello_speaks_tls() {
         }
     });
     let text = script_error(options(&[url], authority.trust()), "protocol");
-    assert!(!text.contains("does not speak TLS"), "{text}");
+    assert!(!text.contains("does not use TLS"), "{text}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_self_signed_certificate_is_taken_where_it_is_named_for_its_name_and_time() 
     // name is not trusted.
     authority.self_signed("twin", LONG);
     let text = script_error(options(&[own.url()], named("twin.crt")), "untrusted");
-    assert!(text.contains("signed by no authority of "), "{text}");
+    assert!(text.contains("not signed by an authority of "), "{text}");
     let by_address = format!("https://{}", own.address);
     let text = script_error(options(&[by_address], named("own.crt")), "name");
     assert!(text.ends_with("not for \"127.0.0.1\""), "{text}");
@@ -202,27 +202,27 @@ fn a_malformed_handshake_is_refused_with_its_reason() {
         taken.send(OK);
         taken.wait_for_end();
     });
-    check(&speaking, "not_tls", "handshake: it does not speak TLS");
+    check(&speaking, "not_tls", "handshake: it does not use TLS");
     let answering = FakeBackend::start(|taken| {
         taken.has(1);
         taken.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         taken.wait_for_end();
     });
-    check(&answering, "not_tls", "handshake: it does not speak TLS");
+    check(&answering, "not_tls", "handshake: it does not use TLS");
     // Content before the handshake (rule 20).
     let early = FakeBackend::start(|taken| {
         taken.has(1);
         taken.send([23, 3, 3, 0, 5, b'h', b'e', b'l', b'l', b'o']);
         taken.wait_for_end();
     });
-    check(&early, "not_tls", "handshake: it does not speak TLS");
+    check(&early, "not_tls", "handshake: it does not use TLS");
     let closing = FakeBackend::start(|taken| assert!(taken.has(100)));
     check(&closing, "closed", "handshake: ");
     let resetting = FakeBackend::start(|taken| {
         taken.has(1);
         taken.reset();
     });
-    check(&resetting, "closed", "handshake: the connection broke within the handshake");
+    check(&resetting, "closed", "handshake: the connection broke during the handshake");
     let refusing = FakeBackend::start(|taken| {
         taken.has(1);
         taken.send([21, 3, 3, 0, 2, 2, 40]);
@@ -244,11 +244,15 @@ fn a_backend_silent_in_the_handshake_is_left_after_the_time_for_a_connection() {
         let mut options = options(&[url], authority.trust());
         options.timeouts.connect = Duration::from_millis(50);
         let server = asking(options);
-        server.check("GET /proxied HTTP/1.1\r\nHost: a\r\n\r\n", "504", "the backend took too long\n");
+        server.check(
+            "GET /proxied HTTP/1.1\r\nHost: a\r\n\r\n",
+            "504",
+            "the backend did not reply in time\n",
+        );
         let mut peer = server.connect();
         peer.send(GET);
         let text = peer.reply(false).content;
-        assert!(text.contains("handshake: nothing happened within 50 ms"), "{text}");
+        assert!(text.contains("handshake: it made no progress within 50 ms"), "{text}");
         assert_eq!(failures(&server), [("timeout", 2)]);
     }
 }
@@ -276,7 +280,7 @@ fn handshakes_that_fail_open_the_breaker_and_another_address_is_asked_instead() 
     let server = serve(alone);
     server.check(POST, "502", REFUSED);
     server.check(POST, "502", REFUSED);
-    server.check(POST, "503", "the backend failed too often: it is left alone for a moment\n");
+    server.check(POST, "503", "the backend failed too often: try again later\n");
 }
 
 #[test]
@@ -391,7 +395,7 @@ fn a_backend_that_takes_no_content_is_left_and_one_that_answers_early_is_heard()
     let mut peer = server.connect();
     peer.send(&post);
     peer.send_all(&content);
-    peer.expect("504", "the backend took too long\n");
+    peer.expect("504", "the backend did not reply in time\n");
     let hasty = FakeBackend::start(|taken| {
         taken.head();
         taken.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
@@ -517,7 +521,7 @@ fn files_that_are_of_no_use_are_named() {
     let none = load(TlsFiles { ca: Some(authority.path("ca.key")), ..TlsFiles::default() });
     assert!(none.contains("ca.key: it holds no certificate in PEM"), "{none}");
     let unfit = of("client.crt", "server.key");
-    assert!(unfit.contains("server.key is no key for the certificate of "), "{unfit}");
+    assert!(unfit.contains("server.key is not the key of the certificate in "), "{unfit}");
     let swapped = of("client.key", "client.crt");
     assert!(swapped.contains("client.key: it holds no certificate"), "{swapped}");
     let keyless = of("client.crt", "client.crt");

@@ -211,7 +211,7 @@ fn a_backend_that_is_ill_is_left_alone_and_comes_back_by_itself() {
     let server = server_app.start();
     for fault in [Fault::Refuse, Fault::Reset, Fault::Garbage(100), Fault::Status(503)] {
         backend.turn(fault.clone()).unwrap();
-        let left_alone = "the backend failed too often: it is left alone for a moment\n";
+        let left_alone = "the backend failed too often: try again later\n";
         eventually("the breaker opens", || (ask(&server, "/b").1 == left_alone).then_some(()));
         let asked = backend.seen().requests;
         assert_eq!(ask(&server, "/b").0, "503", "{fault:?}");

@@ -76,16 +76,20 @@ fn authorities_are_taken_anew_by_a_reload_and_refused_by_their_names() {
     trust("stranger.pem");
     app.succeed(&["reload"]);
     let text = get("/ask").content;
-    assert!(text.contains("handshake: its certificate is signed by no authority of "), "{text}");
+    assert!(text.contains("handshake: its certificate is not signed by an authority of "), "{text}");
     let failed = get("/");
-    assert_eq!((failed.status, failed.content.as_str()), (502, "no secure connection to the backend\n"));
+    assert_eq!(
+        (failed.status, failed.content.as_str()),
+        (502, "the TLS handshake with the backend failed\n")
+    );
     let status = app.succeed(&["status", "--json"]);
     assert!(status.contains("\"untrusted\": 2") || status.contains("\"untrusted\":2"), "{status}");
     trust("server.pem");
     app.succeed(&["reload"]);
     assert!(get("/ask").content.contains("TLSv1.3"));
     let (_, log) = server.stop();
-    let expected =
-        format!("at 127.0.0.1:{port} (localhost), handshake: its certificate is signed by no authority of ");
+    let expected = format!(
+        "at 127.0.0.1:{port} (localhost), handshake: its certificate is not signed by an authority of "
+    );
     assert!(log.contains(&expected), "{log}");
 }

@@ -105,9 +105,9 @@ fn faults_of_backends_are_told() {
         &[
             "t.toml:1:10: name of backend \"a-b\", allowed is a letter or _, then letters, digits, _",
             "t.toml:2:23: urls has \"http://a:1\" twice",
-            "t.toml:2:37: urls has \"https://a..b\": no certificate can be for such a name: allowed are labels of letters, digits, - and _",
+            "t.toml:2:37: urls has \"https://a..b\": a certificate cannot have this name: allowed are labels of letters, digits, - and _",
             "t.toml:2:53: urls has \"a:1\": allowed is http://HOST:PORT, https://HOST:PORT or unix:/PATH",
-            "t.toml:2:60: urls has \"http://a/b\": a path is not allowed here: routes have strip_prefix and prefix",
+            "t.toml:2:60: urls has \"http://a/b\": remove the path: routes have strip_prefix and prefix",
             "t.toml:3:1: unknown key \"timout\" in [backend.a-b], did you mean \"timeout\"?",
             "t.toml:4:15: retries_max in [backend.a-b] is 17, allowed is an integer from 0 to 16",
         ],
@@ -250,7 +250,7 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
     secure(
         "client_certificate = \"me.pem\"\nclient_key = \"other.key\"\n",
         &[
-            "t.toml:5:14: client_key in [backend.app]: other.key is no key for the certificate of me.pem: keys may not be consistent: KeyMismatch",
+            "t.toml:5:14: client_key in [backend.app]: other.key is not the key of the certificate in me.pem: keys may not be consistent: KeyMismatch",
         ],
     );
     secure(

@@ -67,7 +67,7 @@ impl Files {
     ) -> Result<FileReply, ReadWait> {
         let look = LookupContext::of(request, pending_read);
         if !matches!(request.head.method(), Method::Get | Method::Head) {
-            let reply = FileReply::text(StatusCode::METHOD_NOT_ALLOWED, "a file is read by GET and HEAD");
+            let reply = FileReply::text(StatusCode::METHOD_NOT_ALLOWED, "this path allows only GET and HEAD");
             return Ok(self.with_page(reply.with("Allow", "GET, HEAD".to_owned()), look));
         }
         if let Some(one) = pending_read.and_then(PendingRead::digested) {
@@ -167,7 +167,10 @@ impl Files {
         let reply = match Precondition::evaluate(head, &validators) {
             Precondition::NotModified => FileReply::empty(StatusCode::NOT_MODIFIED),
             Precondition::Failed => {
-                let reply = FileReply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have");
+                let reply = FileReply::text(
+                    StatusCode::PRECONDITION_FAILED,
+                    "the resource does not match the precondition",
+                );
                 return self.with_page(reply, look);
             }
             Precondition::Met => {
@@ -280,7 +283,9 @@ impl Files {
         let (path, id) = (request.path(), request.id);
         match error {
             OpenError::Absent => FileReply::text(StatusCode::NOT_FOUND, "no resource has this path"),
-            OpenError::Forbidden => FileReply::text(StatusCode::FORBIDDEN, "this is not for reading"),
+            OpenError::Forbidden => {
+                FileReply::text(StatusCode::FORBIDDEN, "the server may not read this resource")
+            }
             OpenError::Rootless => unavailable(),
             OpenError::Cold(_) | OpenError::Busy(_) => {
                 if let Some(left_out) = self.failures.note(Instant::now()) {
@@ -292,7 +297,7 @@ impl Files {
                 if let Some(left_out) = self.failures.note(Instant::now()) {
                     tracing::error!(path, %id, left_out, "file not served: {error}");
                 }
-                FileReply::text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read")
+                FileReply::text(StatusCode::INTERNAL_SERVER_ERROR, "the server cannot read the file")
             }
         }
     }
@@ -303,5 +308,6 @@ fn form_for(head: &RequestHead) -> Form {
 }
 
 fn unavailable() -> FileReply {
-    FileReply::text(StatusCode::SERVICE_UNAVAILABLE, "the file cannot be opened now").with("Retry-After", "1")
+    FileReply::text(StatusCode::SERVICE_UNAVAILABLE, "the server cannot open the file now")
+        .with("Retry-After", "1")
 }

@@ -97,7 +97,7 @@ impl CompressedFiles {
                 }
                 Some(Ok(None)) => known.insert(key, State::Useless, 0),
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "a file cannot be read to be compressed");
+                    tracing::debug!(%error, "cannot read a file to compress it");
                     known.remove(&key);
                 }
                 None => known.remove(&key),

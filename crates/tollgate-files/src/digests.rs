@@ -141,7 +141,7 @@ impl Digests {
             digests.under_way.borrow_mut().remove(&key);
             match made {
                 Some(Ok(digest)) => digests.remember(key, &digest),
-                Some(Err(error)) => tracing::debug!(%error, "a file cannot be read to be digested"),
+                Some(Err(error)) => tracing::debug!(%error, "cannot read a file to digest it"),
                 None => {}
             }
             drop(end);

@@ -40,7 +40,7 @@ impl FolderBounds {
         }
         let reached = OwnFile::reached(&self.own, found);
         let (found, reached) = (found.display(), (!reached.is_empty()).then(|| reached.join(", "))?);
-        Some(format!("{found} is not apart from what nobody may fetch: {reached}"))
+        Some(format!("{found} is or contains a path that must not be served: {reached}"))
     }
 }
 

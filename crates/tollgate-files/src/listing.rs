@@ -168,7 +168,7 @@ impl<'a> Listing<'a> {
         html.push_str("</tbody>\n</table>\n");
         if !self.is_complete {
             let count = self.entries.len();
-            html.push_str(&format!("<p>There is more: these are {count} of what the folder holds.</p>\n"));
+            html.push_str(&format!("<p>The folder has more entries. This page lists {count} of them.</p>\n"));
         }
         html.push_str("</body>\n</html>\n");
         html

@@ -103,7 +103,7 @@ impl Files {
             Err(error) => {
                 if let OpenError::Absent = error {
                     let (id, file) = (request.id, named.path);
-                    tracing::debug!(%id, file, "a script sends a file that is not there");
+                    tracing::debug!(%id, file, "the file of a script's reply does not exist");
                 }
                 Ok(Err(NamedFileError::NotOpened(self.refused(&error, request).into())))
             }

@@ -33,20 +33,20 @@ impl Opened {
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum OpenError {
     /// Not yet known: the system would have to read the disk for this path.
-    #[error("not looked at yet")]
+    #[error("the path is not looked up yet")]
     Cold(Box<str>),
     /// The path has no file that may be served. Links, pipes and paths out of the root count as absent.
-    #[error("nothing is there")]
+    #[error("the path has no file")]
     Absent,
     /// The folder is missing, or may not be served. Its files may be available again later.
-    #[error("the folder is not there")]
+    #[error("the folder does not exist")]
     Rootless,
-    #[error("permission denied")]
+    #[error("the permissions of the path deny access")]
     Forbidden,
     /// A temporary failure: no descriptors, no memory, or the path is being renamed.
-    #[error("cannot be opened now: {0}")]
+    #[error("the file cannot be opened now: {0}")]
     Busy(Errno),
-    #[error("cannot be opened: {0}")]
+    #[error("the file cannot be opened: {0}")]
     Broken(Errno),
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Beneath {
 /// Reason why the folder is not served.
 #[derive(Debug, thiserror::Error)]
 enum KeptOut {
-    #[error("cannot be opened: {0}")]
+    #[error("the folder cannot be opened: {0}")]
     Failed(Errno),
     #[error("{0}")]
     Breach(String),

@@ -15,7 +15,9 @@ use crate::source::Content;
 pub(crate) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_s: u64) -> FileReply {
     let validators = of.validators(heads);
     match Precondition::evaluate(head, &validators) {
-        Precondition::Failed => FileReply::text(StatusCode::PRECONDITION_FAILED, "it is not what you have"),
+        Precondition::Failed => {
+            FileReply::text(StatusCode::PRECONDITION_FAILED, "the resource does not match the precondition")
+        }
         Precondition::NotModified => FileReply {
             lines: heads.lines_without_content.clone(),
             ..FileReply::empty(StatusCode::NOT_MODIFIED)
@@ -23,7 +25,7 @@ pub(crate) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_
         Precondition::Met => match ranges(of.len(), &of.validators_of_ranges(heads), head, now_s) {
             Ranges::Whole => all(of, heads),
             Ranges::Unsatisfiable => {
-                let text = "it has no such bytes";
+                let text = "the resource has no byte of this range";
                 let length = format!("bytes */{}", of.len());
                 FileReply::text(StatusCode::RANGE_NOT_SATISFIABLE, text).with("Content-Range", length)
             }

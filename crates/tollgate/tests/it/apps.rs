@@ -151,7 +151,7 @@ fn a_link_that_comes_to_lead_out_of_its_app_is_followed_no_more_than_at_a_reload
     lead(shop.join("releases/2").to_str().unwrap());
     wait_for("/shop/public/page.txt", 200, "the second");
     lead("../elsewhere");
-    wait_for("/shop/public/page.txt", 503, "the file cannot be opened now\n");
+    wait_for("/shop/public/page.txt", 503, "the server cannot open the file now\n");
     let breach = "is outside of the app, allowed is what lies in its folder";
     eventually("that is told", || server.has_logged(breach).then_some(()));
     lead("releases/2");
@@ -163,12 +163,12 @@ fn a_link_that_comes_to_lead_out_of_its_app_is_followed_no_more_than_at_a_reload
     for own in [".", "data", "data/log", "shop"] {
         fs::rename(&public, app.path().join("old")).unwrap();
         symlink(own, &public).unwrap();
-        wait_for("/index.html", 503, "the file cannot be opened now\n");
+        wait_for("/index.html", 503, "the server cannot open the file now\n");
         fs::remove_file(&public).unwrap();
         fs::rename(app.path().join("old"), &public).unwrap();
         wait_for("/", 200, "the server itself");
     }
-    assert!(server.stop().1.contains("apart from what nobody may fetch: "));
+    assert!(server.stop().1.contains("contains a path that must not be served: "));
 }
 
 #[test]

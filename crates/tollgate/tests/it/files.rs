@@ -130,7 +130,7 @@ fn files_that_a_release_runs_are_not_served_by_the_next_one() {
     let refused =
         eventually("another folder", || client.get("/page.txt").filter(|reply| reply.content != page));
     assert_eq!((refused.status, client.get("/run.luau").unwrap().status), (503, 503));
-    assert!(server.stop().1.contains("apart from what nobody may fetch: "));
+    assert!(server.stop().1.contains("contains a path that must not be served: "));
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn an_error_has_its_page_and_keeps_its_status() {
     assert_eq!((reply.field("etag"), reply.field("last-modified")), (None, None));
     check(&server, "/404.html", 200, "<p>gone");
     let reply = ask(&server, "GET", "/a.txt", "Range: bytes=9-\r\n");
-    assert_eq!((reply.status, reply.content.as_str()), (416, "it has no such bytes\n"));
+    assert_eq!((reply.status, reply.content.as_str()), (416, "the resource has no byte of this range\n"));
     assert_eq!(reply.field("content-range"), Some("bytes */5"));
 }
 

@@ -172,9 +172,9 @@ fn a_folder_that_holds_too_much_is_cut_and_says_so() {
     let server = listing(site, |_| {}).start();
     let all = ask(&server, "GET", "/files/", JSON);
     assert!(names(&all.content).len() == 2000 && all.content.contains("\"is_complete\":true"));
-    assert!(!get(&server, "/files/").content.contains("There is more"));
+    assert!(!get(&server, "/files/").content.contains("The folder has more entries"));
     (2001..2100).for_each(|number| drop(File::create(public.join(number.to_string())).unwrap()));
     let cut = ask(&server, "GET", "/files/", JSON);
     assert!(names(&cut.content).len() == 2000 && cut.content.contains("\"is_complete\":false"));
-    assert!(get(&server, "/files/").content.contains("There is more: these are 2000 of"));
+    assert!(get(&server, "/files/").content.contains("The folder has more entries. This page lists 2000 of"));
 }

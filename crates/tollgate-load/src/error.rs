@@ -32,7 +32,7 @@ pub enum SinkError {
         path: PathBuf,
     },
     /// The folder of a database cannot be created.
-    #[error("cannot make the folder of database {}", path.display())]
+    #[error("cannot create the folder of database {}", path.display())]
     Folder {
         /// The database.
         path: PathBuf,
@@ -41,7 +41,8 @@ pub enum SinkError {
     },
     /// A later version of this program made the bookkeeping of the database.
     #[error(
-        "bookkeeping in database {database} is of version {found}, this program knows {known}: use a later one"
+        "bookkeeping in database {database} is of version {found}, this program knows version {known}: \
+         use a later program"
     )]
     Bookkeeping {
         /// The database.
@@ -61,7 +62,7 @@ pub enum SinkError {
     },
     /// A trigger ended the transaction of a load.
     #[error(
-        "a trigger on table {table:?} rolled the load back: use RAISE(ABORT), then the row becomes a reject"
+        "a trigger on table {table:?} rolled the load back: use RAISE(ABORT), which makes the row a reject"
     )]
     RolledBack {
         /// The table.
@@ -75,13 +76,13 @@ pub enum SinkError {
     },
     /// Rows lack the parents that a foreign key checks at the commit. Nothing was committed. The load is
     /// repeated, and each such row is refused.
-    #[error("rows of log {log} lack the parents that foreign keys ask for at the commit")]
+    #[error("rows of log {log} violate a foreign key at the commit")]
     Orphans {
         /// The log.
         log: LogId,
     },
     /// The SQLite library has a version with a known WAL bug.
-    #[error("SQLite is {found}, needed is {needed} or later")]
+    #[error("SQLite has version {found}, needed is {needed} or later")]
     Version {
         /// Version of the library.
         found: &'static str,
@@ -140,8 +141,8 @@ pub enum SinkError {
     },
     /// The database refuses more rows than faulty rows alone would explain.
     #[error(
-        "database refused {found} rows of one segment for their content, limit {limit}: \
-         the one of log {log} that begins with record {segment}; nothing of this load was kept"
+        "database refused {found} rows of one segment for their content, limit {limit} rows: \
+         the segment of log {log} that begins with record {segment}; nothing of this load was committed"
     )]
     TooManyRejects {
         /// The log.
@@ -162,7 +163,7 @@ pub enum SinkError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file that runs after each load ended its transaction.
-    #[error("{} ended the transaction of the load that it ran in", file.display())]
+    #[error("{} ended the transaction of the load: remove its COMMIT or ROLLBACK", file.display())]
     AfterLoadEnded {
         /// The file.
         file: PathBuf,
@@ -170,8 +171,9 @@ pub enum SinkError {
     /// A column has another type in the database than in the stream.
     #[error(
         "column {column:?} of table {table:?} is {found}, the stream has {wanted}: \
-         columns are never retyped; rename the one in the table \
-         (ALTER TABLE ... RENAME COLUMN ... TO ...), then a new one is made, or name the stream's column otherwise"
+         a column never changes its type; rename the column of the table \
+         (ALTER TABLE ... RENAME COLUMN ... TO ...), so that a new column is created, \
+         or rename the column of the stream"
     )]
     TypeChanged {
         /// The table.
@@ -260,7 +262,7 @@ pub struct LoaderStartError(#[source] pub std::io::Error);
 #[derive(Debug, thiserror::Error)]
 pub enum FinishError {
     /// The time was over.
-    #[error("sink {name:?} is not done after {waited_ms} ms, last error: {}", last_error.as_deref().unwrap_or("none"))]
+    #[error("sink {name:?} has not loaded everything after {waited_ms} ms, last error: {}", last_error.as_deref().unwrap_or("none"))]
     Timeout {
         /// The sink.
         name: String,
@@ -270,7 +272,7 @@ pub enum FinishError {
         last_error: Option<String>,
     },
     /// The sink does not answer.
-    #[error("sink {name:?} is away, left after {waited_ms} ms, last error: {}", last_error.as_deref().unwrap_or("none"))]
+    #[error("sink {name:?} does not answer, gave up after {waited_ms} ms, last error: {}", last_error.as_deref().unwrap_or("none"))]
     Away {
         /// The sink.
         name: String,
@@ -293,9 +295,9 @@ pub enum FinishError {
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// The segments cannot be read.
-    #[error("cannot count what is in the log")]
+    #[error("cannot count the records of the log")]
     Log(#[from] LogError),
     /// The sink cannot be read.
-    #[error("cannot count what is in the sink")]
+    #[error("cannot count the rows of the sink")]
     Sink(#[from] SinkError),
 }

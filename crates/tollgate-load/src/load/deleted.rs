@@ -22,13 +22,13 @@ pub(crate) fn deleted_ends(storage: &dyn Storage, dir: &Path) -> Result<BTreeMap
     let mut ends = BTreeMap::new();
     let deleted = match Deleted::read(storage, dir) {
         Err(error) if is_lasting(&error) => {
-            tracing::error!(error = join_chain(&error), "what was deleted is not known");
+            tracing::error!(error = join_chain(&error), "the list of deleted segments cannot be read");
             Deleted::default()
         }
         deleted => deleted?,
     };
     for (log, number) in deleted.impossible() {
-        tracing::error!(%log, number, "no record has this number: the line of the log in `deleted` is passed");
+        tracing::error!(%log, number, "the line of this log in `deleted` has an impossible number: line skipped");
     }
     for (log, last) in deleted.iter() {
         let Ok(oldest) = oldest(storage, dir, log) else { continue };

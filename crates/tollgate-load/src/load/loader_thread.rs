@@ -150,10 +150,7 @@ impl LoaderThread {
         }
         while catch_unwind(AssertUnwindSafe(|| self.follow())).is_err() {
             let sink = &self.options.sink.name;
-            tracing::error!(
-                sink,
-                "the loader panicked and is started again: this is a bug, please report it"
-            );
+            tracing::error!(sink, "the loader panicked and restarts: this is a bug, please report it");
             self.control.update(|status| {
                 status.restarts += 1;
                 status.last_error = Some("the loader panicked".to_owned());
@@ -258,7 +255,7 @@ impl LoaderThread {
             self.forget_sink();
         }
         self.backoff = None;
-        tracing::info!(sink = self.options.sink.name, "the sink goes on as it is configured now");
+        tracing::info!(sink = self.options.sink.name, "the sink continues with its new configuration");
     }
 
     fn sink_failed(&mut self, error: &SinkError) {
@@ -266,9 +263,9 @@ impl LoaderThread {
         let (sink, reason) = (&self.options.sink.name, join_chain(error));
         let is_first = self.backoff.is_none();
         if !error.is_retriable() {
-            tracing::error!(sink, reason, "the sink stopped, nothing is loaded until this is mended");
+            tracing::error!(sink, reason, "the sink stopped: it loads nothing until the cause is removed");
         } else if is_first {
-            tracing::warn!(sink, reason, "the sink does not take rows, trying again");
+            tracing::warn!(sink, reason, "the sink accepts no rows: the loader tries again");
         }
         self.control.update(|status| status.last_error = Some(reason));
         if error.is_retriable() {

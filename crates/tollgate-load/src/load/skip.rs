@@ -26,7 +26,7 @@ pub(super) fn is_given_up(reason: &str) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum SkipError {
     /// The records are not the next ones, and not those of a gap that no operator has given up.
-    #[error("records {first}-{last} of log {log} cannot be skipped: the next to be loaded is {next}")]
+    #[error("records {first}-{last} of log {log} cannot be skipped: the next record to load is {next}")]
     NotNext {
         /// The log.
         log: LogId,
@@ -49,7 +49,8 @@ pub enum SkipError {
     },
     /// The command ends inside a batch. A batch is skipped as a whole.
     #[error(
-        "record {last} cannot be the last that is skipped: it is in the batch of {batch_first}-{batch_last}"
+        "record {last} cannot be the last that is skipped: it is inside batch {batch_first}-{batch_last}, \
+         and only whole batches can be skipped"
     )]
     InsideBatch {
         /// Last record of the command.
@@ -60,10 +61,10 @@ pub enum SkipError {
         batch_last: Sequence,
     },
     /// The log cannot be listed.
-    #[error("cannot tell where the log ends")]
+    #[error("cannot find the end of the log")]
     Log(#[from] LogError),
     /// The database failed, or another loader moved the position meanwhile.
-    #[error("cannot note the gap")]
+    #[error("cannot record the gap")]
     Sink(#[from] SinkError),
 }
 

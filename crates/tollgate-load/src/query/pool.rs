@@ -82,7 +82,8 @@ impl QueryPool {
                 Ok(_) => queue.threads += 1,
                 Err(error) if queue.threads == 0 => {
                     drop(queue);
-                    return asker.deliver(Err(QueryError::Refused(format!("no thread: {error}"))));
+                    return asker
+                        .deliver(Err(QueryError::Refused(format!("cannot start a thread: {error}"))));
                 }
                 Err(_) => {}
             }

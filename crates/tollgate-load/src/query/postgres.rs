@@ -95,7 +95,9 @@ async fn rows(
     let statement = client.prepare(&statement).await.map_err(failed)?;
     let (wanted, given) = (statement.params().len(), parameters.len());
     if wanted != given {
-        return Err(QueryError::Refused(format!("the query has {wanted} parameters, given are {given}")));
+        return Err(QueryError::Refused(format!(
+            "the query has {wanted} parameters, but {given} were given"
+        )));
     }
     let parameters: Vec<_> = parameters.iter().map(Bound).collect();
     let found = client.query_raw(&statement, parameters).await.map_err(failed)?;

@@ -71,7 +71,7 @@ pub enum QueryError {
     #[error("{0}")]
     Refused(String),
     /// The answer is too long.
-    #[error("the answer exceeds limit: {rows_max} rows, {bytes_max} bytes")]
+    #[error("the answer exceeds a limit: {rows_max} rows, {bytes_max} bytes")]
     TooLong {
         /// Maximum number of rows.
         rows_max: usize,
@@ -79,10 +79,10 @@ pub enum QueryError {
         bytes_max: usize,
     },
     /// No answer came in time.
-    #[error("no answer within {}ms", .0.as_millis())]
+    #[error("no answer within {} ms", .0.as_millis())]
     Late(Duration),
     /// The queue is full.
-    #[error("{QUEUE_MAX} questions wait already")]
+    #[error("{QUEUE_MAX} queries wait for the database, which is the limit")]
     Busy,
 }
 

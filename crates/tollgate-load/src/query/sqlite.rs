@@ -79,7 +79,7 @@ fn judge(action: AuthAction<'_>) -> Authorization {
 }
 
 fn no_query() -> QueryError {
-    QueryError::Refused("the statement is no query: allowed is one that reads".to_owned())
+    QueryError::Refused("the statement is not a query: allowed is a statement that only reads".to_owned())
 }
 
 impl Connection for File {
@@ -116,7 +116,7 @@ fn bind(statement: &mut Statement<'_>, parameters: &[QueryValue]) -> Result<(), 
         return Ok(());
     }
     let given = parameters.len();
-    Err(QueryError::Refused(format!("the query has {most} parameters, given are {given}")))
+    Err(QueryError::Refused(format!("the query has {most} parameters, but {given} were given")))
 }
 
 struct Bound<'a>(&'a QueryValue);

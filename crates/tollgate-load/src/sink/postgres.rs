@@ -145,7 +145,7 @@ impl PostgresSink {
                 server: self.options.server.to_string(),
                 setting: "synchronous_commit",
                 found: "off, set by a trigger".to_owned(),
-                needed: "anything else: a crash would lose commits",
+                needed: "any other value, because a crash would lose commits",
             }),
             _ => Ok(()),
         }
@@ -191,10 +191,14 @@ impl PostgresSink {
         let first = chunk.first.unwrap_or(last).to_string();
         self.session
             .query(settings, &[&chunk.log.to_string(), &first, &last.to_string()])
-            .map_err(self.at("set up what runs after a load"))?;
-        self.session.run(&text).map_err(|failure| match self.at("run after a load")(failure) {
-            SinkError::Server { remedy: crate::error::Remedy::Operator, source, .. } => after.failed(source),
-            error => error,
+            .map_err(self.at("prepare the statements of after_load"))?;
+        self.session.run(&text).map_err(|failure| {
+            match self.at("run the statements of after_load")(failure) {
+                SinkError::Server { remedy: crate::error::Remedy::Operator, source, .. } => {
+                    after.failed(source)
+                }
+                error => error,
+            }
         })?;
         if self.has_taken_place(chunk, last)? { Ok(()) } else { Err(after.ended()) }
     }
@@ -211,7 +215,7 @@ impl Sink for PostgresSink {
     fn is_enrolled(&mut self) -> Result<bool, SinkError> {
         let question = format!("SELECT 1 FROM {} WHERE sink = $1", self.table("sinks"));
         let rows = self.session.query(&question, &[&self.name]);
-        Ok(!rows.map_err(self.at("look whether the sink is new"))?.is_empty())
+        Ok(!rows.map_err(self.at("read whether the sink is new"))?.is_empty())
     }
 
     fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError> {
@@ -270,7 +274,7 @@ impl Sink for PostgresSink {
             "INSERT INTO {} (sink, log, first, last, reason) VALUES ($1, $2, $3, $4, $5)",
             self.table("gaps")
         );
-        let noted = self.at("note a gap");
+        let noted = self.at("record a gap");
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
         chunk.missing = chunk.missing.saturating_add(gap.first.count_to(gap.last));
         let (first, last) = (gap.first.0.cast_signed(), gap.last.0.cast_signed());

@@ -57,7 +57,7 @@ impl Sink for SqliteSink {
             .query_row("SELECT 1 FROM tollgate_sinks WHERE sink = ?1", [&self.name], |_| Ok(()))
             .optional()
             .map(|row| row.is_some())
-            .map_err(self.failed("look whether the sink is new"))
+            .map_err(self.failed("read whether the sink is new"))
     }
 
     fn enroll(&mut self, ends: &BTreeMap<LogId, Position>) -> Result<(), SinkError> {
@@ -89,7 +89,7 @@ impl Sink for SqliteSink {
         }
         table::look(&self.connection, &self.rules.declared, schema).map_err(|error| match error {
             EnsureError::Refused(error) => error,
-            EnsureError::Database(error) => self.failed("look at a table")(error),
+            EnsureError::Database(error) => self.failed("read the columns of a table")(error),
         })
     }
 
@@ -155,7 +155,7 @@ impl Sink for SqliteSink {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 params![self.name, chunk.log_text, first, last, gap.reason, now_text()],
             )
-            .map_err(failed("note a gap", &self.path))?;
+            .map_err(failed("record a gap", &self.path))?;
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl Sink for SqliteSink {
     fn retry_rejects(&mut self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
         let retried = retry::retry(&self.connection, &self.name, &mut self.keys, read);
         let retried = retried.map_err(|error| match error {
-            RetryError::Database(error) => self.failed("try rejects again")(error),
+            RetryError::Database(error) => self.failed("retry rejects")(error),
             RetryError::RolledBack(table) => SinkError::RolledBack { table },
         })?;
         self.check_files()?;
@@ -246,7 +246,7 @@ impl Sink for SqliteSink {
         let wal_frames: i64 = self
             .connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
-            .map_err(self.failed("write the WAL back"))?;
+            .map_err(self.failed("checkpoint the WAL"))?;
         let page_bytes: i64 = self
             .connection
             .query_row("PRAGMA page_size", [], |row| row.get(0))

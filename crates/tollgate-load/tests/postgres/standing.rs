@@ -101,7 +101,7 @@ fn bookkeeping_of_a_later_version_is_left_alone_and_told() {
     site.load();
     assert_eq!(site.sql("SELECT version FROM tollgate.meta"), "1");
     site.sql("UPDATE tollgate.meta SET version = 7; DROP TABLE tollgate.ticks");
-    let told = "is of version 7, this program knows 1";
+    let told = "is of version 7, this program knows version 1";
     let error = tollgate_load::audit(&DiskStorage, &site.dir(), &site.options).unwrap_err();
     assert!(chain(&error).contains(told), "{}", chain(&error));
     check(&site, told, || {

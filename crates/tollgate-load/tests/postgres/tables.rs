@@ -73,7 +73,7 @@ fn a_column_that_does_not_fit_is_told_with_both_types_before_anything_is_loaded(
     assert!(reason.contains(expected), "{reason}");
     let reason = refused("CREATE TABLE visits (n bigint, path text, owner text NOT NULL)");
     assert!(
-        reason.contains("column \"owner\" of table \"public.visits\" takes no null and has no default"),
+        reason.contains("column \"owner\" of table \"public.visits\" is NOT NULL without a default"),
         "{reason}"
     );
     let reason =

@@ -325,7 +325,7 @@ fn rows_are_loaded_by_the_same_run_after_the_database_refused_a_write() {
     let (status, log) = server.stop();
     assert_eq!(status.code(), Some(0), "the log does not care: {log}");
     assert_eq!(app.threads_hit(), BTreeSet::from(["load-main".to_owned()]));
-    assert!(log.contains("the sink does not take rows, trying again"), "{log}");
+    assert!(log.contains("the sink accepts no rows: the loader tries again"), "{log}");
     assert_eq!(app.query::<i64>("SELECT n FROM synced ORDER BY n"), acknowledged);
 }
 

@@ -71,10 +71,10 @@ fn records_that_cannot_be_skipped_are_reported_and_nothing_changes() {
     for (range, code, expected) in [
         ("2", 2, "--skip takes the id of a log and two numbers"),
         ("7-x", 2, "--skip takes the id of a log and two numbers"),
-        ("0-7", 1, "cannot be skipped: the next to be loaded is"),
-        ("9-7", 1, "cannot be skipped: the next to be loaded is"),
+        ("0-7", 1, "cannot be skipped: the next record to load is"),
+        ("9-7", 1, "cannot be skipped: the next record to load is"),
         ("1-1000000", 1, "its sealed segments end at"),
-        ("1-7", 1, "cannot be the last that is skipped: it is in the batch of"),
+        ("1-7", 1, "cannot be the last that is skipped: it is inside batch"),
     ] {
         let said = skip(&app, log, range, code);
         assert!(said.contains(expected), "{range}: {said}");
@@ -83,7 +83,7 @@ fn records_that_cannot_be_skipped_are_reported_and_nothing_changes() {
     assert!(said.contains("--skip takes the id of a log"), "{said}");
     app.succeed(&["load", "--once"]);
     let said = skip(&app, log, &format!("1-{last}"), 1);
-    assert!(said.contains(&format!("the next to be loaded is {}", RECORDS + 1)), "{said}");
+    assert!(said.contains(&format!("the next record to load is {}", RECORDS + 1)), "{said}");
     assert_eq!(numbers(&app, "tollgate.sqlite", "a"), all(RECORDS));
     assert!(app.succeed(&["audit"]).contains("exact: "));
 }

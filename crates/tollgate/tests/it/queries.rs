@@ -78,21 +78,21 @@ fn a_script_reads_sqlite() {
 
     let refused = |sql: &str, text: &str| check_refused(&server, "main", sql, text);
     refused("SELECT absent FROM things", "tollgate.sql: main: no such column: absent");
-    refused("INSERT INTO things VALUES (3, '', 0, 0, '', '') RETURNING id", "the statement is no query");
-    refused("ATTACH 'other.sqlite' AS other", "the statement is no query");
+    refused("INSERT INTO things VALUES (3, '', 0, 0, '', '') RETURNING id", "the statement is not a query");
+    refused("ATTACH 'other.sqlite' AS other", "the statement is not a query");
     for pragma in ["hard_heap_limit=50000", "locking_mode=EXCLUSIVE", "busy_timeout=60000", "table_list"] {
-        refused(&format!("PRAGMA {pragma}"), "the statement is no query");
+        refused(&format!("PRAGMA {pragma}"), "the statement is not a query");
     }
     refused("SELECT * FROM pragma_table_list", "not authorized");
     refused("SELECT zeroblob(900000000)", "too big");
-    refused("SELECT 1 WHERE $1", "the query has 1 parameters, given are 0");
+    refused("SELECT 1 WHERE $1", "the query has 1 parameters, but 0 were given");
     refused(
         "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4",
-        "the answer exceeds limit: 3 rows, 1024 bytes",
+        "the answer exceeds a limit: 3 rows, 1024 bytes",
     );
-    refused("SELECT hex(zeroblob(600))", "the answer exceeds limit");
+    refused("SELECT hex(zeroblob(600))", "the answer exceeds a limit");
     let endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n";
-    refused(endless, "tollgate.sql: main: no answer within 300ms");
+    refused(endless, "tollgate.sql: main: no answer within 300 ms");
     check_refused(&server, "pg", "SELECT 1", "unable to open database file");
     check_refused(
         &server,
@@ -150,9 +150,9 @@ fn a_script_reads_postgresql() {
     refused("SELECT 1) x; DELETE FROM things; --", "(SQLSTATE 42601)");
     refused("WITH gone AS (DELETE FROM things RETURNING id) SELECT * FROM gone", "must be at the top level");
     refused("SELECT setval('s', 1) FROM (SELECT 1) x", "does not exist");
-    refused("SELECT pg_sleep(30)", "tollgate.sql: pg: no answer within 1000ms");
-    refused("SELECT generate_series(1, 4) AS n", "the answer exceeds limit: 3 rows");
-    refused("SELECT $1::int", "the query has 1 parameters, given are 0");
+    refused("SELECT pg_sleep(30)", "tollgate.sql: pg: no answer within 1000 ms");
+    refused("SELECT generate_series(1, 4) AS n", "the answer exceeds a limit: 3 rows");
+    refused("SELECT $1::int", "the query has 1 parameters, but 0 were given");
     check(
         &server,
         &format!("db=pg&sql={}", encoded("SELECT current_setting('transaction_read_only') AS r")),

@@ -44,7 +44,7 @@ fn a_server_stops_within_a_second_of_its_drain_when_postgresql_does_not_answer()
         let begun = Instant::now();
         let (status, log) = server.stop();
         assert!(status.success(), "{log}");
-        assert!(log.contains("is away, left after"), "{log}");
+        assert!(log.contains("does not answer, gave up after"), "{log}");
         begun.elapsed()
     });
 }

@@ -60,7 +60,7 @@ impl LoaderThread {
                     following.reset();
                 }
                 Err(ChunkError::Sink(SinkError::Lost { .. })) => {
-                    tracing::debug!(sink = self.options.sink.name, %log, "another loader was faster");
+                    tracing::debug!(sink = self.options.sink.name, %log, "another loader loaded first");
                     self.sink()?.rollback();
                     self.is_moving(log, following)?;
                     return Ok(Pass::Done);
@@ -94,7 +94,7 @@ impl LoaderThread {
     /// Puts off a log whose records the sink does not take.
     pub(super) fn log_refused(&self, log: LogId, following: &mut Following, error: &SinkError) {
         let (sink, reason) = (&self.options.sink.name, join_chain(error));
-        tracing::error!(sink, %log, reason, "the sink does not take this log, others are loaded meanwhile");
+        tracing::error!(sink, %log, reason, "the sink refuses this log, other logs are loaded");
         let wait = self.options.tuning.backoff_max;
         following.put_off(wait, wait);
         self.control.update(|status| {
@@ -116,14 +116,14 @@ impl LoaderThread {
         following.is_stopped = is_lasting(error);
         if following.is_stopped {
             following.reset();
-            tracing::error!(sink, %log, reason, "this log is not loaded any further, others are");
+            tracing::error!(sink, %log, reason, "the sink stopped loading this log, other logs are loaded");
             self.control.update(|status| {
                 status.failing_logs.remove(&log);
                 status.stopped_logs.insert(log, reason.clone());
             });
         } else {
             if !following.is_failing() {
-                tracing::warn!(sink, %log, reason, "this log cannot be read, trying again");
+                tracing::warn!(sink, %log, reason, "this log cannot be read: the loader tries again");
             }
             following.put_off(self.options.tuning.backoff_min, self.options.tuning.backoff_max);
             self.control.update(|status| drop(status.failing_logs.insert(log, reason.clone())));
@@ -150,7 +150,7 @@ impl LoaderThread {
         {
             following.is_old_copy_warned = true;
             let (sink, position) = (&self.options.sink.name, position.last);
-            tracing::warn!(sink, %log, %end, %position, "this log ends before its position: an older copy");
+            tracing::warn!(sink, %log, %end, %position, "this log ends before the loaded position: it is an older copy");
         }
         Ok(reach)
     }
@@ -185,7 +185,11 @@ impl LoaderThread {
         let is_plain = tally.rejects == 0 && tally.missing == 0;
         self.settle(log, end.last, if is_plain { Brought::Rows } else { Brought::Anything })?;
         if let Err(error) = self.sink()?.tidy(tuning.tidy_bytes) {
-            tracing::debug!(sink = self.options.sink.name, reason = join_chain(&error), "checkpoint put off");
+            tracing::debug!(
+                sink = self.options.sink.name,
+                reason = join_chain(&error),
+                "the checkpoint is tried again later"
+            );
         }
         Ok(true)
     }

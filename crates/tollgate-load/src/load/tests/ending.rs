@@ -47,7 +47,7 @@ fn a_finish_leaves_a_sink_that_does_not_answer_after_a_second_and_says_so() {
     let began = Instant::now();
     let error = loader.finish(PATIENCE).unwrap_err();
     assert!(matches!(error, FinishError::Away { .. }), "{error}");
-    assert!(error.to_string().starts_with("sink \"main\" is away, left after 1"), "{error}");
+    assert!(error.to_string().starts_with("sink \"main\" does not answer, gave up after 1"), "{error}");
     assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
 }
 

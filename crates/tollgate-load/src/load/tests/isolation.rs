@@ -86,7 +86,7 @@ fn a_file_that_is_no_segment_stops_its_log_alone_and_the_audit_names_it() {
         make(&path);
         let status = load_what_can_be(&site);
         assert_eq!(status.rows, 10, "{status:?}");
-        assert!(status.stopped_logs[&older].contains("not a regular file"), "{status:?}");
+        assert!(status.stopped_logs[&older].contains("allowed is a regular file"), "{status:?}");
         let account = audit(&DiskStorage, &site.dir(), &site.sink()).unwrap();
         assert_eq!(account.failed.iter().map(|(log, _)| *log).collect::<Vec<_>>(), [older]);
         assert_eq!(only_row(&account.rows).loaded, 10);
@@ -117,8 +117,8 @@ fn a_stream_that_no_table_takes_in_an_earlier_log_does_not_hold_the_present_one_
         eventually("the row is there", || loader.status().rows > n.cast_unsigned());
     }
     let status = loader.status();
-    assert!(status.failing_logs[&older].contains("kept for bookkeeping"), "{status:?}");
-    assert!(status.last_error.is_some_and(|error| error.contains("kept for bookkeeping")));
+    assert!(status.failing_logs[&older].contains("reserved for bookkeeping"), "{status:?}");
+    assert!(status.last_error.is_some_and(|error| error.contains("reserved for bookkeeping")));
     drop(appender);
     log.close().unwrap();
 }

@@ -84,7 +84,7 @@ fn records_that_are_skipped_are_a_gap_that_stays_and_the_rest_is_loaded() {
     let site = Site::new();
     let log = site.write_visits(0..100);
     assert_eq!(skip_of(&site, log, 1, 10), Ok(()));
-    let refused = format!("records 1-10 of log {log} cannot be skipped: the next to be loaded is 11");
+    let refused = format!("records 1-10 of log {log} cannot be skipped: the next record to load is 11");
     assert_eq!(skip_of(&site, log, 1, 10), Err(refused));
     let beyond = format!("record 101 of log {log} cannot be skipped: its sealed segments end at 100");
     assert_eq!(skip_of(&site, log, 11, 101), Err(beyond));

@@ -21,7 +21,7 @@ fn a_folder_that_cannot_be_made_is_told_and_made_when_it_can_be() {
     let site = Site { is_deep: true, ..Site::new() };
     let folder = site.database().parent().unwrap().to_owned();
     std::fs::write(&folder, "no folder").unwrap();
-    check_standing(&site, "cannot make the folder of database", || std::fs::remove_file(&folder).unwrap());
+    check_standing(&site, "cannot create the folder of database", || std::fs::remove_file(&folder).unwrap());
     assert_eq!(site.numbers().len(), 10);
 }
 
@@ -46,7 +46,7 @@ fn bookkeeping_of_a_later_version_is_left_alone_and_told() {
     site.load();
     assert_eq!(site.ask::<i64>("SELECT version FROM tollgate_meta"), 1);
     site.connect().execute_batch("UPDATE tollgate_meta SET version = 7; DROP TABLE tollgate_ticks").unwrap();
-    let told = "app.db is of version 7, this program knows 1";
+    let told = "app.db is of version 7, this program knows version 1";
     let error = audit(&DiskStorage, &site.dir(), &site.sink()).unwrap_err();
     assert!(tollgate_log::join_chain(&error).contains(told), "{error}");
     check_standing(&site, told, || {

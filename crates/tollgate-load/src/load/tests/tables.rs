@@ -79,7 +79,9 @@ fn a_changed_type_is_refused_before_anything_is_loaded() {
 
 #[test]
 fn streams_named_like_bookkeeping_or_like_another_but_for_case_are_refused() {
-    for (name, expected) in [("tollgate_x", "kept for bookkeeping"), ("SQLite_x", "kept for bookkeeping")] {
+    for (name, expected) in
+        [("tollgate_x", "reserved for bookkeeping"), ("SQLite_x", "reserved for bookkeeping")]
+    {
         let site = Site::new();
         let schema = Schema::new(name, vec![column("n", ColumnType::Int)]).unwrap();
         site.write(vec![schema], 4 << 10, |appender| row(appender, &[Value::Int(1)]));
@@ -96,7 +98,7 @@ fn streams_named_like_bookkeeping_or_like_another_but_for_case_are_refused() {
         row.unwrap();
         hand_over(appender);
     });
-    assert!(stop_reason(&site).contains("by case alone"));
+    assert!(stop_reason(&site).contains("only by case"));
 }
 
 fn numbered(n: u32) -> Schema {

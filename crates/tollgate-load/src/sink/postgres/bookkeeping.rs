@@ -61,7 +61,7 @@ const TABLES: [(&str, &str); 10] = [
 /// # Errors
 /// `Bookkeeping` if a later version of this program made the tables. Then nothing is changed.
 pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
-    let failed = || at("make the bookkeeping tables", options);
+    let failed = || at("create the bookkeeping tables", options);
     check_version(session, options)?;
     let mut missing = Vec::new();
     for (name, columns) in TABLES {

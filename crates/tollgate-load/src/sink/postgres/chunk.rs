@@ -350,6 +350,6 @@ impl Rejects {
         }
         let (table, columns) = (table(options, "rejects"), Self::COLUMNS);
         let statement = format!("COPY {table} ({columns}) FROM STDIN (FORMAT binary)");
-        session.copy(&statement, copy_data(self.data.split().freeze())).map_err(at("keep rejects", options))
+        session.copy(&statement, copy_data(self.data.split().freeze())).map_err(at("store rejects", options))
     }
 }

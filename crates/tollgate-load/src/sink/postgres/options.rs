@@ -18,7 +18,7 @@ const HIDDEN: &str = "***";
 const TLS_KEYS: [&str; 2] = ["sslmode", "sslrootcert"];
 
 /// End of the error about a missing host or user.
-const ALLOWED: &str = "allowed is what names both, like \"postgres://USER@HOST/DATABASE\"";
+const ALLOWED: &str = "needed are both, like \"postgres://USER@HOST/DATABASE\"";
 
 /// Options of a PostgreSQL sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,12 +91,12 @@ impl TableName {
         let Some(rest) = rest.strip_prefix('.') else {
             return match rest {
                 "" => Ok(Self { schema: default_schema.to_owned(), name: first }),
-                rest => Err(format!("found {rest:?} behind a name")),
+                rest => Err(format!("found {rest:?} after a name")),
             };
         };
         match identifier(rest)? {
             (name, "") => Ok(Self { schema: first, name }),
-            (_, rest) => Err(format!("found {rest:?} behind a name")),
+            (_, rest) => Err(format!("found {rest:?} after a name")),
         }
     }
 
@@ -122,7 +122,8 @@ fn identifier(text: &str) -> Result<(String, &str), String> {
         Some(mut rest) => {
             let mut name = String::new();
             loop {
-                let (part, behind) = rest.split_once('"').ok_or("found a quote without another")?;
+                let (part, behind) =
+                    rest.split_once('"').ok_or("found an opening quote without a closing quote")?;
                 name.push_str(part);
                 match behind.strip_prefix('"') {
                     Some(behind) => {
@@ -165,10 +166,10 @@ impl PostgresUrl {
         let find = |key| tls.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let mut config = Config::from_str(&rest).map_err(|error| chain(&error))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(format!("it names no host, {ALLOWED}"));
+            return Err(format!("the address has no host, {ALLOWED}"));
         }
         if config.get_user().is_none() {
-            return Err(format!("it names no user, {ALLOWED}"));
+            return Err(format!("the address has no user, {ALLOWED}"));
         }
         let root_cert = find("sslrootcert").map(PathBuf::from);
         let mode = find("sslmode");

@@ -50,7 +50,7 @@ pub(super) fn retry(
 ) -> Result<Retried, SinkError> {
     let mut retried = Retried::default();
     let mut after = (Uuid::nil(), 0);
-    let failed = || at("try rejects again", options);
+    let failed = || at("retry rejects", options);
     loop {
         session.run("BEGIN").map_err(failed())?;
         let rejects = next_rejects(session, options, sink, after).map_err(failed())?;
@@ -130,7 +130,7 @@ impl Pass<'_> {
 
     /// Tries one reject.
     fn reject(&mut self, reject: &Reject) -> Result<Fate, SinkError> {
-        let failed = || at("try a reject again", self.options);
+        let failed = || at("retry a reject", self.options);
         let (claimed, given_back) = (failed(), failed());
         if let Some(key) = &reject.key
             && !self.claim(reject, key).map_err(claimed)?
@@ -155,7 +155,7 @@ impl Pass<'_> {
             self.tables.insert(reject.stream.clone(), table);
         }
         let Some(table) = self.tables.get(&reject.stream) else { return Ok(Fate::Kept) };
-        let failed = at("try a reject again", self.options);
+        let failed = at("retry a reject", self.options);
         let table = match table {
             Ok(table) => table,
             Err(reason) => {
@@ -178,7 +178,7 @@ impl Pass<'_> {
         let delete = format!("DELETE FROM {rejects} WHERE sink = $1 AND log = $2 AND sequence = $3");
         self.session
             .execute(&delete, &[&self.sink, &reject.log, &reject.sequence])
-            .map_err(at("take a reject away", self.options))?;
+            .map_err(at("delete a reject", self.options))?;
         self.settled.entry((reject.log, reject.stream.clone())).or_default().count(fate);
         Ok(fate)
     }
@@ -242,7 +242,8 @@ fn insert(session: &mut Session, known: &Known, reject: &Reject) -> Result<(), R
 fn encode(known: &Known, item: &[u8]) -> Result<(Vec<String>, BytesMut), String> {
     let item = parse(item)?;
     let (mut names, mut data) = (Vec::new(), BytesMut::new());
-    let count = u16::try_from(item.len()).map_err(|_| format!("item has {} fields", item.len()))?;
+    let count = u16::try_from(item.len())
+        .map_err(|_| format!("item has {} fields, limit 65535 fields", item.len()))?;
     data.put_u16(count);
     for (name, value) in item {
         let Some((kind, wire)) = known.columns.get(&name) else {

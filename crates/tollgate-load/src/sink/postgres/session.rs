@@ -137,10 +137,14 @@ impl Session {
             return unfit("encoding", encoding, "UTF8");
         }
         if commits == "off" {
-            return unfit("synchronous_commit", commits, "anything else: a crash would lose commits");
+            return unfit(
+                "synchronous_commit",
+                commits,
+                "any other value, because a crash would lose commits",
+            );
         }
         if row.get::<_, &str>(4) == "off" {
-            tracing::warn!(server = %options.server, "fsync is off on this server: a power cut loses what it says it has");
+            tracing::warn!(server = %options.server, "fsync is off on this server: a power cut loses committed rows");
         }
         Ok(())
     }

@@ -59,8 +59,8 @@ pub(super) fn plan(
 ) -> Result<Plan, SinkError> {
     check_name(schema)?;
     let table = options.table_of(schema.stream());
-    let failed = || at("look at a table", options);
-    let changed = || at("make or change a table", options);
+    let failed = || at("read the columns of a table", options);
+    let changed = || at("create or change a table", options);
     if !exists(session, &table.quoted()).map_err(failed())? {
         let all: Vec<_> = schema.table_columns().collect();
         declared.check_missing(schema, &all, NameCase::Kept)?;
@@ -101,7 +101,7 @@ pub(super) fn look(
 ) -> Result<(), SinkError> {
     check_name(schema)?;
     let table = options.table_of(schema.stream());
-    let columns = columns(session, &table).map_err(at("look at a table", options))?;
+    let columns = columns(session, &table).map_err(at("read the columns of a table", options))?;
     check_columns(&table, declared, schema, &columns).map(drop)
 }
 
@@ -111,7 +111,7 @@ fn check_name(schema: &Schema) -> Result<(), SinkError> {
         None => Ok(()),
         Some(name) => Err(SinkError::StreamName {
             stream: schema.stream().to_owned(),
-            reason: format!("name {name:?} holds U+0000"),
+            reason: format!("name {name:?} contains U+0000"),
         }),
     }
 }
@@ -223,7 +223,7 @@ pub(super) fn known(
     stream: &str,
 ) -> Result<Known, SinkError> {
     let table = options.table_of(stream);
-    let failed = || at("look at a table", options);
+    let failed = || at("read the columns of a table", options);
     let kinds = kinds(session, options, sink, stream).map_err(failed())?;
     if !kinds.is_empty() {
         lock(session, &table).map_err(failed())?;
@@ -248,7 +248,7 @@ fn check_columns<'a>(
 ) -> Result<Vec<&'a Column>, SinkError> {
     let is_of_stream = |name: &str| schema.table_columns().any(|column| column.name == name);
     if let Some(needed) = columns.iter().find(|column| column.is_needed && !is_of_stream(&column.name)) {
-        let reason = "takes no null and has no default, and the stream has no such column";
+        let reason = "is NOT NULL without a default, and the stream has no such column";
         return Err(unfit(table, &needed.name, reason));
     }
     let mut missing = Vec::new();
@@ -264,7 +264,7 @@ fn check_columns<'a>(
 
 fn wire(table: &TableName, column: &Column, columns: &[ServerColumn]) -> Result<Wire, SinkError> {
     let Some(found) = columns.iter().find(|known| known.name == column.name) else {
-        return Err(unfit(table, &column.name, "is gone again: somebody else changes the table"));
+        return Err(unfit(table, &column.name, "disappeared again: another program changes the table"));
     };
     if found.is_generated {
         return Err(unfit(table, &column.name, "is generated, and the stream has a column of that name"));

@@ -15,7 +15,7 @@ use super::options::PostgresUrl;
 pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> {
     let verifier = Verifier::new(url.root_cert.as_deref(), url.trust).map_err(|error| match error {
         RootsError::File(error) => format!("sslrootcert {error}"),
-        RootsError::None => format!("{error}, name some by sslrootcert"),
+        RootsError::None => format!("{error}: set sslrootcert"),
         RootsError::Unreadable(_) => error.to_string(),
     })?;
     let config = ClientConfig::builder_with_details(tollgate_tls::provider(), tollgate_tls::clock())

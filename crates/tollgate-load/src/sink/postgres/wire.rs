@@ -135,7 +135,7 @@ impl Wire {
         out.put_i32(0);
         self.encode_bytes(value, out)?;
         let bytes = i32::try_from(out.len() - start - 4)
-            .map_err(|_| format!("value has {} bytes, allowed are {}", out.len() - start - 4, i32::MAX))?;
+            .map_err(|_| format!("value has {} bytes, limit {} bytes", out.len() - start - 4, i32::MAX))?;
         out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
         Ok(())
     }
@@ -211,7 +211,7 @@ fn real(value: f64) -> Result<f32, String> {
 
 fn timestamp(us: i64) -> Result<i64, String> {
     us.checked_sub(EPOCH_US).filter(|us| *us >= TIMESTAMP_US_MIN).ok_or_else(|| {
-        format!("timestamp is {us} microseconds since 1970, PostgreSQL begins at 4714-11-24 BC")
+        format!("timestamp is {us} microseconds since 1970, the limit of PostgreSQL is 4714-11-24 BC")
     })
 }
 
@@ -295,7 +295,7 @@ mod tests {
         check(
             Wire::Timestamp,
             Value::Timestamp(i64::MIN),
-            "timestamp is -9223372036854775808 microseconds since 1970, PostgreSQL begins at 4714-11-24 BC",
+            "timestamp is -9223372036854775808 microseconds since 1970, the limit of PostgreSQL is 4714-11-24 BC",
         );
         assert!(Wire::Float4.encode(&Value::Float(f64::INFINITY), &mut BytesMut::new()).is_ok());
     }

@@ -108,7 +108,7 @@ pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError
         }
         Ok(())
     };
-    made().map_err(failed("make the bookkeeping tables", path))
+    made().map_err(failed("create the bookkeeping tables", path))
 }
 
 fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {

@@ -27,7 +27,7 @@ impl SqliteSink {
     ) -> Result<(), SinkError> {
         self.check_files()?;
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed("begin a load"))?;
-        let triggered = tables_with_triggers(&self.connection).map_err(self.failed("look for triggers"))?;
+        let triggered = tables_with_triggers(&self.connection).map_err(self.failed("read the triggers"))?;
         self.chunk = Some(SqliteChunk {
             log,
             log_text: log.to_string(),
@@ -132,10 +132,10 @@ impl SqliteSink {
         let first = chunk.start.unwrap_or_default().after(1).0.cast_signed();
         self.connection
             .execute(SET_LOAD, params![chunk.log_text, first, last.0.cast_signed()])
-            .map_err(self.failed("set up what runs after a load"))?;
+            .map_err(self.failed("prepare the statements of after_load"))?;
         self.connection.execute_batch(&text).map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
-                failed("run after a load", &self.path)(error)
+                failed("run the statements of after_load", &self.path)(error)
             }
             _ => after.failed(error),
         })?;

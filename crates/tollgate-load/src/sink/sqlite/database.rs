@@ -123,7 +123,7 @@ impl SqliteSink {
             self.is_wal_warned = true;
             tracing::warn!(
                 database = %self.path.display(), wal_bytes,
-                "the WAL cannot be written back: a reader keeps an old snapshot open"
+                "the WAL cannot be checkpointed: a reader keeps an old snapshot open"
             );
         }
     }

@@ -19,7 +19,7 @@ impl SqliteSink {
     pub(super) fn look_at_files(&mut self) -> Result<bool, SinkError> {
         self.check_files()?;
         let version = self.connection.pragma_query_value(None, "data_version", |row| row.get(0));
-        let version = match version.map_err(self.failed("look who wrote to it")) {
+        let version = match version.map_err(self.failed("read the data version")) {
             // The next check tries again when the lock is free.
             Err(SinkError::Locked { .. }) => return Ok(false),
             version => version?,
@@ -38,10 +38,10 @@ impl Drop for SqliteSink {
             let database = self.path.display();
             match self.files.put_left_wal_aside(&self.connection) {
                 Some(Ok(aside)) => {
-                    tracing::warn!(%database, aside = %aside.display(), "the write-ahead log of the database before is put aside");
+                    tracing::warn!(%database, aside = %aside.display(), "the WAL of the replaced database was moved aside");
                 }
                 Some(Err(error)) => {
-                    tracing::error!(%database, %error, "the write-ahead log of the database before cannot be put aside");
+                    tracing::error!(%database, %error, "the WAL of the replaced database cannot be moved aside");
                 }
                 None => {}
             }

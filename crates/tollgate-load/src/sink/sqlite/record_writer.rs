@@ -162,7 +162,7 @@ impl<'a> RecordWriter<'a, '_> {
                     log, sequence, stream, reason, item, text, now, self.sink, key, window_ms, by.name()
                 ])
             })
-            .map_err(failed("keep a reject", self.path))?;
+            .map_err(failed("store a reject", self.path))?;
         Ok(())
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn ensure_table(
 ) -> Result<String, SinkError> {
     ensure(connection, declared, schema).map_err(|error| match error {
         EnsureError::Refused(error) => error,
-        EnsureError::Database(error) => failed("make or change a table", path)(error),
+        EnsureError::Database(error) => failed("create or change a table", path)(error),
     })
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn check<'a>(path: &Path, schemas: impl Iterator<Item = &'a Schema>) 
     for schema in schemas {
         look(&connection, &DeclaredStreams::default(), schema).map_err(|error| match error {
             EnsureError::Refused(error) => error,
-            EnsureError::Database(error) => failed("look at a table", path)(error),
+            EnsureError::Database(error) => failed("read the columns of a table", path)(error),
         })?;
     }
     Ok(())
@@ -110,10 +110,10 @@ fn check_name(connection: &Connection, stream: &str) -> Result<(), EnsureError> 
     };
     let lower = stream.to_ascii_lowercase();
     if let Some(prefix) = ["tollgate_", "sqlite_"].into_iter().find(|prefix| lower.starts_with(prefix)) {
-        return refused(format!("names that begin with {prefix} are kept for bookkeeping"));
+        return refused(format!("names that begin with {prefix} are reserved for bookkeeping"));
     }
     if stream.contains('\0') {
-        return refused("its name holds U+0000".to_owned());
+        return refused("its name contains U+0000".to_owned());
     }
     if !has_notes(connection)? {
         return Ok(());
@@ -126,7 +126,9 @@ fn check_name(connection: &Connection, stream: &str) -> Result<(), EnsureError> 
         )
         .optional()?;
     match twin {
-        Some(twin) => refused(format!("it differs from stream {twin:?} by case alone, SQLite ignores case")),
+        Some(twin) => {
+            refused(format!("it differs from stream {twin:?} only by case, and SQLite ignores case"))
+        }
         None => Ok(()),
     }
 }

@@ -86,7 +86,7 @@ fn faults_of_a_postgresql_sink_show_no_password() {
     check(
         "[sink.main]\npostgres = \"postgres://h/d\"\n",
         &[
-            "t.toml:2:12: postgres in [sink.main]: it names no user, allowed is what names both, like \"postgres://USER@HOST/DATABASE\"",
+            "t.toml:2:12: postgres in [sink.main]: the address has no user, needed are both, like \"postgres://USER@HOST/DATABASE\"",
         ],
     );
 }

@@ -59,8 +59,8 @@ pub(crate) fn with_active<R>(
 ) -> mlua::Result<R> {
     match cell.borrow_mut().as_mut() {
         Some(active) if active.req == req.to_pointer() => f(active),
-        _ => Err(mlua::Error::runtime(
-            "this req belongs to another call: it lives as long as its handler runs",
-        )),
+        _ => {
+            Err(mlua::Error::runtime("this req belongs to another call: use it only while its handler runs"))
+        }
     }
 }

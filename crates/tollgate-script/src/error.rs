@@ -12,7 +12,7 @@ use mlua::Error;
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The ticker thread did not start.
-    #[error("ticker thread does not start")]
+    #[error("cannot start the ticker thread")]
     Ticker(#[source] io::Error),
     /// The setup of the VM failed.
     #[error("luau host cannot be set up: {0}")]
@@ -70,8 +70,8 @@ pub enum LoadError {
     },
     /// Loaded scripts keep too much memory, so too little remains for calls.
     #[error(
-        "script {} leaves too little memory: scripts keep {bytes} bytes once they are loaded, limit {limit_bytes} bytes, half of \
-         vm_bytes_max",
+        "script {} exceeds the memory of loaded scripts: {bytes} bytes, limit {limit_bytes} bytes, \
+         which is half of vm_bytes_max",
         file.display()
     )]
     Total {
@@ -128,7 +128,7 @@ pub enum CallError {
         traceback: String,
     },
     /// The VM of a streamed reply was replaced, and the reply had not ended one wall budget later.
-    #[error("script streams on in a vm that kept too much memory and was replaced")]
+    #[error("script still streams, but its vm was replaced, because it held too much memory")]
     Replaced,
     /// The client is at fault, and the script did not catch the error. The reply has this status instead of
     /// 500.

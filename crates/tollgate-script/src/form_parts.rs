@@ -80,7 +80,7 @@ impl PartReader {
     pub(crate) fn new(content_type: &[u8], body: &Body, limits: PartLimits) -> Result<Self, FormReadError> {
         let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
         if !media_type.eq_ignore_ascii_case(b"multipart/form-data") {
-            return Err(FormReadError::Client(415, "the body is no multipart/form-data".to_owned()));
+            return Err(FormReadError::Client(415, "the body is not multipart/form-data".to_owned()));
         }
         let source = match body {
             Body::Memory(bytes) => Source::Memory(bytes.clone()),

@@ -26,7 +26,7 @@ pub(crate) fn entity_tag(given: &[u8]) -> Result<Vec<u8>, String> {
         (true, Some(_)) => Ok(given.to_vec()),
         (true, None) => Ok([b"\"", given, b"\""].concat()),
         (false, _) => Err(format!(
-            "\"{}\": allowed are 1 to {TAG_BYTES_MAX} bytes without blanks and quotes, or all of a tag as in W/\"7\"",
+            "\"{}\": allowed are 1 to {TAG_BYTES_MAX} bytes without blanks and quotes, or a whole tag such as W/\"7\"",
             shown(given)
         )),
     }

@@ -126,7 +126,7 @@ impl Loader {
         if let Some(first) = chain.iter().position(|file| file == path) {
             let files = chain[first..].iter().map(PathBuf::as_path).chain([path]);
             let names: Vec<String> = files.map(|file| self.name_of(file)).collect();
-            return Err(mlua::Error::runtime(format!("require goes in a circle: {}", names.join(" -> "))));
+            return Err(mlua::Error::runtime(format!("require is circular: {}", names.join(" -> "))));
         }
         if chain.len() == CHAIN_MAX {
             return Err(mlua::Error::runtime(format!("require is nested deeper than {CHAIN_MAX}")));
@@ -171,7 +171,10 @@ impl Loader {
         if name.split('/').any(|part| part.is_empty() || part == "." || part == "..")
             || name.contains(['\\', '\0'])
         {
-            return Err("allowed are names below the root of the app, as in \"lib/x\"".to_owned());
+            return Err(
+                "the name is outside the app: allowed are names below the root of the app, such as \"lib/x\""
+                    .to_owned(),
+            );
         }
         self.modules.disk.module(&self.root, name, || self.find(name))
     }

@@ -74,7 +74,7 @@ impl Shape {
         let pairs = table.pairs::<Value, Value>();
         let pairs: Vec<_> = pairs.collect::<mlua::Result<_>>().map_err(|error| error.to_string())?;
         if pairs.is_empty() {
-            return Err("returned a table without a method: name at least one, as in GET".to_owned());
+            return Err("returned a table without a method: add one, such as GET".to_owned());
         }
         pairs.iter().map(|(key, value)| method_function(key, value)).collect()
     }

@@ -66,11 +66,11 @@ pub(crate) struct Writing {
 /// Reason why no value was written.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum SharedError {
-    #[error("tollgate.shared is full: {needed} bytes more, {used} bytes used, limit {limit} bytes")]
+    #[error("tollgate.shared is full: {needed} bytes needed, {used} bytes used, limit {limit} bytes")]
     Full { needed: usize, used: usize, limit: usize },
-    #[error("tollgate.shared.incr of a value that is no number")]
+    #[error("tollgate.shared.incr: the value is not a number")]
     NoNumber,
-    #[error("tollgate.shared.incr leads to 2^53 or beyond, where numbers leave out integers")]
+    #[error("tollgate.shared.incr: the result is 2^53 or more, where floats skip integers")]
     TooLarge,
 }
 

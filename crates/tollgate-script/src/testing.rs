@@ -146,7 +146,7 @@ fn load(
             (key, value) => {
                 let (key, value) = (kind(&key), kind(&value));
                 return Err(unfit(format!(
-                    "returned a table with a {value} by a {key}: allowed are functions by name"
+                    "returned a table with a {value} under a {key}: allowed are functions by name"
                 )));
             }
         };

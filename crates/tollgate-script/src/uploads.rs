@@ -151,7 +151,7 @@ impl Drop for Draft {
         if self.state == DraftState::Temporary
             && let Err(error) = unlinkat(&self.folder, self.temporary.as_str(), AtFlags::empty())
         {
-            tracing::warn!(file = self.temporary, "an unfinished upload cannot be deleted: {error}");
+            tracing::warn!(file = self.temporary, "cannot delete the file of an unfinished upload: {error}");
         }
     }
 }
@@ -164,7 +164,7 @@ fn folder_of(dir: &Path, above: &str) -> Result<OwnedFd, Refusal> {
     match openat2(&root, if above.is_empty() { "." } else { above }, flags, Mode::empty(), resolve) {
         Ok(folder) => Ok(folder),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG) => {
-            Err(Refusal::Name(format!("there is no folder \"{above}\"")))
+            Err(Refusal::Name(format!("there is no folder with the name \"{above}\"")))
         }
         Err(error) => Err(Refusal::Disk(error.into())),
     }
@@ -179,7 +179,9 @@ fn checked(name: &str) -> Result<(&str, &str), String> {
             && !segment.contains(char::is_control)
     };
     if !name.split('/').all(is_segment) {
-        return Err("the name is not allowed: no empty segment, none that begins with a dot or exceeds 255 bytes, no control characters".to_owned());
+        let text = "the name is not allowed: a segment is empty, begins with a dot, exceeds 255 bytes, \
+                    or has control characters";
+        return Err(text.to_owned());
     }
     Ok(name.rsplit_once('/').unwrap_or(("", name)))
 }
@@ -208,5 +210,5 @@ fn no_room() -> FormReadError {
     FormReadError::Client(503, "the disk of uploads is nearly full".to_owned())
 }
 
-const EXISTS: &str = "a file of that name is there";
-const FOLDER: &str = "a folder of that name is there";
+const EXISTS: &str = "a file with this name exists";
+const FOLDER: &str = "a folder with this name exists";

@@ -195,7 +195,7 @@ fn set_flags() {
         for flag in ["LuauTableMoveTimeoutFix", "LuauSandboxFreezesVectorMetatable", "LuauBackedgeHeapCheck"]
         {
             if Lua::set_fflag(flag, true).is_err() {
-                tracing::warn!(flag, "this luau does not know the flag");
+                tracing::warn!(flag, "this version of luau has no such flag");
             }
         }
     });

@@ -84,7 +84,7 @@ impl Waits {
         } else if self.coroutine.get() != coroutine {
             Some("cannot wait inside a coroutine of the script: call it outside")
         } else if !can_yield {
-            Some("cannot wait inside a metamethod, or a function that the library calls")
+            Some("cannot wait inside a metamethod, or in a callback of a library function")
         } else {
             None
         }

@@ -28,7 +28,7 @@ fn url(lua: &Lua, base: &[u8], reference: &Value) -> mlua::Result<mlua::LuaStrin
     let given = text("path of tollgate.app.url", reference)?;
     // `//` would begin a host (RFC 3986 section 4.2).
     if !given.starts_with(b"/") || (base.is_empty() && given.starts_with(b"//")) {
-        return Err(refused(&given, "one slash, and then what is below the app"));
+        return Err(refused(&given, "a path below the app that begins with one slash"));
     }
     if !is_reference(&given) {
         return Err(refused(&given, REFERENCE));

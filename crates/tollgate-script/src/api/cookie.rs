@@ -22,8 +22,7 @@ pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
 
 fn make(lua: &Lua, (name, value, given): (Value, Value, Value)) -> mlua::Result<LuaString> {
     let name = checked("cookie name", &name, "a token (RFC 9110 section 5.6.2)", is_field_name)?;
-    let allowed =
-        "visible ASCII without quote, comma, semicolon and backslash: tollgate.url.encode gives that";
+    let allowed = "visible ASCII without quote, comma, semicolon and backslash: use tollgate.url.encode";
     let value = checked("cookie value", &value, allowed, is_cookie_value)?;
     if name.len() + value.len() > PAIR_BYTES_MAX {
         let bytes = name.len() + value.len();
@@ -67,7 +66,7 @@ impl Attributes {
             path: optional(
                 "cookie path",
                 &path,
-                "a slash, and then ASCII without controls and semicolon",
+                "a slash, followed by ASCII without control characters and semicolons",
                 is_path,
             )?,
             domain: optional("cookie domain", &domain, "letters, digits, hyphens and dots", is_domain)?,

@@ -73,7 +73,7 @@ fn check(stream: &EmitStream, record: &RecordValues) -> mlua::Result<()> {
     if let Some(unknown) = record.unknown.first().filter(|_| !stream.ignores_unknown) {
         let hint = hint(unknown, stream.fields.names.iter().map(String::as_str));
         return Err(mlua::Error::runtime(format!(
-            "tollgate.emit: stream \"{name}\" has no column from record.{unknown}{hint}"
+            "tollgate.emit: stream \"{name}\" has no column with the source record.{unknown}{hint}"
         )));
     }
     for (field, value) in stream.fields.names.iter().zip(&record.values) {
@@ -87,12 +87,14 @@ fn check(stream: &EmitStream, record: &RecordValues) -> mlua::Result<()> {
 fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted) -> mlua::Result<()> {
     let mut active = active.borrow_mut();
     let Some(active) = active.as_mut() else {
-        return Err(mlua::Error::runtime("tollgate.emit while a script is loaded: call it in a handler"));
+        return Err(mlua::Error::runtime(
+            "tollgate.emit was called while a script is loaded: call it in a handler",
+        ));
     };
     let own = active.reach.awaits;
     let Some(emissions) = &mut active.emissions else {
         return Err(mlua::Error::runtime(
-            "tollgate.emit behind the head of the reply: call it in the handler",
+            "tollgate.emit was called after the head of the reply: call it before the handler returns",
         ));
     };
     let awaits = |record: &Emitted| streams.all()[record.stream].0.awaits;
@@ -100,7 +102,8 @@ fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted) -> mlua::Resul
     if awaits(&emitted).is_some_and(|wanted| others.into_iter().any(|known| known != wanted)) {
         let name = &streams.all()[emitted.stream].0.name;
         return Err(mlua::Error::runtime(format!(
-            "tollgate.emit: stream \"{name}\" waits for another database than the records before it: a reply waits for one"
+            "tollgate.emit: stream \"{name}\" waits for another database than earlier records: \
+             allowed is one for each reply"
         )));
     }
     emissions.add(emitted)

@@ -54,7 +54,7 @@ fn decoder(
             bytes_of(path, &text, |text| {
                 check_memory(lua, text.len(), memory_max)?;
                 let decoded = engine.decode(text);
-                answer(lua, decoded.map_err(|error| format!("text is no base64: {}", in_words(&error))))
+                answer(lua, decoded.map_err(|error| format!("text is not base64: {}", in_words(&error))))
             })
         })
     };
@@ -98,11 +98,11 @@ fn to_hex(data: &[u8]) -> Vec<u8> {
 
 fn from_hex(text: &[u8]) -> Result<Vec<u8>, String> {
     if !text.len().is_multiple_of(2) {
-        return Err(format!("text is no hex: {} digits, which is odd", text.len()));
+        return Err(format!("text is not hex: {} digits, which is odd", text.len()));
     }
     let digit = |at: usize| {
         let digit = char::from(text[at]).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        digit.ok_or_else(|| format!("text is no hex at byte {}", at + 1))
+        digit.ok_or_else(|| format!("text is not hex at byte {}", at + 1))
     };
     (0..text.len()).step_by(2).map(|at| Ok(digit(at)? << 4 | digit(at + 1)?)).collect()
 }

@@ -27,7 +27,7 @@ fn value_of(lua: &Lua, values: &Table, allowed: &[String], name: &Value) -> mlua
         let given = shown(&given);
         let hint = hint(&given, allowed.iter().map(String::as_str));
         return Err(mlua::Error::runtime(format!(
-            "tollgate.env has no \"{given}\"{hint}: allowed is what env in [script] lists"
+            "tollgate.env has no \"{given}\"{hint}: allowed are the names that env in [script] lists"
         )));
     }
     unlimited(lua, || values.raw_get(name))

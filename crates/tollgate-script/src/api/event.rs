@@ -37,11 +37,11 @@ pub(super) fn in_bytes(event: &Value, bytes_max: usize) -> mlua::Result<Vec<u8>>
     }
     if bytes.len() > bytes_max {
         return Err(refused(&format!(
-            "event exceeds limit: more than {bytes_max} bytes, which is reply_bytes_max"
+            "event exceeds limit: limit {bytes_max} bytes, which is reply_bytes_max"
         )));
     }
     if bytes.is_empty() {
-        return Err(refused("an event without a field"));
+        return Err(refused("an event has no field: add one, such as data"));
     }
     bytes.push(b'\n');
     Ok(bytes)

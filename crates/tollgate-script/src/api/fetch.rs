@@ -80,7 +80,7 @@ pub(super) fn install(lua: &Lua, tollgate: &Table, parts: &FetchParts<'_>) -> ml
         };
         let count = list.raw_len();
         if count > AT_ONCE_MAX {
-            let text = format!("tollgate.fetch_all of {count} requests: allowed are {AT_ONCE_MAX}");
+            let text = format!("tollgate.fetch_all has {count} requests, limit {AT_ONCE_MAX} requests");
             return Err(mlua::Error::runtime(text));
         }
         let one = |index| own.begin(lua, "tollgate.fetch_all", None, &list.raw_get::<Value>(index)?);
@@ -227,7 +227,7 @@ impl FetchTools {
                 push_missing(fields, "Content-Type", Some(Bytes::from_static(b"application/json")));
                 Ok(Some(Bytes::copy_from_slice(encoded)))
             }
-            _ => Err(mlua::Error::runtime("a fetch takes one of body, json")),
+            _ => Err(mlua::Error::runtime("a fetch has both body and json: allowed is one of them")),
         }
     }
 
@@ -345,7 +345,7 @@ fn header_name(name: &Value) -> mlua::Result<String> {
 fn push_given(fields: &mut Vec<(String, Bytes)>, name: &str, value: Bytes) -> mlua::Result<()> {
     let is_single = is_single_field(name) || name.eq_ignore_ascii_case("host");
     if is_single && fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-        let text = format!("header \"{name}\" is there twice: a request has it once (RFC 9110 section 5.3)");
+        let text = format!("header \"{name}\" is repeated: allowed is once (RFC 9110 section 5.3)");
         return Err(mlua::Error::runtime(text));
     }
     fields.push((name.to_owned(), value));
@@ -363,7 +363,7 @@ fn header_value(lua: &Lua, name: &str, value: &Value) -> mlua::Result<Bytes> {
         }
         Some(value) if matches!(value.as_bytes(), bytes if is_field_value(&bytes)) => value,
         Some(_) => {
-            let text = format!("header \"{name}\" has a control, or a blank at an end");
+            let text = format!("header \"{name}\" has a control character, or a blank at an end");
             return Err(mlua::Error::runtime(text));
         }
         None => {

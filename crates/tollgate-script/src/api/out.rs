@@ -29,7 +29,7 @@ impl OutMetatables {
                 other => {
                     let found = kind(&other);
                     return Err(mlua::Error::runtime(format!(
-                        "out:write of a {found}: allowed are a string, a buffer"
+                        "argument of out:write is a {found}: allowed are a string, a buffer"
                     )));
                 }
             };
@@ -81,7 +81,7 @@ fn pipe(waits: &Waits, out: &Value, usage: &str) -> mlua::Result<Rc<Pipe>> {
         return Err(mlua::Error::runtime(format!("out is a {}: call {usage}", kind(out))));
     };
     waits.pipe(out.to_pointer()).ok_or_else(|| {
-        mlua::Error::runtime("this out belongs to another reply: it lives as long as that is written")
+        mlua::Error::runtime("this out belongs to another reply: use it only while its reply is written")
     })
 }
 

@@ -38,7 +38,7 @@ pub(super) fn is_reference(text: &[u8]) -> bool {
     text.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'\\')
 }
 
-pub(super) const REFERENCE: &str = "visible ASCII without backslashes, tollgate.url.encode gives that";
+pub(super) const REFERENCE: &str = "visible ASCII without backslashes: use tollgate.url.encode";
 
 fn status_refused(found: &str) -> mlua::Error {
     mlua::Error::runtime(format!(

@@ -37,7 +37,9 @@ fn duration(seconds: &Value) -> mlua::Result<Duration> {
 }
 
 fn refused(found: &str) -> mlua::Error {
-    mlua::Error::runtime(format!("tollgate.sleep of {found}: allowed are seconds from 0 to {SECONDS_MAX}"))
+    mlua::Error::runtime(format!(
+        "time of tollgate.sleep is {found}: allowed are seconds from 0 to {SECONDS_MAX}"
+    ))
 }
 
 const SECONDS_MAX: f64 = 86_400.0;

@@ -43,7 +43,7 @@ pub(super) fn install(
         database.ask(sql.to_owned(), parameters, reply);
         let rows = Rc::clone(&rows);
         own.begin(async move {
-            let told = told.await.unwrap_or_else(|_| Err("nobody answers".to_owned()));
+            let told = told.await.unwrap_or_else(|_| Err("the database gave no answer".to_owned()));
             let answer: ReturnValues = Box::new(move |lua| rows.answer(lua, database.name(), told));
             answer
         });

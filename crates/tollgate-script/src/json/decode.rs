@@ -38,11 +38,13 @@ fn decode(lua: &Lua, text: &[u8], marks: &Marks, budget: &Budget, memory_max: us
     let value = decoder.value()?;
     decoder.skip_space();
     if decoder.at < text.len() {
-        return decoder.fail("text goes on after the value");
+        return decoder.fail("text continues after the value");
     }
     match value {
         Decoded::Value(value) => Ok(value),
-        Decoded::Wide(_) => Err(DecodeError::Text("a lone integer beyond 2^53 cannot be had".to_owned())),
+        Decoded::Wide(_) => Err(DecodeError::Text(
+            "the text is an integer beyond 2^53, allowed is one inside a table".to_owned(),
+        )),
     }
 }
 
@@ -261,13 +263,13 @@ impl Decoder<'_> {
             self.at += 2;
             let low = self.four_digits()?;
             if !(0xdc00..0xe000).contains(&low) {
-                return self.fail("half a surrogate pair");
+                return self.fail("unpaired surrogate");
             }
             0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00)
         } else {
             high
         };
-        char::from_u32(code).map_or_else(|| self.fail("half a surrogate pair"), Ok)
+        char::from_u32(code).map_or_else(|| self.fail("unpaired surrogate"), Ok)
     }
 
     fn four_digits(&mut self) -> Result<u32> {

@@ -60,7 +60,7 @@ impl<'a> Encoder<'a> {
             RawValue::Boolean(true) => out.extend_from_slice(b"true"),
             RawValue::Boolean(false) => out.extend_from_slice(b"false"),
             RawValue::Nil | RawValue::Null => out.extend_from_slice(b"null"),
-            other => return Err(EncodeError::new(format!("a {} has no form in JSON", other.kind()))),
+            other => return Err(EncodeError::new(format!("a {} cannot be encoded as JSON", other.kind()))),
         }
         self.check_size()
     }
@@ -74,7 +74,7 @@ impl<'a> Encoder<'a> {
 
     fn number(&mut self, number: f64) -> Result<(), EncodeError> {
         if !number.is_finite() {
-            return Err(EncodeError::new(format!("{number} has no form in JSON")));
+            return Err(EncodeError::new(format!("{number} cannot be encoded as JSON")));
         }
         if number == 0.0 {
             self.scratch.out.push(b'0');
@@ -188,7 +188,10 @@ impl<'a> Encoder<'a> {
                 RawValue::Integer(index) => {
                     Err(EncodeError::new(format!("a list of {len} with a hole before key {index}")))
                 }
-                other => Err(EncodeError::new(format!("mixed keys: 1 and {}", key_in_words(&other)))),
+                other => Err(EncodeError::new(format!(
+                    "a table with both list keys and the key {}",
+                    key_in_words(&other)
+                ))),
             }
         })?;
         if count != len {
@@ -211,7 +214,7 @@ impl<'a> Encoder<'a> {
         table.each(|key, value| {
             let RawValue::Text(name) = key else {
                 return Err(EncodeError::new(format!(
-                    "key {} is neither text nor part of 1..n",
+                    "key {} is neither text nor an index of a list",
                     key_in_words(&key)
                 )));
             };

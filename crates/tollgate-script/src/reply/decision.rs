@@ -60,7 +60,7 @@ impl Reader<'_> {
         let [status, given, rest @ ..] = &changed;
         if !matches!(status, RawValue::Nil) || rest.iter().any(|part| !matches!(part, RawValue::Nil)) {
             return Err(reply(
-                "an after script changes headers alone: allowed are nothing, { headers = ... }",
+                "an after script may change only headers: allowed are nothing, { headers = ... }",
             ));
         }
         let mut left = self.reply_bytes_max;
@@ -123,7 +123,9 @@ impl Reader<'_> {
                 (None, Some(_)) => "file".to_owned(),
                 (None, None) => format!("{} bytes", body.len()),
             };
-            return Err(reply(format!("reply.status is {status}, which has no content, beside {beside}")));
+            return Err(reply(format!(
+                "reply.status is {status}, which allows no content, but the reply has {beside}"
+            )));
         }
         let is_said = |what: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(what));
         let content_type = content_type.filter(|_| !is_said("content-type"));

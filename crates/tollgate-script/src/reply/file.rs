@@ -35,7 +35,7 @@ impl ReplyFile {
     pub(super) fn take_type(&mut self, headers: &mut Vec<HeaderLine>) -> Result<()> {
         let is = |name: &str, known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
         if let Some((name, _)) = headers.iter().find(|(name, _)| is(name, &OWN_FIELDS)) {
-            return Err(reply(format!("reply.headers has \"{name}\", which is told from the file itself")));
+            return Err(reply(format!("reply.headers has \"{name}\", which the server sets from the file")));
         }
         if let Some(at) = headers.iter().position(|(name, _)| is(name, &["content-type"])) {
             let (_, value) = headers.remove(at);

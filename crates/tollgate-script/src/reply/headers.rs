@@ -74,10 +74,10 @@ fn header(
 fn header_name(bytes: &[u8]) -> Result<String> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if is_field_name(bytes) => text,
-        _ => return Err(reply(format!("reply.headers has \"{}\", which is no field name", shown(bytes)))),
+        _ => return Err(reply(format!("reply.headers has \"{}\", which is not a field name", shown(bytes)))),
     };
     if is_framing_field(text) || is_verdict(bytes) {
-        return Err(reply(format!("reply.headers has \"{text}\", which the server decides by itself")));
+        return Err(reply(format!("reply.headers has \"{text}\", which only the server sets")));
     }
     Ok(text.to_owned())
 }
@@ -98,7 +98,7 @@ pub(super) fn push_line(
     }
     if is_single_field(name) && lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
         return Err(reply(format!(
-            "reply.headers has \"{name}\" twice: a reply has it once (RFC 9110 section 5.3)"
+            "reply.headers has \"{name}\" twice: allowed is once (RFC 9110 section 5.3)"
         )));
     }
     if let RawValue::Text(text) = value {
@@ -119,7 +119,7 @@ pub(super) fn push_line(
     if !is_field_value(&line) {
         let found = shown(&line);
         return Err(reply(format!(
-            "reply.headers[\"{name}\"] is \"{found}\", which is no field value (RFC 9110 section 5.5)"
+            "reply.headers[\"{name}\"] is \"{found}\", which is not a field value (RFC 9110 section 5.5)"
         )));
     }
     *left -= check_room(name, line.len(), *left)?;

@@ -83,7 +83,7 @@ impl Reader<'_> {
     fn take(&self, bytes: usize, left: &mut usize) -> std::result::Result<(), FieldValue> {
         *left = left.checked_sub(bytes).ok_or_else(|| {
             FieldValue::Unfit(format!(
-                "texts of the record exceed limit: {bytes} bytes more, limit {} bytes",
+                "texts of the record exceed limit: the next text has {bytes} bytes, limit {} bytes",
                 self.reply_bytes_max
             ))
         })?;

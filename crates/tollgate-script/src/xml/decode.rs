@@ -34,7 +34,10 @@ fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let text = std::str::from_utf8(text).map_err(|error| fault("text is not UTF-8", error.valid_up_to()))?;
     if let Some((at, character)) = text.char_indices().find(|(_, character)| !is_character(*character)) {
-        return Err(fault(&format!("U+{:04X}, a character that XML lacks,", u32::from(character)), at));
+        return Err(fault(
+            &format!("U+{:04X}, a character that XML does not allow,", u32::from(character)),
+            at,
+        ));
     }
     let mut decoder = Decoder {
         lua,
@@ -100,22 +103,18 @@ impl Decoder<'_> {
             }
             Event::End(_) => self.close(),
             Event::Text(text) => self.characters(&text),
-            Event::CData(_) if self.open.is_empty() => self.fail("text outside of the element"),
+            Event::CData(_) if self.open.is_empty() => self.fail("text outside the root element"),
             Event::CData(text) => {
                 self.push_lines(&text);
                 Ok(())
             }
             Event::GeneralRef(reference) => self.reference(&reference),
             Event::Decl(declaration) => self.declaration(&declaration),
-            Event::DocType(_) => self.fail("a DOCTYPE, which is not read,"),
+            Event::DocType(_) => self.fail("a DOCTYPE, which is not supported,"),
             Event::PI(instruction) => {
                 let target = instruction.target();
                 let is_allowed = is_name(target) && !target.eq_ignore_ascii_case("xml");
-                if is_allowed {
-                    Ok(())
-                } else {
-                    self.fail("a processing instruction without a name of its own")
-                }
+                if is_allowed { Ok(()) } else { self.fail("a processing instruction without a valid name") }
             }
             Event::Comment(_) | Event::Eof => Ok(()),
         }
@@ -138,7 +137,7 @@ impl Decoder<'_> {
 
     fn declaration(&self, declaration: &BytesDecl<'_>) -> Result<()> {
         if self.at != 0 {
-            return self.fail("an XML declaration behind the begin");
+            return self.fail("an XML declaration after the start");
         }
         let Some((_, attributes)) = tag_of(declaration) else {
             return self.fail("a malformed XML declaration");
@@ -159,12 +158,14 @@ impl Decoder<'_> {
     fn begin(&mut self, start: &BytesStart<'_>) -> Result<()> {
         self.end_text()?;
         if self.root.is_some() {
-            return self.fail("a second element beside the first");
+            return self.fail("a second root element");
         }
         if self.open.len() == DEPTH_MAX {
             return self.fail(&format!("elements are nested deeper than {DEPTH_MAX}"));
         }
-        let Some((tag, attributes)) = tag_of(start) else { return self.fail("a tag without a name of XML") };
+        let Some((tag, attributes)) = tag_of(start) else {
+            return self.fail("a tag without a valid XML name");
+        };
         let attr = self.lua.create_table()?;
         for (name, value) in attributes.map_err(|reason| fault(reason, self.at))? {
             let value = attribute_value(value).ok_or_else(|| {
@@ -181,7 +182,7 @@ impl Decoder<'_> {
 
     fn close(&mut self) -> Result<()> {
         self.end_text()?;
-        let Some(done) = self.open.pop() else { return self.fail("an end without a begin") };
+        let Some(done) = self.open.pop() else { return self.fail("an end tag without a start tag") };
         if done.elements > 0 && !done.has_text && done.count > done.elements {
             drop_texts(&done)?;
         }
@@ -198,7 +199,7 @@ impl Decoder<'_> {
 
     fn characters(&mut self, text: &str) -> Result<()> {
         if self.open.is_empty() && !text.bytes().all(is_space) {
-            return self.fail("text outside of the element");
+            return self.fail("text outside the root element");
         }
         if text.contains("]]>") {
             return self.fail("]]> in a text");
@@ -221,7 +222,7 @@ impl Decoder<'_> {
 
     fn reference(&mut self, name: &str) -> Result<()> {
         if self.open.is_empty() {
-            return self.fail("text outside of the element");
+            return self.fail("text outside the root element");
         }
         match referred(name) {
             Some(character) => {
@@ -247,7 +248,7 @@ impl Decoder<'_> {
         if !self.open.is_empty() {
             return self.fail("text ends inside an element");
         }
-        self.root.ok_or_else(|| fault("text has no element", self.at))
+        self.root.ok_or_else(|| fault("text has no root element", self.at))
     }
 }
 
@@ -290,7 +291,7 @@ fn attributes_of(mut rest: &str) -> Attributes<'_> {
         let quoted = quote.and_then(|quote| value[1..].split_once(quote));
         let (value, after) = quoted.ok_or("an attribute without quotes")?;
         if !is_name(name) {
-            return Err("an attribute without a name of XML");
+            return Err("an attribute without a valid XML name");
         }
         if value.contains('<') {
             return Err("an attribute with a < in it");
@@ -299,7 +300,7 @@ fn attributes_of(mut rest: &str) -> Attributes<'_> {
             return Err("more than 256 attributes of an element");
         }
         if attributes.iter().any(|(known, _)| *known == name) {
-            return Err("an attribute that is there twice");
+            return Err("a repeated attribute");
         }
         attributes.push((name, value));
         rest = after;

@@ -30,7 +30,7 @@ type Result<T> = std::result::Result<T, EncodeError>;
 fn written(value: RawValue<'_>, out: Vec<u8>, bytes_max: usize, budget: &Budget) -> Result<Vec<u8>> {
     let RawValue::Table(table) = value else {
         return Err(EncodeError::new(format!(
-            "a {} is no element: allowed is a table with a tag",
+            "a {} is not an element: allowed is a table with a tag",
             value.kind()
         )));
     };
@@ -174,11 +174,11 @@ fn attributes(value: &RawValue<'_>, bytes_max: usize) -> Result<Vec<(String, Vec
 
 fn name_of(value: &RawValue<'_>) -> Result<String> {
     let RawValue::Text(bytes) = value else {
-        return Err(EncodeError::new(format!("a {} is no name of XML", value.kind())));
+        return Err(EncodeError::new(format!("a {} is not an XML name", value.kind())));
     };
     match std::str::from_utf8(bytes) {
         Ok(name) if is_name(name) => Ok(name.to_owned()),
-        _ => Err(EncodeError::new(format!("\"{}\" is no name of XML", shown(bytes)))),
+        _ => Err(EncodeError::new(format!("\"{}\" is not an XML name", shown(bytes)))),
     }
 }
 
@@ -193,9 +193,11 @@ fn text(out: &mut Vec<u8>, value: &RawValue<'_>, within: Within, bytes_max: usiz
         RawValue::Number(number) if number.is_finite() => {
             serde_json::to_writer(out, &number).map_err(|error| EncodeError::new(error.to_string()))?;
         }
-        RawValue::Number(number) => return Err(EncodeError::new(format!("{number} has no form in XML"))),
+        RawValue::Number(number) => {
+            return Err(EncodeError::new(format!("{number} cannot be encoded as XML")));
+        }
         RawValue::Boolean(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
-        other => return Err(EncodeError::new(format!("a {} has no form in XML", other.kind()))),
+        other => return Err(EncodeError::new(format!("a {} cannot be encoded as XML", other.kind()))),
     }
     Ok(())
 }
@@ -208,7 +210,7 @@ fn characters(bytes: &[u8]) -> Result<&str> {
     match text.char_indices().find(|(_, character)| !is_character(*character)) {
         None => Ok(text),
         Some((at, character)) => Err(EncodeError::new(format!(
-            "text has U+{:04X} at byte {}, a character that XML lacks",
+            "text has U+{:04X} at byte {}, a character that XML does not allow",
             u32::from(character),
             at + 1
         ))),

@@ -84,7 +84,7 @@ fn a_malformed_form_is_answered_with_its_reason() {
         assert!(found.starts_with("nil: ") && found.contains(expect), "{content_type}: {found}");
     };
     check("text/plain", b"a=1", "content-type is \"text/plain\": allowed are application/x-www-form");
-    check("multipart/mixed; boundary=b", b"--b--", "body is no form");
+    check("multipart/mixed; boundary=b", b"--b--", "body is not a form");
     check("multipart/form-data", b"--b--", "no boundary");
     check(MULTIPART, b"a=1", "does not begin with its boundary");
     check(
@@ -99,12 +99,13 @@ fn a_malformed_form_is_answered_with_its_reason() {
     let app = App::new();
     let why = "local form, why = req:form() return `{form}: {why}`";
     assert!(
-        text(&post(&app, "", b"a=1", why)).starts_with("nil: body is no form, its content-type is missing")
+        text(&post(&app, "", b"a=1", why))
+            .starts_with("nil: body is not a form, its content-type is missing")
     );
     let twice = "Content-Type: text/plain\r\nContent-Type: application/x-www-form-urlencoded\r\n";
-    assert!(text(&post(&app, twice, b"a=1", why)).contains("there twice"));
+    assert!(text(&post(&app, twice, b"a=1", why)).contains("repeated"));
     let all = "local list, why = req:all('form', 'a') return `{list}: {why}`";
-    assert!(text(&post(&app, "", b"a=1", all)).starts_with("nil: body is no form"));
+    assert!(text(&post(&app, "", b"a=1", all)).starts_with("nil: body is not a form"));
 }
 
 #[test]

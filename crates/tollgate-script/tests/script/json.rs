@@ -55,8 +55,8 @@ fn a_value_without_a_form_in_json_is_an_error_that_names_the_path() {
         let error = app.error(&format!("return {{ json = {value} }}"));
         assert!(error.contains(part), "{value}: {error}");
     };
-    check("{ 1, x = 2 }", "mixed keys: 1 and \"x\"");
-    check("{ x = 2, [1] = 1 }", "mixed keys");
+    check("{ 1, x = 2 }", "a table with both list keys and the key \"x\"");
+    check("{ x = 2, [1] = 1 }", "both list keys and the key \"x\"");
     check("{ [3] = 1 }", "key 3");
     check("{ [0.5] = 1 }", "key 0.5");
     check("{ [true] = 1 }", "boolean");
@@ -102,13 +102,13 @@ fn text_that_is_no_json_gives_nil_and_the_byte() {
     check("'[1,]'", "expected a value at byte 4");
     check("'[1 2]'", "expected ',' or ']' at byte 4");
     check("'{1:2}'", "expected a key in double quotes at byte 2");
-    check("'01'", "text goes on after the value at byte 2");
+    check("'01'", "text continues after the value at byte 2");
     check("'1.'", "expected a digit at byte 3");
     check("'NaN'", "expected a value at byte 1");
     check("'nul'", "expected a value at byte 1");
     check("'\"a'", "string does not end at byte 3");
     check("'\"\\n\"'", "control character in a string at byte 2");
-    check("'\"\\\\ud800\"'", "half a surrogate pair at byte 8");
+    check("'\"\\\\ud800\"'", "unpaired surrogate at byte 8");
     check("'\"\\255\"'", "text is not UTF-8 at byte 2");
     check("'9223372036854775808'", "integer exceeds 64 bits at byte 20");
     check("'1e999'", "number exceeds a 64-bit float at byte 6");

@@ -82,13 +82,13 @@ fn text_that_is_not_encoded_gives_nil_and_the_reason() {
         let found = app.text(&format!("local value, why = tollgate.{call} return `{{value}}: {{why}}`"));
         assert!(found.starts_with("nil: ") && found.contains(expect), "{call}: {found}");
     };
-    check("base64.decode('-_8=')", "text is no base64: invalid symbol");
-    check("base64.decode('Zh==')", "text is no base64");
-    check("base64.decode('Z')", "text is no base64");
-    check("base64.decode_url('+/8')", "text is no base64");
+    check("base64.decode('-_8=')", "text is not base64: invalid symbol");
+    check("base64.decode('Zh==')", "text is not base64");
+    check("base64.decode('Z')", "text is not base64");
+    check("base64.decode_url('+/8')", "text is not base64");
     check("hex.decode('123')", "3 digits, which is odd");
-    check("hex.decode('0g')", "no hex at byte 2");
-    check("hex.decode('+1')", "no hex at byte 1");
+    check("hex.decode('0g')", "not hex at byte 2");
+    check("hex.decode('+1')", "not hex at byte 1");
     check("url.decode('a%')", "malformed escape at byte 2");
     check("url.decode('%4')", "malformed escape at byte 1");
     check("url.decode('%zz')", "malformed escape at byte 1");
@@ -177,7 +177,9 @@ fn the_environment_shows_what_is_listed() {
     assert_eq!(app.text("return tostring(tollgate.env('TOLLGATE_TEST_NOT_SET'))"), "nil");
     let error = app.error("return tollgate.env('PAHT')");
     assert!(error.contains("no \"PAHT\", did you mean \"PATH\"?"), "{error}");
-    assert!(app.error("return tollgate.env('HOME')").contains("allowed is what env in [script] lists"));
+    assert!(
+        app.error("return tollgate.env('HOME')").contains("allowed are the names that env in [script] lists")
+    );
     assert!(app.error("return tollgate.env()").contains("is a nil"));
     assert!(App::new().error("return tollgate.env('PATH')").contains("no \"PATH\""));
 }

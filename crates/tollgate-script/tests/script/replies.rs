@@ -63,14 +63,14 @@ fn a_value_that_is_no_reply_is_an_error_that_names_it() {
     check("return { json = { f = print } }", &["reply.json.f", "function"]);
     check("return { headers = 'x' }", &["reply.headers", "string"]);
     check("return { headers = { 'x' } }", &["[1]", "field names"]);
-    check("return { headers = { ['a b'] = 'x' } }", &["a b", "no field name"]);
+    check("return { headers = { ['a b'] = 'x' } }", &["a b", "not a field name"]);
     check("return { headers = { a = 'x\\r\\nb: y' } }", &["\"a\"", "\\r\\n"]);
-    check("return { headers = { a = 'x\\0' } }", &["no field value"]);
+    check("return { headers = { a = 'x\\0' } }", &["not a field value"]);
     check("return { headers = { a = true } }", &["boolean"]);
     check("return { headers = { a = { x = 1 } } }", &["\"a\"", "list"]);
     check("return { headers = { ['Content-Length'] = 1 } }", &["Content-Length", "server"]);
     check("return { headers = { ['transfer-encoding'] = 'chunked' } }", &["transfer-encoding"]);
-    check("return { headers = { ['Tollgate-Ack'] = 'loaded' } }", &["Tollgate-Ack", "server decides"]);
+    check("return { headers = { ['Tollgate-Ack'] = 'loaded' } }", &["Tollgate-Ack", "only the server sets"]);
     check("return { headers = { ['content-type'] = { 'a/b', 'c/d' } } }", &["content-type", "twice"]);
     check("return { headers = { Location = '/a', location = '/b' } }", &["ocation", "twice"]);
     check("return { headers = { ['X-Request-Id'] = { 'a', 'a' } } }", &["X-Request-Id", "twice"]);
@@ -143,7 +143,7 @@ fn each_luau_value_has_its_form_in_a_record() {
     check("buffer.fromstring('ab')", FieldValue::Text(b"ab".to_vec()));
     check("{ 1, 2 }", FieldValue::Json("[1,2]".to_owned()));
     check("{ a = {} }", FieldValue::Json(r#"{"a":{}}"#.to_owned()));
-    check("{ a = 0/0 }", FieldValue::Unfit("value.a: NaN has no form in JSON".to_owned()));
+    check("{ a = 0/0 }", FieldValue::Unfit("value.a: NaN cannot be encoded as JSON".to_owned()));
     check("print", FieldValue::Unfit("a function cannot be recorded".to_owned()));
 }
 

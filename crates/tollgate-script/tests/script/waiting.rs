@@ -127,7 +127,7 @@ fn a_call_that_waits_too_long_ends_and_tells_where_it_was() {
 fn a_wait_where_luau_cannot_be_suspended_is_an_error_that_says_so() {
     let app = App::new();
     let own = "inside a coroutine of the script: call it outside";
-    let library = "inside a metamethod, or a function that the library calls";
+    let library = "inside a metamethod, or in a callback of a library function";
     for (body, expect) in [
         ("return coroutine.wrap(function() tollgate.sleep(0) return 'slept' end)()", own),
         (
@@ -168,7 +168,8 @@ fn a_wrong_time_is_refused() {
         ("", "a nil"),
     ] {
         let error = waited(&app, &format!("tollgate.sleep({value})")).unwrap_err().to_string();
-        let expect = format!("main.luau:2: tollgate.sleep of {found}: allowed are seconds from 0 to 86400");
+        let expect =
+            format!("main.luau:2: time of tollgate.sleep is {found}: allowed are seconds from 0 to 86400");
         assert!(error.contains(&expect), "{value}: {error}");
     }
 }

@@ -43,17 +43,17 @@ fn a_value_without_a_form_in_xml_is_an_error_that_names_the_path() {
         let error = app.error(&format!("return tollgate.xml.encode({value})"));
         assert!(error.contains(&part.replace("reply.xml", "value")), "{value}: {error}");
     };
-    check("'<a/>'", "reply.xml: a string is no element: allowed is a table with a tag");
+    check("'<a/>'", "reply.xml: a string is not an element: allowed is a table with a tag");
     check("{ 'a' }", "reply.xml: has no tag");
-    check("{ tag = 'a b' }", "reply.xml.tag: \"a b\" is no name of XML");
-    check("{ tag = 'a', attr = { ['x y'] = 1 } }", "reply.xml.attr: \"x y\" is no name of XML");
-    check("{ tag = 'a', attr = { x = {} } }", "reply.xml.attr.x: a table has no form in XML");
+    check("{ tag = 'a b' }", "reply.xml.tag: \"a b\" is not an XML name");
+    check("{ tag = 'a', attr = { ['x y'] = 1 } }", "reply.xml.attr: \"x y\" is not an XML name");
+    check("{ tag = 'a', attr = { x = {} } }", "reply.xml.attr.x: a table cannot be encoded as XML");
     check("{ tag = 'a', attr = 'x' }", "reply.xml.attr: a string: allowed is a table");
     check("{ tag = 'a', atr = {} }", "reply.xml: an element has an unknown field \"atr\"");
     check("{ tag = 'a', 'x', { tag = 'b', '\\0' } }", "reply.xml[2][1]: text has U+0000 at byte 1");
     check("{ tag = 'a', '\\255' }", "reply.xml[1]: text is not UTF-8 at byte 1");
-    check("{ tag = 'a', 0 / 0 }", "has no form in XML");
-    check("{ tag = 'a', tollgate.json.null }", "has no form in XML");
+    check("{ tag = 'a', 0 / 0 }", "cannot be encoded as XML");
+    check("{ tag = 'a', tollgate.json.null }", "cannot be encoded as XML");
     check("{ tag = 'a', [3] = 'x' }", "hole");
     check("{ tag = 'a', { attr = { x = 1 } } }", "attributes without a tag");
     check("(function() local t = { tag = 'a' } t[1] = t return t end)()", "nested deeper than 128");
@@ -109,22 +109,22 @@ fn text_that_is_no_xml_gives_nil_and_the_byte() {
             "{text}: {answer}"
         );
     };
-    check("''", "text has no element at byte 1");
-    check("'x'", "text outside of the element at byte 1");
-    check("'<a/>x'", "text outside of the element at byte 5");
-    check("'<a/>&amp;'", "text outside of the element at byte 5");
-    check("'<a/><![CDATA[x]]>'", "text outside of the element");
-    check("'<a/><b/>'", "a second element beside the first at byte 5");
+    check("''", "text has no root element at byte 1");
+    check("'x'", "text outside the root element at byte 1");
+    check("'<a/>x'", "text outside the root element at byte 5");
+    check("'<a/>&amp;'", "text outside the root element at byte 5");
+    check("'<a/><![CDATA[x]]>'", "text outside the root element");
+    check("'<a/><b/>'", "a second root element at byte 5");
     check("'<a>'", "text ends inside an element at byte 4");
     check("'<a><b></a></b>'", "at byte");
     check("'</a>'", "at byte");
     check("'<a'", "at byte");
-    check("'< a/>'", "a tag without a name of XML at byte 1");
-    check("'<1/>'", "a tag without a name of XML at byte 1");
+    check("'< a/>'", "a tag without a valid XML name at byte 1");
+    check("'<1/>'", "a tag without a valid XML name at byte 1");
     check("'<a b/>'", "an attribute without a value");
     check("'<a b=c/>'", "an attribute without quotes");
     check("'<a b=\"1\"c=\"2\"/>'", "attributes without white space between them");
-    check("'<a b=\"1\" b=\"2\"/>'", "an attribute that is there twice");
+    check("'<a b=\"1\" b=\"2\"/>'", "a repeated attribute");
     check("'<a b=\"<\"/>'", "an attribute with a < in it");
     check("'<a b=\"&x;\"/>'", "the attribute b has a reference that is unknown or malformed,");
     check("'<a b=\"&\"/>'", "the attribute b has a reference");
@@ -134,11 +134,11 @@ fn text_that_is_no_xml_gives_nil_and_the_byte() {
     check("'<a>&#+65;</a>'", "unknown");
     check("'<a>& b</a>'", "at byte");
     check("'<a>]]></a>'", "]]> in a text");
-    check("'<a>\\1</a>'", "U+0001, a character that XML lacks, at byte 4");
+    check("'<a>\\1</a>'", "U+0001, a character that XML does not allow, at byte 4");
     check("'<a>\\255</a>'", "text is not UTF-8 at byte 4");
-    check("'<!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>'", "a DOCTYPE, which is not read, at byte 1");
+    check("'<!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>'", "a DOCTYPE, which is not supported, at byte 1");
     check("'<!DOCTYPE a SYSTEM \"file:///etc/passwd\"><a/>'", "a DOCTYPE");
-    check("' <?xml version=\"1.0\"?><a/>'", "an XML declaration behind the begin");
+    check("' <?xml version=\"1.0\"?><a/>'", "an XML declaration after the start");
     check("'<?xml version=\"1.1\"?><a/>'", "with version \"1.1\", allowed is \"1.0\"");
     check(
         "'<?xml version=\"1.0\" encoding=\"latin1\"?><a/>'",
@@ -172,7 +172,7 @@ fn elements_are_found_in_others() {
     check("tollgate.xml.encode(v)", "<o><s:l n=\"1\">a<b>c</b></s:l>x<l n=\"2\"/><m/></o>");
     check(
         "(select(2, pcall(tollgate.xml.child, nil, 'x')))",
-        "tollgate.xml.child of a nil: allowed is an element, a table with a tag",
+        "tollgate.xml.child: the element is a nil: allowed is an element, a table with a tag",
     );
     let error = app.error("local t = { tag = 'a' } t[1] = t return tollgate.xml.text(t)");
     assert!(error.contains("contain themselves"), "{error}");
@@ -192,8 +192,8 @@ fn a_body_is_read_as_xml() {
         assert_eq!((outcome.status, text(&outcome).as_str()), (status, expect), "{body}");
     };
     check("<order><id>7</id></order>", 200, r#"["order","7"]"#);
-    check("{}", 400, r#"{"error":"text outside of the element at byte 1"}"#);
-    check("", 400, r#"{"error":"text has no element at byte 1"}"#);
+    check("{}", 400, r#"{"error":"text outside the root element at byte 1"}"#);
+    check("", 400, r#"{"error":"text has no root element at byte 1"}"#);
 }
 
 #[test]
@@ -213,5 +213,5 @@ fn a_reply_has_one_content() {
     let error = app.error("return { xml = { tag = 'a' }, json = {} }");
     assert!(error.contains("reply has both json and xml"), "{error}");
     let error = app.error("return { status = 204, xml = { tag = 'a' } }");
-    assert!(error.contains("reply.status is 204, which has no content"), "{error}");
+    assert!(error.contains("reply.status is 204, which allows no content"), "{error}");
 }

@@ -75,11 +75,15 @@ fn a_fault_of_a_record_is_an_error_where_it_is_emitted() {
     let server = site(body).start();
     for (case, expect) in [
         ("stream", "tollgate.emit: unknown stream \"audt\", did you mean \"audit\"?"),
-        ("column", "tollgate.emit: stream \"audit\" has no column from record.wat, did you mean \"what\"?"),
+        (
+            "column",
+            "tollgate.emit: stream \"audit\" has no column with the source record.wat, \
+             did you mean \"what\"?",
+        ),
         ("table", "the record of tollgate.emit is a string: allowed is a table"),
         ("name", "the stream of tollgate.emit is a boolean: allowed is a string"),
         ("value", "tollgate.emit: stream \"audit\", what: a function cannot be recorded"),
-        ("json", "tollgate.emit: record.x: a function has no form in JSON"),
+        ("json", "tollgate.emit: record.x: a function cannot be encoded as JSON"),
     ] {
         let mut peer = server.connect();
         peer.send(get(&format!("/?case={case}")));
@@ -132,7 +136,7 @@ fn records_that_have_no_room_together_are_a_failure_of_the_script() {
 fn nothing_is_emitted_behind_the_head_nor_while_a_script_is_loaded() {
     let body = "return { write = function(out)
             local ok, problem = pcall(tollgate.emit, 'audit', { what = 'x' })
-            out:write(tostring(string.find(tostring(problem), 'behind the head of the reply') ~= nil))
+            out:write(tostring(string.find(tostring(problem), 'after the head of the reply') ~= nil))
         end }";
     let server = site(body).start();
     let mut peer = server.connect();

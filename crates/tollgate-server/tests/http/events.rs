@@ -61,7 +61,7 @@ fn an_event_that_would_be_another_is_refused() {
         ("nul", "id has a line break or NUL"),
         ("retry", "retry is 1.5: allowed are whole milliseconds from 0 to 1000000000"),
         ("name", "unknown field \"dat\", did you mean \"data\"?: allowed are event, data, id, retry"),
-        ("empty", "an event without a field"),
+        ("empty", "an event has no field: add one, such as data"),
         ("text", "an event is a string: allowed is a table"),
         ("number", "data is a number: allowed is a string"),
     ] {

@@ -319,8 +319,8 @@ fn an_out_of_another_reply_is_an_error_and_so_is_a_value_that_is_no_text() {
     let server = Site::new().script("/{what}", script).start();
     for (what, expect) in [
         ("keep", "nil"),
-        ("other", "this out belongs to another reply: it lives as long as that is written"),
-        ("number", "out:write of a number: allowed are a string, a buffer"),
+        ("other", "this out belongs to another reply: use it only while its reply is written"),
+        ("number", "argument of out:write is a number: allowed are a string, a buffer"),
         ("dot", "out is a string: call out:write(text)"),
         ("own", "out:write cannot wait inside a coroutine of the script: call it outside"),
     ] {

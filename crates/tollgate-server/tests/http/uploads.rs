@@ -133,7 +133,7 @@ fn a_file_that_is_there_stays_unless_the_script_says_otherwise() {
     let up = server.folder().join("up");
     for (content, target, expect, left) in [
         ("one", "/", "3 nil", "one"),
-        ("two", "/", "nil a file of that name is there", "one"),
+        ("two", "/", "nil a file with this name exists", "one"),
         ("three", "/?over=yes", "5 nil", "three"),
         ("four", "/?again=y", "4 nil", "three"),
     ] {
@@ -182,9 +182,9 @@ fn nothing_is_saved_outside_of_the_folder() {
     {
         check(name, "nil the name is not allowed");
     }
-    check("out/x", "nil there is no folder \"out\"");
-    check("absent/x", "nil there is no folder \"absent\"");
-    check("taken", "nil a file of that name is there");
+    check("out/x", "nil there is no folder with the name \"out\"");
+    check("absent/x", "nil there is no folder with the name \"absent\"");
+    check("taken", "nil a file with this name exists");
     check("sub/x", "1 nil");
     assert_eq!(saved(&server), ["out", "sub", "taken"]);
     let outside: Vec<PathBuf> =
@@ -232,7 +232,7 @@ fn a_fault_of_a_form_is_in_the_reply_to_its_client() {
         "header of a part of the form has no name parameter, at byte 6",
     );
     let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
-    server.check(request, "415", "the body is no multipart/form-data\n");
+    server.check(request, "415", "the body is not multipart/form-data\n");
 }
 
 #[test]

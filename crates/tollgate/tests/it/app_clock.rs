@@ -170,10 +170,10 @@ return {
   ["wrong arguments"] = function(t)
     t.equal(refused(t.clock, t, "soon"), 't:clock: "soon" is neither a time of RFC 3339 nor an HTTP date')
     for _, value in { -1, 0.5, 1e18, 0 / 0, true } do
-      assert(string.find(refused(t.clock, t, value), "^t:clock of .*: allowed are a time as text, or whole microseconds"), value)
+      assert(string.find(refused(t.clock, t, value), "^t:clock: the time is .*: allowed are a time as text, or whole microseconds"), value)
     end
     for _, value in { -1, 1e12, 0 / 0, "1" } do
-      assert(string.find(refused(t.advance, t, value), "^t:advance of .*: allowed are seconds, from 0 on"), value)
+      assert(string.find(refused(t.advance, t, value), "^t:advance: the time is .*: allowed are seconds from 0"), value)
     end
   end,
 }

@@ -177,11 +177,11 @@ fn a_wrong_request_is_a_failure_that_says_what_is_allowed() {
     check_failure("t:request{ path = \"/a b\" }", &["tests/all.luau:3: GET /a b: request line is malformed"]);
     check_failure(
         "t:request{ path = \"/\", body = \"\", json = 1 }",
-        &["tests/all.luau:3: t:request takes one of"],
+        &["tests/all.luau:3: t:request has several of"],
     );
     check_failure(
         "t:request{ path = \"/\", headers = { a = \"b\\r\\nc: d\" } }",
-        &["tests/all.luau:3: GET /: a line break"],
+        &["tests/all.luau:3: GET /: method, path or headers have a line break"],
     );
 }
 

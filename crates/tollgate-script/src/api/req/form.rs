@@ -147,13 +147,13 @@ fn content_type(head: &RequestHead) -> Result<&[u8], Failure> {
     match (lines.next(), lines.next()) {
         (Some((_, value)), None) => Ok(value),
         (None, _) => Err(no_form("missing")),
-        (Some(_), Some(_)) => Err(no_form("there twice")),
+        (Some(_), Some(_)) => Err(no_form("repeated")),
     }
 }
 
 fn no_form(found: &str) -> Failure {
     Failure::Reason(format!(
-        "body is no form, its content-type is {found}: allowed are application/x-www-form-urlencoded, multipart/form-data"
+        "body is not a form, its content-type is {found}: allowed are application/x-www-form-urlencoded, multipart/form-data"
     ))
 }
 

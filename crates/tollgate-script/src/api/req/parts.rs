@@ -124,7 +124,7 @@ fn save(lua: &Lua, functions: &FormFunctions) -> mlua::Result<Function> {
         };
         let uploads = own.active.borrow().as_ref().and_then(|active| active.reach.uploads.clone());
         let Some(uploads) = uploads else {
-            let text = "part:save: the route has no folder of uploads, name one by upload_dir";
+            let text = "part:save: the route has no folder of uploads: set upload_dir";
             return Err(mlua::Error::runtime(text));
         };
         let mut save = Save::new(&uploads, name, saving);
@@ -216,7 +216,7 @@ impl FormFunctions {
             let done = by_threads(places, reader, work).await;
             let answer: crate::waits::ReturnValues = Box::new(move |lua: &Lua| {
                 let Some((reader, result)) = done else {
-                    return Err(mlua::Error::runtime("the server ends"));
+                    return Err(mlua::Error::runtime("the server stops"));
                 };
                 own.give_back(reader);
                 unlimited(lua, || convert(lua, &own, result))
@@ -235,11 +235,11 @@ impl FormFunctions {
             None => parts.current = None,
             Some((Value::Table(part), _)) if parts.current.as_ref().is_some_and(|own| own == part) => {}
             Some((Value::Table(_), _)) => {
-                return Err(mlua::Error::runtime("this part is over: the form has gone on to the next one"));
+                return Err(mlua::Error::runtime("this part has ended: the form is at the next part"));
             }
             Some((other, usage)) => return Err(unfit("part", other, &format!("a part: call {usage}"))),
         }
-        parts.reader.take().ok_or_else(|| mlua::Error::runtime("the form is being read already"))
+        parts.reader.take().ok_or_else(|| mlua::Error::runtime("another function reads the form already"))
     }
 
     fn give_back(&self, reader: Box<PartReader>) {

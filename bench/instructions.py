@@ -94,8 +94,8 @@ def main():
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--script", action="store_true", help="a script answers")
     kinds.add_argument("--collect", action="store_true", help="an event of 200 bytes is collected")
-    kinds.add_argument("--proxied", type=int, metavar="BYTES", help="a backend answers with so many bytes")
-    kinds.add_argument("--file", type=int, metavar="BYTES", help="a file of so many bytes is sent")
+    kinds.add_argument("--proxied", type=int, metavar="BYTES", help="a backend replies with this many bytes")
+    kinds.add_argument("--file", type=int, metavar="BYTES", help="a file of this many bytes is sent")
     parser.add_argument("--recorded", action="store_true", help="each request leaves a record")
     parser.add_argument("--each", action="store_true", help="a connection for each request")
     parser.add_argument(

@@ -58,7 +58,7 @@ def parse():
         "--smoke", action="store_true", help="one load of two servers for a second: does it run?"
     )
     parser.add_argument("--out", default=str(ROOT / "target/bench/report"), help="the folder of the report")
-    parser.add_argument("--folder", help="where servers keep their files: its disk is what is measured")
+    parser.add_argument("--folder", help="folder of the servers' files; the run measures its disk")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.rounds, arguments.seconds = 1, 1
@@ -76,7 +76,7 @@ def smoke(case):
 def beside_before(case, program: Path):
     """Returns the case with each of our servers twice: of this build, and of the earlier build."""
     if not program.is_file():
-        raise SystemExit(f"--before: {program} is no file")
+        raise SystemExit(f"--before: {program} is not a file")
     twice = [
         [server, before(server, program)] if issubclass(server, Tollgate) else [server]
         for server in case.servers

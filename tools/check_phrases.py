@@ -95,7 +95,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--list", metavar="PATH", help="print the phrases below this path")
-    parser.add_argument("--shrink", action="store_true", help="lower the bounds to what is there")
+    parser.add_argument("--shrink", action="store_true", help="lower the bounds to the present counts")
     options = parser.parse_args()
     names = tracked(*([options.list] if options.list else []))
     places = [place for name in names for place in phrases_of(name, read(name))]

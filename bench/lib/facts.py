@@ -29,7 +29,7 @@ def constant(file: str, name: str, kind: str, folder: Path = ROOT / "crates") ->
 def number(expression: str) -> int:
     """Returns the value of an integer, or of integers with `<<` or `*` between them."""
     if re.fullmatch(r"[\d_]+( << [\d_]+)?|[\d_]+( \* [\d_]+)*", expression) is None:
-        raise ValueError(f"{expression!r} is no integer, shift or product")
+        raise ValueError(f"{expression!r} is not an integer, a shift or a product")
     join = operator.lshift if "<<" in expression else operator.mul
     return reduce(join, map(int, re.split(r" << | \* ", expression)))
 

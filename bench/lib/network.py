@@ -91,4 +91,4 @@ def ip(*words: str, run_by: list[str] | None = None):
 
 def unshare(what: int):
     if ctypes.CDLL(None, use_errno=True).unshare(what):
-        raise OSError(ctypes.get_errno(), f"no network of its own: {os.strerror(ctypes.get_errno())}")
+        raise OSError(ctypes.get_errno(), f"cannot create a namespace: {os.strerror(ctypes.get_errno())}")

@@ -41,7 +41,7 @@ def main():
     for thread in threads:
         thread.join()
     if not all(fetched):
-        raise RuntimeError(f"a client got nothing: {fetched}")
+        raise RuntimeError(f"a client got no reply: {fetched}")
     print(sum(fetched) / arguments.seconds)
 
 

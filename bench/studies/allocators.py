@@ -87,8 +87,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--speed", action="store_true", help="speed alone")
-    parser.add_argument("--memory", action="store_true", help="memory alone")
-    parser.add_argument("--only", action="append", help="allocators whose names begin so")
+    parser.add_argument("--memory", action="store_true", help="measure only memory")
+    parser.add_argument(
+        "--only", action="append", help="run only allocators whose name begins with this text"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tollgate-allocators-") as folder:
         every = allocators(Path(folder))

@@ -106,9 +106,9 @@ def parse():
         "--only",
         choices=[design.__name__ for design in DESIGNS],
         action="append",
-        help="these; may be repeated",
+        help="one architecture to run; may be repeated",
     )
-    parser.add_argument("--folder", help="where logs and database lie: its disk is what is measured")
+    parser.add_argument("--folder", help="folder of logs and database; the study measures its disk")
     return parser.parse_args()
 
 

@@ -27,7 +27,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--folder", default=str(ROOT / "target"), help="whose disk holds the images")
+    parser.add_argument(
+        "--folder", default=str(ROOT / "target"), help="folder on the disk that holds the images"
+    )
     arguments = parser.parse_args()
     found = {kind: {} for kind in KINDS}
     for _ in range(arguments.rounds):

@@ -144,7 +144,7 @@ def parse():
         "--rounds",
         type=int,
         default=6,
-        help="how often each row is run; with fewer than six no two servers are told apart",
+        help="how often each row is run; fewer than six cannot separate two servers",
     )
     parser.add_argument("--seconds", type=float, default=1.5, help="how long one run takes")
     parser.add_argument(
@@ -157,9 +157,7 @@ def parse():
     parser.add_argument(
         "--out", default=str(ROOT / "target/bench/downloads"), help="the folder of the report"
     )
-    parser.add_argument(
-        "--folder", help="where the files lie: its disk is what is measured when they are not in memory"
-    )
+    parser.add_argument("--folder", help="folder of the files; without memory the study measures its disk")
     parser.add_argument(
         "--mtu", type=int, help="the longest packet of a network of its own: 1500 is that of Ethernet"
     )
@@ -438,7 +436,7 @@ def idle_s_of_each() -> list[float]:
 
 def check_reply(server: Server, path: str):
     if server.ask("GET", path) != (200, (Site.site / path[1:]).read_bytes()):
-        raise RuntimeError(f"{server.name}: {path} is not what is in the folder")
+        raise RuntimeError(f"{server.name}: {path} has another content than its file")
 
 
 def head(arguments) -> list[str]:

@@ -155,7 +155,7 @@ class Asker:
                 begun = answer.ended if count == 1 else begun
                 if count == WELL_COUNT:
                     return begun
-        raise RuntimeError("the backend is well, and its route is not")
+        raise RuntimeError("the backend replies, but its route does not")
 
     def stop(self):
         self.is_stopped.set()

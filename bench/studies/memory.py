@@ -118,7 +118,7 @@ def parse():
     parser.add_argument("--case", choices=CASES, help="only this one")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--requests", type=int, default=2000, help="of each client")
-    parser.add_argument("--alone", action="store_true", help="not beside busy loops")
+    parser.add_argument("--alone", action="store_true", help="run without busy loops on the same cores")
     return parser.parse_args()
 
 

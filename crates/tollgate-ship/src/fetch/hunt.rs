@@ -199,8 +199,8 @@ impl Hunt<'_> {
                 drop(remove_if_there(&part));
                 let fault = FetchFault::Damaged { first, reason };
                 if log.fault.as_ref() != Some(&fault) {
-                    let node = &log.node;
-                    tracing::error!(log = %self.log, %node, %first, ?fault, "a segment in the store is damaged");
+                    let (id, node) = (self.log, &log.node);
+                    tracing::error!(log = %id, %node, %first, ?fault, "a segment in the store is damaged");
                     log.fault = Some(fault);
                 }
                 Ok(Copied::Damaged)

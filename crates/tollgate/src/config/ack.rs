@@ -46,7 +46,7 @@ pub(super) fn read(stream: &str, section: &mut Section<'_>, keys: &AckKeys) -> (
     match ack {
         Some(Ack::Log(level)) if section.has(keys.timeout.name) => {
             let text = format!(
-                "ack_timeout in [stream.{stream}] stands beside ack = {:?}, allowed is ack = \"loaded\"",
+                "ack_timeout in [stream.{stream}] needs ack = \"loaded\", found ack = {:?}",
                 level.name()
             );
             section.fault_of(keys.timeout.name, text);
@@ -104,12 +104,12 @@ impl AwaitedSink {
             |sink: &&SinkConfig| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
         let loader = match by {
             LoadedBy::Server => None,
-            LoadedBy::Others => Some("[load] in_server is false"),
-            LoadedBy::Nobody => Some("the server is started with --no-load"),
+            LoadedBy::Others => Some("[load] in_server is false, set it to true"),
+            LoadedBy::Nobody => Some("the server is started with --no-load, start it without"),
         };
         if let Some(found) = loader {
             return Err(format!(
-                "ack of [stream.{}] is \"loaded\", but {found}: allowed is a server that loads by itself",
+                "ack of [stream.{}] is \"loaded\", which needs the loader of the server: {found}",
                 self.stream
             ));
         }
@@ -120,12 +120,13 @@ impl AwaitedSink {
                 match takers.as_slice() {
                     [one] => Ok(place_of(one, sinks)),
                     [] => Err(format!(
-                        "ack of [stream.{}] is \"loaded\", but no sink takes the stream",
+                        "ack of [stream.{}] is \"loaded\", but no sink takes the stream: add it to streams \
+                         of a sink",
                         self.stream
                     )),
                     several => Err(format!(
-                        "ack of [stream.{}] is \"loaded\", but {} sinks take the stream: \
-                         allowed is {{ loaded = \"SINK\" }} with one of {}",
+                        "ack of [stream.{}] is \"loaded\", but {} sinks take the stream: write {{ loaded = \
+                         \"SINK\" }} with one of {}",
                         self.stream,
                         several.len(),
                         several.join(", ")
@@ -147,7 +148,8 @@ impl AwaitedSink {
         };
         if !is_taking(&sink) {
             return Err(format!(
-                "ack of [stream.{}] names sink {name:?}, which does not take the stream",
+                "ack of [stream.{}] names sink {name:?}, which does not take the stream: add it to streams \
+                 of the sink",
                 self.stream
             ));
         }

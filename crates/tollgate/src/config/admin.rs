@@ -25,11 +25,11 @@ keys! {
     /// The socket of the admin listener.
     listen [LISTEN] =
         other(r#"`"unix:admin.sock"` in `[log] dir`"#, r#"`"ip:port"`, `"unix:PATH"`, `"off"`"#).restart();
-    /// The token that `/metrics` and `/status` want as `Authorization: Bearer TOKEN`.
+    /// The token that `/metrics` and `/status` require as `Authorization: Bearer TOKEN`.
     token [TOKEN] = secret("none").restart();
-    /// Names in `Host`, besides addresses and `localhost`, that are answered.
-    hosts [HOSTS] = other("`[]`", "list of names without ports").restart();
-    /// A worker that has not turned for this long makes health and readiness fail.
+    /// The names that `Host` may have, in addition to addresses and `localhost`.
+    hosts [HOSTS] = other("`[]`", "a list of names without ports").restart();
+    /// Health and readiness fail if a worker completes no pass over its connections for this long.
     worker_stall_max = duration(10 * SECOND_MS, SECOND_MS..=HOUR_MS).restart() => worker_stall_max;
 }
 
@@ -119,7 +119,7 @@ pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path, ser
     {
         if served.iter().any(|spec| found.is_that_of(spec)) {
             let text = format!(
-                "listen in [admin] is {:?}, which listen in [server] has: allowed is another",
+                "listen in [admin] is {:?}, which listen in [server] has too: choose another address",
                 written.value
             );
             section.fault_at(&written.span, text);
@@ -137,7 +137,10 @@ pub(super) fn admin(mut section: Section<'_>, folder: &Path, log_dir: &Path, ser
     {
         section.fault_at(
             &written.span,
-            format!("listen in [admin] is {address}, which others reach: allowed is that with token = \"${{NAME}}\", or a loopback address"),
+            format!(
+                "listen in [admin] is {address}, which other machines can reach: set token = \
+                     \"${{NAME}}\", or listen on a loopback address"
+            ),
         );
     }
     section.finish();
@@ -167,7 +170,7 @@ fn token(section: &mut Section<'_>) -> Option<Token> {
     let bytes = secret.len();
     let is_visible = secret.bytes().all(|byte| byte.is_ascii_graphic());
     if bytes < TOKEN_BYTES_MIN || !is_visible {
-        let allowed = format!("allowed are {TOKEN_BYTES_MIN} bytes at least, visible ASCII without blanks");
+        let allowed = format!("allowed are at least {TOKEN_BYTES_MIN} bytes of visible ASCII without blanks");
         section.fault_at(&variable.span, format!("token in [admin] has {bytes} bytes, {allowed}"));
     }
     Some(Token { variable: variable.value, secret })
@@ -177,7 +180,7 @@ fn name(section: &Section<'_>, host: &Written<String>) -> Option<String> {
     if super::route::is_host(&host.value) {
         return Some(host.value.to_ascii_lowercase());
     }
-    let text = format!("hosts in [admin] has {:?}, allowed is a name without port", host.value);
+    let text = format!("hosts in [admin] has {:?}, allowed is a name without a port", host.value);
     section.fault_at(&host.span, text);
     None
 }

@@ -37,14 +37,14 @@ keys! {
     /// `[[app]]`, but for its table `[app.script]`.
     pub(super) KEYS of ();
     /// The path of the mount. Everything below belongs to the app.
-    path [PATH] = other("needed", r#"`"/"`, or literal segments without a slash behind"#);
-    /// The host that the app answers for, as of a route.
-    host [HOST] = other("any", "a name or an address without port");
+    path [PATH] = other("needed", r#"`"/"`, or literal segments without a slash at the end"#);
+    /// The host that the app answers for, as `host` of a route.
+    host [HOST] = other("any", "a name or an address without a port");
     /// The folder of the app, relative to the folder of the configuration.
     dir [DIR] = other("needed", "a folder with an `app.toml`");
-    /// The beginning of the names of its streams.
-    stream_prefix [STREAM_PREFIX] = text("", "the beginning of a name");
-    /// Counts more than what `app.toml` says.
+    /// The prefix of the names of its streams.
+    stream_prefix [STREAM_PREFIX] = text("", "a prefix of a name");
+    /// Overrides what `app.toml` says.
     script [SCRIPT] = other("what `app.toml` says", "the keys of [`[script]`](#script)");
 }
 
@@ -52,13 +52,13 @@ keys! {
     /// `[limits]` of an `app.toml`.
     pub(super) LIMITS of RouteBounds;
     /// Bytes of a request's body.
-    body_bytes_max = size(0, BODY_BYTES).inherits("that of `[server]`") => body_bytes_max;
+    body_bytes_max = size(0, BODY_BYTES).inherits("as in `[server]`") => body_bytes_max;
     /// Time from the head to the last byte of the body. Then: 408.
-    body_timeout = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.timeout;
-    /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
-    body_rate_min = size(0, BODY_RATE).inherits("that of `[server]`") => body_pace.rate_min;
+    body_timeout = duration(0, TIMEOUT_MS).inherits("as in `[server]`") => body_pace.timeout;
+    /// Bytes per second at which a body must arrive on average. Slower: 408. 0B: no minimum.
+    body_rate_min = size(0, BODY_RATE).inherits("as in `[server]`") => body_pace.rate_min;
     /// Time that a body may be late, compared with `body_rate_min`.
-    body_rate_grace = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.rate_grace;
+    body_rate_grace = duration(0, TIMEOUT_MS).inherits("as in `[server]`") => body_pace.rate_grace;
 }
 
 /// One mount of an app, as the server uses it.
@@ -70,7 +70,7 @@ pub(crate) struct Mount {
     pub(crate) host: Option<String>,
     /// The folder, as an absolute path.
     pub(crate) dir: PathBuf,
-    /// The beginning of the names of its streams.
+    /// The prefix of the names of its streams.
     pub(crate) stream_prefix: String,
     /// Its streams, by their index among all streams.
     pub(super) streams: Vec<usize>,
@@ -151,7 +151,7 @@ pub(super) fn apps(root: &mut Section<'_>, defaults: &AppDefaults<'_>, streams: 
         let same = |mount: &Mount| (&mount.path, &mount.host) == (&written.path, &written.host);
         if let Some(at) = apps.mounts.iter().position(same) {
             let (name, earlier) = (apps.mounts[at].name(), apps.places[at].beside(&written.place.file));
-            root.fault_at(&span, format!("{name} is that of {earlier} again"));
+            root.fault_at(&span, format!("{name} is mounted twice, first at {earlier}"));
             continue;
         }
         read(written, defaults, streams, &mut apps, root);
@@ -170,7 +170,7 @@ fn mount<'a>(mut section: Section<'a>, defaults: &AppDefaults<'_>) -> Option<Wri
     let host = section.text(HOST.name);
     if let Some(host) = host.as_ref().filter(|host| !is_host(&host.value)) {
         let text =
-            format!("host in [[app]] is {:?}, allowed is a name or an address without port", host.value);
+            format!("host in [[app]] is {:?}, allowed is a name or an address without a port", host.value);
         section.fault_at(&host.span, text);
     }
     let prefix = section
@@ -201,8 +201,9 @@ fn mount_problem(path: &str) -> Option<String> {
         || (path_problem(path).is_none()
             && path.starts_with('/')
             && path.split('/').skip(1).all(|segment| !segment.is_empty() && !segment.contains(['{', '*'])));
-    (!is_sound)
-        .then(|| "allowed are \"/\" and literal segments like \"/shop\", without a slash behind".to_owned())
+    (!is_sound).then(|| {
+        "allowed are \"/\" and literal segments like \"/shop\", without a slash at the end".to_owned()
+    })
 }
 
 /// Returns the folder of an app, and the path of its `app.toml` as faults name it.
@@ -374,8 +375,8 @@ impl Bundle<'_> {
                 wanted.fault_at(
                     &name.span,
                     format!(
-                        "env in [script] has {text:?}, which the mount does not grant: allowed is what env in \
-                         [app.script] lists, below [[app]] of {place}"
+                        "env in [script] has {text:?}, which the mount does not grant: add it to env in \
+                         [app.script] of the [[app]] at {place}"
                     ),
                 );
             }
@@ -394,8 +395,8 @@ impl Bundle<'_> {
                 if all.specs[at].name != name || !earlier.place.is_that_of(&origin.place) {
                     let place = earlier.place.beside(&origin.place.file);
                     let text = format!(
-                        "stream {name:?} is that of {place} again: allowed is another name, or a stream_prefix in \
-                         [[app]] of {}",
+                        "stream {name:?} is declared twice, first at {place}: rename it, or set \
+                         stream_prefix in the [[app]] at {}",
                         self.place
                     );
                     root.fault_at(&origin.span, text);
@@ -422,7 +423,10 @@ pub(super) fn check_intruders(root: &Section<'_>, apps: &Apps, routes: &Routes) 
         for (route, place) in routes.specs.iter().zip(&routes.places) {
             if route.app != Some(index) && route.host == app.host && route.path == pattern {
                 let mount = apps.places[index].beside(&place.file);
-                let fault = format!("route {:?} is all of {name} of {mount}", route.path);
+                let fault = format!(
+                    "route {:?} matches every request of {name} at {mount}: choose another path or host",
+                    route.path
+                );
                 root.add_faults(vec![place.fault(fault)]);
             }
         }

@@ -18,54 +18,54 @@ keys! {
     pub(super) KEYS of BackendOptions;
     /// The addresses of the backend: `http://HOST:PORT`, `https://HOST:PORT` and `unix:/PATH`.
     urls [URLS] = other("needed", "1 to 64");
-    /// For `https`: the authorities that are trusted, these and no others.
-    ca_file [CA_FILE] = other("those of the system", "a path");
+    /// For `https`: the only authorities that are trusted.
+    ca_file [CA_FILE] = other("the authorities of the system", "a path");
     /// For `https`: the certificate for a backend that asks for one.
     client_certificate [CLIENT_CERTIFICATE] = other("none", "a path");
     /// For `https`: the private key of `client_certificate`.
     client_key [CLIENT_KEY] = other("none", "a path");
-    /// For `https`: the name or address that certificates have to be for.
+    /// For `https`: the name or address that the backend's certificate must have.
     server_name [SERVER_NAME] = other("the host of each address", "a name or an address");
-    /// Time for a connection, with the handshake of TLS.
+    /// Time to open a connection, including the TLS handshake.
     connect_timeout = duration(2 * SECOND_MS, TIMEOUT_MS) => timeouts.connect;
     /// From the last byte of the request that the backend took, or from its last interim reply, to the first
     /// byte of its reply.
     first_byte_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => timeouts.first_byte;
-    /// Time for the rest of a head that began; then between bytes of the content.
+    /// Time for the rest of a reply head that began, and between bytes of the content.
     idle_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => timeouts.idle;
-    /// Time for a whole request, with connections, retries and the last byte.
+    /// Time for a whole request: connections, retries, and the reply to its last byte.
     timeout = duration(10 * MINUTE_MS, TIMEOUT_MS) => timeouts.total;
     /// Idle connections that each worker keeps to each address.
     pool_idle_max = integer(64, 0..=65_536) => pool.idle_max;
     /// How long a connection may be idle.
     pool_idle_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => pool.idle_timeout;
-    /// How old a connection may be to be used again.
+    /// Age up to which a connection is used again.
     pool_age_max = duration(10 * MINUTE_MS, TIMEOUT_MS) => pool.age_max;
-    /// Requests in flight, of all workers and all addresses.
+    /// Requests in flight at once, over all workers and all addresses.
     concurrency_max = integer(1024, 1..=1 << 20) => concurrency_max;
-    /// Requests that wait for a place among these.
+    /// Requests that may wait until one of these ends.
     queue_max = integer(128, 0..=1 << 20) => queue_max;
-    /// How long a request waits for a place.
+    /// How long a request may wait in this queue.
     queue_timeout = duration(500, 1..=10 * MINUTE_MS) => queue_timeout;
-    /// How far back the breaker counts.
+    /// The period over which the breaker counts requests and failures.
     breaker_window = duration(10 * SECOND_MS, 100..=HOUR_MS) => breaker.window;
-    /// Fewer requests in the window decide nothing.
+    /// The breaker stays closed with fewer requests than this in the window.
     breaker_requests_min = integer(20, 1..=1 << 20) => breaker.requests_min;
     /// The share of failures that opens the breaker.
     breaker_failure_percent = integer(50, 1..=100) => breaker.failure_percent;
-    /// How long an address is left alone.
+    /// How long an open breaker keeps requests from its address.
     breaker_open = duration(5 * SECOND_MS, 10..=HOUR_MS) => breaker.open;
-    /// Requests that try the address then, and have to succeed, all of them.
+    /// Requests that try the address after that time. The breaker closes if all of them succeed.
     breaker_probes = integer(3, 1..=1000) => breaker.probes;
-    /// How often one request is sent again.
+    /// How often one request may be sent again.
     retries_max = integer(1, 0..=16) => retries.max;
-    /// How many retries there may be, in percent of the requests.
+    /// Retries of all requests together, in percent of the requests.
     retry_percent = integer(20, 0..=100) => retries.percent;
-    /// How often names are looked up.
+    /// Time between two lookups of a name.
     dns_refresh = duration(30 * SECOND_MS, 1000..=24 * HOUR_MS) => dns_refresh;
-    /// The head of a reply.
+    /// Bytes of a reply's head.
     head_bytes_max = size(32 * KIB, KIB..=MIB) => head_bytes_max;
-    /// The content of a reply that a script gets.
+    /// Bytes of content that a script may get in one reply.
     reply_bytes_max = size(4 * MIB, 0..=GIB) => reply_bytes_max;
 }
 
@@ -79,8 +79,8 @@ pub(super) fn backends(root: &mut Section<'_>, folder: &Path) -> Vec<BackendOpti
         .into_iter()
         .map(|(name, section)| {
             if !is_name(&name.value) {
-                let allowed = "allowed is a letter or _, then letters, digits, _";
-                section.fault_at(&name.span, format!("name of backend {:?}, {allowed}", name.value));
+                let allowed = "allowed is a letter or _, then letters, digits and _";
+                section.fault_at(&name.span, format!("backend is named {:?}, {allowed}", name.value));
             }
             backend(&name.value, section, folder)
         })
@@ -104,7 +104,10 @@ fn addresses(section: &mut Section<'_>) -> Vec<Address> {
     }
     let Some(urls) = section.texts(URLS.name) else { return Vec::new() };
     if urls.is_empty() || urls.len() > ADDRESSES_MAX {
-        section.fault_of(URLS.name, format!("urls has {}, allowed are 1 to {ADDRESSES_MAX}", urls.len()));
+        section.fault_of(
+            URLS.name,
+            format!("urls has {} addresses, allowed are 1 to {ADDRESSES_MAX}", urls.len()),
+        );
     }
     let mut addresses = Vec::new();
     for url in urls {
@@ -115,8 +118,8 @@ fn addresses(section: &mut Section<'_>) -> Vec<Address> {
             Ok(address) => {
                 if let Some(other) = addresses.iter().find(|other| is_mixed(&address, other)) {
                     let text = format!(
-                        "urls has {:?} beside {:?}, allowed is https for all or for none: what is to be \
-                         encrypted would go in the clear",
+                        "urls has {:?} and {:?}, allowed is https for all or for none: requests to the \
+                         others are not encrypted",
                         url.value,
                         other.to_string()
                     );

@@ -33,7 +33,7 @@ pub(super) fn tls(
     let files = files(section, keys, folder);
     if !addresses.iter().any(|address| address.scheme() == Some(Scheme::Https)) {
         for (key, _) in names.iter().zip(given).filter(|(_, is_given)| *is_given && !addresses.is_empty()) {
-            let text = format!("{key} in {} is for https, urls has none", section.name());
+            let text = format!("{key} in {} needs https, urls has no https:// address", section.name());
             section.fault_of(key, text);
         }
         return None;
@@ -48,7 +48,7 @@ pub(super) fn tls(
                 TlsError::ServerName(_) => keys.server_name.name,
             };
             let text = match &error {
-                TlsError::Roots(_) if !section.has(key) => format!("{error}, name some by ca_file"),
+                TlsError::Roots(_) if !section.has(key) => format!("{error}; set ca_file"),
                 _ => format!("{key} in {}: {error}", section.name()),
             };
             section.fault_of(key, text);
@@ -74,7 +74,8 @@ fn files(section: &mut Section<'_>, keys: &TlsKeys, folder: &Path) -> Option<Tls
 
 fn half(section: &Section<'_>, given: &Facts, missing: &Facts) -> Option<TlsFiles> {
     let (given, missing) = (given.name, missing.name);
-    section.fault_of(given, format!("{given} in {} needs {missing} beside it", section.name()));
+    section
+        .fault_of(given, format!("{given} in {} needs {missing} too: set both or neither", section.name()));
     None
 }
 

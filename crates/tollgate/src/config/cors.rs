@@ -17,12 +17,12 @@ keys! {
     /// Origins as browsers write them.
     origins [ORIGINS] = other("needed", r#"a list, or `["*"]`"#);
     /// The methods that pages may send.
-    methods [METHODS] = other("those of the route", "a list of methods");
-    /// Header fields that pages may send beside the harmless ones.
-    headers [HEADERS] = other(r#"`["*"]`; with credentials none"#, r#"a list, or `["*"]`"#);
+    methods [METHODS] = other("the methods of the route", "a list of methods");
+    /// Header fields that pages may send, in addition to those that CORS always allows.
+    headers [HEADERS] = other(r#"`["*"]`; with `credentials`: none"#, r#"a list, or `["*"]`"#);
     /// Header fields of a reply that pages may read.
     expose [EXPOSE] = other("`[]`", r#"a list, or `["*"]`"#);
-    /// Whether cookies and the like may come along.
+    /// Whether pages may send cookies and other credentials.
     credentials = switch(false) => credentials;
     /// How long a browser remembers the answer to a preflight, in whole seconds.
     max_age [MAX_AGE] = duration(10 * MINUTE_MS, 0..=24 * HOUR_MS) => max_age;
@@ -100,8 +100,10 @@ fn list(
         && value == "*"
     {
         if credentials {
-            let text =
-                format!("{key} in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"");
+            let text = format!(
+                "{key} in cors is \"*\", allowed with credentials is a list of names: browsers refuse \"*\" \
+                 there"
+            );
             section.fault_at(span, text);
         }
         return Some(AnyOr::Any);
@@ -118,7 +120,7 @@ fn list(
 /// section 6.2).
 fn origin_problem(origin: &str) -> Option<&'static str> {
     if origin == "null" {
-        return Some("which is what any sandboxed page and any file says; to allow them, allow \"*\"");
+        return Some("which is the origin of every sandboxed page and every local file: allow \"*\" instead");
     }
     let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
     let is_sound = host.is_some_and(|host| {
@@ -131,11 +133,11 @@ fn origin_problem(origin: &str) -> Option<&'static str> {
         return Some("allowed is scheme, host and port as browsers write them: \"https://app.example.org\"");
     }
     if origin.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Some("allowed are small letters: browsers write none else");
+        return Some("allowed are lower-case letters: browsers write origins in lower case");
     }
     let is_default_port = (origin.starts_with("https://") && origin.ends_with(":443"))
         || (origin.starts_with("http://") && origin.ends_with(":80"));
-    is_default_port.then_some("allowed is none of the default ports: browsers leave them out")
+    is_default_port.then_some("allowed is an origin without its default port: browsers omit default ports")
 }
 
 fn split_port(host: &str) -> (&str, Option<&str>) {
@@ -205,7 +207,7 @@ mod tests {
         check("https://", "scheme, host and port");
         check("https://a.example:", "scheme, host and port");
         check("https://*.example", "scheme, host and port");
-        check("https://A.example", "small letters");
+        check("https://A.example", "lower-case letters");
         check("https://a.example:443", "default ports");
         check("http://a.example:80", "default ports");
     }

@@ -20,17 +20,17 @@ use super::units::{GIB, HOUR_MS, KIB, MIB, SECOND_MS};
 
 keys! {
     pub(super) KEYS of QueryOptions;
-    /// A SQLite file, opened read-only, anew when another is at its path.
+    /// A SQLite file, opened read-only. It is opened again if another file replaces it.
     sqlite [SQLITE] = other("needed, or `postgres`", "a path");
     /// A PostgreSQL server.
     postgres [POSTGRES] = other("needed, or `sqlite`", "an address as for sinks");
     /// Connections at once, for all workers together.
     connections = integer(4, 1..=64) => connections;
-    /// How long an answer may take, and a connection to be made.
+    /// How long a query may take, and the opening of a connection.
     timeout = duration(5 * SECOND_MS, 10..=HOUR_MS) => timeout;
-    /// Rows of an answer. More: an error.
+    /// Rows of one answer. More: an error.
     rows_max = integer(1000, 1..=1_000_000) => rows_max;
-    /// Bytes of an answer. More: an error.
+    /// Bytes of one answer. More: an error.
     bytes_max = size(MIB, KIB..=GIB) => bytes_max;
 }
 

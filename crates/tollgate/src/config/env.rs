@@ -22,7 +22,7 @@ pub(super) fn substitute(value: &str, env: Environment<'_>) -> Result<String, Ve
         out.push_str(before);
         let Some(end) = from.find('}') else {
             faults.push(format!(
-                "found {from:?} without \"}}\", allowed is ${{NAME}}; $${{ stands for ${{ itself"
+                "{from:?} has no closing \"}}\", allowed is ${{NAME}}, or $${{ for ${{ itself"
             ));
             return Err(faults);
         };
@@ -73,7 +73,7 @@ mod tests {
             "${A}/${HOME}/${B}",
             &["environment variable A is not set", "environment variable B is not set"],
         );
-        check("x${HOME", &["found \"${HOME\" without \"}\", allowed is ${NAME}; $${ stands for ${ itself"]);
+        check("x${HOME", &["\"${HOME\" has no closing \"}\", allowed is ${NAME}, or $${ for ${ itself"]);
     }
 
     #[test]

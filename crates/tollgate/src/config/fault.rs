@@ -163,7 +163,7 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a s
         .min_by_key(|(distance, _)| *distance);
     match near {
         Some((_, candidate)) => format!(", did you mean \"{candidate}\"?"),
-        None if known.is_empty() => ": there is none".to_owned(),
+        None if known.is_empty() => ": none is declared".to_owned(),
         None => format!(", allowed: {}", known.join(", ")),
     }
 }
@@ -197,7 +197,7 @@ mod tests {
         check("strem", ", did you mean \"stream\"?");
         check("body_byte_max", ", did you mean \"body_bytes_max\"?");
         check("zzz", ", allowed: stream, path, body_bytes_max");
-        assert_eq!(did_you_mean("zzz", []), ": there is none");
+        assert_eq!(did_you_mean("zzz", []), ": none is declared");
     }
 
     #[test]

@@ -42,7 +42,7 @@ use super::zero;
 /// All faults, in the order of the file.
 pub(super) fn resolve(file: &Path, text: &str, env: Environment<'_>) -> Result<Config, ConfigError> {
     let folder = folder_of(file).map_err(|error| {
-        Fault::of_file(file, format!("cannot tell the folder of the configuration: {error}"))
+        Fault::of_file(file, format!("cannot find the folder of the configuration: {error}"))
     })?;
     read(&Origin { file, folder: &folder, env, trust: AppTrust::Mounted }, text)
 }
@@ -59,7 +59,7 @@ fn folder_of(file: &Path) -> io::Result<PathBuf> {
 pub(super) fn resolve_app(dir: &Path, env: Environment<'_>) -> Result<Config, ConfigError> {
     let file = if dir == Path::new(".") { PathBuf::new() } else { dir.to_owned() }.join(APP_FILE);
     let folder = absolute(dir)
-        .map_err(|error| Fault::of_file(&file, format!("cannot tell the folder of the app: {error}")))?;
+        .map_err(|error| Fault::of_file(&file, format!("cannot find the folder of the app: {error}")))?;
     let origin = Origin { file: &file, folder: &folder, env, trust: AppTrust::Alone };
     let config = read(&origin, "[[app]]\npath = \"/\"\ndir = \"\"\n")?;
     Ok(Config { source: dir.to_owned(), ..config })

@@ -47,39 +47,39 @@ keys! {
     pub(super) KEYS of FilesSpec;
     /// The folder, relative to the folder of the configuration.
     dir [DIR] = other("needed", "a folder");
-    /// The files that stand for a folder; the first that is there is sent.
+    /// The files that are sent for a folder: the first that exists.
     index [INDEX] = other(r#"`["index.html"]`"#, "names of files");
-    /// Whether a folder without an index shows what is in it.
+    /// Whether a folder without an index file shows a list of its files.
     listing = switch(false) => listing;
-    /// The paths that are looked for, in this order.
+    /// The paths to look for, in this order.
     try [TRY] = other(r#"`["{path}"]`"#, r#"`"{path}"`, the same with an ending, `"/FILE"`"#);
-    /// Whether names are served that begin with a dot.
+    /// Whether files whose names begin with a dot are served.
     dotfiles = switch(false) => dotfiles;
-    /// Whether symbolic links are followed, as long as they stay in the folder.
+    /// Whether symbolic links that stay in the folder are followed.
     symlinks = one_of("refuse", names::<Symlinks>) => symlinks;
     /// The charset that `Content-Type` names for text. `"off"`: none.
     charset [CHARSET] = text("utf-8", r#"a charset, `"off"`"#);
-    /// Media types by extension, before those that are known.
+    /// Media types by extension. They override the built-in ones.
     types [TYPES] = other("`{}`", "a table of texts");
     /// The source of entity tags.
     etag = one_of("stat", names::<Etag>) => etag;
     /// `Cache-Control`: one text for all, or by media type.
     cache_control [CACHE_CONTROL] = other("`{}`", "a text, or a table of texts");
-    /// Whether `Expires` says the same as a `max-age` in `cache_control`.
+    /// Whether replies have an `Expires` that agrees with `max-age` in `cache_control`.
     expires = switch(false) => expires;
-    /// Further fields of every reply of the route.
+    /// Header fields that every reply of the route gets.
     headers [HEADERS] = other("`{}`", "a table of texts").hidden();
-    /// Pages in place of the server's own texts, by status.
+    /// Pages that replace the server's own error texts, by status.
     errors [ERROR_PAGES] = other("`{}`", "a table of texts");
-    /// Whether `.br`, `.zst` and `.gz` beside a file are sent in its place.
+    /// Whether a file's `.br`, `.zst` or `.gz` in the same folder is sent in its place.
     precompressed = switch(true) => precompressed;
-    /// Whether files are compressed here, for clients that take that.
+    /// Whether the server compresses files for clients that accept it.
     compress = switch(false) => compress;
     /// Bytes of compressed content that each worker keeps for this route.
     compress_cache_bytes_max = size(16 * MIB, 64 * KIB..=4 * GIB) => compress_cache_bytes_max;
-    /// Whether the system sends files by itself where it can.
+    /// Whether the kernel sends files (`sendfile`) where it can.
     sendfile = switch(true) => sendfile;
-    /// How long the facts of a file are relied on.
+    /// How long the server relies on what it knows about a file.
     recheck = duration(SECOND_MS, 0..=24 * HOUR_MS) => recheck;
 }
 
@@ -114,12 +114,12 @@ pub(super) fn checked_dir(
     }
     let path = folder.join(&dir.value);
     if !path.is_dir() {
-        let text = format!("{what} is {:?}, which is no folder: looked for {}", dir.value, path.display());
+        let text = format!("{what} is {:?}, which is not a folder: looked for {}", dir.value, path.display());
         section.fault_at(&dir.span, text);
     } else if let Err(error @ (Errno::NOSYS | Errno::PERM)) = open_beneath(&path) {
         let text = format!(
-            "{what} is {:?}, but no file can be opened beneath it: that takes openat2 of Linux 5.6, which this system, or what \
-             confines this process, refuses: {error}",
+            "{what} is {:?}, but openat2 fails there: {error}. Use Linux 5.6 or later, and let the sandbox \
+             allow openat2",
             dir.value
         );
         section.fault_at(&dir.span, text);
@@ -231,7 +231,7 @@ fn pairs(
     for (at, (name, value)) in texts.iter().enumerate() {
         let same = texts[..at].iter().find(|(earlier, _)| earlier.eq_ignore_ascii_case(name));
         if let Some((earlier, _)) = same {
-            let allowed = "allowed is one of them: small and capital letters are the same here";
+            let allowed = "allowed is one of them: upper and lower case are equal here";
             table.fault_at(&value.span, format!("{key} in files has {earlier:?} and {name:?}, {allowed}"));
         }
     }
@@ -260,7 +260,7 @@ fn pattern_problem(pattern: &str) -> Option<&'static str> {
 fn field_problem(name: &str) -> Option<&'static str> {
     let is_made = MADE_FIELDS.iter().any(|made| made.eq_ignore_ascii_case(name));
     if is_made || is_framing_field(name) || is_own_field(name) {
-        return Some("which the server makes itself");
+        return Some("which only the server writes: remove it");
     }
     header_problem(name).map(|_| "allowed is the name of a header")
 }
@@ -361,7 +361,7 @@ mod tests {
             assert!(field_problem(wrong).is_some(), "{wrong}");
         }
         for wrong in ["x-request-id", "Tollgate-Ack", "tollgate-", "Location", "allow", "Retry-After"] {
-            assert_eq!(field_problem(wrong), Some("which the server makes itself"), "{wrong}");
+            assert_eq!(field_problem(wrong), Some("which only the server writes: remove it"), "{wrong}");
         }
     }
 

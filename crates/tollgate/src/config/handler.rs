@@ -30,7 +30,7 @@ keys! {
     /// The media type of `body`.
     content_type [CONTENT_TYPE] = text(CONTENT_TYPE_DEFAULT, "a media type");
     /// The content of the reply.
-    body [BODY] = text("", "a text; none with 204, 205 and 304").hidden();
+    body [BODY] = text("", "a text, empty with 204, 205 and 304").hidden();
 }
 
 pub(super) fn handler(
@@ -70,7 +70,7 @@ fn script_file(section: &Section<'_>, key: &str, file: &Written<String>, folder:
     if !path.is_file() {
         section.fault_at(
             &file.span,
-            format!("{key} {:?} is no file: looked for {}", file.value, path.display()),
+            format!("{key} {:?} is not a file: looked for {}", file.value, path.display()),
         );
     }
     path
@@ -82,7 +82,10 @@ fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) 
 
 fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> Option<HandlerSpec> {
     if !collect.value {
-        section.fault_at(&collect.span, "collect in [[route]] is false, allowed is true, or no such key");
+        section.fault_at(
+            &collect.span,
+            "collect in [[route]] is false, allowed is true: remove the key instead",
+        );
     }
     collect.value.then_some(HandlerSpec::Collect)
 }

@@ -26,7 +26,7 @@ fn outside(path: &Path, folder: &Path) -> Option<String> {
     let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);
     let (path, folder_shown) = (path.display(), folder.display());
     (!found.starts_with(&folder))
-        .then(|| format!("{path} is outside of the app, allowed is what lies in its folder: {folder_shown}"))
+        .then(|| format!("{path} is outside of the app, allowed are paths in its folder: {folder_shown}"))
 }
 
 /// Returns the folders of `access` that `default` does not have.

@@ -276,7 +276,7 @@ impl Facts {
         };
         match (self.exception, self.limit.filter(|_| self.is_default_limited)) {
             (Some(exception), _) => format!("{default}, or {exception}"),
-            (None, Some(limit)) => format!("{default}, or `{limit}` where that is less"),
+            (None, Some(limit)) => format!("{default}, or `{limit}` if that is less"),
             (None, None) => default,
         }
     }

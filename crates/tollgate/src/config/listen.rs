@@ -24,11 +24,11 @@ const ADDRESS_ALLOWED: &str =
 keys! {
     /// An entry of `listen` that is more than an address.
     pub(super) KEYS of ListenSpec;
-    /// An address where connections come in. An entry that is a text is this alone.
+    /// The address to listen on. A text in place of the table is this key alone.
     address [ADDRESS] = other("needed", ADDRESS_ALLOWED);
-    /// Each connection begins with a PROXY protocol header of version 2.
+    /// Whether each connection must begin with a PROXY protocol header of version 2.
     proxy_protocol [PROXY_PROTOCOL] = switch(false);
-    /// Whether a TCP connection is taken only when its first bytes are there.
+    /// Whether a TCP connection is accepted only after its first bytes have arrived.
     deferred [DEFERRED] = switch(false);
     /// The permissions of a Unix socket's file.
     mode [MODE] = other(r#"`"0660"`"#, "`0` and three octal digits");
@@ -80,14 +80,17 @@ fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Opti
     if let (Some(mode), Some(ListenSpec { address: ListenAddress::Tcp(_) | ListenAddress::Systemd(_), .. })) =
         (&mode, &spec)
     {
-        table.fault_at(&mode.span, "mode in listen is that of a Unix socket, which this is not");
+        table.fault_at(&mode.span, "mode in listen is allowed only for a Unix socket: remove it");
     }
     if let (
         Some(deferred @ Written { value: true, .. }),
         Some(ListenSpec { address: ListenAddress::Unix { .. }, .. }),
     ) = (&deferred, &spec)
     {
-        table.fault_at(&deferred.span, "deferred in listen is of TCP, and this is a Unix socket");
+        table.fault_at(
+            &deferred.span,
+            "deferred in listen is allowed only for TCP, found a Unix socket: remove it",
+        );
     }
     table.finish();
     let deferred = deferred.is_some_and(|written| written.value);
@@ -134,8 +137,8 @@ pub(super) fn read_proxies(section: &mut Section<'_>, key: &Facts, proxies: &mut
             Err(()) => section.fault_at(
                 &text.span,
                 format!(
-                    "trusted_proxies has {:?}, allowed is a network like \"10.0.0.0/8\" without bits behind its \
-                     prefix, an address, or \"{UNIX}\"",
+                    "trusted_proxies has {:?}, allowed is a network like \"10.0.0.0/8\" with zero bits after \
+                     its prefix, an address, or \"{UNIX}\"",
                     text.value
                 ),
             ),

@@ -24,25 +24,24 @@ keys! {
     pub(super) KEYS of LogOptions;
     /// The folder of the record log. Only one server at a time may use it.
     dir [DIR] = text(defaults::LOG_DIR, "a path").restart();
-    /// A segment with this many bytes is closed and sealed.
+    /// A segment is closed and sealed at this many bytes.
     segment_bytes_max = size(64 * MIB, 4 * KIB..=16 * GIB).restart() => segment_bytes_max;
-    /// A segment of this age is closed and sealed, however few bytes it has.
+    /// A segment is closed and sealed at this age, even if it is small.
     segment_age_max = duration(MINUTE_MS, 10..=24 * HOUR_MS).restart() => segment_age_max;
     /// Written bytes are synced at most this much later, even if no reply waits.
     sync_age_max = duration(200, 1..=MINUTE_MS).restart() => sync_age_max;
     /// How long a sealed segment is kept after every sink has it.
     retain = duration(24 * HOUR_MS, 0..=RETAIN_MS_MAX).restart() => retain;
-    /// When all sealed segments have more bytes than this, those that every sink has are deleted, oldest
-    /// first.
+    /// Above this sum of all sealed segments, those that every sink has are deleted, oldest first.
     retain_bytes_max = size(10 * GIB, 0..=RETAIN_BYTES_MAX).restart() => retain_bytes_max;
-    /// Bytes of the disk that are to stay free.
+    /// Bytes that must stay free on the disk.
     reserve [RESERVE] = size(defaults::RESERVE_BYTES, 0..=RETAIN_BYTES_MAX)
-        .or("a tenth of the file system where that is less").by_hand().restart() => reserve_bytes;
+        .or("a tenth of the file system if that is less").by_hand().restart() => reserve_bytes;
     /// Bytes that may wait for the disk.
     queue_bytes_max = size(64 * MIB, 64 * KIB..=16 * GIB).restart() => queue_bytes_max;
-    /// How long a record may wait for the disk while its reply waits for it.
+    /// How long a record whose reply waits for the disk may wait.
     queue_age_max = duration(5 * SECOND_MS, 10..=HOUR_MS).restart() => queue_age_max;
-    /// All records of one request together.
+    /// Bytes of all records of one request together.
     transaction_bytes_max = size(4 * MIB, KIB..=8 * MIB).at_most("queue_bytes_max").restart()
         => transaction_bytes_max;
     /// The digest that seals a segment.

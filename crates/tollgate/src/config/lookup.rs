@@ -46,7 +46,9 @@ impl Config {
     pub(crate) fn load_to_serve(path: &Path) -> Result<Self, ConfigError> {
         let config = Self::load(path)?;
         if config.server.routes.is_empty() {
-            let text = "no route comes of it, by [[route]], by [[app]], or by leaving them to its folder: nothing to serve".to_owned();
+            let text = "no route is configured, so there is nothing to serve: add a [[route]], an [[app]], \
+                        or a folder routes/ or public/"
+                .to_owned();
             return Err(Fault::of_file(&config.source, text).into());
         }
         Ok(config)

@@ -9,7 +9,7 @@ use super::section::Section;
 pub(super) fn methods(section: &mut Section<'_>, key: &'static str, what: &str) -> Option<Methods> {
     let texts = section.texts(key)?;
     if texts.is_empty() {
-        let text = format!("{what} is empty, allowed is a list of methods, or no such key");
+        let text = format!("{what} is empty, allowed is a list of methods: remove the key for the default");
         section.fault_of(key, text);
     }
     let mut methods = Methods::EMPTY;

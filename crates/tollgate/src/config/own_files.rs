@@ -69,17 +69,17 @@ const SERVED: Folders = Folders {
         HandlerSpec::Files(files) => Some(&files.root),
         _ => None,
     },
-    never: "nobody may fetch",
+    never: "clients could fetch",
 };
 const SENT: Folders = Folders {
     key: "file_dir",
     of: |route| route.access.files.as_ref().map(|files| files.root.as_path()),
-    never: "nobody may fetch",
+    never: "clients could fetch",
 };
 const WRITTEN_TO: Folders = Folders {
     key: "upload_dir",
     of: |route| route.access.uploads.as_ref().map(|uploads| uploads.dir.as_path()),
-    never: "scripts must not write over",
+    never: "scripts could overwrite",
 };
 
 /// Adds a fault for each route that would send the server's own files, by its handler or by its scripts.
@@ -117,7 +117,8 @@ impl Folders {
                 let Self { key, never, .. } = self;
                 let (path, folder, reached) = (&route.path, folder.display(), reached.join(", "));
                 let text = format!(
-                    "{key} of route {path:?} is {folder}, allowed is a folder apart from what {never}: {reached}"
+                    "{key} of route {path:?} is {folder}, where {never} files of the server: {reached}. \
+                     Choose a separate folder"
                 );
                 root.add_faults(vec![place.fault(text)]);
             }

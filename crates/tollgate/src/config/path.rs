@@ -21,7 +21,7 @@ pub(super) fn check_path(section: &Section<'_>, name: &str, written: &Written<St
     if written.value.is_empty() {
         let allowed = match to {
             PathTo::File => "the path of a file",
-            PathTo::Folder => "the path of a folder, \".\" for the one that paths are relative to",
+            PathTo::Folder => "the path of a folder, or \".\" for the folder of the configuration",
         };
         section.fault_at(&written.span, format!("{name} is \"\", allowed is {allowed}"));
     }

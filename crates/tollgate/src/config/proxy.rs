@@ -17,19 +17,19 @@ keys! {
     pub(super) KEYS of ProxySpec;
     /// The name of the backend.
     backend [BACKEND] = other("needed", "the name of a `[backend.NAME]`");
-    /// Leaves out what stands before `*` in the path of the route.
+    /// Whether the part before `*` in the route's path is removed.
     strip_prefix = switch(false) => strip_prefix;
-    /// A path that is put in front.
+    /// A path that is added in front of the request's path.
     prefix [PREFIX] = other("none", r#"a path like `"/v2"`"#);
-    /// The value of `Host`: what the client sent, or the first of `urls`.
+    /// The value of `Host`. `pass`: as the client sent it. `backend`: the first of `urls`.
     host = one_of("pass", names::<HostSent>) => host;
-    /// Fields that the backend gets, in place of the client's and of those that the server adds.
+    /// Header fields that the backend gets. They replace the client's fields and the server's additions.
     set_headers [SET_HEADERS] = other("none", "a table of texts").hidden();
-    /// Fields that the backend does not get.
+    /// Header fields that the backend does not get.
     remove_headers [REMOVE_HEADERS] = other("none", "a list of names");
-    /// Fields that the client gets, in place of the backend's.
+    /// Header fields that the client gets. They replace the backend's.
     set_reply_headers [SET_REPLY_HEADERS] = other("none", "a table of texts").hidden();
-    /// Fields that the client does not get.
+    /// Header fields that the client does not get.
     remove_reply_headers [REMOVE_REPLY_HEADERS] = other("none", "a list of names");
 }
 
@@ -56,7 +56,8 @@ fn detailed(mut section: Section<'_>, backends: &[BackendOptions]) -> ProxySpec 
     if let Some(prefix) = section.text(PREFIX.name) {
         if !is_prefix(&prefix.value) {
             let text = format!(
-                "prefix in proxy is {:?}, allowed is a path like \"/v2\", without escapes and without a slash at its end",
+                "prefix in proxy is {:?}, allowed is a path like \"/v2\", without escapes and without a \
+                 slash at the end",
                 prefix.value
             );
             section.fault_at(&prefix.span, text);
@@ -103,7 +104,10 @@ fn set(
         }
         let is_value = value.value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
         if !is_value || value.value.trim_matches([' ', '\t']) != value.value {
-            let text = format!("{key} has {name:?} with a value that no header can have");
+            let text = format!(
+                "{key} has {name:?} with a value that is not allowed: a control character, or a blank at its \
+                 begin or end"
+            );
             section.fault_at(&value.span, text);
         }
         if fields.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
@@ -115,11 +119,12 @@ fn set(
 }
 
 fn to_backend_problem(name: &str) -> Option<&'static str> {
-    name.eq_ignore_ascii_case("via").then_some(", which the server writes itself, behind what came")
+    name.eq_ignore_ascii_case("via").then_some(", to which the server only appends: remove it")
 }
 
 fn to_client_problem(name: &str) -> Option<&'static str> {
-    is_own_field(name).then_some(": the server's own are all that begin with Tollgate-, take another name")
+    is_own_field(name)
+        .then_some(", but only the server writes names that begin with Tollgate-: choose another name")
 }
 
 fn removed(section: &mut Section<'_>, key: &'static str) -> Vec<String> {
@@ -133,7 +138,7 @@ fn check(section: &Section<'_>, key: &str, name: &str, span: &super::fault::Span
     if header_problem(name).is_some() {
         section.fault_at(span, format!("{key} has {name:?}, allowed is the name of a header"));
     } else if is_framing_field(name) || name.eq_ignore_ascii_case("host") {
-        section.fault_at(span, format!("{key} has {name:?}, which the server writes itself"));
+        section.fault_at(span, format!("{key} has {name:?}, which only the server writes: remove it"));
     }
 }
 

@@ -24,8 +24,10 @@ impl ReachableBounds {
         if bytes > self.body_bytes {
             let (found, limit) = (show_size(bytes), show_size(self.body_bytes));
             let bounds = "the larger of spool_bytes_max and body_memory_max";
-            section
-                .fault_of("body_bytes_max", format!("body_bytes_max is {found}, limit is {bounds}: {limit}"));
+            section.fault_of(
+                "body_bytes_max",
+                format!("body_bytes_max is {found}, limit is {limit}, {bounds}: raise one of them"),
+            );
         }
     }
 }
@@ -35,8 +37,9 @@ pub(super) fn check_memory(section: &Section<'_>, connection: &ConnectionLimits,
     let (memory, peers) = (connection.body_memory_max as u64, capacity.peer_bytes_max());
     if memory > peers {
         let (memory, peers) = (show_size(memory), show_size(peers));
-        let text =
-            format!("body_memory_max is {memory}, limit is three quarters of in_flight_bytes_max: {peers}");
+        let text = format!(
+            "body_memory_max is {memory}, limit is {peers}, three quarters of in_flight_bytes_max: raise that"
+        );
         section.fault_of("body_memory_max", text);
     }
 }

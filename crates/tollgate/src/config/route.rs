@@ -10,7 +10,7 @@ pub(super) fn path_problem(path: &str) -> Option<String> {
         return None;
     }
     let Some(below) = path.strip_prefix('/') else {
-        return Some(format!("path is {path:?}, allowed is one that begins with \"/\""));
+        return Some(format!("path is {path:?}, allowed is a path that begins with \"/\""));
     };
     let segments: Vec<_> = below.split('/').collect();
     let mut names = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn path_problem(path: &str) -> Option<String> {
         }
         if let Some(name) = capture_name(segment) {
             if names.contains(&name) {
-                return Some(format!("path {path:?} has two segments {segment:?}: each name stands once"));
+                return Some(format!("path {path:?} has the segment {segment:?} twice: rename one of them"));
             }
             names.push(name);
         }
@@ -34,15 +34,15 @@ fn segment_problem(segment: &str, is_last: bool) -> Option<&'static str> {
         return None;
     }
     if segment == "*" {
-        return Some("is not the last: \"*\" stands for all that follows");
+        return Some("is not the last: \"*\" must be the last segment");
     }
     if segment.contains(['{', '}', '*']) {
         return Some(
-            "is neither literal, nor {name}, nor * at the end; a name is a letter or _, then letters, digits, _",
+            "is not literal, {name}, or * at the end; a name is a letter or _, then letters, digits and _",
         );
     }
     if segment == "." || segment == ".." {
-        return Some("matches nothing: dot segments are resolved before routes are looked up");
+        return Some("matches no request: the server resolves dot segments before it looks up the route");
     }
     if segment.contains(['%', '?', '#', '\\']) || segment.contains(char::is_control) {
         return Some(
@@ -114,15 +114,15 @@ mod tests {
             let problem = path_problem(path).unwrap();
             assert!(problem.contains(expected), "{path}: {problem}");
         };
-        check("a", "path is \"a\", allowed is one that begins with \"/\"");
+        check("a", "path is \"a\", allowed is a path that begins with \"/\"");
         check("", "begins with");
         check("/*/a", "segment \"*\" of path \"/*/a\" is not the last");
-        check("/a*", "is neither literal");
-        check("/{}", "is neither literal");
-        check("/{a b}", "is neither literal");
-        check("/x{a}", "is neither literal");
-        check("/{a}/{a}", "has two segments \"{a}\"");
-        check("/a/../b", "matches nothing");
+        check("/a*", "is not literal");
+        check("/{}", "is not literal");
+        check("/{a b}", "is not literal");
+        check("/x{a}", "is not literal");
+        check("/{a}/{a}", "has the segment \"{a}\" twice");
+        check("/a/../b", "matches no request");
         check("/a%20b", "write the path decoded");
         check("/a?b", "write the path decoded");
         check("/a\nb", "write the path decoded");

@@ -10,7 +10,7 @@ use super::quoted::quoted;
 use super::section::{Section, Written};
 use super::stream::check_source;
 
-const ALLOWED: &str = "a table { rate = \"100/s\", ... }, or a list of such";
+const ALLOWED: &str = "a table { rate = \"100/s\", ... }, or a list of such tables";
 /// Far below the range of the 32-bit counter, which exceeds the bound for a moment while a request is
 /// refused.
 pub(super) const CONCURRENCY: RangeInclusive<u64> = 1..=1 << 24;
@@ -22,20 +22,20 @@ const PERIODS: [(&str, Duration); 3] =
 const CLIENT: &str = "request.remote_addr";
 const ROUTE: &str = "route";
 const BY_ALLOWED: &str =
-    "the client, `request.header.NAME`, `request.cookie.NAME`, `request.query.NAME`, or `route`: all";
+    "`request.remote_addr`, `request.header.NAME`, `request.cookie.NAME`, `request.query.NAME`, `route`";
 const BY_NAMES: &str =
     "request.remote_addr, request.header.NAME, request.cookie.NAME, request.query.NAME, route";
 
 keys! {
     /// A table of `rate_limit`.
     pub(super) KEYS of RateSpec;
-    /// How many requests come in a second, a minute or an hour.
+    /// How many requests are allowed in a second, a minute or an hour.
     rate [RATE] = other("needed", r#"`"100/s"`, `"10/m"`, `"5/h"`; 1 to 1000000"#);
-    /// Requests at once, after a time without any.
+    /// How many requests are allowed at once, after a time without requests.
     burst = integer(0, 1..=COUNT_MAX as u64).inherits("the count of `rate`") => burst;
-    /// Requests with the same value of this count together.
+    /// The value that requests are counted by. `route`: all requests together.
     by [BY] = text(CLIENT, BY_ALLOWED);
-    /// Clients or keys that are remembered, 16 bytes each, rounded up to a power of two.
+    /// How many of these values are remembered, rounded up to a power of two. Each needs 16 bytes.
     keys_max = integer(65_536, 64..=1 << 24) => keys_max;
 }
 

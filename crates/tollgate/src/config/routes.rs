@@ -34,49 +34,49 @@ pub(super) struct RouteBounds {
 
 keys! {
     pub(super) KEYS of RouteBounds;
-    /// Literal segments, `{name}` for one segment, `*` at the end for all below.
+    /// Literal segments, `{name}` for any one segment, `*` at the end for all that follow.
     path [PATH] = other("needed", "begins with `/`, or is `*`");
     /// The host that the route answers for.
-    host [HOST] = other("any", "a name or an address, without port");
+    host [HOST] = other("any", "a name or an address without a port");
     /// The methods that reach the handler.
-    methods [METHODS] = other("those of the handler", METHODS_ALLOWED);
-    /// A Luau script.
+    methods [METHODS] = other("the methods of the handler", METHODS_ALLOWED);
+    /// A Luau script that answers the requests.
     script [SCRIPT] = other("none", "a file");
-    /// The files of a folder.
+    /// A folder whose files the route serves.
     files [FILES] = other("none", "a folder, or a [table](files.md#the-table)");
-    /// A backend.
+    /// The backend that the requests are sent to.
     proxy [PROXY] = other("none", "the name of a backend, or a [table](backends.md#proxied-routes)");
-    /// JSON items straight into the columns of the stream.
+    /// Whether the route takes JSON items, one record of the stream for each.
     collect [COLLECT] = other("none", "`true`");
-    /// A fixed reply.
+    /// A fixed reply to every request.
     reply [REPLY] = other("none", "a table");
     /// The folder of the files that replies of its scripts may send.
-    file_dir [FILE_DIR] = other("that of `[script]`", "a folder");
+    file_dir [FILE_DIR] = other("as in `[script]`", "a folder");
     /// The folder that its scripts save parts of forms in.
-    upload_dir [UPLOAD_DIR] = other("that of `[script]`", "a folder");
+    upload_dir [UPLOAD_DIR] = other("as in `[script]`", "a folder");
     /// The databases that the scripts of the route may read.
-    databases [DATABASES] = other("those of `[script]`", "names of `[database.NAME]`");
+    databases [DATABASES] = other("as in `[script]`", "names of `[database.NAME]`");
     /// Scripts that run before the handler.
     before [BEFORE] = other("`[]`", "a list of files");
-    /// Scripts that run after the handler; not with `collect`.
+    /// Scripts that run after the handler. Not allowed with `collect`.
     after [AFTER] = other("`[]`", "a list of files");
-    /// The stream that keeps the requests of the route. Needed by `collect`.
+    /// The stream that records the requests of the route. `collect` needs it.
     stream [STREAM] = other("none", "the name of a `[stream.NAME]`");
-    /// Bytes of a request's body, at most 16MiB with `collect`.
-    body_bytes_max [BODY_BYTES_MAX] = size(0, BODY_BYTES).inherits("that of `[server]`").by_hand()
+    /// Bytes of a request's body, at most 16MiB with `collect`. More: 413.
+    body_bytes_max [BODY_BYTES_MAX] = size(0, BODY_BYTES).inherits("as in `[server]`").by_hand()
         => body_bytes_max;
     /// Time from the head to the last byte of the body. Then: 408.
-    body_timeout = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.timeout;
-    /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
-    body_rate_min = size(0, BODY_RATE).inherits("that of `[server]`") => body_pace.rate_min;
+    body_timeout = duration(0, TIMEOUT_MS).inherits("as in `[server]`") => body_pace.timeout;
+    /// Bytes per second at which a body must arrive on average. Slower: 408. 0B: no minimum.
+    body_rate_min = size(0, BODY_RATE).inherits("as in `[server]`") => body_pace.rate_min;
     /// Time that a body may be late, compared with `body_rate_min`.
-    body_rate_grace = duration(0, TIMEOUT_MS).inherits("that of `[server]`") => body_pace.rate_grace;
+    body_rate_grace = duration(0, TIMEOUT_MS).inherits("as in `[server]`") => body_pace.rate_grace;
     /// Which pages of other origins may use the route.
     cors [CORS] = other("none", r#"`"*"`, or a [table](routing.md#pages-of-other-origins)"#);
-    /// Requests of the route that are under way at once, over all workers. More: 503.
+    /// Requests of the route in progress at once, over all workers. More: 503.
     concurrency_max = integer_or(OFF, CONCURRENCY) => concurrency_max;
-    /// How many requests come in a time. More: 429.
-    rate_limit [RATE_LIMIT] = other("none", "a table, or a list of tables, looked at in their order");
+    /// How many requests are allowed in a period. More: 429.
+    rate_limit [RATE_LIMIT] = other("none", "a table, or a list of tables, checked in order");
 }
 
 const METHODS_ALLOWED: &str =
@@ -137,7 +137,8 @@ impl Routes {
             let (path, place) = (&self.specs[later].path, &self.places[later]);
             let earlier = self.places[earlier].beside(&place.file);
             let text = format!(
-                "route {path:?} is that of {earlier} again: same host, same path, methods that overlap"
+                "route {path:?} conflicts with the route at {earlier}: host and path are the same, and \
+                 methods overlap"
             );
             root.add_faults(vec![place.fault(text)]);
         }
@@ -161,18 +162,19 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     if let (Some(HandlerSpec::Files(_)), Some(path)) = (&handler, &path)
         && !path.value.ends_with("/*")
     {
-        let text = format!("path is {:?}, allowed with files is one that ends in \"/*\"", path.value);
+        let text = format!("path is {:?}, allowed with files is a path that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
     if let (Some(HandlerSpec::Proxy(proxy)), Some(path)) = (&handler, &path)
         && proxy.strip_prefix
         && !path.value.ends_with("/*")
     {
-        let text = format!("path is {:?}, allowed with strip_prefix is one that ends in \"/*\"", path.value);
+        let text =
+            format!("path is {:?}, allowed with strip_prefix is a path that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
     if matches!(handler, Some(HandlerSpec::Collect)) && !section.has(STREAM.name) {
-        section.fault("missing key \"stream\" in [[route]]: collect has nowhere to put the items");
+        section.fault("missing key \"stream\" in [[route]]: collect needs a stream for its items");
     }
     let most = match handler {
         Some(HandlerSpec::Collect) => COLLECT_BODY_BYTES_MAX,
@@ -195,7 +197,10 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let before = scripts_beside(&mut section, BEFORE.name, defaults.folder);
     let after = scripts_beside(&mut section, AFTER.name, defaults.folder);
     if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
-        section.fault_of(AFTER.name, "after in [[route]] stands beside collect, allowed with script, files and reply: what collect replies comes of its records");
+        section.fault_of(
+            AFTER.name,
+            "after in [[route]] is not allowed with collect: its reply depends on its records",
+        );
     }
     let is_scripted = matches!(handler, Some(HandlerSpec::Script { .. })) || !before.is_empty();
     let mut access = match is_scripted {
@@ -245,8 +250,10 @@ fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec)
         HandlerSpec::Script { .. } | HandlerSpec::Proxy(_) | HandlerSpec::Reply { .. } => return,
     };
     if methods.iter().any(|method| !own.contains(&method)) {
-        let text =
-            format!("methods in [[route]] are {methods}, allowed with {allowed}, and others with before");
+        let text = format!(
+            "methods in [[route]] are {methods}, allowed with {allowed}: other methods need a script in \
+             before"
+        );
         section.fault_of("methods", text);
     }
 }
@@ -257,7 +264,10 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
     if let Some(methods) = methods.filter(|methods| ![Methods::EMPTY, options].contains(methods)) {
         section.fault_of(
             "methods",
-            format!("methods of path \"*\" are {methods}, allowed is OPTIONS: it is the server itself"),
+            format!(
+                "methods of path \"*\" are {methods}, allowed is OPTIONS: the path stands for the whole \
+                     server"
+            ),
         );
     }
     let name = match handler {
@@ -265,7 +275,8 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
         Some(HandlerSpec::Proxy(_)) => "proxy",
         _ => return,
     };
-    section.fault(format!("path \"*\" has {name}, allowed are script and reply: it is for OPTIONS alone"));
+    section
+        .fault(format!("path \"*\" has {name}, allowed are script and reply: the path is only for OPTIONS"));
 }
 
 /// A route of an app stays below the app's path and in its folder.
@@ -273,7 +284,8 @@ fn check_app_route(section: &Section<'_>, path: Option<&Written<String>>) {
     if let Some(path) = path.filter(|path| path.value == RouteSpec::ASTERISK) {
         section.fault_at(
             &path.span,
-            "path is \"*\", which is the server itself: allowed is what is below the app",
+            "path is \"*\", which stands for the whole server: allowed in an app is a path that begins with \
+             \"/\"",
         );
     }
 }
@@ -281,7 +293,7 @@ fn check_app_route(section: &Section<'_>, path: Option<&Written<String>>) {
 fn checked_host(section: &Section<'_>, host: &Written<String>) -> String {
     if !is_host(&host.value) {
         let text =
-            format!("host in [[route]] is {:?}, allowed is a name or an address without port", host.value);
+            format!("host in [[route]] is {:?}, allowed is a name or an address without a port", host.value);
         section.fault_at(&host.span, text);
     }
     canonical_host(&host.value).into_owned()

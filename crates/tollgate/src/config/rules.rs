@@ -30,22 +30,22 @@ keys! {
     type [TYPE] = other("needed", "a type");
     /// The source of the values.
     from [FROM] = other("`record.NAME`", "a source");
-    /// The value in place of a missing one.
-    default [DEFAULT] = other("null", "a value of the column's type; JSON as a string");
-    /// Whether a record without the value is a reject.
+    /// The value if the record has none.
+    default [DEFAULT] = other("null", "a value of the column's type, JSON as a string");
+    /// Whether a record without this value becomes a reject.
     required [REQUIRED] = switch(false);
-    /// The longest text, bytes or JSON.
+    /// The longest text, bytes or JSON that fits.
     max [MAX] = size(0, 1..=BYTES_MAX).inherits("none");
-    /// The treatment of longer values; JSON is never cut.
+    /// The treatment of longer values. JSON is never cut.
     over [OVER] = one_of("reject", names::<Overlong>);
-    /// The way to hide the value before it is in the log.
+    /// How the value is hidden before it is in the log.
     redact [REDACT] = other("none", r#"`"drop"`, `"truncate"`, `{ hash = "${NAME}" }`"#);
 }
 
 keys! {
     /// The table `redact`.
     pub(super) REDACT_KEYS of ();
-    /// The key of the hash, 16 bytes or more.
+    /// The key of the hash, at least 16 bytes.
     hash [HASH] = secret("needed");
 }
 
@@ -62,11 +62,13 @@ pub(super) fn read(
         redaction: redaction(section, kind, source),
     };
     if rules != ColumnRules::default() && source.is_some_and(Source::is_of_log) {
-        section.fault("default, required, max and redact are not for what the log fills in");
+        section.fault(
+            "default, required, max and redact are not allowed for columns that the log fills: remove them",
+        );
     }
     if rules.redaction == Some(Redaction::Drop) && (rules.absent != Absent::Null || rules.bytes_max.is_some())
     {
-        section.fault("redact = \"drop\" keeps nothing: it goes with none of default, required, max");
+        section.fault("redact = \"drop\" keeps no value: remove default, required and max");
     }
     rules
 }
@@ -76,7 +78,8 @@ fn absent(section: &mut Section<'_>, kind: Option<ColumnType>) -> Absent {
     let default = section.json(DEFAULT.name);
     match (required, default) {
         (Some(required), Some(_)) if required.value => {
-            section.fault_at(&required.span, "required = true beside default: the value is never missing");
+            section
+                .fault_at(&required.span, "required = true has no effect with default: remove one of them");
             Absent::Null
         }
         (Some(required), None) if required.value => Absent::Reject,
@@ -105,16 +108,22 @@ fn bytes_max(section: &mut Section<'_>, kind: Option<ColumnType>) -> Option<Byte
     let mut overlong = Overlong::default();
     overlong.set(section.number_or_default(&OVER));
     if section.has(OVER.name) && !section.has(MAX.name) {
-        section.fault("over has no max beside it");
+        section.fault("over has no effect without max: set max, or remove over");
     }
     let bytes = bytes?.try_into().ok()?;
     match kind {
         Some(ColumnType::Json) if overlong == Overlong::Truncate => {
-            section.fault("over = \"truncate\" is not for type json: what is cut is no JSON");
+            section.fault(
+                "over = \"truncate\" is not allowed for type json, because cut JSON is invalid: \
+                           allowed is \"reject\"",
+            );
         }
         Some(ColumnType::Text | ColumnType::Bytes | ColumnType::Json) | None => {}
         Some(kind) => {
-            section.fault(format!("max is for text, bytes and json, the type is {:?}", kind.name()));
+            section.fault(format!(
+                "max is allowed for text, bytes and json, the type is {:?}: remove max",
+                kind.name()
+            ));
         }
     }
     Some(BytesMax { bytes, overlong })
@@ -145,9 +154,9 @@ fn redaction(
         (Redaction::Truncate, ColumnType::Inet) => None,
         (Redaction::Truncate, ColumnType::Text) if source == Some(&Source::RequestRemoteAddr) => None,
         (Redaction::Truncate, kind) => {
-            Some(("redact = \"truncate\" is for type inet, or text from request.remote_addr", kind))
+            Some(("redact = \"truncate\" is allowed for type inet, or text from request.remote_addr", kind))
         }
-        (Redaction::Hash(_), kind) => Some(("a hash is for type text", kind)),
+        (Redaction::Hash(_), kind) => Some(("a hash is allowed for type text", kind)),
     };
     if let Some((problem, kind)) = problem {
         section.fault(format!("{problem}, the type is {:?}", kind.name()));
@@ -165,7 +174,7 @@ fn hash_key(mut table: Section<'_>) -> Option<HashKey> {
     {
         let (name, bytes) = (&variable.value, secret.len());
         let text =
-            format!("{name}, the key of a hash, has {bytes} bytes, allowed are {SECRET_BYTES_MIN} or more");
+            format!("{name}, the key of a hash, has {bytes} bytes, allowed are at least {SECRET_BYTES_MIN}");
         table.fault_at(&variable.span, text);
     }
     table.finish();

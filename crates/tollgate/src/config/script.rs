@@ -16,29 +16,28 @@ const VM_BYTES_MAX_MAX: u64 = 64 * GIB;
 
 keys! {
     pub(super) KEYS of HostOptions;
-    /// Processor time of one call, and of loading a script. Over it: 500.
+    /// Processor time of one call, or of loading a script. More: 500.
     cpu_budget = duration(50, 1..=10 * MINUTE_MS) => cpu_budget;
-    /// How long one call may take from its first wait to its return. Over it: 500.
+    /// How long one call may take from its first wait to its return. Longer: 500.
     wall_budget = duration(30 * SECOND_MS, 1..=60 * MINUTE_MS) => wall_budget;
-    /// Server-sent events that pause for this long are kept alive by a comment.
+    /// After a pause of this length in server-sent events, the server sends a comment.
     heartbeat = duration(15 * SECOND_MS, SECOND_MS..=60 * MINUTE_MS) => heartbeat;
-    /// How much one call may grow the memory of the script host. Over it: 500.
+    /// By how much one call may grow the memory of its Luau VM. More: 500.
     memory_bytes_max = size(16 * MIB, 64 * KIB..=4 * GIB) => memory_bytes_max;
-    /// Bytes that the script host of one worker may hold in all; each app has one of its own.
+    /// Bytes that the Luau VM of one worker may hold. Each app has its own VM.
     vm_bytes_max [VM_BYTES_MAX] = size(256 * MIB, 8 * MIB..=VM_BYTES_MAX_MAX)
-        .or("four times `memory_bytes_max` where that is more").by_hand() => vm_bytes_max;
-    /// The longest reply of a script, header lines and content together, the longest JSON that it writes, and
-    /// the longest event.
+        .or("four times `memory_bytes_max` if that is more").by_hand() => vm_bytes_max;
+    /// Bytes of a script's longest reply (head and content), longest JSON text, and longest event.
     reply_bytes_max = size(16 * MIB, KIB..=GIB) => reply_bytes_max;
-    /// Bytes that `tollgate.shared` may hold, for all workers together. Over it: an error in the script.
+    /// Bytes that `tollgate.shared` may hold, for all workers together. More: an error in the script.
     shared_bytes_max = size(16 * MIB, 0..=64 * GIB) => shared_bytes_max;
-    /// The folder of the files that replies of scripts may send; a route may name another.
-    file_dir [FILE_DIR] = other("none", "a folder apart from what the server writes and runs");
-    /// The folder that scripts save parts of forms in; a route may name another.
-    upload_dir [UPLOAD_DIR] = other("none", "a folder apart from what the server writes and runs");
-    /// The databases that scripts may read; a route may list others.
+    /// The folder of the files that replies of scripts may send. A route may name another folder.
+    file_dir [FILE_DIR] = other("none", "a folder separate from the files that the server writes and runs");
+    /// The folder that scripts save parts of forms in. A route may name another folder.
+    upload_dir [UPLOAD_DIR] = other("none", "a folder separate from the files that the server writes and runs");
+    /// The databases that scripts may read. A route may list others.
     databases [DATABASES] = other("`[]`", "names of `[database.NAME]`");
-    /// The variables of the environment that `tollgate.env` may read.
+    /// The environment variables that `tollgate.env` may read.
     env [ENV] = other("`[]`", "names");
 }
 
@@ -88,7 +87,10 @@ fn variables(section: &Section<'_>, names: Vec<Written<String>>) -> Vec<String> 
     for name in names {
         let text = &name.value;
         if text.is_empty() || text.contains(['=', '\0']) {
-            section.fault_at(&name.span, format!("env in [script] has {text:?}, which names no variable"));
+            section.fault_at(
+                &name.span,
+                format!("env in [script] has {text:?}, allowed is the name of a variable"),
+            );
         } else if known.contains(text) {
             section.fault_at(&name.span, format!("env in [script] has {text:?} twice"));
         } else {

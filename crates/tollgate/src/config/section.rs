@@ -213,7 +213,7 @@ impl<'a> Section<'a> {
         }
         let (found, most) = (key.facts.show_plain(found), limit.facts.show_plain(most));
         let written = if self.has(name) { name } else { limit_name };
-        self.fault_of(written, format!("{name} is {found}, limit is {limit_name}: {most}"));
+        self.fault_of(written, format!("{name} is {found}, limit is {most}, the value of {limit_name}"));
     }
 
     /// Takes the value of a key as a number. `None`: the value is missing or faulty, or the section reads it.
@@ -319,7 +319,10 @@ impl<'a> Section<'a> {
                 _ => number.to_string(),
             },
             DeValue::Array(_) | DeValue::Table(_) => {
-                self.mismatch(&entry, "a string, a number, a time, true or false; JSON comes as a string");
+                self.mismatch(
+                    &entry,
+                    "a string, a number, a time, true or false (JSON is written as a string)",
+                );
                 return None;
             }
         };
@@ -334,7 +337,11 @@ impl<'a> Section<'a> {
         let name = name.filter(|name| !name.contains(['{', '}', '$'])).map(str::to_owned);
         let Some(name) = name else {
             // The value may be the secret itself, so the fault does not show it.
-            let text = format!("{key} in {} is no variable, allowed is \"${{NAME}}\" alone", self.name);
+            let text = format!(
+                "{key} in {} is not a variable, allowed is \"${{NAME}}\" and nothing else: secrets do not \
+                 belong in the file",
+                self.name
+            );
             self.fault_at(&entry.value_span, text);
             return None;
         };

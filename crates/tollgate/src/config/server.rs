@@ -55,28 +55,28 @@ pub(super) struct WrittenServer {
 keys! {
     pub(super) KEYS of ServerOptions;
     /// The addresses that the server listens on.
-    listen [LISTEN] = other(r#"`["127.0.0.1:8080"]`"#, "list of addresses, at least one").restart();
-    /// Connections that wait to be accepted, per socket.
+    listen [LISTEN] = other(r#"`["127.0.0.1:8080"]`"#, "a list of addresses, at least one").restart();
+    /// Connections that may wait to be accepted, for each socket.
     backlog = integer(4096, 1..=65_535).restart() => backlog;
     /// Worker threads.
     workers = integer_or("auto", 1..=1024).restart() => workers;
     /// The proxies that may name the client of a request.
-    trusted_proxies [TRUSTED_PROXIES] = other("`[]`", r#"list of networks, addresses, `"unix"`"#);
+    trusted_proxies [TRUSTED_PROXIES] = other("`[]`", r#"a list of networks, addresses, `"unix"`"#);
     /// The header that trusted proxies write.
     client_header = one_of("x-forwarded-for", names::<ClientHeader>) => trusted_proxies.header;
-    /// A request's head. Longer: 431.
+    /// Bytes of a request's head. More: 431.
     head_bytes_max = size(16 * KIB, KIB..=MIB) => connection.head.head_bytes_max;
-    /// A request's target. Longer: 414.
+    /// Bytes of a request's target. More: 414.
     target_bytes_max = size(8000, 64..=MIB).at_most("head_bytes_max") => connection.head.target_bytes_max;
     /// Header fields of a request. More: 431.
     fields_max = integer(100, 1..=10_000) => connection.head.fields_max;
     /// The treatment of header fields with `_` in their name.
     underscore_names = one_of("refuse", names::<UnderscoreNames>) => connection.head.underscore_names;
-    /// A request's body, as it came and decoded. Longer: 413.
+    /// Bytes of a request's body, as it arrived and also decoded. More: 413.
     body_bytes_max [BODY_BYTES_MAX] = size(MIB, BODY_BYTES).by_hand();
-    /// Bytes of a body that are held in memory while it comes.
+    /// Bytes of an arriving body that are held in memory.
     body_memory_max = size(256 * KIB, 4 * KIB..=64 * MIB) => connection.body_memory_max;
-    /// The folder of the files that longer bodies go to.
+    /// The folder of the files that hold longer bodies.
     spool_dir [SPOOL_DIR] = text(defaults::SPOOL_DIR, "a path").restart();
     /// Bytes of all these files together. More: 503 `refused`.
     spool_bytes_max = size(GIB, 0..=RETAIN_BYTES_MAX).restart() => spool.bytes_max;
@@ -93,32 +93,32 @@ keys! {
         => connection.idle_timeout_crowded;
     /// Time that a client may be late in accepting its reply, compared with `write_rate_min`.
     write_timeout = duration(30 * SECOND_MS, TIMEOUT_MS) => connection.write_timeout;
-    /// Bytes a second that a body has to come at on average. Slower: 408. 0B: any.
+    /// Bytes per second at which a body must arrive on average. Slower: 408. 0B: no minimum.
     body_rate_min = size(500, BODY_RATE) => connection.body_pace.rate_min;
     /// Time that a body may be late, compared with `body_rate_min`.
     body_rate_grace = duration(5 * SECOND_MS, TIMEOUT_MS) => connection.body_pace.rate_grace;
-    /// Bytes a second that a reply has to be taken at. 0B: any.
+    /// Bytes per second at which a client must accept its reply. 0B: no minimum.
     write_rate_min = size(500, 0..=GIB) => connection.write_rate_min;
-    /// Requests of one connection that are handled, or whose replies have not left, at a time.
+    /// Requests of one connection at once that are handled or whose replies have not left.
     pipeline_depth_max = integer(256, 1..=65_536) => connection.pipeline_depth_max;
-    /// Requests of one connection; the last reply says `Connection: close`.
+    /// Requests of one connection. The last reply has `Connection: close`.
     requests_per_connection_max = integer_or(OFF, 1..=1 << 32) => connection.requests_max;
     /// Connections at once. More: 503, or closed.
     connections_max [CONNECTIONS_MAX] = integer(16_384, 1..=1 << 24)
-        .or("what the [limit of descriptors](limits.md#the-budget-of-descriptors) leaves")
+        .or("fewer if the [limit of descriptors](limits.md#the-budget-of-descriptors) requires it")
         => capacity.connections_max;
     /// Connections at once of one IPv4 address or IPv6 network of 64 bits. More: 429.
     connections_per_client_max = integer_or(OFF, 1..=1 << 24).at_most("connections_max")
         => capacity.connections_per_client_max;
-    /// Bytes held for bodies that are not complete and replies that are not taken. More: 503, or cut.
+    /// Bytes held for incomplete bodies and unread replies. More: 503, or the connection is closed.
     in_flight_bytes_max = size(256 * MIB, MIB..=1024 * GIB) => capacity.in_flight_bytes_max;
     /// How long a request may wait for its turn in a worker.
     queue_age_max = duration(SECOND_MS, 10..=HOUR_MS) => capacity.queue_age_max;
-    /// The clients whose ids of requests are taken, and whether replies have them.
+    /// The clients whose request ids are accepted, and whether replies have ids.
     request_id = one_of("trusted", names::<RequestIds>) => request_ids;
-    /// The clients whose `traceparent` is taken, and whether a trace is made where none came.
+    /// The clients whose `traceparent` is accepted, and whether other requests get a new trace.
     trace = one_of("take", names::<Traces>) => traces;
-    /// How long a server that was told to stop serves on, while `/readyz` says `draining`.
+    /// How long the server still accepts connections after a stop, while `/readyz` says `draining`.
     drain_delay [DRAIN_DELAY] = duration(0, 0..=HOUR_MS).by_hand();
     /// How long requests in flight may take after a stop.
     drain_timeout = duration(10 * SECOND_MS, 0..=HOUR_MS) => drain_timeout;

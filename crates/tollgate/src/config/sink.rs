@@ -32,48 +32,47 @@ const POSTGRES_ALLOWED: &str =
 keys! {
     /// The databases that a sink may be: it has one of these.
     pub(super) KINDS of ();
-    /// The database file, another one for each sink.
+    /// The database file. Each sink needs its own.
     sqlite [SQLITE] = other("needed, or `postgres`", "a path");
-    /// A PostgreSQL 15 or later.
+    /// The address of a PostgreSQL server, version 15 or later.
     postgres [POSTGRES] = other("needed, or `sqlite`", POSTGRES_ALLOWED);
 }
 
 keys! {
     /// A sink that is a PostgreSQL.
     pub(super) POSTGRES_KEYS of PostgresOptions;
-    /// The schema of the server's own tables, made if missing.
+    /// The schema of Tollgate's own tables. It is created if it is missing.
     schema [SCHEMA] = text("tollgate", "1 to 63 bytes");
     /// The schema of the tables of streams.
     table_schema [TABLE_SCHEMA] = text("public", "1 to 63 bytes");
-    /// Tables that are named otherwise than their stream.
+    /// Tables with another name than their stream.
     tables [TABLES] = other("`{}`", r#"`{ STREAM = "table" }`, `{ STREAM = "schema.table" }`"#);
-    /// How long a connection may take.
+    /// How long the opening of a connection may take.
     connect_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => connect_timeout;
-    /// How long one statement may take, a COPY too.
+    /// How long one statement may take, including COPY.
     statement_timeout = duration(5 * MINUTE_MS, TIMEOUT_MS) => statement_timeout;
-    /// How long a lock is waited for, before the load is tried again.
+    /// How long a load waits for a lock, before it is tried again.
     lock_timeout = duration(10 * SECOND_MS, TIMEOUT_MS) => lock_timeout;
 }
 
 keys! {
     pub(super) KEYS of SinkOptions;
-    /// The streams that are loaded into it.
+    /// The streams that are loaded into the sink.
     streams [STREAMS] = other("all", "a list of streams");
-    /// The first record of a sink that the database has never seen: the oldest one that is kept, or the next
-    /// one.
+    /// The first record of a new sink: the oldest record that the log keeps, or the next one.
     from = one_of("oldest", names::<LoadFrom>) => from;
     /// SQL that runs in the transaction of each load, after its rows were written.
     after_load [AFTER_LOAD] = other("none", "a file");
-    /// More rows of one segment than this refused by the database stop the loading.
+    /// The loading stops if the database refuses more rows of one segment than this.
     rejects_max = integer(1000, 0..=1_000_000_000) => rejects_max;
 }
 
 keys! {
     /// `[load]`
     pub(super) LOAD_KEYS of LoadRules;
-    /// Whether the server loads; otherwise it keeps segments until `tollgate load` has loaded them.
+    /// Whether the server loads. If not, it keeps segments until `tollgate load` has loaded them.
     in_server [IN_SERVER] = switch(true).restart();
-    /// A loader that has not caught up for this long is reported in the log once a minute.
+    /// A loader that is behind for longer than this is logged once a minute.
     lag_max = duration(MINUTE_MS, 100..=24 * HOUR_MS).restart() => lag_max;
 }
 
@@ -229,7 +228,7 @@ pub(super) fn sinks(
         {
             let (name, other) = (&name.value, other.name());
             let text = format!(
-                "sqlite in [sink.{name}] is that of [sink.{other}] again: each needs a file of its own"
+                "sqlite in [sink.{name}] is the file of [sink.{other}]: each sink needs its own file"
             );
             section.fault_at(&written.span, text);
         }
@@ -318,7 +317,9 @@ fn postgres_at(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) ->
 fn taken(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Taken {
     let Some(written) = section.texts(STREAMS.name) else { return Taken::All };
     if written.is_empty() {
-        let text = format!("streams in [sink.{sink}] is empty, allowed is a list of streams, or no such key");
+        let text = format!(
+            "streams in [sink.{sink}] is empty, allowed is a list of streams: remove the key for all streams"
+        );
         section.fault_of(STREAMS.name, text);
     }
     let mut taken = BTreeSet::new();
@@ -339,7 +340,7 @@ fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
     let file = section.text(AFTER_LOAD.name)?;
     let path = folder.join(&file.value);
     if !path.is_file() {
-        let text = format!("after_load is {}, which is no file that can be read", path.display());
+        let text = format!("after_load is {}, which is not a file", path.display());
         section.fault_at(&file.span, text);
     }
     Some(path)

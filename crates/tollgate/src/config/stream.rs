@@ -28,13 +28,13 @@ const RESERVED: [&str; 2] = ["tollgate_", "sqlite_"];
 
 keys! {
     pub(super) KEYS of StreamSpec;
-    /// How far a record has to be before its reply leaves.
+    /// The level that a record must reach before its reply leaves.
     ack [ACK] = text("synced", r#"`received` `written` `synced` `loaded`, or `{ loaded = "SINK" }`"#);
-    /// How long a reply waits at `loaded`, to a quarter of a second. After it: 503 `unknown`.
+    /// How long a reply may wait at `loaded`, to a quarter of a second. Longer: 503 `unknown`.
     ack_timeout [ACK_TIMEOUT] = duration(10 * SECOND_MS, 100..=HOUR_MS);
-    /// The treatment of fields of a record that no column takes.
+    /// The treatment of record fields that have no column.
     unknown = one_of("reject", names::<UnknownFields>) => unknown;
-    /// The value that tells a retry from another request.
+    /// The value that marks a retry as the same request.
     key [KEY] = other("none", KEY_ALLOWED);
     /// How long a key is remembered, counted while the loader runs.
     key_window [KEY_WINDOW] = duration(24 * HOUR_MS, SECOND_MS..=365 * 24 * HOUR_MS);
@@ -106,7 +106,9 @@ pub(super) fn check_name(name: &Written<String>, section: &Section<'_>) {
     if let Some(prefix) = RESERVED.iter().find(|prefix| lower.starts_with(**prefix)) {
         section.fault_at(
             &name.span,
-            format!("stream is named {found:?}: names with {prefix} are kept for tables of others"),
+            format!(
+                "stream is named {found:?}: names that begin with {prefix} are reserved, choose another name"
+            ),
         );
     }
 }
@@ -114,7 +116,8 @@ pub(super) fn check_name(name: &Written<String>, section: &Section<'_>) {
 fn check_single(name: &Written<String>, section: &Section<'_>, before: &[StreamSpec]) {
     let found = &name.value;
     if let Some(other) = before.iter().find(|stream| stream.name.eq_ignore_ascii_case(found)) {
-        let text = format!("stream {found:?} is {:?} again: tables have no case", other.name);
+        let text =
+            format!("stream {found:?} has the same table as {:?}: names of tables ignore case", other.name);
         section.fault_at(&name.span, text);
     }
 }
@@ -133,7 +136,12 @@ fn stream(name: String, mut section: Section<'_>) -> (StreamSpec, Option<Awaited
 fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>) -> Option<KeySpec> {
     let written = section.text(KEY.name);
     if written.is_none() && section.has(KEY_WINDOW.name) {
-        section.fault_of(KEY_WINDOW.name, format!("key_window in [stream.{stream}] has no key beside it"));
+        section.fault_of(
+            KEY_WINDOW.name,
+            format!(
+                "key_window in [stream.{stream}] has no effect without key: set key, or remove key_window"
+            ),
+        );
     }
     let window = Duration::from_millis(section.number_or_default(&KEY_WINDOW));
     let written = written?;
@@ -145,15 +153,18 @@ fn key(stream: &str, columns: &[Written<ColumnSpec>], section: &mut Section<'_>)
     };
     check_source(section, &source, "key", &written.span);
     if let Some(column) = columns.iter().find(|column| column.value.name == KEY_COLUMN) {
-        section
-            .fault_at(&column.span, format!("column is named {KEY_COLUMN:?}, which is the name of the key"));
+        section.fault_at(
+            &column.span,
+            format!("column is named {KEY_COLUMN:?}, which is reserved for the key: rename the column"),
+        );
     }
     let is_hidden = |column: &&Written<ColumnSpec>| {
         column.value.rules.redaction.is_some() && source.holds(&column.value.source)
     };
     if let Some(column) = columns.iter().find(is_hidden) {
         let text = format!(
-            "key is {:?}, which column {:?} redacts: the digest of a key tells what can be guessed",
+            "key is {:?}, which column {:?} redacts: the digest of a key would reveal values that can be \
+             guessed",
             written.value, column.value.name
         );
         section.fault_at(&written.span, text);
@@ -196,8 +207,11 @@ fn check_redaction(columns: &[Written<ColumnSpec>], section: &Section<'_>) {
         let source = &column.value.source;
         if let Some(hidden) = hidden.iter().find(|hidden| source.holds(&hidden.value.source)) {
             let (name, other) = (&column.value.name, &hidden.value.name);
-            let text =
-                format!("column {name:?} keeps {}, which shows what column {other:?} redacts", source.name());
+            let text = format!(
+                "column {name:?} keeps {}, which reveals the value that column {other:?} redacts: redact it \
+                 too, or remove it",
+                source.name()
+            );
             section.fault_at(&column.span, text);
         }
     }
@@ -231,7 +245,10 @@ fn check_column_name(name: &Written<String>, section: &Section<'_>, before: &[Wr
         section.fault_at(&name.span, format!("column is named {found:?}, allowed are {allowed}"));
     }
     if before.iter().any(|column| column.value.name.eq_ignore_ascii_case(found)) {
-        section.fault_at(&name.span, format!("column {found:?} is there already: tables have no case"));
+        section.fault_at(
+            &name.span,
+            format!("column {found:?} is declared twice: names of columns ignore case"),
+        );
     }
 }
 
@@ -297,7 +314,7 @@ fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &S
     if !allowed.contains(&kind) {
         let names: Vec<_> = allowed.iter().map(|kind| kind.name()).collect();
         let (from, found) = (source.name(), kind.name());
-        section.fault_at(span, format!("type is {found:?}, but {from} fills: {}", names.join(", ")));
+        section.fault_at(span, format!("type is {found:?}, allowed with {from}: {}", names.join(", ")));
     }
 }
 

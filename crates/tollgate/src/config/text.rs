@@ -19,8 +19,7 @@ pub(super) fn read(file: &Path, what: &str) -> Result<String, ConfigError> {
         let (bytes, good) = (error.as_bytes(), error.utf8_error().valid_up_to());
         let before = String::from_utf8_lossy(&bytes[..good]);
         let faults = Faults::new(file, &before);
-        faults
-            .add(&(good..good), format!("byte {:#04x} is no UTF-8, which {what} is written in", bytes[good]));
+        faults.add(&(good..good), format!("byte {:#04x} is not UTF-8: {what} must be UTF-8", bytes[good]));
         faults.into_error()
     })
 }
@@ -48,7 +47,7 @@ mod tests {
         };
         let fault = |place, byte| {
             let name = file.display();
-            Err(format!("{name}:{place}: byte {byte} is no UTF-8, which the app is written in"))
+            Err(format!("{name}:{place}: byte {byte} is not UTF-8: the app must be UTF-8"))
         };
         assert_eq!(read_text("a = 'ü'".as_bytes()), Ok("a = 'ü'".to_owned()));
         assert_eq!(read_text(b"a = 1\n'\xc3\xbc' \xe9"), fault("2:5", "0xe9"));

@@ -37,9 +37,8 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let log = log::unwritten(&folder);
     let mut routes = routes(&folder, 0, &access(ScriptAccess::default(), &folder, &log), &mut faults);
     if routes.is_empty() && faults.is_empty() {
-        let text = format!(
-            "neither {FILE_NAME} nor {APP_FILE} nor routes/*.luau nor public/ in this folder: nothing to serve"
-        );
+        let text =
+            format!("the folder has no {FILE_NAME}, {APP_FILE}, routes/*.luau or public/: nothing to serve");
         faults.push(Fault::of_file(dir, text));
     }
     if !faults.is_empty() {
@@ -117,7 +116,8 @@ fn collect_scripts(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, faults
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && depth == 0 => return,
         Err(error) => return faults.push(unreadable(folder, &error)),
         Ok(_) if depth == DEPTH_MAX => {
-            return faults.push(Fault::of_file(folder, format!("folders lie too deep, limit {DEPTH_MAX}")));
+            return faults
+                .push(Fault::of_file(folder, format!("the folder is nested too deep, limit {DEPTH_MAX}")));
         }
         Ok(entries) => entries,
     };
@@ -142,7 +142,8 @@ fn collect_scripts(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, faults
 fn public(folder: &Path, faults: &mut Vec<Fault>) -> Option<RouteSpec> {
     let root = folder.join("public");
     if leads_above(&root, folder) {
-        let text = "it leads to what the server writes and runs: nobody may fetch that";
+        let text = "it leads to files that the server writes and runs, which clients must not fetch: remove \
+                    the link";
         faults.push(Fault::of_file(&root, text.to_owned()));
     }
     root.is_dir().then(|| RouteSpec {
@@ -183,7 +184,10 @@ pub(super) fn routes(
         let below = file.strip_prefix(folder.join("routes")).unwrap_or(file);
         let path = route_path(&below.to_string_lossy());
         if let Some(problem) = path_problem(&path) {
-            faults.push(Fault::of_file(file, format!("{problem}: the path comes from the name of the file")));
+            faults.push(Fault::of_file(
+                file,
+                format!("{problem}: rename the file, because its name is the path"),
+            ));
         }
         let handler = HandlerSpec::Script { file: file.clone(), root: folder.to_owned() };
         routes.push(RouteSpec {
@@ -194,7 +198,11 @@ pub(super) fn routes(
         });
     }
     for (earlier, later) in conflicts(&routes) {
-        let text = format!("route {:?} is that of {} again", routes[later].path, files[earlier].display());
+        let text = format!(
+            "route {:?} is the route of {} too: rename one of the files",
+            routes[later].path,
+            files[earlier].display()
+        );
         faults.push(Fault::of_file(&files[later], text));
     }
     routes.extend(public(folder, faults));
@@ -291,7 +299,7 @@ mod tests {
         let dir = app(&["routes/index.luau"]);
         std::os::unix::fs::symlink(".", dir.path().join("public")).unwrap();
         let error = resolve(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("public: it leads to what the server writes and runs"), "{error}");
+        assert!(error.contains("public: it leads to files that the server writes and runs"), "{error}");
     }
 
     #[test]
@@ -365,7 +373,8 @@ columns = [
     fn a_folder_without_routes_says_what_it_lacks() {
         let dir = app(&["lib/y.luau"]);
         let error = resolve(dir.path()).unwrap_err().to_string();
-        let expected = "neither tollgate.toml nor app.toml nor routes/*.luau nor public/ in this folder: nothing to serve";
+        let expected =
+            "the folder has no tollgate.toml, app.toml, routes/*.luau or public/: nothing to serve";
         assert_eq!(error, format!("{}: {expected}", dir.path().display()));
     }
 
@@ -379,10 +388,11 @@ columns = [
             "routes/b.luau",
         ]);
         let expected = [
-            "routes/b*.luau: segment \"b*\" of path \"/b*\" is neither literal, nor {name}, nor * at the end; \
-             a name is a letter or _, then letters, digits, _: the path comes from the name of the file",
-            "routes/a/[y].luau: route \"/a/{y}\" is that of routes/a/[x].luau again",
-            "routes/b.luau: route \"/b\" is that of routes/b/index.luau again",
+            "routes/b*.luau: segment \"b*\" of path \"/b*\" is not literal, {name}, or * at the end; a name \
+             is a letter or _, then letters, digits and _: rename the file, because its name is the path",
+            "routes/a/[y].luau: route \"/a/{y}\" is the route of routes/a/[x].luau too: rename one of the \
+             files",
+            "routes/b.luau: route \"/b\" is the route of routes/b/index.luau too: rename one of the files",
         ];
         assert_eq!(found, expected);
     }

@@ -288,7 +288,7 @@ fn an_address_that_others_reach_needs_a_token_and_a_token_is_no_text_of_the_file
     let told = refused("token = \"0123456789abcdef\"");
     assert!(told.contains("token in [admin] is no variable"), "{told}");
     assert!(refused("listen = \"9080\"").contains("allowed is \"ip:port\""));
-    assert!(refused("hosts = [\"a:1\"]").contains("allowed is a name without port"));
+    assert!(refused("hosts = [\"a:1\"]").contains("allowed is a name without a port"));
     let app = App::new(&format!("[admin]\nlisten = \"off\"\n{ROUTE}"), &[]);
     let server = app.start();
     assert!(ask(&app, "GET / HTTP/1.1\r\n\r\n").is_none());

@@ -400,8 +400,8 @@ fn a_server_that_cannot_load_its_awaited_sink_neither_starts_nor_reloads() {
     let app = app(LONG, SQLITE);
     let refused = app.run(&["serve", "--no-load", "."]);
     assert_eq!(refused.status.code(), Some(2));
-    let expected = "tollgate.toml:8:7: ack of [stream.a] is \"loaded\", but the server is started with --no-load: \
-                    allowed is a server that loads by itself";
+    let expected = "tollgate.toml:8:7: ack of [stream.a] is \"loaded\", which needs the loader of the \
+                    server: the server is started with --no-load, start it without";
     assert!(printed(&refused).contains(expected), "{}", printed(&refused));
     let good = app.config();
     app.write("tollgate.toml", &good.replace("ack = \"loaded\"\nack_timeout = \"20s\"", "ack = \"written\""));

@@ -154,11 +154,11 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
     );
     check(
         "[log]\nqueue_bytes_max = \"1MiB\"\n",
-        &["t.toml:2:19: transaction_bytes_max is 4MiB, limit is queue_bytes_max: 1MiB"],
+        &["t.toml:2:19: transaction_bytes_max is 4MiB, limit is 1MiB, the value of queue_bytes_max"],
     );
     check(
         "[server]\nhead_bytes_max = \"4KiB\"\n",
-        &["t.toml:2:18: target_bytes_max is 8000B, limit is head_bytes_max: 4KiB"],
+        &["t.toml:2:18: target_bytes_max is 8000B, limit is 4KiB, the value of head_bytes_max"],
     );
     check(
         "[server]\nlisten = [\"localhost:80\", \"127.0.0.1:80\", \"127.0.0.1:80\"]\n",
@@ -178,21 +178,21 @@ fn values_out_of_bounds_are_told_with_the_bounds() {
             "t.toml:2:20: listen has \"systemd:\", allowed is \"ip:port\" like \"127.0.0.1:8080\", \
              \"unix:PATH\", \"systemd\" or \"systemd:NAME\"",
             "t.toml:2:42: listen has \"unix:a\" twice",
-            "t.toml:2:84: mode in listen is that of a Unix socket, which this is not",
+            "t.toml:2:84: mode in listen is allowed only for a Unix socket: remove it",
             "t.toml:3:30: mode in listen is \"888\", allowed is \"0\" and three octal digits",
             "t.toml:3:37: unknown key \"proxy\" in listen of [server], allowed: address, proxy_protocol, deferred, mode",
             "t.toml:3:53: listen in [server] is the integer 5, allowed is a string",
-            "t.toml:3:89: deferred in listen is of TCP, and this is a Unix socket",
+            "t.toml:3:89: deferred in listen is allowed only for TCP, found a Unix socket: remove it",
             "t.toml:4:37: deferred in listen of [server] is the string \"auto\", allowed is true or false",
         ],
     );
     check(
         "[server]\ntrusted_proxies = [\"10.0.0.1/8\", \"lan\"]\n",
         &[
-            "t.toml:2:20: trusted_proxies has \"10.0.0.1/8\", allowed is a network like \"10.0.0.0/8\" without \
-             bits behind its prefix, an address, or \"unix\"",
-            "t.toml:2:34: trusted_proxies has \"lan\", allowed is a network like \"10.0.0.0/8\" without bits \
-             behind its prefix, an address, or \"unix\"",
+            "t.toml:2:20: trusted_proxies has \"10.0.0.1/8\", allowed is a network like \"10.0.0.0/8\" with \
+             zero bits after its prefix, an address, or \"unix\"",
+            "t.toml:2:34: trusted_proxies has \"lan\", allowed is a network like \"10.0.0.0/8\" with zero \
+             bits after its prefix, an address, or \"unix\"",
         ],
     );
     check(
@@ -218,7 +218,7 @@ fn missing_variables_are_named() {
         &[
             "t.toml:2:7: dir in [log]: environment variable ELSE is not set",
             "t.toml:2:7: dir in [log]: environment variable NOWHERE is not set",
-            "t.toml:3:8: node in [log]: found \"${\" without \"}\", allowed is ${NAME}; $${ stands for ${ itself",
+            "t.toml:3:8: node in [log]: \"${\" has no closing \"}\", allowed is ${NAME}, or $${ for ${ itself",
         ],
     );
 }
@@ -228,33 +228,31 @@ fn bounds_that_cannot_be_reached_are_told_with_what_keeps_them_from_it() {
     let route = "[[route]]\npath = \"/\"\nreply = {}\n";
     check(
         "[server]\nbody_bytes_max = \"2GiB\"\n",
-        &[
-            "t.toml:2:18: body_bytes_max is 2GiB, limit is the larger of spool_bytes_max and body_memory_max: 1GiB",
-        ],
+        &["t.toml:2:18: body_bytes_max is 2GiB, limit is 1GiB, the larger of spool_bytes_max and \
+             body_memory_max: raise one of them"],
     );
     check(
         &format!("[server]\nspool_bytes_max = \"0B\"\n{route}body_bytes_max = \"256KiB\"\n"),
-        &[
-            "t.toml:1:1: body_bytes_max is 1MiB, limit is the larger of spool_bytes_max and body_memory_max: 256KiB",
-        ],
+        &["t.toml:1:1: body_bytes_max is 1MiB, limit is 256KiB, the larger of spool_bytes_max and \
+             body_memory_max: raise one of them"],
     );
     check(
         &format!("[server]\nbody_bytes_max = \"1GiB\"\n{route}body_bytes_max = \"1025MiB\"\n"),
-        &[
-            "t.toml:6:18: body_bytes_max is 1025MiB, limit is the larger of spool_bytes_max and body_memory_max: 1GiB",
-        ],
+        &["t.toml:6:18: body_bytes_max is 1025MiB, limit is 1GiB, the larger of spool_bytes_max and \
+             body_memory_max: raise one of them"],
     );
     check("[server]\nspool_bytes_max = \"0B\"\nbody_memory_max = \"1MiB\"\n", &[]);
     check(
         "[server]\nin_flight_bytes_max = \"16MiB\"\nbody_memory_max = \"13MiB\"\nbody_bytes_max = \"13MiB\"\n",
-        &["t.toml:3:19: body_memory_max is 13MiB, limit is three quarters of in_flight_bytes_max: 12MiB"],
+        &["t.toml:3:19: body_memory_max is 13MiB, limit is 12MiB, three quarters of in_flight_bytes_max: \
+             raise that"],
     );
     check(
         "[server]\nconnections_max = 10\nconnections_per_client_max = 11\nidle_timeout = \"1s\"\n\
          idle_timeout_crowded = \"2s\"\n",
         &[
-            "t.toml:3:30: connections_per_client_max is 11, limit is connections_max: 10",
-            "t.toml:5:24: idle_timeout_crowded is 2s, limit is idle_timeout: 1s",
+            "t.toml:3:30: connections_per_client_max is 11, limit is 10, the value of connections_max",
+            "t.toml:5:24: idle_timeout_crowded is 2s, limit is 1s, the value of idle_timeout",
         ],
     );
 }
@@ -293,9 +291,9 @@ fn variables_for_scripts_are_names_and_there_once() {
     check(
         "[script]\nenv = [\"A\", \"\", \"A\", \"A=B\"]\nshared_bytes_max = \"1TiB\"\n",
         &[
-            "t.toml:2:13: env in [script] has \"\", which names no variable",
+            "t.toml:2:13: env in [script] has \"\", allowed is the name of a variable",
             "t.toml:2:17: env in [script] has \"A\" twice",
-            "t.toml:2:22: env in [script] has \"A=B\", which names no variable",
+            "t.toml:2:22: env in [script] has \"A=B\", allowed is the name of a variable",
             "t.toml:3:20: shared_bytes_max in [script] is \"1TiB\", allowed is a size from 0B to 64GiB like \"64MiB\", \
              units B, KiB, MiB, GiB",
         ],
@@ -333,7 +331,8 @@ fn the_admin_listener_has_an_address_of_its_own() {
     };
     let of_server = |found: &str| {
         format!(
-            "t.toml:4:10: listen in [admin] is \"{found}\", which listen in [server] has: allowed is another"
+            "t.toml:4:10: listen in [admin] is \"{found}\", which listen in [server] has too: choose another \
+             address"
         )
     };
     for address in ["127.0.0.1:8080", "unix:a.sock"] {

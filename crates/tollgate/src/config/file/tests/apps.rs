@@ -111,7 +111,7 @@ fn an_app_that_stands_alone_is_mounted_at_the_root() {
 
 #[test]
 fn mounts_are_literal_paths_of_folders_with_an_app() {
-    let allowed = "allowed are \"/\" and literal segments like \"/shop\", without a slash behind";
+    let allowed = "allowed are \"/\" and literal segments like \"/shop\", without a slash at the end";
     for path in ["shop", "/shop/", "/{tenant}", "/*", "*", "//", "/a//b", "", "/../x"] {
         let fault = format!("t.toml:2:8: path in [[app]] is {path:?}, {allowed}");
         check_apps(&[SHOP], &mount(path, "a"), &[&fault]);
@@ -123,13 +123,13 @@ fn mounts_are_literal_paths_of_folders_with_an_app() {
             "t.toml:1:1: missing key \"path\" in [[app]]",
             "t.toml:2:1: unknown key \"pth\" in [[app]], did you mean \"path\"?",
             "t.toml:3:7: dir in [[app]] is \"c\", which has no app.toml: looked for c/app.toml",
-            "t.toml:4:8: host in [[app]] is \"a:80\", allowed is a name or an address without port",
+            "t.toml:4:8: host in [[app]] is \"a:80\", allowed is a name or an address without a port",
         ],
     );
     check_apps(
         &[SHOP],
         &(mount("/a", "a") + &mount("/b", "a") + &mount("/a", "a")),
-        &["t.toml:7:1: app \"/a\" is that of line 1 again"],
+        &["t.toml:7:1: app \"/a\" is mounted twice, first at line 1"],
     );
 }
 
@@ -142,7 +142,7 @@ fn faults_of_an_app_are_told_with_its_own_file_and_line() {
     assert_eq!(
         faults,
         [
-            "a/app.toml:3:10: script \"nothing.luau\" is no file: looked for a/nothing.luau",
+            "a/app.toml:3:10: script \"nothing.luau\" is not a file: looked for a/nothing.luau",
             "a/app.toml:4:1: unknown key \"host\" in [[route]]",
             "a/app.toml:5:2: unknown key \"server\" in the file, allowed: limits, script, stream, route",
         ]
@@ -157,12 +157,12 @@ fn an_app_stays_in_its_folder() {
     std::os::unix::fs::symlink(dir.path().join("a.luau"), dir.path().join("c/link.luau")).unwrap();
     for (app, file) in [("a", "a/../b/public"), ("c", "c/link.luau")] {
         let faults = resolved(&dir, &mount("/x", app)).err().unwrap_or_default();
-        let allowed = "is outside of the app, allowed is what lies in its folder:";
+        let allowed = "is outside of the app, allowed are paths in its folder:";
         assert_eq!(faults, [format!("{app}/app.toml:1:1: {file} {allowed} {app}")]);
     }
     let text = "[[route]]\npath = \"*\"\nreply = {}\n";
-    let expected =
-        "a/app.toml:2:8: path is \"*\", which is the server itself: allowed is what is below the app";
+    let expected = "a/app.toml:2:8: path is \"*\", which stands for the whole server: allowed in an app is a \
+                    path that begins with \"/\"";
     check_apps(&[text], &mount("/x", "a"), &[expected]);
 }
 
@@ -172,21 +172,20 @@ fn routes_in_the_way_of_an_app_are_told_with_both_places() {
     check_apps(
         &[SHOP],
         &(route("/a/orders/{x}") + &mount("/a", "a")),
-        &[
-            "a/app.toml:11:1: route \"/a/orders/{id}\" is that of t.toml:1 again: same host, same path, methods that overlap",
-        ],
+        &["a/app.toml:11:1: route \"/a/orders/{id}\" conflicts with the route at t.toml:1: host and path \
+             are the same, and methods overlap"],
     );
     check_apps(
         &[SHOP],
         &(mount("/a", "a") + &route("/a/*")),
-        &["t.toml:4:1: route \"/a/*\" is all of app \"/a\" of line 1"],
+        &["t.toml:4:1: route \"/a/*\" matches every request of app \"/a\" at line 1: choose another path \
+             or host"],
     );
     check_apps(
         &["[[route]]\npath = \"/b/\"\nreply = {}\n", SHOP],
         &(mount("/a", "a") + &mount("/a/b", "b")),
-        &[
-            "b/app.toml:8:1: route \"/a/b/\" is that of a/app.toml:1 again: same host, same path, methods that overlap",
-        ],
+        &["b/app.toml:8:1: route \"/a/b/\" conflicts with the route at a/app.toml:1: host and path are the \
+             same, and methods overlap"],
     );
     // Another host, another method, another shape.
     let other = "host = \"x\"\n";
@@ -195,17 +194,21 @@ fn routes_in_the_way_of_an_app_are_told_with_both_places() {
 
 #[test]
 fn streams_of_one_name_are_told_with_both_places_unless_they_are_one() {
-    let again = "again: allowed is another name, or a stream_prefix in [[app]] of";
+    let remedy = "rename it, or set stream_prefix in the [[app]] at";
     let own = "[stream.Orders]\ncolumns = [{ name = \"n\", type = \"int\" }]\n";
     check_apps(
         &[SHOP],
         &(own.to_owned() + &mount("/a", "a")),
-        &[&format!("a/app.toml:6:9: stream \"orders\" is that of t.toml:1 {again} t.toml:3")],
+        &[&format!(
+            "a/app.toml:6:9: stream \"orders\" is declared twice, first at t.toml:1: {remedy} t.toml:3"
+        )],
     );
     check_apps(
         &[SHOP, SHOP],
         &(mount("/a", "a") + &mount("/b", "b")),
-        &[&format!("b/app.toml:6:9: stream \"orders\" is that of a/app.toml:6 {again} t.toml:4")],
+        &[&format!(
+            "b/app.toml:6:9: stream \"orders\" is declared twice, first at a/app.toml:6: {remedy} t.toml:4"
+        )],
     );
     check_apps(&[SHOP], &(mount("/a", "a") + &mount("/b", "./a")), &[]);
     check_apps(&[SHOP, SHOP], &(mount("/a", "a") + &mount("/b", "b") + "stream_prefix = \"b_\"\n"), &[]);
@@ -219,9 +222,8 @@ fn streams_of_one_name_are_told_with_both_places_unless_they_are_one() {
     check_apps(
         &[SHOP],
         &(mount("/a", "a") + "stream_prefix = \"sqlite_\"\n"),
-        &[
-            "a/app.toml:6:9: stream is named \"sqlite_orders\": names with sqlite_ are kept for tables of others",
-        ],
+        &["a/app.toml:6:9: stream is named \"sqlite_orders\": names that begin with sqlite_ are reserved, \
+             choose another name"],
     );
 }
 
@@ -232,8 +234,8 @@ fn an_app_reads_of_the_environment_what_its_mount_grants() {
         &[app],
         &("[script]\nenv = [\"SECRET\"]\n".to_owned() + &mount("/a", "a")),
         &[
-            "a/app.toml:2:8: env in [script] has \"SECRET\", which the mount does not grant: allowed is what env in \
-             [app.script] lists, below [[app]] of t.toml:3",
+            "a/app.toml:2:8: env in [script] has \"SECRET\", which the mount does not grant: add it to env \
+             in [app.script] of the [[app]] at t.toml:3",
             "a/app.toml:5:18: body in reply of [[route]]: environment variable SECRET is not set",
         ],
     );
@@ -250,8 +252,8 @@ fn an_app_awaits_a_sink_as_any_stream_does() {
     check_apps(
         &[&awaiting],
         &(mount("/a", "a") + "stream_prefix = \"a_\"\n" + two),
-        &["a/app.toml:7:7: ack of [stream.a_orders] is \"loaded\", but 2 sinks take the stream: allowed is \
-           { loaded = \"SINK\" } with one of one, two"],
+        &["a/app.toml:7:7: ack of [stream.a_orders] is \"loaded\", but 2 sinks take the stream: write { \
+             loaded = \"SINK\" } with one of one, two"],
     );
     check_apps(
         &[&awaiting],

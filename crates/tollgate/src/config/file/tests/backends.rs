@@ -99,11 +99,11 @@ fn faults_of_backends_are_told() {
             "t.toml:1:1: missing key \"urls\" in [backend.a]: allowed is a list like [\"http://127.0.0.1:9000\"]",
         ],
     );
-    check("[backend.a]\nurls = []\n", &["t.toml:2:8: urls has 0, allowed are 1 to 64"]);
+    check("[backend.a]\nurls = []\n", &["t.toml:2:8: urls has 0 addresses, allowed are 1 to 64"]);
     check(
         "[backend.\"a-b\"]\nurls = [\"http://a:1\", \"http://a:1\", \"https://a..b\", \"a:1\", \"http://a/b\"]\ntimout = \"1s\"\nretries_max = 17\n",
         &[
-            "t.toml:1:10: name of backend \"a-b\", allowed is a letter or _, then letters, digits, _",
+            "t.toml:1:10: backend is named \"a-b\", allowed is a letter or _, then letters, digits and _",
             "t.toml:2:23: urls has \"http://a:1\" twice",
             "t.toml:2:37: urls has \"https://a..b\": a certificate cannot have this name: allowed are labels of letters, digits, - and _",
             "t.toml:2:53: urls has \"a:1\": allowed is http://HOST:PORT, https://HOST:PORT or unix:/PATH",
@@ -133,12 +133,13 @@ fn faults_of_proxied_routes_are_told() {
             "proxy = { backend = \"app\", strip_prefix = true, prefix = \"v2/\", host = \"x\", set_headers = { Host = \"a\", \"a b\" = \"c\" }, remove_headers = [\"TE\"] }\n",
         ),
         &[
-            "t.toml:4:8: path is \"/app\", allowed with strip_prefix is one that ends in \"/*\"",
-            "t.toml:5:58: prefix in proxy is \"v2/\", allowed is a path like \"/v2\", without escapes and without a slash at its end",
+            "t.toml:4:8: path is \"/app\", allowed with strip_prefix is a path that ends in \"/*\"",
+            "t.toml:5:58: prefix in proxy is \"v2/\", allowed is a path like \"/v2\", without escapes and \
+             without a slash at the end",
             "t.toml:5:72: host in proxy is \"x\", allowed: pass, backend",
-            "t.toml:5:100: set_headers has \"Host\", which the server writes itself",
+            "t.toml:5:100: set_headers has \"Host\", which only the server writes: remove it",
             "t.toml:5:113: set_headers has \"a b\", allowed is the name of a header",
-            "t.toml:5:138: remove_headers has \"TE\", which the server writes itself",
+            "t.toml:5:138: remove_headers has \"TE\", which only the server writes: remove it",
         ],
     );
     check(
@@ -146,13 +147,14 @@ fn faults_of_proxied_routes_are_told() {
             "proxy = { backend = \"app\", set_headers = { via = \"a\", \"X-Request-Id\" = \"b\" }, set_reply_headers = { \"tollgate-ack\" = \"c\", Via = \"d\", \"X-Request-Id\" = \"e\" } }\n",
         ),
         &[
-            "t.toml:5:50: set_headers has \"via\", which the server writes itself, behind what came",
-            "t.toml:5:118: set_reply_headers has \"tollgate-ack\": the server's own are all that begin with Tollgate-, take another name",
+            "t.toml:5:50: set_headers has \"via\", to which the server only appends: remove it",
+            "t.toml:5:118: set_reply_headers has \"tollgate-ack\", but only the server writes names that \
+             begin with Tollgate-: choose another name",
         ],
     );
     check(
         &format!("{APP}[[route]]\npath = \"*\"\nproxy = \"app\"\n"),
-        &["t.toml:3:1: path \"*\" has proxy, allowed are script and reply: it is for OPTIONS alone"],
+        &["t.toml:3:1: path \"*\" has proxy, allowed are script and reply: the path is only for OPTIONS"],
     );
 }
 
@@ -218,15 +220,14 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
     secure("", &[]);
     check(
         "[backend.a]\nurls = [\"http://a\", \"unix:/a\", \"https://a\"]\nca_file = \"ca.pem\"\n",
-        &[
-            "t.toml:2:32: urls has \"https://a\" beside \"http://a:80\", allowed is https for all or for none: what is to be encrypted would go in the clear",
-        ],
+        &["t.toml:2:32: urls has \"https://a\" and \"http://a:80\", allowed is https for all or for none: \
+             requests to the others are not encrypted"],
     );
     check(
         "[backend.a]\nurls = [\"http://a\"]\nca_file = \"ca.pem\"\nserver_name = \"b\"\n",
         &[
-            "t.toml:3:11: ca_file in [backend.a] is for https, urls has none",
-            "t.toml:4:15: server_name in [backend.a] is for https, urls has none",
+            "t.toml:3:11: ca_file in [backend.a] needs https, urls has no https:// address",
+            "t.toml:4:15: server_name in [backend.a] needs https, urls has no https:// address",
         ],
     );
     let ca = |file: &str, expected: &str| {
@@ -241,11 +242,11 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
     ca("", " is \"\", allowed is the path of a file");
     secure(
         "client_certificate = \"me.pem\"\n",
-        &["t.toml:4:22: client_certificate in [backend.app] needs client_key beside it"],
+        &["t.toml:4:22: client_certificate in [backend.app] needs client_key too: set both or neither"],
     );
     secure(
         "client_key = \"me.key\"\n",
-        &["t.toml:4:14: client_key in [backend.app] needs client_certificate beside it"],
+        &["t.toml:4:14: client_key in [backend.app] needs client_certificate too: set both or neither"],
     );
     secure(
         "client_certificate = \"me.pem\"\nclient_key = \"other.key\"\n",
@@ -264,9 +265,9 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
     secure(
         "client_certificate = \"me.pem\"\nclient_key = \"me.key\"\n[[route]]\npath = \"/*\"\nfiles = \".\"\n",
         &[
-            "t.toml:6:1: files of route \"/*\" is ., allowed is a folder apart from what nobody may fetch: dir in [log] (data/log), \
+            "t.toml:6:1: files of route \"/*\" is ., where clients could fetch files of the server: dir in [log] (data/log), \
              spool_dir (data/spool), the configuration (t.toml), sqlite in [sink.main] (data/tollgate.sqlite), \
-             client_key in [backend.app] (me.key)",
+             client_key in [backend.app] (me.key). Choose a separate folder",
         ],
     );
 }

@@ -14,8 +14,8 @@ fn reached(dir: &Path, route: &str, more: &str) -> Vec<String> {
     let key = route.lines().last().and_then(|line| line.split(' ').next()).unwrap();
     let start = format!("{}:1:1: {key} of route \"/save/*\" is ", dir.join("t.toml").display());
     assert!(error.starts_with(&start) && !error.contains('\n'), "{error}");
-    let never = if key == "upload_dir" { "scripts must not write over" } else { "nobody may fetch" };
-    let (_, reached) = error.split_once(&format!("apart from what {never}: ")).expect(&error);
+    let never = if key == "upload_dir" { "scripts could overwrite" } else { "clients could fetch" };
+    let (_, reached) = error.split_once(&format!("where {never} files of the server: ")).expect(&error);
     let names = reached.split("), ").map(|own| own.rsplit_once(" (").expect(&error).0.to_owned());
     names.collect()
 }
@@ -121,5 +121,5 @@ fn a_link_to_a_folder_that_the_server_writes_to_is_not_served() {
     symlink(app.path().join("data"), app.path().join("public")).unwrap();
     let text = "[[route]]\npath = \"/*\"\nfiles = \"public\"\n";
     let error = resolve(&app.path().join("t.toml"), text, &env).unwrap_err().to_string();
-    assert!(error.contains("what nobody may fetch: dir in [log] ("), "{error}");
+    assert!(error.contains("where clients could fetch files of the server: dir in [log] ("), "{error}");
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn an_empty_path_is_told_and_taken_for_no_folder() {
-    let folder = "allowed is the path of a folder, \".\" for the one that paths are relative to";
+    let folder = "allowed is the path of a folder, or \".\" for the folder of the configuration";
     let file = "allowed is the path of a file";
     check("[log]\ndir = \"\"\n", &[&format!("t.toml:2:7: dir in [log] is \"\", {folder}")]);
     check(
@@ -48,5 +48,8 @@ fn a_name_where_there_is_none_to_name_is_told_as_such() {
         "[sink.a]\nsqlite = \"a.db\"\nstreams = [\"scores\"]\n",
         &["t.toml:3:12: unknown stream \"scores\" in [sink.a]: the file has no [stream.NAME]"],
     );
-    check("[script]\ndatabases = [\"main\"]\n", &["t.toml:2:14: unknown database \"main\": there is none"]);
+    check(
+        "[script]\ndatabases = [\"main\"]\n",
+        &["t.toml:2:14: unknown database \"main\": none is declared"],
+    );
 }

@@ -20,17 +20,17 @@ fn faults_of_routes_are_told() {
     );
     check(
         &route("path = \"/\"\nscript = \"b.luau\"\n"),
-        &["t.toml:5:10: script \"b.luau\" is no file: looked for b.luau"],
+        &["t.toml:5:10: script \"b.luau\" is not a file: looked for b.luau"],
     );
     check(
         &route(
             "path = \"x\"\ncollect = false\nstream = \"score\"\nhost = \"a:80\"\nmethods = [\"get\", \"BREW\"]\n",
         ),
         &[
-            "t.toml:4:8: path is \"x\", allowed is one that begins with \"/\"",
-            "t.toml:5:11: collect in [[route]] is false, allowed is true, or no such key",
+            "t.toml:4:8: path is \"x\", allowed is a path that begins with \"/\"",
+            "t.toml:5:11: collect in [[route]] is false, allowed is true: remove the key instead",
             "t.toml:6:10: unknown stream \"score\", did you mean \"scores\"?",
-            "t.toml:7:8: host in [[route]] is \"a:80\", allowed is a name or an address without port",
+            "t.toml:7:8: host in [[route]] is \"a:80\", allowed is a name or an address without a port",
             "t.toml:8:12: unknown method \"get\", did you mean \"GET\"?",
             "t.toml:8:19: unknown method \"BREW\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS",
         ],
@@ -39,12 +39,13 @@ fn faults_of_routes_are_told() {
         "[[route]]\npath = \"/\"\nscript = \"a.luau\"\nstream = \"x\"\nmethods = []\n",
         &[
             "t.toml:4:10: unknown stream \"x\": the file has no [stream.NAME]",
-            "t.toml:5:11: methods in [[route]] is empty, allowed is a list of methods, or no such key",
+            "t.toml:5:11: methods in [[route]] is empty, allowed is a list of methods: remove the key for \
+             the default",
         ],
     );
     check(
         &route("path = \"/\"\ncollect = true\n"),
-        &["t.toml:3:1: missing key \"stream\" in [[route]]: collect has nowhere to put the items"],
+        &["t.toml:3:1: missing key \"stream\" in [[route]]: collect needs a stream for its items"],
     );
     check(
         &route("path = \"/\"\nreply = { status = 100, content_type = \"x\\n\" }\n"),
@@ -64,12 +65,14 @@ fn routes_in_each_others_way_are_told_with_both_lines() {
     let route = |path: &str, more: &str| format!("[[route]]\npath = \"{path}\"\nscript = \"a.luau\"\n{more}");
     check(
         &format!("{}\n{}", route("/a/{x}", ""), route("/a/{y}", "methods = [\"GET\"]\n")),
-        &["t.toml:5:1: route \"/a/{y}\" is that of line 1 again: same host, same path, methods that overlap"],
+        &["t.toml:5:1: route \"/a/{y}\" conflicts with the route at line 1: host and path are the same, \
+             and methods overlap"],
     );
     check(&format!("{}{}", route("/a", "host = \"x\"\n"), route("/a", "")), &[]);
     check(
         &format!("{}{}", route("/a", "host = \"X\"\n"), route("/a", "host = \"x\"\n")),
-        &["t.toml:5:1: route \"/a\" is that of line 1 again: same host, same path, methods that overlap"],
+        &["t.toml:5:1: route \"/a\" conflicts with the route at line 1: host and path are the same, and \
+             methods overlap"],
     );
     check(&format!("{}{}", route("/a", "methods = [\"GET\"]\n"), route("/a", "methods = [\"POST\"]\n")), &[]);
 }
@@ -100,16 +103,19 @@ fn faults_of_cors_say_what_browsers_take() {
     check(
         &route("{ origins = [\"*\"], headers = [\"*\"], expose = [\"*\"], credentials = true }"),
         &[
-            "t.toml:4:21: origins in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
-            "t.toml:4:38: headers in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
-            "t.toml:4:54: expose in cors is \"*\", allowed with credentials are names: browsers refuse \"*\"",
+            "t.toml:4:21: origins in cors is \"*\", allowed with credentials is a list of names: browsers \
+             refuse \"*\" there",
+            "t.toml:4:38: headers in cors is \"*\", allowed with credentials is a list of names: browsers \
+             refuse \"*\" there",
+            "t.toml:4:54: expose in cors is \"*\", allowed with credentials is a list of names: browsers \
+             refuse \"*\" there",
         ],
     );
     check(
         &route("{ origins = [\"null\", \"a.example\"], methods = [\"TRACE\"], headers = [\"a b\", \"*\"] }"),
         &[
-            "t.toml:4:21: origins in cors has \"null\", which is what any sandboxed page and any file says; to allow \
-             them, allow \"*\"",
+            "t.toml:4:21: origins in cors has \"null\", which is the origin of every sandboxed page and \
+             every local file: allow \"*\" instead",
             "t.toml:4:29: origins in cors has \"a.example\", allowed is scheme, host and port as browsers write them: \
              \"https://app.example.org\"",
             "t.toml:4:54: unknown method \"TRACE\", allowed: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS",
@@ -126,8 +132,9 @@ fn the_server_itself_is_for_options_alone() {
             "{SCORES}[[route]]\npath = \"*\"\ncollect = true\nstream = \"scores\"\nmethods = [\"GET\"]\n"
         ),
         &[
-            "t.toml:3:1: path \"*\" has collect, allowed are script and reply: it is for OPTIONS alone",
-            "t.toml:7:11: methods of path \"*\" are GET, allowed is OPTIONS: it is the server itself",
+            "t.toml:3:1: path \"*\" has collect, allowed are script and reply: the path is only for OPTIONS",
+            "t.toml:7:11: methods of path \"*\" are GET, allowed is OPTIONS: the path stands for the whole \
+             server",
         ],
     );
     check(
@@ -136,7 +143,8 @@ fn the_server_itself_is_for_options_alone() {
     );
     check(
         "[[route]]\npath = \"*\"\nreply = {}\n[[route]]\npath = \"*\"\nscript = \"a.luau\"\n",
-        &["t.toml:4:1: route \"*\" is that of line 1 again: same host, same path, methods that overlap"],
+        &["t.toml:4:1: route \"*\" conflicts with the route at line 1: host and path are the same, and \
+             methods overlap"],
     );
     check("[[route]]\npath = \"*\"\nmethods = [\"OPTIONS\"]\nreply = {}\n", &[]);
 }
@@ -147,8 +155,10 @@ fn one_host_in_two_spellings_is_one_host() {
         "[[route]]\nhost = \"[::1]\"\npath = \"/\"\nreply = {}\n[[route]]\nhost = \"[0::1]\"\npath = \"/\"\nreply = {}\n\
          [[route]]\nhost = \"A.example.\"\npath = \"/\"\nreply = {}\n[[route]]\nhost = \"a.example\"\npath = \"/\"\nreply = {}\n",
         &[
-            "t.toml:5:1: route \"/\" is that of line 1 again: same host, same path, methods that overlap",
-            "t.toml:13:1: route \"/\" is that of line 9 again: same host, same path, methods that overlap",
+            "t.toml:5:1: route \"/\" conflicts with the route at line 1: host and path are the same, and \
+             methods overlap",
+            "t.toml:13:1: route \"/\" conflicts with the route at line 9: host and path are the same, and \
+             methods overlap",
         ],
     );
 }
@@ -194,22 +204,22 @@ fn faults_of_files_are_told() {
     check(
         &route("/x", "\"no-such\""),
         &[
-            "t.toml:2:8: path is \"/x\", allowed with files is one that ends in \"/*\"",
-            "t.toml:3:9: files is \"no-such\", which is no folder: looked for no-such",
+            "t.toml:2:8: path is \"/x\", allowed with files is a path that ends in \"/*\"",
+            "t.toml:3:9: files is \"no-such\", which is not a folder: looked for no-such",
         ],
     );
     check(
         &(route("/*", "\"no-such\"") + "methods = [\"GET\", \"POST\", \"OPTIONS\"]\n"),
         &[
-            "t.toml:3:9: files is \"no-such\", which is no folder: looked for no-such",
-            "t.toml:4:11: methods in [[route]] are GET, POST, OPTIONS, allowed with files are GET and HEAD, and others with before",
+            "t.toml:3:9: files is \"no-such\", which is not a folder: looked for no-such",
+            "t.toml:4:11: methods in [[route]] are GET, POST, OPTIONS, allowed with files are GET and HEAD: \
+             other methods need a script in before",
         ],
     );
     check(
         "[stream.s]\ncolumns = [{ name = \"a\", type = \"text\", from = \"record.a\" }]\n[[route]]\npath = \"/c\"\nstream = \"s\"\ncollect = true\nmethods = [\"GET\", \"POST\"]\n",
-        &[
-            "t.toml:7:11: methods in [[route]] are GET, POST, allowed with collect is POST, and others with before",
-        ],
+        &["t.toml:7:11: methods in [[route]] are GET, POST, allowed with collect is POST: other methods \
+             need a script in before"],
     );
     check(
         &route("/*", "true"),
@@ -227,7 +237,7 @@ fn faults_of_files_are_told() {
             "t.toml:3:43: try in files has \"x\", allowed are \"{path}\", the same with an ending like \"{path}.html\", and \
              \"/FILE\"",
             "t.toml:3:66: types in files has \".a\", allowed is an extension without its dot",
-            "t.toml:3:94: headers in files has \"ETag\", which the server makes itself",
+            "t.toml:3:94: headers in files has \"ETag\", which only the server writes: remove it",
             "t.toml:3:118: errors in files has \"200\", allowed: 403, 404, 412, 416, 500, 503",
             "t.toml:3:129: errors in files has \"../a\", allowed is the path of a file in the folder",
             "t.toml:3:164: cache_control in files has \"html\", allowed are media types, \"image/*\" and \"*/*\"",
@@ -250,7 +260,7 @@ fn keys_of_files_that_differ_in_case_only_are_told() {
         headers = { \"X-A\" = \"1\", \"X-B\" = \"2\", \"x-a\" = \"3\" }\n";
     let error = resolve(&file, text, &env).unwrap_err();
     let found: Vec<_> = error.faults.iter().map(|fault| (fault.line, fault.text.as_str())).collect();
-    let only = "allowed is one of them: small and capital letters are the same here";
+    let only = "allowed is one of them: upper and lower case are equal here";
     let expected = [
         (5, format!("types in files has \"a\" and \"A\", {only}")),
         (6, format!("cache_control in files has \"text/css\" and \"Text/CSS\", {only}")),
@@ -265,7 +275,7 @@ fn a_folder_that_the_server_writes_to_is_not_served() {
     let file = folder.path().join("tollgate.toml");
     std::fs::write(&file, "[[route]]\npath = \"/*\"\nfiles = \".\"\n").unwrap();
     let error = Config::load(&file).unwrap_err().to_string();
-    assert!(error.contains("what nobody may fetch: dir in [log] ("), "{error}");
+    assert!(error.contains("where clients could fetch files of the server: dir in [log] ("), "{error}");
 }
 
 #[test]
@@ -281,9 +291,8 @@ fn faults_of_limits_are_told() {
     );
     check(
         &route("rate_limit = 5"),
-        &[
-            "t.toml:4:14: rate_limit in [[route]] is the integer 5, allowed is a table { rate = \"100/s\", ... }, or a list of such",
-        ],
+        &["t.toml:4:14: rate_limit in [[route]] is the integer 5, allowed is a table { rate = \"100/s\", \
+             ... }, or a list of such tables"],
     );
     check(
         &route("rate_limit = { rate = \"9/s\", by = \"request.header.x_key\" }"),

@@ -20,7 +20,7 @@ fn faults_of_sinks_are_told() {
         both,
         &[
             &format!("t.toml:1:1: [sink.main] {}", needed("sqlite and postgres")),
-            "t.toml:4:14: after_load is none.sql, which is no file that can be read",
+            "t.toml:4:14: after_load is none.sql, which is not a file",
         ],
     );
     check(
@@ -30,9 +30,10 @@ fn faults_of_sinks_are_told() {
         ),
         &[
             "t.toml:5:8: from in [sink.a] is \"new\", did you mean \"now\"?",
-            "t.toml:7:10: sqlite in [sink.b] is that of [sink.a] again: each needs a file of its own",
+            "t.toml:7:10: sqlite in [sink.b] is the file of [sink.a]: each sink needs its own file",
             "t.toml:8:12: unknown stream \"score\" in [sink.b], did you mean \"scores\"?",
-            "t.toml:11:11: streams in [sink.c] is empty, allowed is a list of streams, or no such key",
+            "t.toml:11:11: streams in [sink.c] is empty, allowed is a list of streams: remove the key for \
+             all streams",
             "t.toml:13:13: in_server in [load] is the integer 1, allowed is true or false",
         ],
     );

@@ -47,10 +47,10 @@ columns = [
             "t.toml:3:24: unknown type \"integer\", allowed: bool, int, float, text, bytes, timestamp, json, uuid, inet",
             "t.toml:5:12: column is named \"\", allowed are 1 to 63 bytes without control characters",
             "t.toml:6:39: unknown source \"request.tme\", did you mean \"request.time\"?",
-            "t.toml:7:24: type is \"text\", but request.time fills: timestamp",
-            "t.toml:8:24: type is \"bool\", but request.id fills: uuid, text",
+            "t.toml:7:24: type is \"text\", allowed with request.time: timestamp",
+            "t.toml:8:24: type is \"bool\", allowed with request.id: uuid, text",
             "t.toml:9:44: from in a column of [stream.s] is the integer 1, allowed is a string",
-            "t.toml:12:12: column \"e\" is there already: tables have no case",
+            "t.toml:12:12: column \"e\" is declared twice: names of columns ignore case",
         ],
     );
     let named = |name: &str| format!("[stream.{name}]\ncolumns = [{{ name = \"n\", type = \"int\" }}]\n");
@@ -61,15 +61,17 @@ columns = [
     check(&named(&long), &[&format!("t.toml:1:9: stream is named \"{long}\", {allowed}")]);
     check(
         &named("SQLITE_x"),
-        &["t.toml:1:9: stream is named \"SQLITE_x\": names with sqlite_ are kept for tables of others"],
+        &["t.toml:1:9: stream is named \"SQLITE_x\": names that begin with sqlite_ are reserved, choose \
+             another name"],
     );
     check(
         &named("tollgate_x"),
-        &["t.toml:1:9: stream is named \"tollgate_x\": names with tollgate_ are kept for tables of others"],
+        &["t.toml:1:9: stream is named \"tollgate_x\": names that begin with tollgate_ are reserved, \
+             choose another name"],
     );
     check(
         &format!("{}{}", named("a"), named("A")),
-        &["t.toml:3:9: stream \"A\" is \"a\" again: tables have no case"],
+        &["t.toml:3:9: stream \"A\" has the same table as \"a\": names of tables ignore case"],
     );
 }
 
@@ -89,17 +91,25 @@ fn rules_of_columns_that_cannot_be_are_told() {
     );
     check_column(
         "type = \"json\", default = [1]",
-        "42: default in a column of [stream.s] is a list, allowed is a string, a number, a time, true or false; JSON comes as a string",
+        "42: default in a column of [stream.s] is a list, allowed is a string, a number, a time, true or \
+         false (JSON is written as a string)",
     );
     check_column(
         "type = \"int\", default = 1, required = true",
-        "55: required = true beside default: the value is never missing",
+        "55: required = true has no effect with default: remove one of them",
     );
-    check_column("type = \"int\", max = \"1KiB\"", "3: max is for text, bytes and json, the type is \"int\"");
-    check_column("type = \"text\", over = \"reject\"", "3: over has no max beside it");
+    check_column(
+        "type = \"int\", max = \"1KiB\"",
+        "3: max is allowed for text, bytes and json, the type is \"int\": remove max",
+    );
+    check_column(
+        "type = \"text\", over = \"reject\"",
+        "3: over has no effect without max: set max, or remove over",
+    );
     check_column(
         "type = \"json\", max = \"1KiB\", over = \"truncate\"",
-        "3: over = \"truncate\" is not for type json: what is cut is no JSON",
+        "3: over = \"truncate\" is not allowed for type json, because cut JSON is invalid: allowed is \
+         \"reject\"",
     );
     check_column(
         "type = \"text\", redact = \"dorp\"",
@@ -107,31 +117,33 @@ fn rules_of_columns_that_cannot_be_are_told() {
     );
     check_column(
         "type = \"int\", redact = { hash = \"${SECRET}\" }",
-        "3: a hash is for type text, the type is \"int\"",
+        "3: a hash is allowed for type text, the type is \"int\"",
     );
     check_column(
         "type = \"text\", redact = { hash = \"${SHORT}\" }",
-        "50: SHORT, the key of a hash, has 10 bytes, allowed are 16 or more",
+        "50: SHORT, the key of a hash, has 10 bytes, allowed are at least 16",
     );
     check_column(
         "type = \"text\", redact = { hash = \"a secret in the file\" }",
-        "50: hash in redact is no variable, allowed is \"${NAME}\" alone",
+        "50: hash in redact is not a variable, allowed is \"${NAME}\" and nothing else: secrets do not \
+         belong in the file",
     );
     check_column(
         "type = \"text\", redact = \"truncate\"",
-        "3: redact = \"truncate\" is for type inet, or text from request.remote_addr, the type is \"text\"",
+        "3: redact = \"truncate\" is allowed for type inet, or text from request.remote_addr, the type is \
+         \"text\"",
     );
     check_column(
         "type = \"text\", required = true, redact = \"drop\"",
-        "3: redact = \"drop\" keeps nothing: it goes with none of default, required, max",
+        "3: redact = \"drop\" keeps no value: remove default, required and max",
     );
     check_column(
         "type = \"int\", from = \"log.sequence\", default = 1",
-        "3: default, required, max and redact are not for what the log fills in",
+        "3: default, required, max and redact are not allowed for columns that the log fills: remove them",
     );
     check_column(
         "type = \"bytes\", from = \"request.cookie.x\"",
-        "24: type is \"bytes\", but request.cookie.x fills: text, int, float, bool, timestamp, uuid, inet",
+        "24: type is \"bytes\", allowed with request.cookie.x: text, int, float, bool, timestamp, uuid, inet",
     );
 }
 
@@ -142,7 +154,8 @@ fn a_value_that_one_column_redacts_may_be_shown_by_no_other() {
     let whole = "  { name = \"all\", type = \"json\", from = \"record\" },\n";
     check(
         &text(&format!("{email}{whole}")),
-        &["t.toml:4:3: column \"all\" keeps record, which shows what column \"email\" redacts"],
+        &["t.toml:4:3: column \"all\" keeps record, which reveals the value that column \"email\" redacts: \
+             redact it too, or remove it"],
     );
     let again = "  { name = \"hash\", type = \"text\", from = \"record.email\", redact = { hash = \"${SECRET}\" } },\n";
     check(&text(&format!("{email}{again}")), &[]);
@@ -160,7 +173,10 @@ fn keys_that_cannot_be_are_told() {
            request.cookie.NAME, request.param.NAME, request.id, record.NAME",
         ],
     );
-    check(&text("key_window = \"1h\""), &["t.toml:3:14: key_window in [stream.s] has no key beside it"]);
+    check(
+        &text("key_window = \"1h\""),
+        &["t.toml:3:14: key_window in [stream.s] has no effect without key: set key, or remove key_window"],
+    );
     check(
         &text("key = \"record.id\"\nkey_window = \"1ms\""),
         &[
@@ -169,9 +185,8 @@ fn keys_that_cannot_be_are_told() {
     );
     check(
         "[stream.s]\nkey = \"record.id\"\ncolumns = [{ name = \"id\", type = \"text\", redact = \"drop\" }]\n",
-        &[
-            "t.toml:2:7: key is \"record.id\", which column \"id\" redacts: the digest of a key tells what can be guessed",
-        ],
+        &["t.toml:2:7: key is \"record.id\", which column \"id\" redacts: the digest of a key would reveal \
+             values that can be guessed"],
     );
 }
 
@@ -188,9 +203,8 @@ fn replies_that_cannot_wait_for_a_database_are_told_with_what_is_allowed() {
     check(&acked("{ loaded = \"two\" }", TWO_SINKS), &[]);
     check(
         &acked("\"loaded\"", TWO_SINKS),
-        &[
-            "t.toml:2:7: ack of [stream.s] is \"loaded\", but 2 sinks take the stream: allowed is { loaded = \"SINK\" } with one of one, two",
-        ],
+        &["t.toml:2:7: ack of [stream.s] is \"loaded\", but 2 sinks take the stream: write { loaded = \
+             \"SINK\" } with one of one, two"],
     );
     check(
         &acked("{ loaded = \"too\" }", TWO_SINKS),
@@ -200,18 +214,19 @@ fn replies_that_cannot_wait_for_a_database_are_told_with_what_is_allowed() {
     let of_others = format!("{others}[sink.one]\nsqlite = \"1.db\"\nstreams = [\"other\"]\n");
     check(
         &acked("\"loaded\"", &of_others),
-        &["t.toml:2:7: ack of [stream.s] is \"loaded\", but no sink takes the stream"],
+        &["t.toml:2:7: ack of [stream.s] is \"loaded\", but no sink takes the stream: add it to streams of \
+             a sink"],
     );
     check(
         &acked("{ loaded = \"one\" }", &of_others),
-        &["t.toml:2:18: ack of [stream.s] names sink \"one\", which does not take the stream"],
+        &["t.toml:2:18: ack of [stream.s] names sink \"one\", which does not take the stream: add it to \
+             streams of the sink"],
     );
     check(&acked("\"loaded\"", &format!("{of_others}[sink.two]\nsqlite = \"2.db\"\n")), &[]);
     check(
         &acked("\"loaded\"", "[load]\nin_server = false\n"),
-        &[
-            "t.toml:2:7: ack of [stream.s] is \"loaded\", but [load] in_server is false: allowed is a server that loads by itself",
-        ],
+        &["t.toml:2:7: ack of [stream.s] is \"loaded\", which needs the loader of the server: [load] \
+             in_server is false, set it to true"],
     );
 }
 
@@ -235,9 +250,7 @@ fn an_ack_that_nobody_knows_and_a_timeout_without_a_wait_are_told() {
     );
     check(
         &acked("\"written\"", "ack_timeout = \"1s\""),
-        &[
-            "t.toml:4:15: ack_timeout in [stream.s] stands beside ack = \"written\", allowed is ack = \"loaded\"",
-        ],
+        &["t.toml:4:15: ack_timeout in [stream.s] needs ack = \"loaded\", found ack = \"written\""],
     );
     check(
         &acked("\"loaded\"", "ack_timeout = \"1ms\""),
@@ -303,7 +316,7 @@ fn sources_that_no_request_carries_are_told() {
     );
     check(
         &text("request.param.user", "/a"),
-        &["t.toml:1:9: [stream.s] keeps request.param.user, but no path has {user}: there is none"],
+        &["t.toml:1:9: [stream.s] keeps request.param.user, but no path has {user}: none is declared"],
     );
     check(&text("request.param.user", "/a/{user}"), &[]);
 }

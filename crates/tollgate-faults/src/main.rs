@@ -16,12 +16,12 @@ use tollgate_faults::{
 
 const EXAMPLES: &str = "\
 Examples:
-  tollgate-faults list                                          all faults and what they take
-  tollgate-faults backend silent --listen 127.0.0.1:9001        takes requests and says nothing
+  tollgate-faults list                                          list all faults, each with its argument
+  tollgate-faults backend silent --listen 127.0.0.1:9001        reads requests and sends nothing
   tollgate-faults backend slow:200ms --listen 127.0.0.1:9001    answers after 200 ms
   tollgate-faults client slow-head --connect 127.0.0.1:8080 --count 500
 
-A line on the standard input of a backend turns it into another: `none`, `reset`, `slow:2s`.
+A line on the standard input of a backend selects another fault: `none`, `reset`, `slow:2s`.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
@@ -35,49 +35,49 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Name all faults and what they take
+    /// List all faults, each with its argument
     List,
-    /// Answer requests as the fault says, until interrupted
+    /// Run a backend with a fault, until interrupted
     Backend(BackendCommand),
-    /// Do to a server what the fault says, until all are through
+    /// Run clients with a fault against a server, until all have ended
     Client(ClientCommand),
 }
 
 #[derive(Debug, Args)]
 struct BackendCommand {
-    /// What it does, as `list` spells it
+    /// The fault, as `list` spells it
     fault: Fault,
-    /// Where it listens; port 0 is a free one
+    /// The address to listen on. Port 0 takes a free port
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Other machines may reach it
+    /// Allow an address that other machines can reach
     #[arg(long)]
     anywhere: bool,
 }
 
 #[derive(Debug, Args)]
 struct ClientCommand {
-    /// What each does, as `list` spells it
+    /// The fault of each client, as `list` spells it
     fault: ClientFault,
-    /// The server
+    /// The address of the server
     #[arg(long)]
     connect: SocketAddr,
-    /// How many are there at once
+    /// The number of clients at once
     #[arg(long, default_value_t = 1)]
     count: usize,
-    /// What they ask for
+    /// The path that the clients request
     #[arg(long, default_value = "/")]
     path: String,
-    /// Where they come from
+    /// The address that the clients connect from
     #[arg(long)]
     from: Option<IpAddr>,
-    /// Each comes again, this long after its end
+    /// Each client returns this long after its end
     #[arg(long, value_name = "PAUSE", value_parser = pause)]
     again: Option<Duration>,
-    /// For so long at most
+    /// The time after which all clients end
     #[arg(long = "for", value_name = "TIME", value_parser = pause, default_value = "60s")]
     time: Duration,
-    /// The server may be on another machine: only if it is your own
+    /// Allow a server on another machine. Only use this with your own server
     #[arg(long)]
     anywhere: bool,
 }
@@ -104,7 +104,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{0} can be reached from other machines: --anywhere allows it")]
+#[error("{0} can be reached from other machines: use --anywhere to allow it")]
 struct NotLoopback(SocketAddr);
 
 fn list() -> anyhow::Result<()> {
@@ -148,7 +148,7 @@ fn turn(backend: &Backend, line: &str) -> anyhow::Result<()> {
     let fault: Result<Fault, SpellingError> = line.parse();
     match fault {
         Ok(fault) => {
-            backend.turn(fault).context("cannot listen again")?;
+            backend.turn(fault).context("cannot listen again with the new fault")?;
             say(format_args!("now {line}"))
         }
         Err(error) => {
@@ -158,7 +158,7 @@ fn turn(backend: &Backend, line: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Lines as they come; the end of the input is the end of them, not of the backend.
+/// Returns the lines of the standard input. The backend continues after the end of the input.
 fn lines_of_stdin() -> Receiver<String> {
     let (sender, lines) = mpsc::sync_channel(16);
     thread::spawn(move || {

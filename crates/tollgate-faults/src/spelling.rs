@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SpellingError {
     /// No fault has this name.
-    #[error("unknown fault: \"{0}\"; `tollgate-faults list` names all")]
+    #[error("unknown fault: \"{0}\": `tollgate-faults list` prints all faults")]
     Unknown(String),
     /// The text after the colon is no argument of this fault.
     #[error("{what}: found \"{found}\", allowed {allowed}")]

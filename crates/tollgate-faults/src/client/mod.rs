@@ -27,10 +27,10 @@ pub struct FaultyClients {
 #[derive(Debug, thiserror::Error)]
 pub enum FaultyClientsError {
     /// The server is not on this machine, and the options do not allow this.
-    #[error("{0} is not an address of this machine's loopback: ill will is for servers of one's own")]
+    #[error("{0} is not an address of this machine's loopback: use --anywhere if the server is yours")]
     NotLoopback(SocketAddr),
     /// The system has no thread.
-    #[error("no thread for the clients")]
+    #[error("cannot start the thread of the clients")]
     System(#[from] io::Error),
 }
 

@@ -24,10 +24,10 @@ pub enum RootsError {
     #[error("{0}")]
     File(#[source] PemError),
     /// No authority of the system can be read.
-    #[error("no authority of the system can be read: {0}")]
+    #[error("no certificate authority of the system can be read: {0}")]
     Unreadable(String),
     /// The system has no authorities.
-    #[error("the system has no authorities")]
+    #[error("the system has no certificate authorities")]
     None,
 }
 

@@ -31,9 +31,9 @@ impl PemError {
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
     let text = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let found = found.map_err(|_| PemError::new(path, &"not all of its certificates are PEM"))?;
+    let found = found.map_err(|_| PemError::new(path, &"it has a certificate that is not valid PEM"))?;
     match found.is_empty() {
-        true => Err(PemError::new(path, &"it holds no certificate in PEM")),
+        true => Err(PemError::new(path, &"it has no certificate in PEM")),
         false => Ok(found),
     }
 }
@@ -46,17 +46,17 @@ pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
     let text = read(path)?;
     // The cause is not reported, because it may contain parts of the key.
     PrivateKeyDer::from_pem_slice(&text)
-        .map_err(|_| PemError::new(path, &"it holds no private key in PEM, or one with a passphrase"))
+        .map_err(|_| PemError::new(path, &"it has no private key in PEM without a passphrase"))
 }
 
 /// Reads a regular file. Reading a pipe could block the start forever.
 fn read(path: &Path) -> Result<Vec<u8>, PemError> {
     let about = fs::metadata(path).map_err(|error| PemError::new(path, &error))?;
     if !about.is_file() {
-        return Err(PemError::new(path, &"it is no file"));
+        return Err(PemError::new(path, &"it is not a file"));
     }
     if about.len() > FILE_BYTES_MAX {
-        let reason = format!("it exceeds limit: {} bytes, limit {FILE_BYTES_MAX} bytes", about.len());
+        let reason = format!("it has {} bytes, limit {FILE_BYTES_MAX} bytes", about.len());
         return Err(PemError::new(path, &reason));
     }
     fs::read(path).map_err(|error| PemError::new(path, &error))
@@ -76,7 +76,7 @@ mod tests {
             fs::write(&file, text).unwrap();
             let name = file.display().to_string();
             let key = private_key(&file).unwrap_err().to_string();
-            assert_eq!(key, format!("{name}: it holds no private key in PEM, or one with a passphrase"));
+            assert_eq!(key, format!("{name}: it has no private key in PEM without a passphrase"));
             let certificate = certificates(&file).unwrap_err().to_string();
             assert!(certificate.starts_with(&name) && !certificate.contains("sesame"), "{certificate}");
             let untrusted = crate::Verifier::new(Some(&file), crate::Trust::Host).unwrap_err().to_string();
@@ -85,6 +85,6 @@ mod tests {
         let missing = certificates(&folder.path().join("b.pem")).unwrap_err().to_string();
         assert!(missing.contains("b.pem: No such file"), "{missing}");
         let folder = private_key(folder.path()).unwrap_err().to_string();
-        assert!(folder.ends_with("it is no file"), "{folder}");
+        assert!(folder.ends_with("it is not a file"), "{folder}");
     }
 }

@@ -71,7 +71,7 @@ fn authorities_are_taken_anew_by_a_reload_and_refused_by_their_names() {
     let refused = app.run(&["reload"]);
     assert_eq!(refused.status.code(), Some(2));
     let text = printed(&refused);
-    assert!(text.contains("ca.pem: it holds no certificate in PEM") && !text.contains("BEGIN"), "{text}");
+    assert!(text.contains("ca.pem: it has no certificate in PEM") && !text.contains("BEGIN"), "{text}");
     assert!(get("/ask").content.contains("TLSv1.3"), "what was loaded goes on");
     trust("stranger.pem");
     app.succeed(&["reload"]);

@@ -237,8 +237,8 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
         );
     };
     ca("missing.pem", ": missing.pem: No such file or directory (os error 2)");
-    ca("empty.pem", ": empty.pem: it holds no certificate in PEM");
-    ca("ca.key", ": ca.key: it holds no certificate in PEM");
+    ca("empty.pem", ": empty.pem: it has no certificate in PEM");
+    ca("ca.key", ": ca.key: it has no certificate in PEM");
     ca("", " is \"\", allowed is the path of a file");
     secure(
         "client_certificate = \"me.pem\"\n",
@@ -256,7 +256,7 @@ fn faults_of_tls_to_backends_are_told_with_their_files() {
     );
     secure(
         "client_certificate = \"me.key\"\nclient_key = \"me.key\"\n",
-        &["t.toml:4:22: client_certificate in [backend.app]: me.key: it holds no certificate in PEM"],
+        &["t.toml:4:22: client_certificate in [backend.app]: me.key: it has no certificate in PEM"],
     );
     secure(
         "server_name = \"a b\"\n",

@@ -24,22 +24,22 @@ struct Cli {
 enum Command {
     /// Prints the import cycles of each crate.
     Cycles {
-        /// Only of this crate.
+        /// Prints only the cycles of this crate.
         #[arg(long = "crate", value_name = "NAME")]
         name: Option<String>,
-        /// Also each import inside of a cycle: file -> file: names (lines).
+        /// Also prints each import inside of a cycle: file -> file: names (lines).
         #[arg(long)]
         edges: bool,
-        /// Also imports whose removal leaves no cycle.
+        /// Also prints imports whose removal leaves no cycle.
         #[arg(long)]
         cut: bool,
-        /// Between the modules that the root of a crate declares, not between files.
+        /// Compares the modules that the root of a crate declares instead of files.
         #[arg(long)]
         modules: bool,
     },
     /// Wraps the comments of source files that are too wide.
     Wrap {
-        /// Rust files and folders of them.
+        /// Rust files, and folders with Rust files.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
@@ -47,7 +47,7 @@ enum Command {
     Imports {
         #[arg(long = "crate", value_name = "NAME")]
         name: String,
-        /// Only of files whose path contains this.
+        /// Prints only the imports of files whose path contains this text.
         #[arg(long, default_value = "")]
         file: String,
     },
@@ -94,7 +94,7 @@ fn read(name: Option<&str>) -> anyhow::Result<Vec<Imports>> {
         read.extend(one.imports()?);
     }
     if read.is_empty() {
-        bail!("no crate of the workspace has this name: {}", name.unwrap_or_default());
+        bail!("unknown crate {}: allowed is the name of a crate of the workspace", name.unwrap_or_default());
     }
     Ok(read)
 }

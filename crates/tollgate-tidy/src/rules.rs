@@ -28,7 +28,7 @@ const LOCAL_FOLDERS: [&str; 3] = ["/work", "/root", "/home"];
 /// `git ls-files` fails: outside of a clone, or without git.
 pub fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let run = Command::new("git").arg("-C").arg(root).args(["ls-files", "-z"]).output();
-    let output = run.context("git cannot be run")?;
+    let output = run.context("cannot run git")?;
     ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
     let names = output.stdout.split(|&byte| byte == 0).filter(|name| !name.is_empty());
     Ok(names.map(|name| PathBuf::from(String::from_utf8_lossy(name).into_owned())).collect())
@@ -45,7 +45,7 @@ pub fn has_head(text: &str) -> bool {
 /// # Errors
 /// The text is no Rust.
 pub fn lines_with_unsafe(text: &str) -> anyhow::Result<Vec<usize>> {
-    let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("no Rust: {error}"))?;
+    let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("not valid Rust: {error}"))?;
     let mut lines = Vec::new();
     find_unsafe(tokens, &mut lines);
     Ok(lines)
@@ -66,7 +66,7 @@ fn find_unsafe(tokens: TokenStream, lines: &mut Vec<usize>) {
 /// # Errors
 /// The text is no Rust.
 pub fn test_names(text: &str) -> anyhow::Result<Vec<String>> {
-    let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("no Rust: {error}"))?;
+    let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("not valid Rust: {error}"))?;
     let mut names = Vec::new();
     find_tests(tokens, &mut names);
     Ok(names)

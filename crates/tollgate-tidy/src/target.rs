@@ -85,8 +85,9 @@ impl Target {
         parent: Option<ModuleId>,
         read: &Read<'_>,
     ) -> anyhow::Result<ModuleId> {
-        let text = read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-        let parsed = syn::parse_file(&text).with_context(|| format!("{} is no Rust", path.display()))?;
+        let text = read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let parsed =
+            syn::parse_file(&text).with_context(|| format!("{} is not valid Rust", path.display()))?;
         let own_folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let folder = if is_mod_rs { own_folder } else { path.with_extension("") };
         self.files.push(path.to_owned());

@@ -137,8 +137,8 @@ fn module_of(file: &str) -> &str {
 
 fn manifest(folder: &Path) -> anyhow::Result<toml::Table> {
     let path = folder.join("Cargo.toml");
-    let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-    text.parse::<toml::Table>().with_context(|| format!("{} is no TOML", path.display()))
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    text.parse::<toml::Table>().with_context(|| format!("{} is not valid TOML", path.display()))
 }
 
 #[cfg(test)]

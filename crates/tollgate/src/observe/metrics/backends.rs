@@ -9,43 +9,49 @@ use super::number::Number;
 pub(super) fn expose(out: &mut Exposition, server: Option<&ServerStatus>) {
     let backends = || server.into_iter().flat_map(|server| &server.backends);
     let of_backend: [Number<BackendSnapshot>; 9] = [
-        ("tollgate_backend_requests_total", Counter, "Requests that came for the backend.", |backend| {
-            backend.requests
-        }),
+        ("tollgate_backend_requests_total", Counter, "Requests for the backend.", |backend| backend.requests),
         (
             "tollgate_backend_failures_total",
             Counter,
-            "Those that got no reply, or no whole one.",
+            "Requests without a complete reply, except those that their clients ended.",
             |backend| backend.failures,
         ),
         (
             "tollgate_backend_refusals_total",
             Counter,
-            "Of these, those that asked nobody: no place, no address, breakers open.",
+            "Failed requests that were sent to no address: no place, no address, or all breakers open.",
             |backend| backend.refusals,
         ),
         (
             "tollgate_backend_retries_total",
             Counter,
-            "How often a request that had failed was sent to another address.",
+            "Failed requests that were sent to another address.",
             |backend| backend.retries,
         ),
         (
             "tollgate_backend_resends_total",
             Counter,
-            "How often one was sent on a new connection, because a kept one turned out to be closed.",
+            "Requests that were sent again on a new connection, because a kept connection was closed.",
             |backend| backend.resends,
         ),
         (
             "tollgate_backend_addresses",
             Gauge,
-            "Addresses that the backend is asked at; 0 while no name of it is known.",
+            "Addresses of the backend. 0 while none of its names is known.",
             |backend| backend.addresses.len() as u64,
         ),
-        ("tollgate_backend_connects_total", Counter, "Connections that were made.", |backend| {
-            backend.connects
-        }),
-        ("tollgate_backend_in_flight", Gauge, "Requests in flight.", |backend| backend.in_flight as u64),
+        (
+            "tollgate_backend_connects_total",
+            Counter,
+            "Connections that were made to the backend.",
+            |backend| backend.connects,
+        ),
+        (
+            "tollgate_backend_in_flight",
+            Gauge,
+            "Requests that wait for their reply from the backend.",
+            |backend| backend.in_flight as u64,
+        ),
         ("tollgate_backend_queued", Gauge, "Requests that wait for a place.", |backend| {
             backend.queued as u64
         }),
@@ -56,7 +62,7 @@ pub(super) fn expose(out: &mut Exposition, server: Option<&ServerStatus>) {
             family.count(&[("backend", &backend.name)], value(backend));
         }
     }
-    let text = "Whether the breaker of the backend is in this state: of its addresses the best counts.";
+    let text = "1 for the best state among the breakers of the backend's addresses.";
     let mut family = out.family("tollgate_backend_breaker", Gauge, text);
     for backend in backends() {
         for state in BreakerState::ALL {
@@ -64,7 +70,7 @@ pub(super) fn expose(out: &mut Exposition, server: Option<&ServerStatus>) {
             family.count(&labels, (backend.breaker == state).into());
         }
     }
-    let text = "How many addresses of the backend are in this state.";
+    let text = "Addresses of the backend in this state.";
     let mut family = out.family("tollgate_backend_address_states", Gauge, text);
     for backend in backends() {
         for state in AddressState::ALL {
@@ -72,14 +78,14 @@ pub(super) fn expose(out: &mut Exposition, server: Option<&ServerStatus>) {
             family.count(&[("backend", &backend.name), ("state", state.name())], in_state as u64);
         }
     }
-    let text = "Handshakes of TLS with the backend that failed, by what was wrong.";
+    let text = "TLS handshakes with the backend that failed, by reason.";
     let mut family = out.family("tollgate_backend_handshake_failures_total", Counter, text);
     for backend in backends() {
         for (reason, failures) in &backend.handshake_failures {
             family.count(&[("backend", &backend.name), ("reason", reason)], *failures);
         }
     }
-    let text = "Connections to the backend that are kept for the next request.";
+    let text = "Idle connections in the pool, kept for the next request.";
     let mut family = out.family("tollgate_backend_idle_connections", Gauge, text);
     for backend in backends() {
         let idle = backend.addresses.iter().map(|address| address.idle as u64).sum();

@@ -10,24 +10,24 @@ const EXAMPLES: &str = "\
 Examples:
   tollgate new shop                    make a small app with tests
   tollgate serve                       serve ./tollgate.toml, or ./routes without it
-  tollgate serve shop/                 serve an app folder
-  tollgate serve --dev shop/           the same, with each change at once and errors in the browser
-  tollgate reload                      have the server take the changed configuration
-  tollgate check --types shop/         check the types of its scripts, too
-  tollgate check --print               show the whole configuration with its defaults
-  tollgate test shop/                  run the tests of its scripts: shop/tests/*.luau
-  tollgate load --once                 load what is not loaded yet, then end
-  tollgate log cat --stream scores     what was recorded, as JSON lines
-  tollgate log tail                    follow what a server records
-  tollgate log verify data/log         check every checksum and digest
+  tollgate serve shop/                 serve the app in a folder
+  tollgate serve --dev shop/           serve it, reload after each change, show errors in replies
+  tollgate reload                      make the running server reload its configuration
+  tollgate check --types shop/         check the configuration, and the types of scripts
+  tollgate check --print               print the whole configuration, with defaults
+  tollgate test shop/                  run the tests in shop/tests/*.luau
+  tollgate load --once                 load all records into the database, then end
+  tollgate log cat --stream scores     print the records of a stream as JSON lines
+  tollgate log tail                    follow the records of a running server
+  tollgate log verify data/log         check all checksums and digests of a log
   tollgate sql \"SELECT count(*) FROM requests\"
-  tollgate status --watch              how does the server do, and what is to be done
-  tollgate audit                       is every record that was taken in the database?
+  tollgate status --watch              show the state, and what to do, each second
+  tollgate audit                       check that the database has every record
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 
-/// An HTTP server for write-heavy services: the reply in microseconds, the record on disk before it, rows in
-/// a database after it.
+/// An HTTP server for services that write a lot. It answers in microseconds, writes each record to disk
+/// before the reply, and loads the records into a database.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -37,79 +37,78 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a small app to begin with: a configuration, a script with tests, a page
+    /// Create a small example app: routes, a script with tests, and a page
     New {
-        /// A new folder, or an empty one
+        /// The folder of the app, new or empty
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Serve until SIGINT or SIGTERM
+    /// Serve requests until SIGINT or SIGTERM
     Serve(ServeCommand),
-    /// Have a running server take its configuration and scripts anew: all of it, or nothing changes
+    /// Make a running server reload its configuration and scripts. After any fault nothing changes
     Reload {
-        /// The configuration file or folder that it serves, or its log folder
+        /// The configuration file or folder of the server, or its log folder
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
     },
-    /// Check the configuration and compile all scripts, without serving
+    /// Check the configuration and compile all scripts, without serving requests
     Check {
         /// A configuration file, or the folder of an app
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
-        /// Print the configuration as it is used: every key, absolute paths, variables replaced
+        /// Print the whole configuration: every key, absolute paths, values of variables
         #[arg(long)]
         print: bool,
-        /// Check the types of scripts and of their tests, too: of --!strict files all, of others what cannot
-        /// but fail
+        /// Also check the types of scripts and tests. Files with --!strict are checked fully. In other files
+        /// only errors that are certain are reported
         #[arg(long)]
         types: bool,
     },
-    /// Run the tests of an app, tests/*.luau beside its configuration, without a server
+    /// Run the tests of an app (tests/*.luau in its folder), without a server
     Test {
         /// A configuration file, or the folder of an app
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
-        /// Only tests that have this in their names
+        /// Run only tests with this text in their names
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         filter: String,
-        /// Run them again whenever a file changes, until Ctrl-C
+        /// Run the tests again after each change of a file, until Ctrl-C
         #[arg(long)]
         watch: bool,
     },
-    /// Load rows beside a server that leaves it to others, or what earlier runs left, until SIGINT or SIGTERM
+    /// Load records into the databases until SIGINT or SIGTERM, if the server does not load or does not run
     Load(LoadCommand),
-    /// Look into the record log, follow, check and mend it; a running server is not disturbed
+    /// Show, follow, check or repair the record log. Only repair needs the server to be stopped
     #[command(subcommand)]
     Log(LogCommand),
-    /// Ask the database by one statement that reads
+    /// Run one SQL statement that reads, on the SQLite file of a sink
     Sql {
-        /// The statement
+        /// The SQL statement
         #[arg(value_name = "SELECT ...")]
         statement: String,
-        /// Which database is asked, where there are several; the first otherwise
+        /// The sink whose database is read [default: the first sink]
         #[arg(long, value_name = "NAME")]
         sink: Option<String>,
         /// A configuration file, or the folder of an app
         #[arg(long, value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
-        /// How rows are printed
+        /// The format of the rows
         #[arg(long, value_enum, default_value_t = Format::Table)]
         format: Format,
     },
-    /// Show how a running server does, on one screen: what is wrong and what to do, rates, latency, log,
-    /// sinks
+    /// Show the state of a running server: what is wrong and what to do, rates, latency, log, sinks
     Status {
-        /// The configuration file or folder that it serves, or its log folder
+        /// The configuration file or folder of the server, or its log folder
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
-        /// Show it again each second, until Ctrl-C
+        /// Show the state again each second, until Ctrl-C
         #[arg(long, conflicts_with = "json")]
         watch: bool,
-        /// Print everything that is known as one line of JSON
+        /// Print the whole state as one line of JSON
         #[arg(long)]
         json: bool,
     },
-    /// Compare what the log holds with what the database says it has
+    /// Check that each record of the log is in the database, or is accounted for
     Audit {
         /// A configuration file, or the folder of an app
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
@@ -117,22 +116,22 @@ pub(crate) enum Command {
     },
 }
 
-/// What a server is told beside its configuration: it holds for each one that it loads.
+/// The options of `serve`. They apply to each configuration that the server loads.
 #[derive(Debug, Args)]
 pub(crate) struct ServeCommand {
     /// A configuration file, or the folder of an app
     #[arg(value_name = "CONFIG|DIR", default_value = ".")]
     pub(crate) config: PathBuf,
-    /// Listen there, whatever the configuration says; may be repeated
+    /// Listen on this address instead of `listen` in the configuration. Can be repeated
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Record only: a later start without this loads the rows
+    /// Record requests, but load no rows. A later start without this option loads them
     #[arg(long)]
     pub(crate) no_load: bool,
-    /// Reload when files change, and show errors with their source in replies: on loopback addresses only
+    /// Reload when files change, and show errors with source code in replies. Only on loopback addresses
     #[arg(long)]
     pub(crate) dev: bool,
-    /// With --dev: let whoever reaches other addresses see the source, too
+    /// Allow --dev on other addresses. Every client that reaches them can then see source code
     #[arg(long, requires = "dev")]
     pub(crate) dev_anywhere: bool,
 }
@@ -142,10 +141,10 @@ pub(crate) struct LoadCommand {
     /// A configuration file, or the folder of an app
     #[arg(value_name = "CONFIG|DIR", default_value = ".")]
     pub(crate) config: PathBuf,
-    /// Only this sink
+    /// Load only this sink
     #[arg(long, value_name = "NAME")]
     pub(crate) sink: Option<String>,
-    /// End as soon as everything that may be read is loaded
+    /// End when all sealed segments and all synced records of a running server are loaded
     #[arg(long)]
     pub(crate) once: bool,
     /// Load the segments that other machines shipped to this folder. Streams and types come from the segments
@@ -154,10 +153,10 @@ pub(crate) struct LoadCommand {
     /// The folder of fetched segments. It is emptied at the start [default: `fetched`, beside the log folder]
     #[arg(long, value_name = "DIR", requires = "from")]
     pub(crate) spool: Option<PathBuf>,
-    /// Try the rejects of the database again, then end: what fits its table by now becomes a row
+    /// Try the rejects in the database again, then end. Rejects that fit their table now become rows
     #[arg(long, conflicts_with = "once")]
     pub(crate) retry_rejects: bool,
-    /// Give up the next records of a log, then end: they become a gap, and what is behind them is loaded
+    /// Give up the next records of a log, then end. They become a gap, so that later records can be loaded
     #[arg(long, num_args = 2, value_names = ["LOG", "FIRST-LAST"], conflicts_with_all = ["once", "retry_rejects"])]
     pub(crate) skip: Option<Vec<String>>,
 }
@@ -170,59 +169,59 @@ pub(crate) enum LogCommand {
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
-    /// Print records
+    /// Print the records of all logs
     Cat {
         /// A log folder, the folder of an app, or a configuration file
         #[arg(default_value = ".")]
         dir: PathBuf,
-        /// Only records of this stream
+        /// Print only records of this stream
         #[arg(long, value_name = "NAME")]
         stream: Option<String>,
-        /// Only this log
+        /// Print only this log
         #[arg(long, value_name = "ID")]
         log: Option<LogId>,
-        /// How records are printed
+        /// The format of the records
         #[arg(long, value_enum, default_value_t = RecordFormat::Json)]
         format: RecordFormat,
     },
-    /// Print the last records and follow what a server writes, as far as it is synced, until Ctrl-C
+    /// Print the last records, then each new record once it is synced, until Ctrl-C
     Tail {
         /// A log folder, the folder of an app, or a configuration file
         #[arg(default_value = ".")]
         dir: PathBuf,
-        /// Only records of this stream
+        /// Print only records of this stream
         #[arg(long, value_name = "NAME")]
         stream: Option<String>,
-        /// How records are printed
+        /// The format of the records
         #[arg(long, value_enum, default_value_t = RecordFormat::Text)]
         format: RecordFormat,
-        /// Begin so many records before the end, those of other streams counted
+        /// Begin this many records before the end. Records of other streams count too
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10)]
         lines: u64,
     },
-    /// Check every checksum, chain and digest, and compare with what was loaded
+    /// Check all checksums, chains and digests, and compare the logs with the database
     Verify {
         /// A log folder, the folder of an app, or a configuration file
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
-    /// Show one segment file field by field, with what holds and what does not
+    /// Show all fields of one segment file, and mark each problem
     Dump {
-        /// The segment
+        /// The segment file
         file: PathBuf,
     },
-    /// Mend what dead servers left, as a start would, and set damage aside; nothing is deleted
+    /// Repair the logs of dead servers, as a start does. Damaged segments are set aside, no file is deleted
     Repair {
         /// A log folder, the folder of an app, or a configuration file
         #[arg(default_value = ".")]
         dir: PathBuf,
-        /// Only say what would be done
+        /// Print the repairs without doing them
         #[arg(long)]
         dry_run: bool,
     },
 }
 
-/// How records are printed.
+/// The formats of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RecordFormat {
     /// One readable line per record
@@ -233,10 +232,10 @@ pub(crate) enum RecordFormat {
     Combined,
 }
 
-/// How rows are printed.
+/// The formats of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Columns for people, up to 10,000 rows
+    /// A table for people, at most 10,000 rows
     Table,
     /// Comma-separated values with a header (RFC 4180)
     Csv,
@@ -244,7 +243,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Options that do not fit together, which the parser of the command line cannot see.
+/// A conflict between options that the parser of the command line does not find.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct WrongUsage(pub(crate) &'static str);

@@ -25,8 +25,8 @@ const FILES: [(&str, &str); 6] = [
 /// Writes the app into a folder that does not exist or is empty. Prints the next steps.
 pub(crate) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
     let shown = folder.display();
-    if !is_free(folder).with_context(|| format!("cannot look into {shown}"))? {
-        note(&format!("{shown} is not empty: an app is made in a new folder, or an empty one"));
+    if !is_free(folder).with_context(|| format!("cannot read the folder {shown}"))? {
+        note(&format!("{shown} is not empty: choose a new folder, or an empty one"));
         return Ok(ExitCode::from(2));
     }
     for (name, text) in FILES {
@@ -35,7 +35,7 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
     }
     to_stdout(|out| {
         let word = shell_word(&shown.to_string());
-        writeln!(out, "made an app in {shown}")?;
+        writeln!(out, "created an app in {shown}")?;
         writeln!(out, "  test    tollgate test {word}")?;
         writeln!(out, "  serve   tollgate serve {word}")?;
         writeln!(out, "  try     curl 'http://127.0.0.1:8080/api/score?x=20'")?;

@@ -13,7 +13,7 @@ fn a_new_app_passes_its_tests_and_is_served() {
     let text = app.succeed(&["new", "."]);
     assert_eq!(
         text,
-        "made an app in .\n  test    tollgate test .\n  serve   tollgate serve .\n  \
+        "created an app in .\n  test    tollgate test .\n  serve   tollgate serve .\n  \
          try     curl 'http://127.0.0.1:8080/api/score?x=20'\n"
     );
     assert!(FILES.iter().all(|name| app.path().join(name).is_file()), "{text}");
@@ -37,10 +37,7 @@ fn a_folder_that_is_not_empty_is_left_alone() {
     let app = App::bare(&[("shop/mine.txt", "mine")]);
     let output = app.run(&["new", "shop"]);
     assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
-    assert_eq!(
-        printed(&output),
-        "tollgate: shop is not empty: an app is made in a new folder, or an empty one\n"
-    );
+    assert_eq!(printed(&output), "tollgate: shop is not empty: choose a new folder, or an empty one\n");
     assert_eq!(fs::read_dir(app.path().join("shop")).unwrap().count(), 1);
     app.succeed(&["new", "deeper/shop"]);
     assert_eq!(app.run(&["new", "deeper/shop"]).status.code(), Some(2), "it is not empty any more");

@@ -70,7 +70,7 @@ keys! {
 keys! {
     /// `[load]`
     pub(super) LOAD_KEYS of LoadRules;
-    /// Whether the server loads. If not, it keeps segments until `tollgate load` has loaded them.
+    /// Whether the server loads records. If not, it keeps segments until `tollgate load` has loaded them.
     in_server [IN_SERVER] = switch(true).restart();
     /// A loader that is behind for longer than this is logged once a minute.
     lag_max = duration(MINUTE_MS, 100..=24 * HOUR_MS).restart() => lag_max;

@@ -25,7 +25,7 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
             }
             let account = match config.log.dir.is_dir() {
                 true => audit(&DiskStorage, &config.log.dir, &sink.options)
-                    .with_context(|| format!("no account of sink {}", sink.name())),
+                    .with_context(|| format!("cannot count the records of sink {}", sink.name())),
                 false => Ok(Audit::default()),
             };
             match account {
@@ -104,7 +104,7 @@ impl Line {
 /// every record is accounted for.
 fn write_lines(lines: &[Line], failed: &[(LogId, LogError)], out: &mut dyn Write) -> std::io::Result<bool> {
     if lines.is_empty() && failed.is_empty() {
-        writeln!(out, "exact: nothing is recorded for it yet")?;
+        writeln!(out, "exact: the sink has no records yet")?;
         return Ok(true);
     }
     let mut sums: BTreeMap<&str, Line> = BTreeMap::new();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn nothing_is_exact() {
-        check(&[], (true, "exact: nothing is recorded for it yet\n"));
+        check(&[], (true, "exact: the sink has no records yet\n"));
     }
 
     #[test]

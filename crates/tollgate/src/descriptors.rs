@@ -31,7 +31,7 @@ pub(crate) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of descriptors stays as it is");
+        tracing::debug!(%error, "the limit of descriptors cannot be raised");
     }
 }
 
@@ -60,13 +60,13 @@ pub(crate) fn fit(config: &mut Config, limit: u64) -> Result<(), String> {
         let needed = budget.needed(wanted as u64);
         if config.is_connections_max_written {
             return Err(format!(
-                "connections_max is {wanted}, which needs {needed} descriptors, limit of the process: {limit}: \
-                 raise LimitNOFILE (ulimit -n), or lower connections_max to {possible}"
+                "connections_max is {wanted}, which needs {needed} descriptors, limit of the process \
+                 {limit}: raise LimitNOFILE (ulimit -n), or lower connections_max to {possible}"
             ));
         }
         config.connections_note = Some(format!(
-            "connections_max is {possible} and not {wanted}, its default, which needs {needed} descriptors, \
-             limit of the process: {limit}: raise LimitNOFILE (ulimit -n), or write connections_max"
+            "connections_max is {possible} instead of its default {wanted}: the default needs {needed} \
+             descriptors, limit of the process {limit}. Raise LimitNOFILE (ulimit -n), or set connections_max"
         ));
         config.server.capacity.connections_max = possible;
     }

@@ -38,8 +38,8 @@ pub(crate) fn refusal(command: &ServeCommand, addresses: &[BoundAddress]) -> Opt
     let is_local = |address: &BoundAddress| address.tcp().is_some_and(|address| address.ip().is_loopback());
     let open = addresses.iter().find(|address| !is_local(address))?;
     Some(format!(
-        "--dev shows source code to whoever asks, and {open} is no loopback address: \
-         listen on 127.0.0.1 (--listen 127.0.0.1:8080), or add --dev-anywhere"
+        "--dev shows source code to every client, and {open} is not a loopback address: listen on 127.0.0.1 \
+         (--listen 127.0.0.1:8080), or add --dev-anywhere"
     ))
 }
 
@@ -72,6 +72,9 @@ pub(crate) fn follow(
             is_due = watch.look_at(&watched);
         }
     };
-    thread::Builder::new().name("watch".to_owned()).spawn(follow).context("cannot start a thread")?;
+    thread::Builder::new()
+        .name("watch".to_owned())
+        .spawn(follow)
+        .context("cannot start the thread that watches files")?;
     Ok(())
 }

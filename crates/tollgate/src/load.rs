@@ -110,7 +110,10 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
             let _ = teller.send(signal);
         }
     };
-    thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(listen)
+        .context("cannot start the thread of signals")?;
     Ok(receiver)
 }
 
@@ -126,7 +129,7 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
             Err(RecvTimeoutError::Timeout) => {}
             _ => {
                 end(loaders);
-                note("stopped before all was loaded: the next run goes on");
+                note("stopped before all records were loaded: the next run continues");
                 return ExitCode::FAILURE;
             }
         }
@@ -159,15 +162,15 @@ fn retry_rejects(sinks: &[SinkConfig], reader: &ItemReader) -> anyhow::Result<Ex
             0 => String::new(),
             duplicates => format!("{duplicates} are duplicates of rows, "),
         };
-        note(&format!("sink {name}: {loaded} became rows, {duplicates}{} stay", retried.kept));
+        note(&format!("sink {name}: {loaded} became rows, {duplicates}{} remain rejects", retried.kept));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Makes each sink skip the next records of a log.
 fn skip_records(dir: &Path, sinks: &[SinkConfig], words: &[String]) -> anyhow::Result<ExitCode> {
-    let (log, range) =
-        read_skip(words).ok_or(WrongUsage("--skip takes the id of a log and two numbers: LOG 17-20"))?;
+    let (log, range) = read_skip(words)
+        .ok_or(WrongUsage("--skip needs the id of a log and a range of records, like LOG 17-20"))?;
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     for sink in sinks {
         let name = sink.name();
@@ -192,7 +195,8 @@ fn print_unsealed(dir: &Path) {
         if open > 0 && live != Some(log) {
             let open = counted(open, "unsealed segment");
             note(&format!(
-                "log {log}: {open} left to its server, or to `tollgate log repair` if that is dead"
+                "log {log}: {open} not loaded, because a server may still write to it. If no server runs, \
+                 use `tollgate log repair`"
             ));
         }
     }

@@ -23,7 +23,7 @@ pub(crate) fn print_end(sink: &str, status: &LoadStatus) -> bool {
         counted(*rejects, "reject")
     ));
     for (log, reason) in &status.stopped_logs {
-        note(&format!("sink {sink}: log {log} is stopped: {reason}"));
+        note(&format!("sink {sink}: loading of log {log} stopped: {reason}"));
     }
     let is_failing = is_left_with_failing(status);
     for (log, reason) in status.failing_logs.iter().filter(|_| is_failing) {

@@ -104,7 +104,7 @@ impl LoadFrom {
                 break;
             }
             if signals.recv_timeout(LOOK_PAUSE) != Err(RecvTimeoutError::Timeout) {
-                note("stopped before all was loaded: the next run goes on");
+                note("stopped before all records were loaded: the next run continues");
                 return ExitCode::FAILURE;
             }
         }

@@ -29,7 +29,11 @@ impl Notifier {
                 Self(Some(Arc::new(Socket { socket, watchdog })))
             }
             Err(error) => {
-                tracing::warn!(%error, name, "systemd cannot be told how the server does");
+                tracing::warn!(
+                    %error,
+                    name,
+                    "the socket of systemd cannot be reached: systemd gets no state of the server"
+                );
                 Self::default()
             }
         }

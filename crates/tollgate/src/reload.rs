@@ -166,9 +166,17 @@ impl Present {
         for reason in &reasons {
             tracing::error!(version, "not reloaded: {reason}");
         }
-        tracing::error!(version, %loaded_at, faults = reasons.len(), "the configuration stays as it was");
+        tracing::error!(
+            version,
+            %loaded_at,
+            faults = reasons.len(),
+            "reload refused: the present configuration stays"
+        );
         reasons.into_iter().map(|reason| reason + "\n").fold(
-            Reloaded { code, text: format!("not reloaded, version {version} of {loaded_at} serves on:\n") },
+            Reloaded {
+                code,
+                text: format!("not reloaded, version {version} of {loaded_at} still serves:\n"),
+            },
             |mut told, line| {
                 told.text.push_str(&line);
                 told
@@ -217,7 +225,7 @@ fn retyped_columns(stream: &StreamSpec, known: &[std::sync::Arc<Schema>]) -> Vec
             let (name, found, present) = (&column.name, column.kind.name(), known.kind.name());
             faults.push(format!(
                 "column {name:?} of [stream.{}] is {found}, but {present} in the log and its table: \
-                 give the column another name, or the stream",
+                 rename the column or the stream",
                 stream.name
             ));
         }

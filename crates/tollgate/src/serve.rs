@@ -129,7 +129,8 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
                 // A second signal ends the process at once.
                 _ if is_stopping => {
                     note(
-                        "stopped at once: requests in flight are lost, what was acknowledged as written or synced is not",
+                        "stopped at once: requests in flight are lost, records that were acknowledged as \
+                         written or synced are kept",
                     );
                     tracing_lines::finish();
                     process::exit(1);
@@ -143,7 +144,10 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
             let _ = teller.send(event);
         }
     };
-    thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(listen)
+        .context("cannot start the thread of signals")?;
     Ok(())
 }
 
@@ -180,7 +184,8 @@ fn start_control(
             let error = format!("{error:#}");
             tracing::warn!(
                 error,
-                "`log tail` shows sealed segments only, `reload` and `status` reach nobody, nor do other loaders"
+                "the control socket cannot be opened: `reload`, `status` and other loaders do not work, `log \
+                 tail` shows only sealed segments"
             );
         })
         .ok()
@@ -193,7 +198,7 @@ fn storage() -> Arc<dyn Storage> {
 fn report_event(event: &LogEvent, observer: &Observer) {
     match event {
         LogEvent::Failed(reason) => {
-            tracing::error!(reason, "the log failed: nothing more is recorded, the server stops");
+            tracing::error!(reason, "the log failed: no further record is written, the server stops");
         }
         LogEvent::Room { state, space, reserve_bytes } => report_room(*state, *space, *reserve_bytes),
         LogEvent::Queue { state, age, age_max, queued_bytes, queue_bytes_max } => {
@@ -202,7 +207,12 @@ fn report_event(event: &LogEvent, observer: &Observer) {
         LogEvent::Mended(report) => report_recovery(report, observer),
         LogEvent::Unsound { log, file, reason } => {
             observer.note_damaged(file);
-            tracing::error!(%log, file = %file.display(), reason, "damaged segment: what is intact in it is loaded");
+            tracing::error!(
+                %log,
+                file = %file.display(),
+                reason,
+                "segment is damaged: its intact records are loaded"
+            );
         }
         LogEvent::Deleted { log, segment, bytes, reason } => {
             tracing::debug!(%log, %segment, bytes, due = reason.name(), "segment deleted");
@@ -227,7 +237,7 @@ fn report_room(state: RoomState, space: Space, reserve_bytes: u64) {
             free_bytes,
             free_inodes,
             reserve_bytes,
-            "there is room on the disk again: requests are recorded"
+            "the disk has enough free space again: requests are recorded"
         ),
     }
 }
@@ -243,7 +253,7 @@ fn report_queue(state: QueueState, [age, age_max]: [Duration; 2], [queued_bytes,
             "the disk is behind: requests whose records would wait for it are refused"
         ),
         QueueState::KeepsUp => {
-            tracing::info!(age_ms, queued_bytes, "the disk keeps up again: no request is refused for it");
+            tracing::info!(age_ms, queued_bytes, "the disk keeps up again: records are accepted");
         }
     }
 }
@@ -253,18 +263,26 @@ fn report_recovery(report: &RecoveryReport, observer: &Observer) {
         let log = &recovered.log;
         if recovered.sealed > 0 {
             let (segments, torn_bytes) = (recovered.sealed, recovered.torn_bytes);
-            tracing::info!(%log, segments, torn_bytes, "sealed what an earlier run left");
+            tracing::info!(%log, segments, torn_bytes, "sealed the open segments of an earlier run");
         }
         for (file, reason) in &recovered.set_aside {
             observer.note_damaged(file);
             tracing::error!(%log, file = %file.display(), reason, "damaged segment set aside: its intact records are loaded");
         }
         for file in &recovered.unknown {
-            tracing::error!(%log, file = %file.display(), "segment of a newer version left alone");
+            tracing::error!(
+                %log,
+                file = %file.display(),
+                "segment has a newer format version: it is not changed and not loaded"
+            );
         }
     }
     for (log, error) in &report.failed {
-        tracing::error!(%log, error = join_chain(error), "log cannot be mended, and is left alone");
+        tracing::error!(
+            %log,
+            error = join_chain(error),
+            "log cannot be repaired: it is not changed, and its open segments are not loaded"
+        );
     }
     observer.note_unmended(report.failed.iter().map(|(log, error)| (*log, join_chain(error))).collect());
 }

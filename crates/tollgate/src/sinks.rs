@@ -162,7 +162,7 @@ impl Sinks {
 
     fn begin(&mut self, config: &Config, sink: &SinkConfig) {
         if let Err(error) = self.start_one(config, sink) {
-            tracing::error!(sink = sink.name(), "not loaded until the next start: {error:#}");
+            tracing::error!(sink = sink.name(), "the sink is not loaded until the next start: {error:#}");
         }
     }
 
@@ -192,7 +192,7 @@ fn report_load(sink: &str, finished: Result<LoadStatus, FinishError>) {
             let (rows, rejects, duplicates) = (status.rows, status.rejects, status.duplicates);
             tracing::info!(sink, rows, rejects, duplicates, "loaded");
         }
-        Err(error) => tracing::warn!("not all is loaded, the next start goes on: {error}"),
+        Err(error) => tracing::warn!("not all records are loaded, the next start continues: {error}"),
     }
 }
 
@@ -201,8 +201,8 @@ fn move_of(present: &SinkConfig, new: &SinkConfig) -> Option<String> {
     let differs = present.options.moved_by(&new.options)?;
     let (name, before) = (new.name(), present);
     Some(format!(
-        "[sink.{name}] has {differs} now: {before} -> {new}; its positions lie in the one that it has, so give \
-         the new one another name, or restart"
+        "[sink.{name}] has {differs} now: {before} -> {new}. Its positions are in the present database: give \
+         the new sink another name, or restart"
     ))
 }
 
@@ -212,8 +212,8 @@ fn leaving_of(stream: &str, sink: &str, new: &Config) -> Option<String> {
     let is_kept = new.sink(sink).is_some_and(|sink| sink.options.taken.takes(stream));
     (!is_kept).then(|| {
         format!(
-            "[sink.{sink}] takes stream {stream:?} no more, whose replies wait for it: change the ack of \
-             [stream.{stream}] first, by a reload of its own"
+            "[sink.{sink}] no longer takes stream {stream:?}, but replies of the stream wait for it: first \
+             change ack of [stream.{stream}], by a separate reload"
         )
     })
 }

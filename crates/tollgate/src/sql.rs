@@ -32,7 +32,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<ExitCode> {
     let sink = &config.chosen(sink)?[0];
     let Some(database) = sink.sqlite() else {
-        bail!("rows are loaded into {sink}, found no SQLite file to ask: use psql");
+        bail!("sink {} is {sink}, allowed is a SQLite file: use psql", sink.name());
     };
     to_stdout(|out| {
         query(database, statement, format, out)?;
@@ -65,7 +65,7 @@ fn answer(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> a
 
 fn open(database: &Path) -> anyhow::Result<Connection> {
     if !database.is_file() {
-        bail!("{} is not there: nothing was loaded yet", database.display());
+        bail!("{} does not exist: no row was loaded yet", database.display());
     }
     let context = || format!("cannot open {}", database.display());
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -85,10 +85,10 @@ fn prepare<'a>(connection: &'a Connection, text: &str) -> anyhow::Result<Stateme
         statement => statement?,
     };
     if !statement.readonly() {
-        bail!("the statement writes, allowed is one that reads: rows come from the log");
+        bail!("the statement writes, allowed is a statement that only reads");
     }
     if statement.column_count() == 0 {
-        bail!("the statement gives no rows, allowed is one that reads");
+        bail!("the statement returns no rows, allowed is a statement that returns rows");
     }
     Ok(statement)
 }
@@ -257,8 +257,8 @@ mod tests {
     fn a_statement_that_is_no_single_read_is_refused() {
         let check =
             |statement, expected: &str| assert_eq!(ask(statement, Format::Table).unwrap_err(), expected);
-        let writes = "the statement writes, allowed is one that reads: rows come from the log";
-        let no_rows = "the statement gives no rows, allowed is one that reads";
+        let writes = "the statement writes, allowed is a statement that only reads";
+        let no_rows = "the statement returns no rows, allowed is a statement that returns rows";
         check("DELETE FROM t", writes);
         check("INSERT INTO t (i) VALUES (1) RETURNING i", writes);
         check("DROP TABLE t", writes);
@@ -284,6 +284,6 @@ mod tests {
     fn a_missing_database_is_named() {
         let error =
             query(Path::new("/nowhere/t.sqlite"), "SELECT 1", Format::Table, &mut Vec::new()).unwrap_err();
-        assert_eq!(error.to_string(), "/nowhere/t.sqlite is not there: nothing was loaded yet");
+        assert_eq!(error.to_string(), "/nowhere/t.sqlite does not exist: no row was loaded yet");
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode
         };
         last.store(code, Ordering::Relaxed);
         to_stdout(|out| {
-            writeln!(out, "watching, Ctrl-C ends")?;
+            writeln!(out, "watching for changes, Ctrl-C ends")?;
             Ok(ExitCode::SUCCESS)
         })?;
         watch.wait();
@@ -81,7 +81,10 @@ fn end_by_signals() -> anyhow::Result<Arc<AtomicU8>> {
             process::exit(i32::from(code.load(Ordering::Relaxed)));
         }
     };
-    thread::Builder::new().name("signals".to_owned()).spawn(end).context("cannot start a thread")?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(end)
+        .context("cannot start the thread of signals")?;
     Ok(last)
 }
 
@@ -190,7 +193,7 @@ pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
         }
     }
     if files.is_empty() {
-        return Err(format!("no test: {} has no *.luau", folder.display()));
+        return Err(format!("no tests: {} has no *.luau file", folder.display()));
     }
     files.sort();
     Ok(files)

@@ -33,12 +33,15 @@ pub(crate) fn start() -> anyhow::Result<()> {
     }
     let queue = QUEUE.get_or_init(Arc::default);
     let write = || queue.write(io::stderr(), log_left_out);
-    thread::Builder::new().name("lines".to_owned()).spawn(write).context("cannot start a thread")?;
+    thread::Builder::new()
+        .name("lines".to_owned())
+        .spawn(write)
+        .context("cannot start the thread that writes log lines")?;
     Ok(())
 }
 
 fn log_left_out(left_out: u64) {
-    tracing::warn!(left_out, "log lines were left out: stderr was not read as fast as they came");
+    tracing::warn!(left_out, "log lines were dropped, because stderr was not read fast enough");
 }
 
 /// Returns the number of lines that were left out because the reader was too slow.

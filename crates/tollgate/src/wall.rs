@@ -23,8 +23,8 @@ impl ClockFault {
     /// Returns the fault, and how times are shown.
     pub(crate) const fn text(self) -> &'static str {
         match self {
-            Self::Early => "the wall clock is before 1970: times are shown and kept as 1970-01-01",
-            Self::Late => "the wall clock is after 9999: times are shown and kept as 9999-12-30",
+            Self::Early => "the wall clock is before 1970: times are shown and recorded as 1970-01-01",
+            Self::Late => "the wall clock is after 9999: times are shown and recorded as 9999-12-30",
         }
     }
 }

@@ -92,7 +92,7 @@ impl Watch {
             // If the channel is full, a change is already waiting to be read.
             let _ = changed.try_send(());
         };
-        let watcher = recommended_watcher(on_event).context("files cannot be watched")?;
+        let watcher = recommended_watcher(on_event).context("cannot watch files")?;
         Ok(Self { watcher, changes, watched, folders: BTreeSet::new() })
     }
 
@@ -102,7 +102,10 @@ impl Watch {
         let mut found = BTreeSet::new();
         watched.roots.iter().for_each(|root| gather(root, watched, 0, &mut found));
         if found.len() >= FOLDERS_MAX {
-            tracing::warn!(limit = FOLDERS_MAX, "there are more folders than are watched");
+            tracing::warn!(
+                limit = FOLDERS_MAX,
+                "too many folders to watch: changes in further folders are not seen"
+            );
         }
         let gone: Vec<_> = self.folders.difference(&found).cloned().collect();
         for folder in gone {
@@ -115,7 +118,11 @@ impl Watch {
             match self.watcher.watch(folder, RecursiveMode::NonRecursive) {
                 Ok(()) => drop(self.folders.insert(folder.clone())),
                 Err(error) => {
-                    tracing::warn!(folder = %folder.display(), %error, "a folder cannot be watched");
+                    tracing::warn!(
+                        folder = %folder.display(),
+                        %error,
+                        "cannot watch a folder: changes in it are not seen"
+                    );
                 }
             }
         }

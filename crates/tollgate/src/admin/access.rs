@@ -37,10 +37,10 @@ impl Denial {
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Host => {
-                "this is not that host: ask by address or localhost, or add the name to hosts in [admin]"
+                "the host is not allowed: use an address or localhost, or add the name to hosts in [admin]"
             }
-            Self::Origin => "pages of other origins are not answered",
-            Self::Token => "Authorization: Bearer TOKEN is needed",
+            Self::Origin => "requests from pages of other origins are refused",
+            Self::Token => "the request needs Authorization: Bearer TOKEN",
         }
     }
 }

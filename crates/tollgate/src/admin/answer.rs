@@ -97,7 +97,7 @@ impl Answers {
 
     fn find(&self, head: &RequestHead) -> AdminReply {
         if !matches!(head.method(), Method::Get | Method::Head) {
-            let answer = AdminReply::text(StatusCode::METHOD_NOT_ALLOWED, "nothing is changed here\n");
+            let answer = AdminReply::text(StatusCode::METHOD_NOT_ALLOWED, "allowed are GET and HEAD\n");
             return AdminReply { field: Some(("Allow", "GET, HEAD")), ..answer };
         }
         let answer = match head.path() {
@@ -106,7 +106,7 @@ impl Answers {
             "/metrics" => Self::metrics,
             "/status" => Self::status,
             _ => {
-                let text = "here are /healthz, /readyz, /metrics and /status\n";
+                let text = "not found: the paths are /healthz, /readyz, /metrics and /status\n";
                 return AdminReply::text(StatusCode::NOT_FOUND, text);
             }
         };

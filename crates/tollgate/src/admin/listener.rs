@@ -55,7 +55,11 @@ impl AdminListener {
                 Ok(bound) => Ok(bound),
                 Err(error) => {
                     let path = path.display();
-                    tracing::warn!(%error, %path, "no admin listener at its default place: name another one by listen in [admin]");
+                    tracing::warn!(
+                        %error,
+                        %path,
+                        "the default admin socket cannot be opened: set listen in [admin]"
+                    );
                     return Ok(None);
                 }
             },
@@ -129,7 +133,7 @@ fn bind_unix(path: &Path) -> io::Result<(Socket, Bound)> {
 fn remove_dead(path: &Path, address: &SockAddr) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {}
-        Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "a file is there that is no socket")),
+        Ok(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "the file exists and is not a socket")),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     }

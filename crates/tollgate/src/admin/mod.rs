@@ -55,7 +55,7 @@ impl AdminServer {
         let mut serving = Serving { listener, answers, clients: Vec::new(), resume_at: None };
         let stopped = stop.clone();
         let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || serving.run(&stopped));
-        let thread = Some(thread.context("cannot start a thread")?);
+        let thread = Some(thread.context("cannot start the thread of the admin listener")?);
         Ok(Some(Self { bound, stop, thread }))
     }
 
@@ -140,7 +140,7 @@ impl Serving {
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::debug!(%error, "the admin listener cannot accept, trying again");
+                tracing::debug!(%error, "the admin listener cannot accept a connection, it tries again");
                 self.resume_at = Some(Instant::now() + ACCEPT_PAUSE);
             }
         }

@@ -103,7 +103,7 @@ fn notes_of_pages(route: &RouteSpec) -> Vec<String> {
     let pages = files.error_pages.iter().map(|(status, page)| (status, files.root.join(page)));
     let missing = pages.filter(|(_, page)| !page.is_file());
     let note = |(status, page): (&u16, PathBuf)| {
-        format!("note: the page for {status} of route {:?} is not there: {}", route.path, page.display())
+        format!("note: the page for {status} of route {:?} does not exist: {}", route.path, page.display())
     };
     missing.map(note).collect()
 }
@@ -119,8 +119,8 @@ fn note_of_one_place(server: &ServerOptions, index: usize, backend: &BackendOpti
         return None;
     }
     Some(format!(
-        "note: concurrency_max in [backend.{}] is 1: a body longer than body_memory_max ({}) does not stream to it, but comes whole \
-         first, through the spool; from 2 on, half of it is for bodies that stream. Routes: {}",
+        "note: concurrency_max in [backend.{}] is 1, so bodies longer than body_memory_max ({}) are spooled \
+         and do not stream. Set it to at least 2 to stream them. Routes: {}",
         backend.name,
         show_size(memory_max),
         routes.join(", ")

@@ -40,10 +40,13 @@ impl Silence {
                 let process = named(*process);
                 let waited = waited.as_secs();
                 format!(
-                    "the server at {socket}{process} says nothing for {waited} s: it hangs, or is stopped (SIGCONT)"
+                    "the server at {socket}{process} has not answered for {waited} s: it hangs, or it is \
+                     stopped (send SIGCONT)"
                 )
             }
-            Self::Closed => format!("the server at {socket} hung up: it ends, or has too many to answer"),
+            Self::Closed => format!(
+                "the server at {socket} closed the connection: it is ending, or it has too many clients"
+            ),
         }
     }
 
@@ -75,7 +78,7 @@ pub(crate) fn ask_reload(dir: &Path) -> Result<Reloaded, Silence> {
     if !is_answered(&stream, TIMEOUT) {
         let (socket, process) = (dir.join(NAME), named(process_of(&stream)));
         note(&format!(
-            "waiting for the server at {}{process} which reloads, or hangs, or is stopped (SIGCONT)",
+            "waiting for the server at {}{process} which reloads, hangs, or is stopped (send SIGCONT)",
             socket.display()
         ));
     }

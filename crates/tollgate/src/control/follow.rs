@@ -68,7 +68,7 @@ impl RemoteLog {
         thread::Builder::new()
             .name("control-link".to_owned())
             .spawn(hear)
-            .context("cannot start a thread")?;
+            .context("cannot start the thread of the link to the server")?;
         Ok(Self(link))
     }
 

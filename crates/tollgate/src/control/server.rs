@@ -109,7 +109,10 @@ impl Control {
                 }
             }
         };
-        thread::Builder::new().name("control".to_owned()).spawn(accept).context("cannot start a thread")?;
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(accept)
+            .context("cannot start the thread of the control socket")?;
         Ok(Self { socket })
     }
 }

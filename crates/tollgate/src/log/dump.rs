@@ -17,7 +17,7 @@ pub(super) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     let mut inspector = Inspector::open(&DiskStorage, file)?;
     to_stdout(|out| {
         let count = write_parts(&mut inspector, out)?;
-        let summary = if count == 0 { "all of it holds".to_owned() } else { format!("{count} PROBLEMS") };
+        let summary = if count == 0 { "no problems".to_owned() } else { format!("{count} PROBLEMS") };
         writeln!(out, "{}  {} bytes: {summary}", file.display(), inspector.file_bytes())?;
         Ok(if count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
@@ -35,7 +35,7 @@ pub(super) fn write_parts(inspector: &mut Inspector, out: &mut dyn Write) -> any
             }
             SegmentPart::Batch(batch) => write_batch(out, batch)?,
             SegmentPart::Damage { offset, bytes, problem } => {
-                writeln!(out, "{offset:<10}PROBLEM: {bytes} bytes that are no batch: {problem}")?;
+                writeln!(out, "{offset:<10}PROBLEM: {bytes} bytes that are not a batch: {problem}")?;
                 1
             }
             SegmentPart::Runway { offset, bytes } => {
@@ -150,7 +150,7 @@ fn write_footer(out: &mut dyn Write, part: &FooterPart) -> io::Result<usize> {
     }
     let problems = write_problems(out, &part.problems)?;
     if let Some(digest) = part.digest.filter(|_| part.problems.contains(&FormatError::Digest)) {
-        writeln!(out, "  the bytes before it have {digest}")?;
+        writeln!(out, "  the bytes before the footer have {digest}")?;
     }
     Ok(problems)
 }

@@ -31,7 +31,10 @@ impl LogFolder {
         };
         let dir = config.as_ref().map_or_else(|| below(path), |config| config.log.dir.clone());
         if !dir.is_dir() {
-            bail!("{} is no folder: nothing was recorded yet", dir.display());
+            bail!(
+                "the log folder {} does not exist: nothing was recorded yet, or the path is wrong",
+                dir.display()
+            );
         }
         Ok(Self { dir, config })
     }
@@ -82,7 +85,7 @@ pub(super) fn logs_in(dir: &Path) -> anyhow::Result<Vec<LogId>> {
         // A server locks its folder before it has a log. Each log has a lock of its own.
         let is_log = dir.file_name().and_then(|name| name.to_str()?.parse::<LogId>().ok()).is_some();
         if is_log || !dir.join("lock").is_file() {
-            bail!("{} is no log folder: no log is in it, nor was a server there", dir.display());
+            bail!("{} is not a log folder: it has no log and no lock file of a server", dir.display());
         }
         note(&format!("no log in {}", dir.display()));
     }

@@ -31,20 +31,20 @@ fn print_report(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> 
         writeln!(out, "{}", line(segment))?;
     }
     let changed = report.segments.iter().filter(|segment| !segment.treatment.is_nothing()).count();
-    let verb = if mode == RepairMode::DryRun { "to mend" } else { "mended" };
+    let verb = if mode == RepairMode::DryRun { "to repair" } else { "repaired" };
     let same = report.segments.len() - changed;
     writeln!(
         out,
-        "{}: {same} as before, {changed} {verb}",
+        "{}: {same} unchanged, {changed} {verb}",
         counted(report.segments.len() as u64, "segment")
     )?;
     out.flush()?;
     let is_done = report.held.is_empty() && report.failed.is_empty();
     for log in report.held {
-        note(&format!("log {log} is written by another process, and left to it"));
+        note(&format!("log {log} is skipped, because another process writes to it"));
     }
     for (log, error) in report.failed {
-        note(&format!("log {log} cannot be mended: {:#}", anyhow::Error::new(error)));
+        note(&format!("log {log} cannot be repaired: {:#}", anyhow::Error::new(error)));
     }
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -55,20 +55,21 @@ fn line(SegmentRepair { path, treatment }: &SegmentRepair) -> String {
     let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
     match treatment {
         Treatment::Whole => format!("ok    {path}  sealed and whole"),
-        Treatment::AsideAlready => format!("ok    {path}  set aside before"),
-        Treatment::Left => format!("left  {path}  of a format version that is not known here"),
-        Treatment::Seal => format!("seal  {path}  whole, without its footer or name"),
+        Treatment::AsideAlready => format!("ok    {path}  set aside earlier"),
+        Treatment::Left => format!("left  {path}  has an unknown format version, and is not changed"),
+        Treatment::Seal => format!("seal  {path}  whole, but without its footer or its sealed name"),
         Treatment::Cut { at, bytes, kept } => {
             let kept = name(kept);
             format!(
-                "cut   {path} at byte {at}: {bytes} bytes that no synced reply stood on, kept as {kept}; sealed"
+                "cut   {path} at byte {at}: the last {bytes} bytes were not acknowledged as synced, kept as \
+                 {kept}; sealed"
             )
         }
         Treatment::Torn { kept } => {
-            format!("torn  {path}  nothing that a synced reply stood on, kept as {}", name(kept))
+            format!("torn  {path}  no record was acknowledged as synced, kept as {}", name(kept))
         }
         Treatment::SetAside { aside, reason } => {
-            format!("aside {path}  {reason}; its intact records are read as {}", name(aside))
+            format!("aside {path}  {reason}; its intact records are read from {}", name(aside))
         }
     }
 }

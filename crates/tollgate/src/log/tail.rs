@@ -138,7 +138,7 @@ impl Tail {
                 // The log may have a later version, for example. The other logs are followed nevertheless.
                 Err(error) if error.is::<LogError>() => {
                     out.flush()?;
-                    note(&format!("log {log} is not followed any further: {error:#}"));
+                    note(&format!("log {log} cannot be followed any further: {error:#}"));
                     *followed = None;
                 }
                 result => result?,

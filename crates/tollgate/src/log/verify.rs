@@ -49,7 +49,7 @@ fn loaded(config: &Config) -> Option<Positions> {
     let mut all: Option<Positions> = None;
     for sink in &config.sinks {
         let found = sink.options.positions().unwrap_or_else(|error| {
-            note(&format!("nothing is compared with the database: {:#}", anyhow::Error::new(error)));
+            note(&format!("cannot compare with the database: {:#}", anyhow::Error::new(error)));
             None
         });
         for (log, position) in found.into_iter().flatten() {
@@ -138,7 +138,10 @@ impl Verify<'_> {
         };
         for (log, number) in deleted.impossible() {
             self.counts.differ += 1;
-            writeln!(self.out, "BAD   {log}  `deleted` names record {number}, which no log can have")?;
+            writeln!(
+                self.out,
+                "BAD   {log}  the file `deleted` names record {number}, a number that no record can have"
+            )?;
         }
         Ok(())
     }
@@ -213,13 +216,13 @@ impl Verify<'_> {
             let position = self.loaded.map(|loaded| loaded.get(before));
             let is_between = here.iter().any(|other| other < before);
             let (word, known) = match position {
-                None => ("gone", "no database says how far it was loaded".to_owned()),
+                None => ("gone", "no database knows how far it was loaded".to_owned()),
                 Some(Some(position)) => ("gone", format!("it was loaded up to {}", position.last)),
-                Some(None) if is_between => ("BAD ", "the database has nothing of it".to_owned()),
-                Some(None) => ("gone", "the database has nothing of it".to_owned()),
+                Some(None) if is_between => ("BAD ", "the database has no record of it".to_owned()),
+                Some(None) => ("gone", "the database has no record of it".to_owned()),
             };
             self.counts.differ += u64::from(word == "BAD ");
-            writeln!(self.out, "{word}  {before}  the log before {log} is not here: {known}")?;
+            writeln!(self.out, "{word}  {before}  the log before {log} is missing: {known}")?;
         }
         Ok(())
     }
@@ -227,7 +230,7 @@ impl Verify<'_> {
     fn end(self, logs: usize) -> anyhow::Result<ExitCode> {
         let SegmentCounts { same, differ, .. } = self.counts;
         if self.loaded.is_some() {
-            writeln!(self.out, "{} as loaded, {differ} not", counted(same, "log"))?;
+            writeln!(self.out, "{} equal to the database, {differ} different", counted(same, "log"))?;
         }
         writeln!(self.out, "{}", self.counts.summary(logs))?;
         let is_good = self.counts.bad == 0 && differ == 0;
@@ -267,10 +270,12 @@ fn comparison(position: Position, segments: &[Checked]) -> Result<Comparison, Lo
         Some(BatchEnd { offset, chain }) => differs(
             offset,
             format!(
-                "changed since they were loaded: the checksum there is {chain:08x}, the database has {expected:08x}"
+                "changed after they were loaded: the checksum is {chain:08x}, the database has {expected:08x}"
             ),
         ),
-        None => differs(0, format!("changed since they were loaded: no batch ends at {}", position.last)),
+        None => {
+            differs(0, format!("changed after they were loaded: no batch ends at record {}", position.last))
+        }
     }
 }
 

@@ -182,61 +182,71 @@ impl Code {
     /// Returns what to do about it, in a sentence.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
-            Self::Starting => "wait: what an earlier run left is mended first",
-            Self::Draining => "nothing: it ends when the requests in flight do",
-            Self::LogFailed => "look at the disk (dmesg), then restart",
-            Self::LogStalled => "look at the disk: it takes no writes (dmesg, iostat -x 1)",
-            Self::LogBehind => "look at the disk: more is recorded than it takes (dmesg, iostat -x 1)",
+            Self::Starting => "wait: the server first repairs the logs of earlier runs",
+            Self::Draining => "nothing: the server ends after its requests in flight",
+            Self::LogFailed => "check the disk (dmesg), then restart the server",
+            Self::LogStalled => "check the disk, which completes no writes (dmesg, iostat -x 1)",
+            Self::LogBehind => "check the disk, which is slower than records arrive (dmesg, iostat -x 1)",
             Self::DiskFull => {
-                "free or add disk space under log.dir, or mend the sink that holds segments back"
+                "free disk space in dir of [log], or repair the sink that has not loaded the segments"
             }
-            Self::WorkerStalled => "look what it does (perf top, gdb -p), then restart",
+            Self::WorkerStalled => {
+                "find out what the worker does (perf top, gdb -p), then restart the server"
+            }
             Self::Behind | Self::ScriptsBehind => {
-                "add workers or machines, or find the slow route in `tollgate status`"
+                "add workers or machines, or find the slow route with `tollgate status`"
             }
             Self::MemoryFull | Self::MemoryShort => {
-                "look for slow clients or a slow disk; raise server.in_flight_bytes_max"
+                "look for slow clients or a slow disk, or raise in_flight_bytes_max in [server]"
             }
             Self::ConnectionsFull => {
-                "raise server.connections_max and LimitNOFILE, or lower server.idle_timeout"
+                "raise connections_max in [server] and LimitNOFILE, or lower idle_timeout in [server]"
             }
-            Self::SinkStopped => "mend what the error says; what is recorded waits in the log",
+            Self::SinkStopped => "correct what the error names: records wait in the log meanwhile",
             Self::SinkFailing => {
-                "look at what the error names, mostly the database; what is recorded waits in the log and is loaded later"
+                "check what the error names, usually the database: records wait in the log and are loaded \
+                 later"
             }
-            Self::SinkUnattended => "start `tollgate load` for it: what it lacks is kept on disk",
-            Self::SinkBehind => "look at the load of the database; nothing is lost meanwhile",
+            Self::SinkUnattended => {
+                "start `tollgate load` for this sink: its records stay on disk until they are loaded"
+            }
+            Self::SinkBehind => "check the load of the database: no record is lost meanwhile",
             Self::SinkStalled => {
-                "look what the database does for it; if nothing, report it with the output of gdb -p and `tollgate log verify`"
+                "check what the database does. If it does nothing, report the fault with the output of gdb \
+                 -p and `tollgate log verify`"
             }
             Self::LogStopped => {
-                "look at what it names; `tollgate log verify` and docs/how-to/load-into-postgresql.md say \
-                 more"
+                "check what the reason names: `tollgate log verify` and docs/how-to/load-into-postgresql.md \
+                 help"
             }
             Self::LogUnmended => {
-                "mend what the reason says, then restart; until then its open segments are not loaded"
+                "correct what the reason names, then restart: until then the open segments of this log are \
+                 not loaded"
             }
             Self::RecordsMissing => {
-                "see `tollgate audit` and `tollgate log verify`; bring the segment back from a copy, or give the \
-                 records up by `tollgate load --skip`"
+                "run `tollgate audit` and `tollgate log verify`. Restore the segment from a copy, or give \
+                 the records up with `tollgate load --skip`"
             }
             Self::SegmentsDamaged => {
-                "see `tollgate log verify`: bring the segment back from a copy, if there is one"
+                "run `tollgate log verify`, and restore the segment from a copy if there is one"
             }
-            Self::DiskTight => "free disk space under log.dir before records are refused",
+            Self::DiskTight => "free disk space in dir of [log] before the server refuses records",
             Self::DescriptorsFull => {
-                "raise LimitNOFILE (ulimit -n), or lower server.connections_max and server.idle_timeout"
+                "raise LimitNOFILE (ulimit -n), or lower connections_max and idle_timeout in [server]"
             }
-            Self::DescriptorsShort => "raise LimitNOFILE (ulimit -n), or lower server.connections_max",
-            Self::BackendDown => "look at the backend; its routes are refused at once until it answers again",
+            Self::DescriptorsShort => "raise LimitNOFILE (ulimit -n), or lower connections_max in [server]",
+            Self::BackendDown => "check the backend: its routes get 503 at once until it answers again",
             Self::BackendUnresolved => {
-                "look at the name in its urls and at the name server; its routes are refused until it is known"
+                "check the names in its urls, and the name server: its routes get 503 until a name is found"
             }
             Self::BackendImpaired => {
-                "look at these addresses and names; requests go to the others of the backend, where it has some"
+                "check these addresses and names: requests go to the other addresses of the backend, if it \
+                 has any"
             }
-            Self::ClockOff => "set the clock (timedatectl); no restart is needed",
-            Self::ReloadRefused => "mend the configuration, then `tollgate reload`; the one before serves on",
+            Self::ClockOff => "set the clock (timedatectl): no restart is needed",
+            Self::ReloadRefused => {
+                "correct the configuration, then run `tollgate reload`: the version before serves meanwhile"
+            }
         }
     }
 }
@@ -283,8 +293,8 @@ impl Observer {
     pub(crate) fn health(&self, seen: &Seen) -> Health {
         let mut health = Health::default();
         match seen.phase {
-            Phase::Starting => health.add(Code::Starting, "the server starts"),
-            Phase::Draining => health.add(Code::Draining, "the server was told to stop"),
+            Phase::Starting => health.add(Code::Starting, "the server is starting"),
+            Phase::Draining => health.add(Code::Draining, "the server is stopping"),
             Phase::Serving => {}
         }
         if let Some(log) = &seen.log {
@@ -301,14 +311,14 @@ impl Observer {
         let paused_ago = seen.server.as_ref().and_then(|server| server.accept_paused_ago);
         let is_pausing = paused_ago.is_some_and(|ago| ago < REFUSALS_CALM);
         if is_pausing || (max > 0 && open + DESCRIPTORS_LEFT_MIN > max) {
-            let text = format!("{open} descriptors are open, limit {max}: connections wait to be accepted");
+            let text = format!("{open} descriptors are open, limit {max}: new connections wait");
             health.add(Code::DescriptorsFull, text);
         } else if max > 0 && open > max - max / DESCRIPTORS_SHARE {
             health.add(Code::DescriptorsShort, format!("{open} descriptors are open, limit {max}"));
         }
         if let Some((at, reason)) = &seen.reloads.refusal {
             let version = seen.reloads.version;
-            let text = format!("the reload of {at:.0} was refused, version {version} serves on: {reason}");
+            let text = format!("the reload at {at:.0} was refused, version {version} still serves: {reason}");
             health.add(Code::ReloadRefused, text);
         }
         if let Some(fault) = seen.clock {
@@ -323,15 +333,17 @@ fn look_at_damaged(health: &mut Health, damaged: &Damaged) {
     let Damaged { segments, first, unmended } = damaged;
     if *segments > 0 {
         let first = first.as_ref().map(|file| format!(", the first is {}", file.display()));
-        let text = format!("{} damaged{}", counted(*segments, "segment"), first.unwrap_or_default());
+        let verb = if *segments == 1 { "is" } else { "are" };
+        let first = first.unwrap_or_default();
+        let text = format!("{} {verb} damaged{first}", counted(*segments, "segment"));
         health.add(Code::SegmentsDamaged, text);
     }
     for (log, reason) in unmended.iter().take(LOGS_SHOWN) {
-        health.add(Code::LogUnmended, format!("log {log} is left as it is: {reason}"));
+        health.add(Code::LogUnmended, format!("log {log} cannot be repaired: {reason}"));
     }
     if unmended.len() > LOGS_SHOWN {
         let more = counted((unmended.len() - LOGS_SHOWN) as u64, "further log");
-        health.add(Code::LogUnmended, format!("{more} left as they are"));
+        health.add(Code::LogUnmended, format!("{more} cannot be repaired"));
     }
 }
 
@@ -340,8 +352,10 @@ fn look_at_log(health: &mut Health, log: &LogStatus, records: bool) {
         health.add(Code::LogFailed, format!("the log failed: {reason}"));
     } else if log.unsynced_age > SYNC_STALL_MAX {
         let (age, limit) = (log.unsynced_age.as_secs(), SYNC_STALL_MAX.as_secs());
-        health
-            .add(Code::LogStalled, format!("the oldest record waits {age} s for the disk, limit {limit} s"));
+        health.add(
+            Code::LogStalled,
+            format!("the oldest record has waited {age} s for the disk, limit {limit} s"),
+        );
     }
     if log.queue == QueueState::Behind && log.failure.is_none() {
         health.add(Code::LogBehind, queue_text(log));
@@ -350,12 +364,13 @@ fn look_at_log(health: &mut Health, log: &LogStatus, records: bool) {
     match log.room {
         RoomState::Short if records => {
             let text = format!(
-                "{free} are free for the log, {reserve} are reserved: records are refused until a quarter more is free"
+                "{free} are free on the disk of the log, reserve {reserve}: records are refused until a \
+                 quarter more than the reserve is free"
             );
             health.add(Code::DiskFull, text);
         }
         RoomState::Enough if log.free_bytes < log.reserve_bytes.saturating_mul(2) => {
-            health.add(Code::DiskTight, format!("{free} are free for the log, {reserve} are reserved"));
+            health.add(Code::DiskTight, format!("{free} are free on the disk of the log, reserve {reserve}"));
         }
         RoomState::Short | RoomState::Enough => {}
     }
@@ -365,7 +380,8 @@ fn queue_text(log: &LogStatus) -> String {
     let (age, age_max) = (log.queue_age.as_millis(), log.queue_age_max.as_millis());
     let (bytes, bytes_max) = (size(log.queued_bytes), size(log.queue_bytes_max));
     format!(
-        "records are refused that would wait for the disk: the oldest waits {age} ms, limit {age_max} ms; {bytes} wait, limit {bytes_max}"
+        "the disk is behind and records are refused: the oldest has waited {age} ms, limit {age_max} ms; \
+         {bytes} wait, limit {bytes_max}"
     )
 }
 
@@ -373,38 +389,51 @@ fn look_at_server(health: &mut Health, server: &ServerStatus, stall_max: Duratio
     for (index, worker) in server.workers.iter().enumerate() {
         if worker.silence > stall_max {
             let (silent, limit) = (worker.silence.as_secs(), stall_max.as_secs());
-            let text = format!("worker {index} has not turned for {silent} s, limit {limit} s");
+            let text = format!(
+                "worker {index} has made no pass over its connections for {silent} s, limit {limit} s"
+            );
             health.add(Code::WorkerStalled, text);
         }
     }
     if !server.workers.is_empty() && server.workers.iter().all(|worker| worker.refused_share >= 1.0) {
-        health.add(Code::Behind, "every worker is so far behind that all requests are refused");
+        health.add(
+            Code::Behind,
+            "requests wait longer than queue_age_max in every worker, so all requests are refused",
+        );
     }
     let refusing = server.workers.iter().filter(|worker| worker.refuses_scripts).count();
     if refusing > 0 {
         let of = counted(server.workers.len() as u64, "worker");
-        let text =
-            format!("{refusing} of {of} refuse requests for long scripts: more come than they can run");
+        let text = format!(
+            "{refusing} of {of} refuse requests for long scripts, because more arrive than they can run"
+        );
         health.add(Code::ScriptsBehind, text);
     }
     server.backends.iter().for_each(|backend| look_at_backend(health, backend));
     let (held, max) = (server.in_flight_bytes, server.in_flight_bytes_max);
     if held > max {
-        health.add(Code::MemoryFull, format!("{} are in flight, limit {}", size(held), size(max)));
+        health.add(
+            Code::MemoryFull,
+            format!("{} are held for requests and replies, limit {}", size(held), size(max)),
+        );
     } else if server.starved_ago.is_some_and(|ago| ago < REFUSALS_CALM) {
-        let text = format!("{} of {} are in flight: what finds no room is refused", size(held), size(max));
+        let text = format!(
+            "{} of {} are held for requests and replies: requests that get no memory are refused",
+            size(held),
+            size(max)
+        );
         health.add(Code::MemoryShort, text);
     }
     let (connections, max) = (server.connections, server.connections_max);
     if connections >= max {
-        health.add(Code::ConnectionsFull, format!("{connections} connections, limit {max}"));
+        health.add(Code::ConnectionsFull, format!("{connections} connections are open, limit {max}"));
     }
 }
 
 fn look_at_backend(health: &mut Health, backend: &BackendSnapshot) {
     let name = &backend.name;
     if backend.addresses.is_empty() {
-        let text = format!("backend {name} has no address: no name of it is known");
+        let text = format!("backend {name} has no address: no name in its urls was found");
         return health.add(Code::BackendUnresolved, text);
     }
     if backend.breaker.is_failing() {
@@ -419,7 +448,7 @@ fn look_at_backend(health: &mut Health, backend: &BackendSnapshot) {
         let shown = troubles[..troubles.len().min(TROUBLES_SHOWN)].join(", ");
         let more = troubles.len().saturating_sub(TROUBLES_SHOWN);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        health.add(Code::BackendImpaired, format!("of backend {name} {shown}{more}"));
+        health.add(Code::BackendImpaired, format!("backend {name}: {shown}{more}"));
     }
 }
 
@@ -433,7 +462,10 @@ fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_max: Durati
             let absent_seconds = sink["absent_seconds"].as_f64().unwrap_or_default();
             let is_late = phase != Phase::Starting && absent_seconds >= LOADER_PATIENCE.as_secs_f64();
             if is_late {
-                health.add(Code::SinkUnattended, format!("nobody loads sink {name}"));
+                let limit = LOADER_PATIENCE.as_secs();
+                let text =
+                    format!("sink {name} has had no loader for {absent_seconds:.0} s, limit {limit} s");
+                health.add(Code::SinkUnattended, text);
             }
         }
         _ => {}
@@ -453,13 +485,13 @@ fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_max: Durati
     }
     for (log, reason) in sink["stopped_logs"].as_object().into_iter().flatten() {
         let reason = reason.as_str().unwrap_or_default();
-        health.add(Code::LogStopped, format!("sink {name} loads log {log} no further: {reason}"));
+        health.add(Code::LogStopped, format!("sink {name} stopped loading log {log}: {reason}"));
     }
     let missing = sink["in_gaps"].as_u64().unwrap_or_default();
     if missing > 0 {
         health.add(
             Code::RecordsMissing,
-            format!("sink {name} lacks {} of the log", counted(missing, "record")),
+            format!("sink {name} is missing {} of the log", counted(missing, "record")),
         );
     }
 }

@@ -34,7 +34,7 @@ impl Watcher {
         let (observer, notifier) = (observer.clone(), notifier.clone());
         let watch = move || Watching::new(observer, notifier).run(&stopped);
         let thread = thread::Builder::new().name("watcher".to_owned()).spawn(watch);
-        let thread = thread.context("cannot start a thread")?;
+        let thread = thread.context("cannot start the thread of the watcher")?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -112,7 +112,7 @@ impl Watching {
             }
         }
         for code in self.known.iter().filter(|code| !codes.contains(code) && !is_logged_elsewhere(**code)) {
-            tracing::info!(code = code.name(), "over");
+            tracing::info!(code = code.name(), "the finding has ended");
         }
         let is_new = codes != self.known;
         self.known = codes;

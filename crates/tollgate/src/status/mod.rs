@@ -40,7 +40,7 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     };
     let document: Value = line.parse()?;
     if document["sinks"].as_array().is_some_and(Vec::is_empty) {
-        note("the server waits for no sink: it was started with --no-load");
+        note("the server has no sinks, because it was started with --no-load");
     }
     to_stdout(|out| {
         match shown {

@@ -175,7 +175,7 @@ impl Screen {
                 0.0 => String::new(),
                 queued => {
                     let age = duration(number(&worker["script_queue_age_seconds"]));
-                    format!(", {queued:.0} in their queue, the first for {age}")
+                    format!(", {queued:.0} in the script queue, the first for {age}")
                 }
             };
             format!(
@@ -263,8 +263,9 @@ impl Screen {
 
     fn more(&mut self, there: usize, shown: usize, listed: usize) {
         if there > shown {
-            let rest = if there > listed { format!(" has {listed}, /metrics all") } else { String::new() };
-            self.0.push(Line::Row(format!("... {} more: --json{rest}", there - shown)));
+            let rest =
+                if there > listed { format!(" for {listed}, /metrics for all") } else { String::new() };
+            self.0.push(Line::Row(format!("... {} more: use --json{rest}", there - shown)));
         }
     }
 

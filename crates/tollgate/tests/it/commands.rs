@@ -39,7 +39,7 @@ fn verify_says_that_a_clean_log_is_clean_with_counts_and_digests() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
     let beside = app.succeed(&["log", "verify"]);
-    assert!(beside.contains("\n3 logs as loaded, 0 not\n"), "{beside}");
+    assert!(beside.contains("\n3 logs equal to the database, 0 different\n"), "{beside}");
     assert!(
         lines[..3].iter().all(|line| line.starts_with("ok ") && line.contains("records 1-10  sha256:")),
         "{text}"
@@ -189,9 +189,9 @@ fn a_backend_with_one_place_to_which_no_body_can_stream_is_noted_and_right() {
         assert!(output.status.success(), "{}", printed(&output));
         assert_eq!(
             String::from_utf8_lossy(&output.stderr),
-            "note: concurrency_max in [backend.streams] is 1: a body longer than body_memory_max (256KiB) does not stream to \
-             it, but comes whole first, through the spool; from 2 on, half of it is for bodies that stream. \
-             Routes: \"/long\", \"/put/*\"\n"
+            "note: concurrency_max in [backend.streams] is 1, so bodies longer than body_memory_max (256KiB) \
+             are spooled and do not stream. Set it to at least 2 to stream them. Routes: \"/long\", \
+             \"/put/*\"\n"
         );
     }
     assert!(proxies(2).run(&["check"]).stderr.is_empty());

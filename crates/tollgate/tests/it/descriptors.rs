@@ -117,7 +117,7 @@ fn told_connections_max(text: &str) -> usize {
 fn a_default_number_of_connections_is_lowered_to_the_limit_and_told() {
     let app = site("workers = 1");
     let server = limited(&app, 200);
-    eventually("it is told", || server.has_logged("its default, which needs").then_some(()));
+    eventually("it is told", || server.has_logged("instead of its default").then_some(()));
     let clients = answered(&server, 200);
     // The admin listener has descriptors of its own.
     get_until(&app, "/readyz", 503, "connections_full");
@@ -153,7 +153,7 @@ fn a_number_of_connections_that_does_not_fit_the_limit_is_refused_if_it_is_writt
     for (status, told) in [begun, (status, text(&stderr))] {
         assert_eq!(status.code(), Some(2), "{told}");
         assert!(told.contains("connections_max is 100, which needs "), "{told}");
-        assert!(told.contains(" descriptors, limit of the process: 200: raise LimitNOFILE"), "{told}");
+        assert!(told.contains(" descriptors, limit of the process 200: raise LimitNOFILE"), "{told}");
     }
     let output = run_limited(&app, 60, &["check"]);
     assert!(text(&output.stderr).contains("the limit of descriptors is 60, the server needs "), "{output:?}");

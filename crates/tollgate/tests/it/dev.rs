@@ -63,7 +63,7 @@ fn a_change_is_served_without_being_asked_for() {
     served(&server, "/a", "changed");
     // A folder is made, and a file is written into it.
     app.write("app.toml", &format!("{APP}[[route]]\npath = \"/b\"\nscript = \"later/deep/b.luau\"\n"));
-    shown(&server, "/a", "*/*", &["script \"later/deep/b.luau\" is no file", "app.toml:6"]);
+    shown(&server, "/a", "*/*", &["script \"later/deep/b.luau\" is not a file", "app.toml:6"]);
     app.write("later/deep/b.luau", &script("later"));
     served(&server, "/b", "later");
     app.write("later/deep/b.luau", &script("much later"));
@@ -157,7 +157,7 @@ fn nothing_is_shown_where_strangers_may_ask() {
         assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
         let text = printed(&output);
         assert!(
-            text.contains("--dev shows source code to whoever asks") && text.contains("--dev-anywhere"),
+            text.contains("--dev shows source code to every client") && text.contains("--dev-anywhere"),
             "{text}"
         );
     }
@@ -187,7 +187,7 @@ fn tests_are_run_again_when_a_file_changes() {
         let mut lines = Vec::new();
         loop {
             lines.push(watching.line());
-            if lines.last().is_some_and(|line| line == "watching, Ctrl-C ends") {
+            if lines.last().is_some_and(|line| line == "watching for changes, Ctrl-C ends") {
                 if lines.iter().any(|line| line.starts_with(expected)) {
                     return lines;
                 }
@@ -197,7 +197,7 @@ fn tests_are_run_again_when_a_file_changes() {
     };
     assert_eq!(
         until("ok  "),
-        ["ok    tests/a.luau: it is one", "1 passed, 0 failed", "watching, Ctrl-C ends"]
+        ["ok    tests/a.luau: it is one", "1 passed, 0 failed", "watching for changes, Ctrl-C ends"]
     );
     app.write("a.luau", &script("two"));
     assert!(until("FAIL  tests/a.luau: it is one").len() > 3);

@@ -124,7 +124,7 @@ fn accepting_without_any_descriptor_costs_no_processor_and_goes_on_later() {
     let mut reply = String::new();
     waiting.read_to_string(&mut reply).unwrap();
     assert!(reply.ends_with("hello"), "{reply}");
-    get_until(&app, "/readyz", 503, "connections wait to be accepted");
+    get_until(&app, "/readyz", 503, "new connections wait");
     assert!(
         sample(&ask_admin(&app, "/metrics").content, "tollgate_refusals_total{reason=\"descriptors\"}") > 0
     );

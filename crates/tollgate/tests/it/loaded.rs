@@ -447,7 +447,8 @@ fn replies_wait_for_a_sink_of_the_same_reload_and_it_stays_while_they_may() {
     app.write("tollgate.toml", &good);
     let reload = app.run(&["reload"]);
     assert_eq!(reload.status.code(), Some(2));
-    let expected = "[sink.other] takes stream \"a\" no more, whose replies wait for it: change the ack of [stream.a] first";
+    let expected = "[sink.other] no longer takes stream \"a\", but replies of the stream wait for it: first \
+                    change ack of [stream.a]";
     assert!(printed(&reload).contains(expected), "{}", printed(&reload));
     app.write("tollgate.toml", &with_other(&good.replace("ack = \"loaded\"", "ack = { loaded = \"main\" }")));
     app.succeed(&["reload"]);

@@ -114,7 +114,7 @@ fn edit(path: &Path, change: impl FnOnce(&mut [u8])) {
 fn a_loaded_segment_that_a_forger_made_fit_shows_against_the_database() {
     let (app, segment) = loaded();
     let whole = app.succeed(&["log", "verify"]);
-    assert!(whole.contains("1 log as loaded, 0 not\n"), "{whole}");
+    assert!(whole.contains("1 log equal to the database, 0 different\n"), "{whole}");
     edit(&segment, forge);
     // The segment by itself is valid: every checksum and the digest fit its bytes.
     assert!(app.succeed(&["log", "verify", "data/log"]).contains(" 1 ok, 0 open, 0 torn, 0 bad\n"));
@@ -123,7 +123,7 @@ fn a_loaded_segment_that_a_forger_made_fit_shows_against_the_database() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     let bad = text.lines().find(|line| line.starts_with("BAD ")).expect(&text);
     assert!(bad.starts_with(&format!("BAD   {} at byte ", segment.display())), "{bad}");
-    assert!(bad.contains(": records 1-10: changed since they were loaded: the checksum there is "), "{bad}");
+    assert!(bad.contains(": records 1-10: changed after they were loaded: the checksum is "), "{bad}");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_forger_who_solves_for_the_checksum_is_beyond_what_verify_claims() {
     let before = fs::read(&segment).unwrap();
     edit(&segment, forge_and_solve);
     assert_ne!(before, fs::read(&segment).unwrap());
-    assert!(app.succeed(&["log", "verify"]).contains("1 log as loaded, 0 not\n"));
+    assert!(app.succeed(&["log", "verify"]).contains("1 log equal to the database, 0 different\n"));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_file_that_is_no_database_is_reported_and_the_log_is_checked_nevertheless() 
     .unwrap();
     let output = app.run(&["log", "verify"]);
     assert_eq!(output.status.code(), Some(0), "{}", printed(&output));
-    assert!(printed(&output).contains("nothing is compared with the database"), "{}", printed(&output));
+    assert!(printed(&output).contains("cannot compare with the database"), "{}", printed(&output));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served
     let left = files(&app);
     let tail = app.follow(&["log", "tail", "--format", "json"]);
     // It follows the newest log, if there is one, and the logs that come later.
-    eventually("the newest is told of", || tail.has_printed("is not followed any further").then_some(()));
+    eventually("the newest is told of", || tail.has_printed("cannot be followed any further").then_some(()));
     let server = app.start();
     send(&server, "a", [2]);
     assert_eq!(next(&tail, "n"), 2);
@@ -224,7 +224,7 @@ fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served
     let text = printed(&output);
     assert!(text.contains("\"n\":2") && text.contains("segment has format version 2"), "{text}");
     drop(tail);
-    assert!(app.succeed(&["log", "repair"]).ends_with("3 segments: 3 as before, 0 mended\n"));
+    assert!(app.succeed(&["log", "repair"]).ends_with("3 segments: 3 unchanged, 0 repaired\n"));
     let now = files(&app);
     assert!(left.iter().all(|(path, bytes)| now[path] == *bytes), "left untouched");
 }
@@ -256,15 +256,15 @@ fn repair_mends_what_a_killed_server_left_and_refuses_while_one_runs() {
     let left = files(&app);
     let said = app.succeed(&["log", "repair", "--dry-run"]);
     assert!(said.starts_with(&format!("cut   {} at byte ", segment.display())), "{said}");
-    assert!(said.contains(": 100 bytes that no synced reply stood on, kept as "), "{said}");
-    assert!(said.ends_with("1 segment: 0 as before, 1 to mend\n"), "{said}");
+    assert!(said.contains(": the last 100 bytes were not acknowledged as synced, kept as "), "{said}");
+    assert!(said.ends_with("1 segment: 0 unchanged, 1 to repair\n"), "{said}");
     assert_eq!(files(&app), left);
     let done = app.succeed(&["log", "repair"]);
-    assert!(done.ends_with("1 segment: 0 as before, 1 mended\n"), "{done}");
+    assert!(done.ends_with("1 segment: 0 unchanged, 1 repaired\n"), "{done}");
     let kept = fs::read(segment.with_extension("torn")).unwrap();
     assert!(kept.starts_with(&[7; 100]) && kept[100..].iter().all(|byte| *byte == 0));
     let mended = files(&app);
-    assert!(app.succeed(&["log", "repair"]).ends_with("1 segment: 1 as before, 0 mended\n"));
+    assert!(app.succeed(&["log", "repair"]).ends_with("1 segment: 1 unchanged, 0 repaired\n"));
     assert_eq!(files(&app), mended);
     app.settle();
     assert_eq!(app.query::<i64>("SELECT n FROM a ORDER BY n"), [0, 1, 2, 3, 4]);
@@ -285,7 +285,7 @@ fn dump_shows_every_part_of_a_segment_and_fails_where_something_does_not_hold() 
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(text.contains("record 10 ") && text.contains("sha256:"), "{text}");
-    assert!(text.ends_with(": all of it holds\n"), "{text}");
+    assert!(text.ends_with(": no problems\n"), "{text}");
     edit(&segment, |bytes| bytes[128 + 64 + 9] ^= 1);
     let output = app.run(&["log", "dump", path]);
     assert_eq!(output.status.code(), Some(1));
@@ -302,7 +302,7 @@ fn a_folder_that_holds_no_logs_is_not_told_to_be_sound() {
         for command in ["verify", "ls", "cat"] {
             let output = app.run(&["log", command, wrong]);
             assert_eq!(output.status.code(), Some(1), "{command} {wrong}");
-            assert!(printed(&output).contains(" is no log folder: "), "{}", printed(&output));
+            assert!(printed(&output).contains(" is not a log folder: "), "{}", printed(&output));
         }
     }
     // A server that has recorded nothing yet has the folder, and no log.

@@ -79,7 +79,7 @@ fn requests_are_answered_while_nobody_reads_the_log_and_what_was_left_out_is_tol
         let line = lines.recv_timeout(PATIENCE).expect("a line in time");
         match line["message"].as_str() {
             Some(text) if text.starts_with("xxx") => told += 1,
-            Some(text) if text.starts_with("log lines were left out") => {
+            Some(text) if text.starts_with("log lines were dropped") => {
                 assert_eq!(
                     (line["level"].as_str(), line["left_out"].as_u64()),
                     (Some("WARN"), Some(left_out))

@@ -50,7 +50,7 @@ fn readiness_says_that_the_disk_is_behind_and_the_log_says_it_once() {
             let reply = other.get("/kept?n=0").expect("a reply");
             refused += u64::from(reply.field("retry-after") == Some("1") && reply.status == 503);
         }
-        let is_said = ask(&app, "/readyz").content.contains("reason: log_behind: records are refused");
+        let is_said = ask(&app, "/readyz").content.contains("reason: log_behind: the disk is behind");
         assert!(other.get("/fixed").unwrap().is_success());
         assert!(client.reply().expect("a reply").is_success());
         next += 1;

@@ -69,8 +69,8 @@ fn records_that_cannot_be_skipped_are_reported_and_nothing_changes() {
     let (app, log, _, last) = with_a_log();
     let log = &*log.to_string();
     for (range, code, expected) in [
-        ("2", 2, "--skip takes the id of a log and two numbers"),
-        ("7-x", 2, "--skip takes the id of a log and two numbers"),
+        ("2", 2, "--skip needs the id of a log and a range of records"),
+        ("7-x", 2, "--skip needs the id of a log and a range of records"),
         ("0-7", 1, "cannot be skipped: the next record to load is"),
         ("9-7", 1, "cannot be skipped: the next record to load is"),
         ("1-1000000", 1, "its sealed segments end at"),
@@ -80,7 +80,7 @@ fn records_that_cannot_be_skipped_are_reported_and_nothing_changes() {
         assert!(said.contains(expected), "{range}: {said}");
     }
     let said = skip(&app, "main", "1-7", 2);
-    assert!(said.contains("--skip takes the id of a log"), "{said}");
+    assert!(said.contains("--skip needs the id of a log"), "{said}");
     app.succeed(&["load", "--once"]);
     let said = skip(&app, log, &format!("1-{last}"), 1);
     assert!(said.contains(&format!("the next record to load is {}", RECORDS + 1)), "{said}");
@@ -105,11 +105,11 @@ fn check_retry(app: &App, change: impl Fn(Change), numbers: impl Fn() -> Vec<u64
     change(Change::Refuse);
     load(10..20);
     assert_eq!(numbers(), (0..20).filter(|n| *n < 10 || n % 2 == 0).collect::<Vec<_>>());
-    retry("sink main: 0 rejects became rows, 5 stay");
+    retry("sink main: 0 rejects became rows, 5 remain rejects");
     change(Change::Allow);
-    retry("sink main: 5 rejects became rows, 0 stay");
+    retry("sink main: 5 rejects became rows, 0 remain rejects");
     assert_eq!(numbers(), all(20));
-    retry("sink main: 0 rejects became rows, 0 stay");
+    retry("sink main: 0 rejects became rows, 0 remain rejects");
     let audit = app.succeed(&["audit"]);
     let sum = audit.lines().find(|line| line.starts_with("all ")).expect(&audit);
     assert_eq!(sum.split_whitespace().collect::<Vec<_>>(), ["all", "a", "20", "0", "20", "0", "0", "0"]);
@@ -219,7 +219,10 @@ fn an_item_that_was_refused_when_it_came_fills_the_columns_of_its_fields_or_stay
     // The tables are made with the first row of a stream.
     let output = app.run(&["load", "--retry-rejects"]);
     let told = printed(&output);
-    assert!(told.contains("sink main: 3 rejects became rows, 1 are duplicates of rows, 6 stay"), "{told}");
+    assert!(
+        told.contains("sink main: 3 rejects became rows, 1 are duplicates of rows, 6 remain rejects"),
+        "{told}"
+    );
     let rows = app.query::<String>("SELECT a || '|' || b || '|' || ifnull(n, '-') || '|' || needed FROM c");
     assert_eq!(rows, ["B|too long|-|1"]);
     assert_eq!(app.query::<String>("SELECT tag || '|' || ifnull(mail, '-') FROM hidden"), ["too long|-"]);

@@ -75,5 +75,9 @@ fn a_supervisor_that_is_not_there_is_told_of_and_missed_by_nobody() {
     let server = app.begin_as(command).serving().unwrap();
     assert!(server.connect().get("/").unwrap().is_success());
     let (status, log) = server.stop();
-    assert!(status.success() && log.contains("systemd cannot be told how the server does"), "{log}");
+    assert!(
+        status.success()
+            && log.contains("the socket of systemd cannot be reached: systemd gets no state of the server"),
+        "{log}"
+    );
 }

@@ -81,7 +81,7 @@ fn a_nonce_that_is_the_magic_of_a_footer_is_a_gap_and_no_loader_hangs() {
     let (app, segment) = earlier_log();
     forge(&segment, |forged| forged.set_nonce(u64::from_le_bytes(*b"TGSEALED")));
     let server = start_and_load(&app, &[11]);
-    assert!(finding(&app, "records_missing").contains("lacks 3 records"));
+    assert!(finding(&app, "records_missing").contains("is missing 3 records"));
     let status = app.succeed(&["status", "--json"]);
     assert!(status.contains("\"state\":\"caught up\"") && !status.contains("sink_stalled"), "{status}");
     assert!(fails(&app, &["log", "verify"]).contains("nonce is "));
@@ -111,7 +111,7 @@ fn a_fifo_in_the_place_of_a_segment_is_named_and_nothing_waits_for_it() {
     }
     assert!(fails(&app, &["audit"]).contains(&format!("not counted: log {log}")));
     assert!(server.stop().0.success());
-    assert!(fails(&app, &["load", "--once"]).contains(&format!("log {log} is stopped")));
+    assert!(fails(&app, &["load", "--once"]).contains(&format!("loading of log {log} stopped")));
     fs::remove_file(&behind).unwrap();
     // A start would repair an open segment.
     fifo(&segment.with_file_name("00000000000000000004.open"));
@@ -127,7 +127,10 @@ fn a_line_of_deleted_that_cannot_be_is_named_and_holds_nothing_up() {
     let log = "0190b6a0-0000-7000-8000-000000000000";
     fs::write(app.log_dir().join("deleted"), format!("{log} {}\n", u64::MAX)).unwrap();
     let server = start_and_load(&app, &[1, 2, 3, 11]);
-    assert!(fails(&app, &["log", "verify"]).contains(&format!("{log}  `deleted` names record {}", u64::MAX)));
+    assert!(
+        fails(&app, &["log", "verify"])
+            .contains(&format!("{log}  the file `deleted` names record {}", u64::MAX))
+    );
     assert!(app.succeed(&["audit"]).contains("exact: "));
     let (status, lines) = server.stop();
     assert!(status.success() && lines.contains("has an impossible number: line skipped"), "{lines}");

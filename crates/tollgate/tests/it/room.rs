@@ -187,7 +187,7 @@ fn a_disk_that_is_nearly_full_refuses_until_the_database_has_taken_what_lies_on_
     let (status, log) = server.stop();
     assert_eq!(status.code(), Some(0), "{log}");
     assert_eq!(count_lines(&log, "the disk is nearly full"), 1, "{log}");
-    assert_eq!(count_lines(&log, "there is room on the disk again"), 1, "{log}");
+    assert_eq!(count_lines(&log, "the disk has enough free space again"), 1, "{log}");
     check_all_is_loaded_once(&app, next);
     app.settle();
 }
@@ -212,7 +212,7 @@ fn a_start_on_a_full_disk_serves_refuses_and_resumes_with_the_records_before_it(
     check_all_is_loaded_once(&app, next);
     let (status, log) = server.stop();
     assert_eq!(status.code(), Some(0), "{log}");
-    assert!(log.contains("sealed what an earlier run left"), "{log}");
+    assert!(log.contains("sealed the open segments of an earlier run"), "{log}");
     app.settle();
 }
 

@@ -259,7 +259,7 @@ fn an_open_segment_without_a_server_is_left_and_reported() {
     server.kill();
     let output = app.run(&["load", "--once"]);
     assert!(output.status.success(), "{}", printed(&output));
-    assert!(printed(&output).contains("1 unsealed segment left to its server"), "{}", printed(&output));
+    assert!(printed(&output).contains("1 unsealed segment not loaded"), "{}", printed(&output));
     assert_eq!(numbers(&app, "tollgate.sqlite", "a"), [0_u64; 0]);
     assert!(app.start().stop().0.success());
     app.succeed(&["load", "--once"]);

@@ -43,7 +43,7 @@ fn a_sink_that_is_behind_is_told_by_status_and_by_the_log_until_it_caught_up() {
     assert!(screen.starts_with("READY, WITH WARNINGS   tollgate "), "{screen}");
     assert!(screen.contains("\nsink  state") && screen.contains("\nmain  retrying, each "), "{screen}");
     assert!(screen.contains("\nWARNING: sink main takes no rows: database "), "{screen}");
-    assert!(screen.contains("\n  -> look at what the error names, mostly the database"), "{screen}");
+    assert!(screen.contains("\n  -> check what the error names, usually the database"), "{screen}");
     // The loader looks at its backlog once a second.
     eventually("it is behind for longer than that", || {
         status_with(&app, &behind).filter(|line| lag_of(line) > 1.5)
@@ -128,7 +128,7 @@ fn a_server_that_hangs_is_not_taken_for_one_that_is_not_there() {
     server.signal(Signal::STOP);
     let output = app.run(&["status"]);
     assert_eq!(output.status.code(), Some(1));
-    let expected = format!("process {}, says nothing for 1 s", server.id());
+    let expected = format!("process {}, has not answered for 1 s", server.id());
     assert!(printed(&output).contains(&expected), "{}", printed(&output));
     server.signal(Signal::CONT);
     assert!(app.succeed(&["status"]).starts_with("ALL WELL"));
@@ -141,7 +141,7 @@ fn a_reload_that_takes_long_tells_on_whom_it_waits() {
     let server = app.start();
     server.signal(Signal::STOP);
     let asking = app.follow(&["reload"]);
-    let expected = format!("control.sock, process {}, which reloads, or hangs", server.id());
+    let expected = format!("control.sock, process {}, which reloads, hangs", server.id());
     eventually("it tells on whom it waits", || asking.has_printed(&expected).then_some(()));
     server.signal(Signal::CONT);
     let (status, told) = asking.wait();
@@ -162,8 +162,8 @@ fn an_address_of_several_that_is_dead_and_a_name_that_is_missing_are_told() {
     }
     let screen = app.succeed(&["status"]);
     assert!(screen.starts_with("READY, WITH WARNINGS   tollgate "), "{screen}");
-    let told = format!("of backend half {dead} is unreachable, name no-such-host.invalid is not found");
-    assert!(screen.contains(&format!("\nWARNING: {told}\n  -> look at these addresses")), "{screen}");
+    let told = format!("backend half: {dead} is unreachable, name no-such-host.invalid is not found");
+    assert!(screen.contains(&format!("\nWARNING: {told}\n  -> check these addresses")), "{screen}");
     assert!(screen.contains("\nhalf     closed   1 of 2 "), "{screen}");
     assert!(get(&app, "/readyz").content.contains(&format!("ready\nwarning: backend_impaired: {told}")));
     let metrics = get(&app, "/metrics").content;
@@ -185,7 +185,7 @@ fn a_backend_without_an_address_is_told_as_one_that_is_down() {
     assert!(screen.starts_with("READY, WITH WARNINGS   tollgate "), "{screen}");
     assert!(
         screen.contains(
-            "\nWARNING: backend lost has no address: no name of it is known\n  -> look at the name"
+            "\nWARNING: backend lost has no address: no name in its urls was found\n  -> check the names"
         ),
         "{screen}"
     );

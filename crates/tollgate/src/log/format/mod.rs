@@ -56,8 +56,8 @@ impl Printer {
             (RecordFormat::Text, _) => Format::Text(Text::default()),
             (RecordFormat::Combined, Some(config)) => Format::Combined(Combined::new(&config.server.streams)),
             (RecordFormat::Combined, None) => bail!(WrongUsage(
-                "the format combined needs a configuration, which says what each column holds: \
-                 name the configuration or the folder of the app, not the log folder"
+                "the format combined needs a configuration, which names the sources of columns: pass the \
+                 configuration or the folder of the app"
             )),
         };
         let streams = config.into_iter().flat_map(|config| &config.server.streams);
@@ -97,7 +97,7 @@ impl Printer {
                 Err(error) => {
                     is_whole = false;
                     let first = batch.first();
-                    note(&format!("log {log}: a record from {first} on cannot be read: {error}"));
+                    note(&format!("log {log}: a record at or after {first} cannot be read: {error}"));
                     continue;
                 }
             };

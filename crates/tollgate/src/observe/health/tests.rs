@@ -56,7 +56,7 @@ fn reasons_come_first_and_each_says_what_to_do() {
     let text = text_of(&health);
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[0], "not ready");
-    assert!(lines[1].starts_with("reason: log_failed: gone (look at the disk"), "{text}");
+    assert!(lines[1].starts_with("reason: log_failed: gone (check the disk"), "{text}");
     assert!(lines[2].starts_with("warning: disk_tight: little (free disk space"), "{text}");
 }
 
@@ -106,16 +106,20 @@ fn a_backend_of_which_some_addresses_or_names_fail_is_a_warning_that_lists_them(
     check(&[Untried], &[], &[]);
     check(&[Untried, Closed], &[], &[]);
     let impaired = |text| [(Code::BackendImpaired, text)];
-    check(&[Closed, HalfOpen], &[], &impaired("of backend app 10.0.0.1:1 is half-open"));
-    check(&[Untried, Open], &[], &impaired("of backend app 10.0.0.1:1 is open"));
+    check(&[Closed, HalfOpen], &[], &impaired("backend app: 10.0.0.1:1 is half-open"));
+    check(&[Untried, Open], &[], &impaired("backend app: 10.0.0.1:1 is open"));
     check(
         &[Closed, Open, Unreachable],
         &["a.test"],
-        &impaired("of backend app 10.0.0.1:1 is open, 10.0.0.2:1 is unreachable, name a.test is not found"),
+        &impaired("backend app: 10.0.0.1:1 is open, 10.0.0.2:1 is unreachable, name a.test is not found"),
     );
-    check(&[Unreachable], &[], &impaired("of backend app 10.0.0.0:1 is unreachable"));
-    let listed = "of backend app 10.0.0.0:1 is open, 10.0.0.1:1 is open, 10.0.0.2:1 is open, 10.0.0.3:1 is open, \
+    check(&[Unreachable], &[], &impaired("backend app: 10.0.0.0:1 is unreachable"));
+    let listed = "backend app: 10.0.0.0:1 is open, 10.0.0.1:1 is open, 10.0.0.2:1 is open, 10.0.0.3:1 is open, \
                   10.0.0.4:1 is open, and 2 more";
     check(&[Open, Open, Open, Open, Open, Open, Closed], &["b"], &impaired(listed));
-    check(&[], &["b"], &[(Code::BackendUnresolved, "backend app has no address: no name of it is known")]);
+    check(
+        &[],
+        &["b"],
+        &[(Code::BackendUnresolved, "backend app has no address: no name in its urls was found")],
+    );
 }

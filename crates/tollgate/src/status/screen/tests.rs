@@ -67,7 +67,7 @@ fn refused_backends_are_shown_among_many() {
     let place = shown.iter().position(|line| line.starts_with("backend ")).unwrap();
     let names: Vec<_> = shown[place + 1..].iter().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(names, ["b7", "b0", "b1", "b2", "b3", "..."]);
-    assert_eq!(shown[place + 6], "... 3 more: --json");
+    assert_eq!(shown[place + 6], "... 3 more: use --json");
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn the_first_of_many_routes_are_shown_and_all_are_counted() {
         let place = shown.iter().position(|line| line.starts_with("route ")).unwrap();
         assert_eq!((shown.len() - place, shown.last().unwrap().as_str()), (12, last));
     };
-    check(12, 12, "... 2 more: --json");
-    check(100, 250, "... 240 more: --json has 100, /metrics all");
+    check(12, 12, "... 2 more: use --json");
+    check(100, 250, "... 240 more: use --json for 100, /metrics for all");
 }
 
 #[test]

@@ -81,8 +81,8 @@ class FileTurn(Turn):
 FIGURES = [
     ("requests/s", lambda turn: turn.figures.rate, False),
     ("CPU per request", lambda turn: turn.cpu_us, True),
-    ("its core, per request", lambda turn: turn.server_core_us, True),
-    ("both cores, per request", lambda turn: turn.both_us, True),
+    ("server's core per request", lambda turn: turn.server_core_us, True),
+    ("both cores per request", lambda turn: turn.both_us, True),
 ]
 
 
@@ -215,7 +215,7 @@ def riddle(folder: Path, arguments, out: Path) -> list[str]:
     return lines
 
 
-WAYS = {"connections kept": Wrk, "a connection each": Ab}
+WAYS = {"kept connections": Wrk, "a connection for each request": Ab}
 LOADS = {f"{size}, {way}": kind(path_of(size), CLIENTS) for size in RIDDLE for way, kind in WAYS.items()}
 
 
@@ -460,7 +460,7 @@ def head(arguments) -> list[str]:
 
 
 def table(rows: list[FileRow]) -> list[str]:
-    columns = ["server", "requests/s", "CPU, user", "system", "its core", "both cores", "mean", "p50", "p99"]
+    columns = ["server", "requests/s", "CPU, user", "system", "server's core", "both cores", "mean", "p50", "p99"]
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for row in rows:
         cells = [
@@ -495,7 +495,7 @@ def goals(rows: list[FileRow]) -> list[str]:
             for line in goals_of(row, some)
         ),
         (
-            f"- p99 below the delay of an acknowledgement, 40 ms: {duration(ours.p99_us)}: "
+            f"- p99: {duration(ours.p99_us)}, goal below the 40 ms of a delayed acknowledgement: "
             f"{'met' if ours.p99_us < TRAP_US else '**missed**'}"
         ),
     ]
@@ -516,6 +516,6 @@ def goals_of(ours: FileRow, peers: list[FileRow]) -> list[str]:
             if (share.is_above_one() if is_cost else share.is_below_one())
         ]
         ahead = shares[best].is_below_one() if is_cost else shares[best].is_above_one()
-        standing = f"**behind** {'; '.join(behind)}" if behind else "ahead" if ahead else "not told apart"
-        lines.append(f"- {figure}, of {best}: {shares[best]}, {standing}")
+        standing = f"**behind** {'; '.join(behind)}" if behind else "ahead" if ahead else "no difference"
+        lines.append(f"- {figure} compared with {best}: {shares[best]}, {standing}")
     return lines

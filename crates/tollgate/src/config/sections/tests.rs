@@ -1,8 +1,9 @@
-//! The tables of the documents agree with the tables of keys in the code.
+//! The tables of the documents agree with the tables of keys in the code, and no absent feature exists.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use clap::CommandFactory;
 use tollgate_load::{PostgresOptions, PostgresUrl, SinkKind, SinkOptions};
 use tollgate_log::LogOptions;
 use tollgate_server::{
@@ -12,6 +13,7 @@ use tollgate_server::{
 
 use super::super::key::Reload;
 use super::*;
+use crate::cli::Cli;
 
 const CONFIGURATION: &str = include_str!("../../../../../docs/reference/configuration.md");
 /// All documents with tables of keys.
@@ -22,6 +24,8 @@ const DOCUMENTS: [(&str, &str); 5] = [
     ("files.md", include_str!("../../../../../docs/reference/files.md")),
     ("routing.md", include_str!("../../../../../docs/reference/routing.md")),
 ];
+/// The page that lists absent features.
+const ABSENT: &str = include_str!("../../../../../docs/reference/absent.md");
 /// The beginning of each table's header. The title of a section follows, then a backtick.
 const HEADER: &str = "| key of `";
 /// Tables with a single key, or with the keys of another table. The documents explain them in words.
@@ -202,5 +206,84 @@ fn entries_of_the_tables_are_sound() {
             let is_known = |limit: &str| facts.iter().any(|other| other.name == limit);
             assert!(key.limit.is_none_or(is_known), "{name}: its limit is a key of the section");
         }
+    }
+}
+
+/// Returns whether a name of the page of absent features exists: a key or a section of the configuration, a
+/// command, or a function of scripts.
+fn exists(name: &str) -> bool {
+    let (name, owner) = name.split_once(" of ").unwrap_or((name, ""));
+    let (name, owner) = (name.trim_matches('`'), owner.trim_matches('`'));
+    let sections = sections();
+    if !owner.is_empty() {
+        let mut owners = sections.iter().filter(|section| title(section.path) == owner).peekable();
+        assert!(owners.peek().is_some(), "no section {owner}");
+        return owners.any(|section| section.facts.iter().any(|key| key.name == name));
+    }
+    if name.starts_with('[') {
+        let path = name.trim_matches(['[', ']']).trim_end_matches(".NAME");
+        return sections.iter().any(|section| section.path == path);
+    }
+    if let Some(path) = name.strip_prefix("tollgate.") {
+        return has_function(path);
+    }
+    let words =
+        name.strip_prefix("tollgate ").unwrap_or_else(|| panic!("{name}: no key, command or function"));
+    has_command(words)
+}
+
+/// Returns whether the declarations of scripts have `tollgate.PATH`.
+fn has_function(path: &str) -> bool {
+    const DECLARATIONS: &str = include_str!("../../new/tollgate.d.luau");
+    let (library, name) = path.split_once('.').unwrap_or(("", path));
+    let library: String =
+        library.char_indices().map(|(at, c)| if at == 0 { c.to_ascii_uppercase() } else { c }).collect();
+    let header = format!("export type Tollgate{library} = {{");
+    let (_, fields) = DECLARATIONS.split_once(&header).unwrap_or_else(|| panic!("no type Tollgate{library}"));
+    let fields = fields.lines().take_while(|line| *line != "}");
+    fields.map(str::trim_start).any(|field| field.split(':').next() == Some(name))
+}
+
+/// Returns whether the command line knows these words: commands, then perhaps an option.
+fn has_command(words: &str) -> bool {
+    let root = Cli::command();
+    let mut command = &root;
+    for word in words.split(' ') {
+        if let Some(option) = word.strip_prefix("--") {
+            return command.get_arguments().any(|argument| argument.get_long() == Some(option));
+        }
+        let Some(found) = command.find_subcommand(word) else { return false };
+        command = found;
+    }
+    true
+}
+
+#[test]
+fn no_feature_of_the_page_of_absent_features_exists() {
+    let rows = ABSENT.lines().filter(|line| line.starts_with("| ")).map(cells);
+    let rows: Vec<_> = rows.filter(|row| !["absent", "---"].contains(&row[0])).collect();
+    assert!(rows.len() > 40, "{} rows", rows.len());
+    for row in rows {
+        let [feature, _, names] = row[..] else { panic!("three columns: {row:?}") };
+        for name in names.split("; ").filter(|name| *name != "-") {
+            assert!(!exists(name), "docs/reference/absent.md lists {feature:?}, but {name} exists");
+        }
+    }
+}
+
+#[test]
+fn names_of_present_features_are_found() {
+    let present = [
+        "`backlog` of `[server]`",
+        "`mode` of `listen`",
+        "`urls` of `[backend.NAME]`",
+        "`[[route]]`",
+        "`tollgate log repair`",
+        "`tollgate serve --dev`",
+        "`tollgate.fetch`",
+        "`tollgate.crypto.random`",
+    ];
+    for name in present {
+        assert!(exists(name), "{name}");
     }
 }

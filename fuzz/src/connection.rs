@@ -1,6 +1,6 @@
-//! Whole connections through the real engine: any bytes, cut anywhere, sent to a script that answers what it
-//! was asked. The replies have to be those of the plain reading, in order, each well-formed, and the
-//! connection has to end where it says.
+//! Whole connections through the real engine: any bytes, cut anywhere. A script answers each request with the
+//! parts of the request. The replies must be those of the reference reading, in order and well-formed. The
+//! connection must end where the reference reading ends it.
 
 use tollgate_log::Log;
 use tollgate_server::{ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, StreamServer};
@@ -61,7 +61,7 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
     let connection = ConnectionLimits {
         head: split::limits(bounds),
         pipeline_depth_max: 3,
-        // Most bodies that are small otherwise go through a file.
+        // Sends most bodies through a file, although they are small.
         body_memory_max: if bounds.body < 100 { 8 } else { 1 << 20 },
         ..ConnectionLimits::default()
     };
@@ -92,7 +92,7 @@ fn compare(sent: &[u8], all: &[Expected], data: &[u8]) {
             (false, true) => None,
             (false, false) => Some("keep-alive"),
         };
-        // The end of the input may be seen before the last reply leaves: then that one is the last.
+        // The server may see the end of the input before a reply leaves. That reply is then the last one.
         let is_last = index + 1 == all.len();
         let told_connection = reply.only("connection");
         let is_right = told_connection == connection || (is_last && told_connection == Some("close"));
@@ -128,7 +128,7 @@ impl<'a> Reply<'a> {
         Some(Self { status, fields: fields.collect::<Option<_>>()? })
     }
 
-    /// The value of a field that may stand once.
+    /// Returns the value of a field that may occur only once.
     fn only(&self, name: &str) -> Option<&'a str> {
         let mut values = self.fields.iter().filter(|(field, _)| field == name).map(|(_, value)| *value);
         let value = values.next();

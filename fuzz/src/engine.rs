@@ -1,4 +1,4 @@
-//! The real engine without sockets: what it is made of, and a peer that talks to it.
+//! The real engine without sockets: its log, its options, and a peer that sends it requests.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,7 +17,7 @@ use tollgate_server::{
     StreamServer, Traces, TrustedProxies,
 };
 
-/// A log that nothing is recorded in.
+/// Opens a log for an engine that records nothing.
 pub fn log(folder: &Path) -> Log {
     let options = LogOptions::new(&folder.join("log"));
     Log::open(Arc::new(DiskStorage), options, Vec::new(), |_| {}).expect("a log").0
@@ -30,7 +30,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         backlog: 1,
         workers: 1,
         connection,
-        // Nothing measures the age of the queue.
+        // In this engine no probe measures the age of the run queue.
         capacity: CapacityLimits { queue_age_max: Duration::from_hours(1), ..CapacityLimits::default() },
         spool: SpoolOptions::new(folder.join("spool")),
         script: HostOptions::default(),
@@ -46,10 +46,10 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
     }
 }
 
-/// A peer that has written all it will ever send.
+/// A peer that sends a fixed list of pieces and then closes its sending side.
 pub struct Peer {
     pieces: VecDeque<Vec<u8>>,
-    /// Whether nothing comes between two pieces, once.
+    /// Whether one read between two pieces finds no bytes.
     pub pauses: bool,
     is_paused: bool,
     pub write_bytes_max: usize,
@@ -58,7 +58,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Sends these pieces, none of which is empty, and takes whatever comes.
+    /// Makes a peer that sends these pieces and accepts all replies. No piece may be empty.
     pub fn new(pieces: Vec<&[u8]>) -> Self {
         Self {
             pieces: pieces.into_iter().map(<[u8]>::to_vec).collect(),
@@ -70,7 +70,7 @@ impl Peer {
         }
     }
 
-    /// All that it is sent until the connection ends.
+    /// Returns all bytes that the server sends until the connection ends.
     pub fn served_by(mut self, server: &StreamServer) -> Vec<u8> {
         run(server.serve(&mut self, IpAddr::V4(Ipv4Addr::LOCALHOST)));
         self.sent
@@ -117,7 +117,7 @@ impl AsyncWrite for Peer {
     }
 }
 
-/// Polls to the end; the stream is never waited for.
+/// Polls a future until it ends. The stream is always ready, so no waker is needed.
 fn run(future: impl Future<Output = ()>) {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -125,7 +125,7 @@ fn run(future: impl Future<Output = ()>) {
         if future.as_mut().poll(&mut context).is_ready() {
             return;
         }
-        // Only for a thread that writes a body.
+        // Only a thread that writes a body to a file needs this time.
         std::thread::yield_now();
     }
     panic!("the connection does not end");

@@ -1,5 +1,5 @@
-//! Files through the real engine: any target, asked for in a real folder. It has to find what the plain
-//! reading of path and list finds, and never a byte from outside of the folder.
+//! Files through the real engine: any target, requested from a real folder. The engine must find the same
+//! file as the reference reading of path and list, and send no byte from outside the folder.
 
 use bytes::Bytes;
 use tollgate_log::Log;
@@ -11,10 +11,10 @@ use super::reference::{self, ReferenceResult};
 use super::split;
 use super::tree::{self, CANARY};
 
-/// The engine under test, over a folder of its own.
+/// The engine under test, with its own folder.
 pub struct Site {
     server: StreamServer,
-    /// Contents that are not in memory are read by its threads.
+    /// Its threads read contents that are not in memory.
     runtime: tokio::runtime::Runtime,
     _log: Log,
     _folder: tempfile::TempDir,
@@ -22,7 +22,7 @@ pub struct Site {
 
 /// A path, and how the folder is served below it.
 struct Mount {
-    /// It has a slash at either end.
+    /// The path, with a slash at both ends.
     path: &'static str,
     served: Served,
 }
@@ -36,17 +36,17 @@ const MOUNTS: [Mount; 3] = {
     ]
 };
 
-/// A path that is answered otherwise, between those of files.
+/// A path with another handler, between the paths of files.
 const OTHER: (&str, &str) = ("/api/", "computed");
 
-/// What a request has to be told.
+/// The reply that a request must get.
 #[derive(Debug, PartialEq, Eq)]
 enum ExpectedReply {
     Status(u16),
     Content(&'static str),
-    /// The same in gzip.
+    /// This content, compressed by gzip.
     Coded(&'static str),
-    /// To a path that is this one when it is read.
+    /// A redirect to a target that is read as this path.
     Redirect(String),
 }
 
@@ -88,7 +88,8 @@ impl Site {
         let sent = Peer::new(vec![&request]).served_by(&self.server);
         assert!(!contains(&sent, CANARY.as_bytes()), "{}", report(&sent));
         assert!(STATUSES_OF_OURS.iter().all(|line| !contains(&sent, line)), "{}", report(&sent));
-        // More lines than one are another request than was meant: `head` and `connection` are about those.
+        // With a line end the target makes another request. The targets `head` and `connection` test such
+        // input.
         if target.contains(&b'\n') {
             return;
         }
@@ -112,7 +113,7 @@ impl Default for Site {
     }
 }
 
-/// The faults that no client can be blamed for.
+/// The statuses of faults that no client can cause.
 const STATUSES_OF_OURS: [&[u8]; 2] = [b"HTTP/1.1 500", b"HTTP/1.1 503"];
 
 impl Mount {
@@ -126,7 +127,7 @@ impl Mount {
     }
 }
 
-/// What a raw path leads to.
+/// Returns the reply that a raw path must get.
 fn expected(raw: &str, accepts_gzip: bool) -> ExpectedReply {
     let Some(path) = reference::path(raw) else { return ExpectedReply::Status(400) };
     let below = format!("{path}/");
@@ -165,7 +166,7 @@ impl<'a> Reply<'a> {
             ExpectedReply::Redirect(path) => {
                 let location = self.field("Location").unwrap_or_default();
                 let (raw, _) = location.split_once('?').unwrap_or((location, ""));
-                // Two slashes at the front would lead to another host.
+                // Two slashes at the start would lead to another host.
                 let is_below = !raw.starts_with("//") && reference::path(raw).as_ref() == Some(path);
                 self.status == 308 && is_below
             }

@@ -1,8 +1,9 @@
-//! Folders that are served, without the engine around them: any path, asked for as if it were decoded and
-//! normalised. The file handler has to find what the plain reading of path and list finds, and never a byte
-//! from outside of the folder.
+//! Served folders, without the engine: any path is requested as if it were decoded and normalised. The file
+//! handler must find the same file as the reference reading of path and list, and send no byte from outside
+//! the folder.
 //!
-//! The engine refuses paths with `..` before the file handler sees them. Here it sees them.
+//! The engine refuses paths with `..` before the file handler gets them. In this target the handler gets
+//! them.
 
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -23,24 +24,24 @@ pub struct Served {
     pub candidates: &'static [Candidate],
 }
 
-/// Where a file is looked for.
+/// A path at which the handler searches for a file.
 pub enum Candidate {
     Requested(&'static str),
     Fixed(&'static str),
 }
 
-/// What a path leads to.
+/// The result of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     Nothing,
-    /// A folder, which is asked for without its slash.
+    /// A folder that is requested without its slash.
     Folder,
     Content(&'static str),
-    /// This content, which is in gzip.
+    /// This content, compressed by gzip.
     Coded(&'static str),
 }
 
-/// The ways to serve a folder that are tried.
+/// The ways to serve a folder that the target tests.
 pub const WAYS: [Served; 3] = [
     Served { follows_links: true, dotfiles: true, candidates: &[Candidate::Requested("")] },
     Served {
@@ -58,12 +59,13 @@ impl Served {
         spec.symlinks = if self.follows_links { Symlinks::Inside } else { Symlinks::Refuse };
         spec.dotfiles = self.dotfiles;
         spec.candidates = self.candidates.iter().map(Candidate::spec).collect();
-        // What is remembered is as good as what is looked up: one way answers from its memory.
+        // Cached files must give the same replies as new lookups, so one way answers from its cache.
         spec.recheck = if self.follows_links { Duration::from_hours(24) } else { Duration::ZERO };
         spec
     }
 
-    /// Reads plainly what a path below the folder leads to. It has no slash in front.
+    /// Returns the result of a path below the folder by the reference reading. The path has no slash at the
+    /// start.
     pub fn found(&self, below: &str, accepts_gzip: bool) -> Found {
         let names: Vec<&str> = below.strip_suffix('/').unwrap_or(below).split('/').collect();
         let is_refused = |(place, name): (usize, &&str)| {
@@ -119,9 +121,9 @@ impl Candidate {
 /// A folder that is served in each of the [`WAYS`].
 pub struct Folders {
     ways: Vec<(Served, Files)>,
-    /// Heads of requests without and with `Accept-Encoding: gzip`.
+    /// Request heads without and with `Accept-Encoding: gzip`.
     heads: [RequestHead; 2],
-    /// Its threads look for what is not in the cache of the system.
+    /// Its threads read files that are not in the page cache.
     runtime: LocalRuntime,
     _folder: tempfile::TempDir,
 }
@@ -148,7 +150,7 @@ impl Folders {
         }
     }
 
-    /// Checks one input: a byte of choices, and a path without the slash in front.
+    /// Checks one input: a byte of choices, and a path without the slash at the start.
     pub fn check(&self, bytes: &[u8]) {
         let Some((&choice, below)) = bytes.split_first() else { return };
         if let Ok(below) = std::str::from_utf8(below) {
@@ -156,10 +158,10 @@ impl Folders {
         }
     }
 
-    /// Checks what a path leads to, each way.
+    /// Checks the result of a path for each way.
     ///
     /// # Panics
-    /// It leads elsewhere than the plain reading says.
+    /// The result differs from the reference reading.
     pub fn check_path(&self, below: &str, accepts_gzip: bool) {
         for (way, files) in &self.ways {
             let path = format!("/{below}");
@@ -217,7 +219,7 @@ fn says(reply: &FileReply, content: &[u8], path: &str, expected: Found) -> bool 
             let location = reply.fields.iter().find(|(name, _)| name == "Location");
             let location =
                 location.and_then(|(_, value)| std::str::from_utf8(value).ok()).unwrap_or_default();
-            // Two slashes at the front would lead to another host.
+            // Two slashes at the start would lead to another host.
             let is_here = location.starts_with('/') && !location.starts_with("//");
             status == 308 && is_here && normalise_path(location).is_ok_and(|read| read == format!("{path}/"))
         }

@@ -1,6 +1,6 @@
-//! Mutations by a seed, for runs that have no fuzzer.
+//! Mutations from a seed, for runs without a fuzzer.
 
-/// What requests are made of, sound and not.
+/// Parts of requests, valid and invalid.
 pub const WORDS: [&str; 70] = [
     "GET ",
     "HEAD ",
@@ -74,7 +74,7 @@ pub const WORDS: [&str; 70] = [
     ".gz",
 ];
 
-/// Random numbers that are the same for the same seed (xorshift64*).
+/// Random numbers. The same seed gives the same numbers (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -82,7 +82,7 @@ impl Random {
         Self(seed | 1)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`. `end` must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -90,7 +90,7 @@ impl Random {
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % end
     }
 
-    /// One to four changes of `bytes`.
+    /// Returns `bytes` with one to four changes.
     pub fn mutate(&mut self, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
         for _ in 0..=self.below(4) {
             let at = self.below(bytes.len() + 1);

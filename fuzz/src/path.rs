@@ -1,4 +1,4 @@
-//! Targets and paths: what a request is for, as routes see it, and what is written of it elsewhere.
+//! Targets and paths: how routes read them, and how the server writes them into other requests.
 
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, Limits, normalise_path, query_pairs, write_path, write_target};
@@ -51,7 +51,7 @@ fn check_path(raw: &str) {
     assert_eq!(normalise_path(&written).ok().as_deref(), Some(&*path), "{raw:?}");
 }
 
-/// What goes to a backend means the same there.
+/// Checks that the target for a backend has the same meaning.
 fn check_query(raw: &str) {
     let mut written = Vec::new();
     write_target(&mut written, raw);

@@ -1,8 +1,8 @@
-//! A plain reading of the rules, for comparison: slow, naive, and without a line of the engine's.
+//! A reference reading of the rules, for comparison: slow, simple, and without code of the engine.
 //!
-//! It sees all of the input at once, splits and searches it again and again, and writes every class of bytes
-//! out. A refusal is the set of statuses that the faults of one line, or of a whole head, may lead to: the
-//! rules do not say which of two faults is told.
+//! It gets all of the input at once, and splits and searches it several times. It lists every class of bytes.
+//! A refusal is the set of statuses that the faults of one line, or of a whole head, may cause. If there are
+//! two faults, the rules do not say which one the server reports.
 
 use std::collections::BTreeSet;
 
@@ -21,18 +21,18 @@ pub struct Bounds {
     pub trailers: usize,
     /// Bytes of a body.
     pub body: u64,
-    /// Whether fields with `_` in their name are left out instead of refused.
+    /// Whether fields with `_` in their name are dropped instead of refused.
     pub drops_underscores: bool,
 }
 
-/// What the rules say about some bytes.
+/// The verdict of the rules on some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReferenceResult<T> {
-    /// More has to come.
+    /// More bytes are needed.
     Incomplete,
-    /// One of these statuses, and the connection ends.
+    /// Refused with one of these statuses. The connection ends.
     Refused(BTreeSet<u16>),
-    /// It was read, and took so many bytes.
+    /// The value that was read, and its number of bytes.
     Read(T, usize),
 }
 
@@ -50,7 +50,7 @@ pub struct Head {
     pub expects_continue: bool,
 }
 
-/// How the end of a body is found.
+/// How a reader finds the end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     None,
@@ -64,7 +64,8 @@ const QUERY: &[u8] =
     b"-._~!$&'()*+,;=:@/%?|[]\\^`{}0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const HOST: &[u8] = b"-._~!$&'()*+;=%0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
-/// What a request line may have beside its target before it is as good as a target too long.
+/// Bytes of a request line in addition to its target. A longer line is treated like a target that is too
+/// long.
 const LINE_BYTES_BESIDE_TARGET: usize = 64;
 
 fn all_of(bytes: &[u8], class: &[u8]) -> bool {
@@ -79,7 +80,7 @@ fn set(statuses: &[u16]) -> BTreeSet<u16> {
     statuses.iter().copied().collect()
 }
 
-/// Reads the head at the front of `input`.
+/// Reads the head at the start of `input`.
 pub fn head(input: &[u8], bounds: &Bounds) -> ReferenceResult<Head> {
     let blank = if input.starts_with(b"\r\n") { 2 } else { 0 };
     let rest = &input[blank..];
@@ -119,15 +120,15 @@ pub fn head(input: &[u8], bounds: &Bounds) -> ReferenceResult<Head> {
     }
 }
 
-/// `line` is the request line, as far as it has come, behind so many bytes of a blank one, if that is what is
-/// read.
+/// Returns the status for too many bytes. While the request line is read, `line` has the number of bytes of a
+/// blank line before it, and the part of it that has arrived.
 fn too_long(bytes: usize, line: Option<(usize, &[u8])>, bounds: &Bounds) -> Option<u16> {
     let Some((blank, line)) = line else { return (bytes > bounds.head).then_some(431) };
     let limit = bounds.head.min(bounds.target + LINE_BYTES_BESIDE_TARGET);
     if bytes <= limit {
         return None;
     }
-    // A blank line before it counts, too: the method is what stands within the limit.
+    // A blank line before it counts too. The method must be within the limit.
     let method_end = line.iter().position(|&byte| byte == b' ').unwrap_or(usize::MAX);
     let method = &line[..method_end.min(limit.saturating_sub(blank)).min(line.len())];
     Some(match method {
@@ -137,7 +138,7 @@ fn too_long(bytes: usize, line: Option<(usize, &[u8])>, bounds: &Bounds) -> Opti
     })
 }
 
-/// The faults of the last line, given those before it.
+/// Returns the faults of the last line. The lines before it have none.
 fn line_faults(lines: &[Vec<u8>], bounds: &Bounds) -> BTreeSet<u16> {
     let mut faults = BTreeSet::new();
     if lines.len() == 1 {
@@ -178,7 +179,7 @@ fn line_faults(lines: &[Vec<u8>], bounds: &Bounds) -> BTreeSet<u16> {
     faults
 }
 
-/// A field, or nothing where it is to be left out.
+/// Returns a field, or nothing if it is to be dropped.
 fn field(line: &[u8], bounds: &Bounds) -> Result<Option<(String, Vec<u8>)>, ()> {
     let colon = line.iter().position(|&byte| byte == b':').ok_or(())?;
     let (name, value) = (&line[..colon], trimmed(&line[colon + 1..]));
@@ -208,16 +209,16 @@ fn values(fields: &[(String, Vec<u8>)], name: &str) -> Vec<Vec<u8>> {
     fields.iter().filter(|(field, _)| field.to_lowercase() == name).map(|(_, value)| value.clone()).collect()
 }
 
-/// The options of all Connection lines, in lower case.
+/// Returns the options of all Connection lines, in lower case.
 fn options(fields: &[(String, Vec<u8>)]) -> Vec<String> {
     values(fields, "connection").iter().flat_map(|value| list(value)).collect()
 }
 
-/// The members of a list that are not empty, in lower case.
+/// Returns the members of a list that are not empty, in lower case.
 fn list(value: &[u8]) -> Vec<String> {
     let mut members = Vec::new();
     for member in value.split(|&byte| byte == b',') {
-        // One character for each byte, so that none gets lost.
+        // One character for each byte, so that no byte gets lost.
         let member: String = trimmed(member).iter().map(|&byte| char::from(byte)).collect();
         if !member.is_empty() {
             members.push(member.to_ascii_lowercase());
@@ -350,8 +351,8 @@ fn is_reg_name(host: &str) -> bool {
     all_of(host.as_bytes(), HOST) && are_escapes
 }
 
-/// RFC 3986 section 3.2.2: eight groups of up to four digits, the last two perhaps as an IPv4 address, and
-/// one `::` for one group or more that are zero.
+/// RFC 3986 section 3.2.2: eight groups of up to four digits. The last two may be an IPv4 address. One `::`
+/// may replace one or more groups of zeros.
 fn is_ipv6(address: &str) -> bool {
     let sides: Vec<&str> = address.split("::").collect();
     match sides[..] {
@@ -394,7 +395,7 @@ fn is_ipv4(address: &str) -> bool {
         })
 }
 
-/// The verdict over a head whose lines are each in order.
+/// Returns the verdict on a head whose single lines have no faults.
 fn whole(lines: &[Vec<u8>], bounds: &Bounds) -> Result<Head, BTreeSet<u16>> {
     let line = request_line(&lines[0], bounds)?;
     let fields: Vec<_> = lines[1..].iter().filter_map(|line| field(line, bounds).ok().flatten()).collect();
@@ -475,9 +476,9 @@ fn framing(fields: &[(String, Vec<u8>)], is_1_1: bool) -> Result<Body, u16> {
     }
 }
 
-/// Why reading chunks stopped.
+/// The reason why the reading of chunks stopped.
 enum Stop {
-    /// The input is over.
+    /// The end of the input.
     More,
     Bad(u16),
 }
@@ -493,7 +494,8 @@ struct Chunks<'a> {
     bounds: &'a Bounds,
 }
 
-/// Reads a chunked body at the front of `input`. The second part is the data up to where reading stopped.
+/// Reads a chunked body at the start of `input`. The second part is the data up to the place where it
+/// stopped.
 pub fn chunked(input: &[u8], bounds: &Bounds) -> (ReferenceResult<()>, Vec<u8>) {
     let body = Vec::new();
     let mut chunks =
@@ -588,7 +590,7 @@ impl Chunks<'_> {
         Ok(())
     }
 
-    /// `";" BWS name [ BWS "=" BWS value ]` and the blanks before the next one.
+    /// `";" BWS name [ BWS "=" BWS value ]` and the blanks before the next extension.
     fn extension(&mut self) -> Result<(), Stop> {
         self.extension_byte()?;
         self.blanks()?;
@@ -658,7 +660,7 @@ impl Chunks<'_> {
         }
     }
 
-    /// The last byte of what has come of a trailer line.
+    /// The last byte of an incomplete trailer line.
     fn check_trailer(&self, line: &[u8]) -> Result<(), Stop> {
         let last = line[line.len() - 1];
         let is_good = match line.iter().position(|&byte| byte == b':') {
@@ -671,7 +673,7 @@ impl Chunks<'_> {
     }
 }
 
-/// Decodes and normalises a raw path. None: it is refused.
+/// Decodes and normalises a raw path. `None` means that it is refused.
 pub fn path(raw: &str) -> Option<String> {
     if raw == "*" {
         return Some("*".into());
@@ -713,26 +715,26 @@ pub fn path(raw: &str) -> Option<String> {
     Some(format!("/{}", kept.join("/")))
 }
 
-/// What a connection is told for one of its requests.
+/// The reply to one request of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
-    /// One of these.
+    /// The reply has one of these statuses.
     pub statuses: BTreeSet<u16>,
-    /// The content, where the rules decide it.
+    /// The content, if the rules decide it.
     pub content: Option<Vec<u8>>,
     /// Whether the request was HEAD: a reply without content.
     pub is_head: bool,
     pub is_1_1: bool,
-    /// Whether `100 Continue` may stand before it.
+    /// Whether `100 Continue` may come before the reply.
     pub may_continue: bool,
-    /// Whether the connection ends with it.
+    /// Whether the connection ends after the reply.
     pub closes: bool,
-    /// Whether there is a rule for it here: what a gzip or zstd decoder makes of the content is not read
-    /// again, so nothing is told of such a request nor of what follows it.
+    /// Whether the reference knows the reply. It does not decode gzip or zstd. So it knows nothing about a
+    /// request with such content, or about later requests.
     pub is_judged: bool,
 }
 
-/// What the field Content-Encoding asks for.
+/// The decoding that the field Content-Encoding requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ContentCoding {
     None,
@@ -757,10 +759,10 @@ fn content_coding(fields: &[(String, Vec<u8>)]) -> ContentCoding {
     }
 }
 
-/// Bytes of a body that nobody wants which are read all the same.
+/// Bytes of an unneeded body that the server reads nevertheless.
 const UNWANTED_BODY: u64 = 65_536;
 
-/// Reads a whole connection to a server that answers every request but OPTIONS with method, path and body, a
+/// Reads a whole connection. The server answers each request except OPTIONS with method, path and body, on a
 /// line each.
 pub fn conversation(input: &[u8], bounds: &Bounds) -> Vec<Expected> {
     let mut replies = Vec::new();

@@ -1,21 +1,22 @@
-//! The front of an input: what is chosen by it.
+//! The start of an input, which chooses bounds and cuts.
 
 use super::reference::Bounds;
 
-/// An input taken apart.
+/// The parts of an input.
 pub struct Input<'a> {
     pub bounds: Bounds,
-    /// The pieces in which the data comes, in order; none is empty.
+    /// The pieces of the data, in order. No piece is empty.
     pub pieces: Vec<&'a [u8]>,
-    /// All of them together.
+    /// All pieces together.
     pub data: &'a [u8],
-    /// Bits that a target may use as it likes.
+    /// Bits that a target may use for any purpose.
     pub choice: u8,
 }
 
-/// Takes the choice, the number of cuts (up to 7) and a byte or two for each, and the data.
+/// Splits an input into the choice, the cuts and the data. There are up to 7 cuts, with one or two bytes
+/// each.
 ///
-/// Bounds are small, so that inputs reach them; a bit of the choice makes them the usual ones.
+/// Bounds are small, so that inputs reach them. A bit of the choice selects the usual bounds.
 pub fn input(bytes: &[u8]) -> Option<Input<'_>> {
     let (&choice, rest) = bytes.split_first()?;
     let (&count, rest) = rest.split_first()?;
@@ -56,14 +57,14 @@ fn bounds(choice: u8) -> Bounds {
     Bounds { head: 160, target: 24, fields: 5, extensions: 24, trailers: 40, body: 48, drops_underscores }
 }
 
-/// The same bounds as the engine takes them.
+/// Returns the same bounds in the form of the engine.
 pub fn limits(bounds: &Bounds) -> tollgate_http::Limits {
     use tollgate_http::UnderscoreNames::{Drop, Refuse};
     tollgate_http::Limits {
         head_bytes_max: bounds.head,
         target_bytes_max: bounds.target,
         fields_max: bounds.fields,
-        // Which the other reading has, too.
+        // The reference reading has the same bound.
         chunk_framing_per_byte: 4,
         chunk_extension_bytes_max: bounds.extensions,
         trailer_bytes_max: bounds.trailers,

@@ -1,15 +1,15 @@
-//! A small folder with whatever a path may meet in it, what lies around it, and a plain reading of what is at
-//! a path: by the list, without a system call.
+//! A small folder with all kinds of entries, and files outside it. The reference reading finds the entry of a
+//! path by the list, without a system call.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// What lies outside of the folder, and must never be seen.
+/// Content outside the folder, which must never be sent.
 pub const CANARY: &str = "CANARY-outside-of-the-folder";
 
-/// Names and contents, variants behind what they are of.
+/// Names and contents. A variant comes after its file.
 pub const FILES: [(&str, &str); 22] = [
     ("index.html", "<p>the front page"),
     ("a.txt", "alpha"),
@@ -35,7 +35,7 @@ pub const FILES: [(&str, &str); 22] = [
     ("\u{2215}", "a slash that is none"),
 ];
 
-/// Links: a name and where it leads.
+/// Links: a name and its target.
 const LINKS: [(&str, &str); 8] = [
     ("link.txt", "a.txt"),
     ("b/up.txt", "../a.txt"),
@@ -47,17 +47,17 @@ const LINKS: [(&str, &str); 8] = [
     ("none", "nothing"),
 ];
 
-/// More than the system follows, too.
+/// Number of links that are followed in one path. The kernel follows no more either.
 const LINKS_MAX: usize = 40;
 
-/// What is at a path.
+/// An entry at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     File(&'static str),
     Folder,
 }
 
-/// Writes it to `folder/public`, and canaries beside it.
+/// Writes the folder to `folder/public`, and canaries next to it.
 pub fn write(folder: &Path) -> std::io::Result<()> {
     let public = folder.join("public");
     for (name, content) in FILES {
@@ -69,7 +69,7 @@ pub fn write(folder: &Path) -> std::io::Result<()> {
         symlink(target, public.join(name))?;
     }
     symlink(folder.join("canary.txt"), public.join("absolute.txt"))?;
-    // The listener goes, its name stays.
+    // The listener is closed, but its file stays.
     UnixListener::bind(public.join("socket"))?;
     for beside in ["public-secret", "public.", "b"] {
         fs::create_dir(folder.join(beside))?;
@@ -78,8 +78,8 @@ pub fn write(folder: &Path) -> std::io::Result<()> {
     fs::write(folder.join("canary.txt"), CANARY)
 }
 
-/// What is at a path of names between slashes; links are as good as nothing, or followed as long as they stay
-/// inside.
+/// Returns the entry at a path of names between slashes. Links count as absent, or are followed while they
+/// stay inside.
 pub fn at(path: &str, follows_links: bool) -> Option<Node> {
     let names = path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     walk(names, follows_links)

@@ -1,4 +1,4 @@
-//! A request to a backend, written from its parts with one framing field of our own (rule 20).
+//! A request to a backend, written from its parts with one framing field of our own.
 
 use std::fmt;
 use std::io;

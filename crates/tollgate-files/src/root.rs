@@ -1,7 +1,7 @@
 //! The served folder, and the files that are opened in it.
 //!
-//! The kernel's own rule ensures that nothing above the folder is reached (rule 29). Paths are never compared
-//! for this.
+//! The kernel ensures that no file above the folder is opened (`RESOLVE_BENEATH`). The server does not
+//! compare paths for this.
 
 use std::cell::RefCell;
 use std::fs::{self, canonicalize};

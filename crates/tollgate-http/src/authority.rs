@@ -1,5 +1,5 @@
-//! `uri-host [":" port]`: the value of Host, and the authority of an absolute target (rule 6, RFC 9112
-//! section 3.2).
+//! `uri-host [":" port]`: the value of Host, and the authority of an absolute target (RFC 9112 section
+//! 3.2).
 
 use crate::grammar::{REG_NAME, first_outside, percent_escape};
 use std::net::Ipv6Addr;

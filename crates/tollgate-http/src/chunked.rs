@@ -1,4 +1,4 @@
-//! The chunked transfer coding (RFC 9112 section 7.1, rules 12 to 14).
+//! The chunked transfer coding (RFC 9112 section 7.1).
 //!
 //! The decoder reads each framing byte once and buffers no line. Its cost is linear and its memory constant,
 //! however the network splits the bytes.
@@ -125,7 +125,7 @@ impl ChunkedDecoder {
     ///
     /// # Errors
     /// Any fault of the coding. Each later call returns the same error, because the decoder cannot
-    /// resynchronize (rule 15).
+    /// resynchronize.
     pub fn decode(
         &mut self,
         input: &mut BytesMut,
@@ -149,7 +149,7 @@ impl ChunkedDecoder {
 
     /// Returns whether the whole body was decoded.
     ///
-    /// If the stream ends before this, the body is incomplete (rule 15).
+    /// If the stream ends before this, the body is incomplete.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
@@ -199,7 +199,7 @@ impl ChunkedDecoder {
             State::Size { digits } => self.step_size(digits, byte),
             State::Extension(extension) => self.step_extension(extension, byte),
             State::SizeLineFeed if byte == b'\n' => self.begin_chunk(body_bytes_max),
-            // Rule 13: a CR after an extension must be followed by LF.
+            // A CR after an extension must be followed by LF.
             State::SizeLineFeed => Err(RequestError::ChunkSizeInvalid { byte }),
             State::DataCarriageReturn if byte == b'\r' => Ok(State::DataLineFeed),
             State::DataLineFeed if byte == b'\n' => Ok(State::Size { digits: 0 }),
@@ -213,7 +213,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Parses 1 to 16 digits with leading zeros (rule 12). The size therefore always fits a `u64`.
+    /// Parses 1 to 16 digits with leading zeros. The size therefore always fits a `u64`.
     fn step_size(&mut self, digits: u8, byte: u8) -> Result<State, RequestError> {
         match (byte, hex_value(byte)) {
             (_, Some(value)) if digits < SIZE_DIGITS_MAX => {

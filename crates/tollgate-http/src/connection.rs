@@ -1,4 +1,4 @@
-//! Connection, Expect and Upgrade fields of a head (RFC 9112 section 9, rules 17 to 19).
+//! Connection, Expect and Upgrade fields of a head (RFC 9112 section 9).
 
 use crate::error::excerpt;
 use crate::grammar::{is_token, trim_blanks};
@@ -27,7 +27,7 @@ impl ConnectionFields {
             if !is_token(option) {
                 return Err(RequestError::ConnectionInvalid { found: excerpt(option) });
             }
-            // Rule 19: a proxy that obeys this option would remove a field that frames or routes the message.
+            // A proxy that obeys this option would remove a field that frames or routes the message.
             if NEVER_OPTIONS.iter().any(|name| option.eq_ignore_ascii_case(name)) {
                 return Err(RequestError::ConnectionNamesFraming { found: excerpt(option) });
             }
@@ -75,7 +75,7 @@ impl ConnectionFields {
         !self.closes && (version == Version::Http11 || self.keeps_alive)
     }
 
-    /// Returns whether the client waits for `100 Continue` (RFC 9110 section 10.1.1, rule 17).
+    /// Returns whether the client waits for `100 Continue` (RFC 9110 section 10.1.1).
     ///
     /// HTTP/1.0 has no expectations. Without content there is nothing to wait for.
     #[inline]
@@ -91,7 +91,7 @@ impl ConnectionFields {
         }
     }
 
-    /// Enforces rule 18. Upgrade in HTTP/1.0 is ignored (RFC 9110 section 7.8).
+    /// Refuses an Upgrade in a request with a body. Upgrade in HTTP/1.0 is ignored (RFC 9110 section 7.8).
     pub(crate) fn check_upgrade(&self, version: Version, framing: BodyFraming) -> Result<(), RequestError> {
         if self.upgrades && version == Version::Http11 && framing.has_content() {
             return Err(RequestError::UpgradeWithBody);
@@ -107,7 +107,7 @@ pub fn connection_options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim_blanks).filter(|option| !option.is_empty())
 }
 
-/// Returns whether a field is hop-by-hop and is never forwarded (RFC 9110 section 7.6.1, rule 19).
+/// Returns whether a field is hop-by-hop and is never forwarded (RFC 9110 section 7.6.1).
 ///
 /// Connection may name further fields. [`RequestHead::is_hop_by_hop`](crate::RequestHead::is_hop_by_hop)
 /// covers them, too.

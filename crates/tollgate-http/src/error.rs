@@ -9,31 +9,31 @@ use crate::StatusCode;
 /// Reason for refusing a request. `found` holds the start of the input, at most 32 bytes, escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// A line in the head ends in LF without CR (rule 1).
+    /// A line in the head ends in LF without CR.
     #[error("line of the head ends in bare LF")]
     BareLineFeed,
-    /// Not `method SP target SP version` (rules 1, 2, 4), HTTP/0.9 included.
+    /// Not `method SP target SP version`, HTTP/0.9 included.
     #[error("request line is malformed: \"{found}\"")]
     RequestLineMalformed {
         /// The start of the line.
         found: Box<str>,
     },
-    /// A method outside our list, CONNECT and TRACE included (rules 4, 6, 21).
+    /// A method outside our list, CONNECT and TRACE included.
     #[error("method is not implemented: \"{found}\"")]
     MethodUnknown {
         /// The method.
         found: Box<str>,
     },
-    /// A well-formed version other than 1.0 and 1.1 (rule 4).
+    /// A well-formed version other than 1.0 and 1.1.
     #[error("version is not supported: \"{found}\", allowed HTTP/1.0 and HTTP/1.1")]
     VersionUnsupported {
         /// The version.
         found: Box<str>,
     },
-    /// The connection preface of HTTP/2 (rule 4). The reply is 505, so that a person sees the cause.
+    /// The connection preface of HTTP/2. The reply is 505, so that a person sees the cause.
     #[error("connection begins with the preface of HTTP/2, allowed are HTTP/1.0 and HTTP/1.1")]
     Http2Preface,
-    /// A byte that is not allowed at its place in the target (rule 4).
+    /// A byte that is not allowed at its place in the target.
     #[error("request target holds byte {byte:#04x}")]
     TargetByte {
         /// The byte.
@@ -48,7 +48,7 @@ pub enum RequestError {
     /// An https target on a connection that is not secured (RFC 9110 section 7.4).
     #[error("request target has scheme https, but the connection is not encrypted")]
     SchemeMisdirected,
-    /// A target or request line above its limit (rule 5).
+    /// A target or request line above its limit.
     #[error("request line exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
     TargetTooLong {
         /// Bytes seen so far.
@@ -56,7 +56,7 @@ pub enum RequestError {
         /// Bytes allowed.
         limit: usize,
     },
-    /// A head above its limit (rule 5).
+    /// A head above its limit.
     #[error("head exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
     HeadTooLarge {
         /// Bytes seen so far.
@@ -64,31 +64,31 @@ pub enum RequestError {
         /// Bytes allowed.
         limit: usize,
     },
-    /// More field lines than allowed (rule 5).
+    /// More field lines than allowed.
     #[error("field lines exceed limit: limit {limit} lines")]
     TooManyFields {
         /// Lines allowed.
         limit: usize,
     },
-    /// A blank between the request line and the first field name (rule 3).
+    /// A blank between the request line and the first field name.
     #[error("head has whitespace before the first field line")]
     WhitespaceBeforeFields,
-    /// A continuation line, obs-fold (rule 7).
+    /// A continuation line, obs-fold.
     #[error("field line is folded")]
     FieldFolded,
-    /// A field name that is not a token, or a blank before the colon (rule 7).
+    /// A field name that is not a token, or a blank before the colon.
     #[error("field name is invalid: \"{found}\"")]
     FieldNameInvalid {
         /// The line up to the bad byte.
         found: Box<str>,
     },
-    /// A field name with `_` (rule 8).
+    /// A field name with `_`.
     #[error("field name holds an underscore: \"{found}\"")]
     FieldNameUnderscore {
         /// The line up to the bad byte.
         found: Box<str>,
     },
-    /// A control in a field value (rule 7).
+    /// A control in a field value.
     #[error("value of field \"{name}\" holds byte {byte:#04x}")]
     FieldValueInvalid {
         /// The name of the field.
@@ -96,19 +96,19 @@ pub enum RequestError {
         /// The first such byte.
         byte: u8,
     },
-    /// HTTP/1.1 without Host (rule 6).
+    /// HTTP/1.1 without Host.
     #[error("field \"host\" is missing")]
     HostMissing,
-    /// More than one Host (rule 6).
+    /// More than one Host.
     #[error("field \"host\" is repeated")]
     HostRepeated,
-    /// A Host or authority that is not `uri-host [":" port]` (rule 6).
+    /// A Host or authority that is not `uri-host [":" port]`.
     #[error("host is invalid: \"{found}\"")]
     HostInvalid {
         /// The host.
         found: Box<str>,
     },
-    /// The authority of an absolute target that differs from Host (rule 6).
+    /// The authority of an absolute target that differs from Host.
     #[error("field \"host\" differs from the request target: \"{host}\", target \"{target}\"")]
     HostMismatch {
         /// The value of Host.
@@ -116,34 +116,34 @@ pub enum RequestError {
         /// The authority of the target.
         target: Box<str>,
     },
-    /// A Content-Length that is not 1 to 19 digits (rule 10).
+    /// A Content-Length that is not 1 to 19 digits.
     #[error("content-length is invalid: \"{found}\"")]
     LengthInvalid {
         /// The value.
         found: Box<str>,
     },
-    /// More than one Content-Length, even if equal (rule 10).
+    /// More than one Content-Length, even if equal.
     #[error("field \"content-length\" is repeated")]
     LengthRepeated,
-    /// Content-Length and Transfer-Encoding together (rule 9).
+    /// Content-Length and Transfer-Encoding together.
     #[error("content-length and transfer-encoding are both present")]
     LengthAndTransferEncoding,
-    /// A Transfer-Encoding that does not end in one `chunked`, or is malformed (rule 9).
+    /// A Transfer-Encoding that does not end in one `chunked`, or is malformed.
     #[error("transfer-encoding is invalid: \"{found}\"")]
     TransferEncodingInvalid {
         /// The value.
         found: Box<str>,
     },
-    /// More than one Transfer-Encoding line (rule 9).
+    /// More than one Transfer-Encoding line.
     #[error("field \"transfer-encoding\" is repeated")]
     TransferEncodingRepeated,
-    /// Codings before the final `chunked` (rule 9, RFC 9112 section 6.1).
+    /// Codings before the final `chunked` (RFC 9112 section 6.1).
     #[error("transfer coding is not implemented: \"{found}\"")]
     TransferEncodingUnsupported {
         /// The value.
         found: Box<str>,
     },
-    /// Transfer-Encoding in HTTP/1.0 (rule 9).
+    /// Transfer-Encoding in HTTP/1.0.
     #[error("HTTP/1.0 request has a transfer-encoding")]
     TransferEncodingInHttp10,
     /// A Connection option that is not a token.
@@ -152,46 +152,46 @@ pub enum RequestError {
         /// The option.
         found: Box<str>,
     },
-    /// A Connection option that names a field of framing or routing (rule 19).
+    /// A Connection option that names a field of framing or routing.
     #[error("field \"connection\" names a field that is not hop-by-hop: \"{found}\"")]
     ConnectionNamesFraming {
         /// The option.
         found: Box<str>,
     },
-    /// An Upgrade to a protocol other than h2c, in a request with a body (rule 18).
+    /// An Upgrade to a protocol other than h2c, in a request with a body.
     #[error("request with a body has field \"upgrade\"")]
     UpgradeWithBody,
-    /// An expectation other than `100-continue` (rule 17).
+    /// An expectation other than `100-continue`.
     #[error("expectation is unknown: \"{found}\"")]
     ExpectationUnknown {
         /// The value.
         found: Box<str>,
     },
-    /// A chunk size that is not 1 to 16 hexadecimal digits followed by `;` or CRLF (rule 12).
+    /// A chunk size that is not 1 to 16 hexadecimal digits followed by `;` or CRLF.
     #[error("chunk size is invalid at byte {byte:#04x}")]
     ChunkSizeInvalid {
         /// The bad byte.
         byte: u8,
     },
-    /// A chunk extension outside the grammar (rule 13).
+    /// A chunk extension outside the grammar.
     #[error("chunk extension is invalid at byte {byte:#04x}")]
     ChunkExtensionInvalid {
         /// The bad byte.
         byte: u8,
     },
-    /// Extensions of a body above their limit (rule 13).
+    /// Extensions of a body above their limit.
     #[error("chunk extensions exceed limit: {limit} bytes")]
     ChunkExtensionsTooLarge {
         /// Bytes allowed.
         limit: usize,
     },
-    /// Chunk data that is not followed by CRLF (rule 12).
+    /// Chunk data that is not followed by CRLF.
     #[error("chunk data is not followed by CR LF: byte {byte:#04x}")]
     ChunkEndInvalid {
         /// The byte at fault.
         byte: u8,
     },
-    /// More framing than the data justifies, for example a long run of one-byte chunks (rule 13).
+    /// More framing than the data justifies, for example a long run of one-byte chunks.
     #[error("chunk framing exceeds limit: {overhead} bytes for {data} bytes of data, limit {limit} bytes")]
     ChunkOverhead {
         /// Bytes of framing so far.
@@ -201,13 +201,13 @@ pub enum RequestError {
         /// Bytes of framing allowed for that data.
         limit: u64,
     },
-    /// A trailer line outside the grammar of field lines (rule 14).
+    /// A trailer line outside the grammar of field lines.
     #[error("trailer section is invalid at byte {byte:#04x}")]
     TrailerInvalid {
         /// The bad byte.
         byte: u8,
     },
-    /// A trailer section above its limit (rule 14).
+    /// A trailer section above its limit.
     #[error("trailer section exceeds limit: {limit} bytes")]
     TrailerTooLarge {
         /// Bytes allowed.
@@ -254,7 +254,7 @@ pub enum RequestError {
         /// Decoded bytes so far.
         decoded: u64,
     },
-    /// The stream ended before the body (rule 15). The server reports this error at the end of the stream.
+    /// The stream ended before the body. The server reports this error at the end of the stream.
     #[error("body is incomplete: {bytes} bytes arrived")]
     BodyIncomplete {
         /// Bytes of content so far.
@@ -263,22 +263,22 @@ pub enum RequestError {
     /// A path that does not begin with `/`.
     #[error("path does not begin with a slash")]
     PathRelative,
-    /// A `%` without two hexadecimal digits (rule 28).
+    /// A `%` without two hexadecimal digits.
     #[error("path holds a malformed escape: \"{found}\"")]
     PathEscape {
         /// The text from the `%` onwards.
         found: Box<str>,
     },
-    /// NUL or `\`, or a `/` from an escape (rule 28).
+    /// NUL or `\`, or a `/` from an escape.
     #[error("path holds byte {byte:#04x}")]
     PathByte {
         /// The byte.
         byte: u8,
     },
-    /// A decoded path that is not UTF-8 (rule 28).
+    /// A decoded path that is not UTF-8.
     #[error("path is not valid UTF-8")]
     PathEncoding,
-    /// Dot segments that lead above the root (rule 28).
+    /// Dot segments that lead above the root.
     #[error("path leads above the root")]
     PathAboveRoot,
 }
@@ -286,7 +286,7 @@ pub enum RequestError {
 /// What happens to the connection after the refusal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// The end of the request is unknown or unread, so the server cannot find the next request (rule 15).
+    /// The end of the request is unknown or unread, so the server cannot find the next request.
     Close,
     /// The head is valid. The connection may continue after its body is read.
     Keep,

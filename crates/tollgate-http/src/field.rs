@@ -1,5 +1,4 @@
-//! Field lines: name, colon, value (RFC 9112 section 5, rules 3, 7, 8). Also the fields that a script may
-//! set.
+//! Field lines: name, colon, value (RFC 9112 section 5). Also the fields that a script may set.
 
 use crate::RequestError;
 use crate::error::excerpt;
@@ -138,15 +137,15 @@ pub fn is_field_name(name: &[u8]) -> bool {
     is_token(name)
 }
 
-/// Returns whether `value` is a valid field value (RFC 9110 section 5.5, rule 22).
+/// Returns whether `value` is a valid field value (RFC 9110 section 5.5).
 ///
 /// CR, LF, NUL, DEL and other controls except HTAB are refused, and so is a blank at either end.
 pub fn is_field_value(value: &[u8]) -> bool {
     is_all_field_content(value) && trim_blanks(value).len() == value.len()
 }
 
-/// Returns whether only the engine may write this field. These are the fields of framing, connection and date
-/// (rule 22).
+/// Returns whether only the engine may write this field. These are the fields of framing, connection and
+/// date.
 pub fn is_framing_field(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     let as_long: &[&str] = match name.len() {

@@ -1,4 +1,4 @@
-//! Framing of a request body, decided once from the head (RFC 9112 section 6, rules 9 to 11).
+//! Framing of a request body, decided once from the head (RFC 9112 section 6).
 
 use crate::RequestError;
 use crate::Version;
@@ -49,8 +49,7 @@ enum TransferEncoding {
 
 impl FramingFields {
     pub(crate) fn note_content_length(&mut self, value: &[u8]) -> Result<(), RequestError> {
-        // Rule 10: several values are refused even if they are equal, on several lines or separated by
-        // commas.
+        // Several values are refused even if they are equal, on several lines or separated by commas.
         if self.content_length.is_some() {
             return Err(RequestError::LengthRepeated);
         }
@@ -89,7 +88,7 @@ fn parse_length(value: &[u8]) -> Result<u64, RequestError> {
     Ok(value.iter().fold(0, |length, digit| length * 10 + u64::from(digit - b'0')))
 }
 
-/// Accepts exactly one `chunked` (rule 9).
+/// Accepts exactly one `chunked`.
 ///
 /// Well-formed codings before a final `chunked` get 501 (RFC 9112 section 6.1). A list without a final
 /// `chunked` gets 400, because the length is unknown (section 6.3 item 4). A malformed list gets 400, too.

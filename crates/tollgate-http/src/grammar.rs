@@ -4,13 +4,13 @@
 
 /// `tchar` of RFC 9110 section 5.6.2: methods, connection options, coding names.
 pub(crate) const TOKEN: u8 = 1;
-/// Byte of a field name that we accept from a peer: `tchar` without `_` (rule 8).
+/// Byte of a field name that we accept from a peer: `tchar` without `_`.
 pub(crate) const FIELD_NAME: u8 = 1 << 1;
-/// Byte of a path in a request target (rule 4).
+/// Byte of a path in a request target.
 pub(crate) const PATH: u8 = 1 << 2;
-/// Byte of a query in a request target (rule 4).
+/// Byte of a query in a request target.
 pub(crate) const QUERY: u8 = 1 << 3;
-/// Byte of a `reg-name` without `pct-encoded` (RFC 3986 section 3.2.2), and without the comma (rule 6).
+/// Byte of a `reg-name` without `pct-encoded` (RFC 3986 section 3.2.2), and without the comma.
 pub(crate) const REG_NAME: u8 = 1 << 4;
 /// Byte of a path or query that RFC 3986 allows there. Such a byte goes to a backend unescaped.
 pub(crate) const URI: u8 = 1 << 5;

@@ -1,4 +1,4 @@
-//! Bounds on the input from a peer. The defaults are the figures of rules 5, 13, 14 and 24.
+//! Bounds on the input from a peer, with their defaults.
 
 /// Bounds of the parser, in bytes unless the name says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Limits {
     pub underscore_names: UnderscoreNames,
 }
 
-/// Treatment of a field whose name holds `_`, which other software confuses with `-` (rule 8).
+/// Treatment of a field whose name holds `_`, which other software confuses with `-`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnderscoreNames {
     /// The request is refused with 400.

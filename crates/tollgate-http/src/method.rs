@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A request method (RFC 9110 section 9). CONNECT and TRACE are absent because they are refused (rules 6,
-/// 21).
+/// A request method (RFC 9110 section 9). CONNECT and TRACE are absent because the server refuses
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)] // The name is the method.
 pub enum Method {

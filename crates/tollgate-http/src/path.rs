@@ -1,4 +1,4 @@
-//! Normalised paths for routes and files: decoded once, without dot segments (rule 28).
+//! Normalised paths for routes and files: decoded once, without dot segments.
 
 use crate::RequestError;
 use crate::error::excerpt;

@@ -1,4 +1,4 @@
-//! Writes reply heads as bytes, without Rust's formatting machinery (RFC 9112 sections 4 and 6, rule 22).
+//! Writes reply heads as bytes, without Rust's formatting machinery (RFC 9112 sections 4 and 6).
 //!
 //! Invariants: a head has exactly one framing, which [`ReplyBody`] decides, exactly one Date, and only valid
 //! fields. A field from the caller is dropped if it would break an invariant.
@@ -59,7 +59,7 @@ pub fn begin_reply_head(
 
 /// Appends one field line and returns whether it did.
 ///
-/// These fields are left out (rule 22, RFC 9112 section 11.1):
+/// These fields are left out (RFC 9112 section 11.1):
 /// - a name that is not a token;
 /// - a value with controls;
 /// - fields that the engine writes itself ([`is_framing_field`]).

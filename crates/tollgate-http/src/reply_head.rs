@@ -1,4 +1,4 @@
-//! Reads the reply heads of backends as strictly as requests (RFC 9112 sections 4 to 6, rule 20).
+//! Reads the reply heads of backends as strictly as requests (RFC 9112 sections 4 to 6).
 //!
 //! A reply that could be read in two ways is refused. The proxy then closes the connection, and its client
 //! gets 502. The rules for requests apply here too. Refused are a bare LF, folding, blanks before a colon, a
@@ -22,7 +22,7 @@ pub enum ReplyError {
         /// The start of the line.
         found: Box<str>,
     },
-    /// A code outside 100 to 599, or a 101 that no request asked for (RFC 9110 section 15, rule 18).
+    /// A code outside 100 to 599, or a 101 that no request asked for (RFC 9110 section 15).
     #[error("status {code} is not valid for this reply")]
     Status {
         /// The code.
@@ -86,7 +86,7 @@ impl ReplyHead {
         self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
     }
 
-    /// Lists the fields that may be forwarded (RFC 9110 section 7.6.1, rule 19).
+    /// Lists the fields that may be forwarded (RFC 9110 section 7.6.1).
     ///
     /// Hop-by-hop fields, fields named by Connection, and framing fields are left out.
     pub fn forwarded_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {

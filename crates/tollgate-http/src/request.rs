@@ -1,4 +1,4 @@
-//! The parsed head of a request, [`RequestHead`] (RFC 9112 sections 2, 3 and 5, rules 1 to 8).
+//! The parsed head of a request, [`RequestHead`] (RFC 9112 sections 2, 3 and 5).
 //!
 //! `reader` splits a head off the front of a read buffer. `line` parses the request line.
 
@@ -143,7 +143,7 @@ impl RequestHead {
         self.expects_continue
     }
 
-    /// Returns whether a proxy must not forward the field `name` (RFC 9110 section 7.6.1, rule 19).
+    /// Returns whether a proxy must not forward the field `name` (RFC 9110 section 7.6.1).
     ///
     /// The field is hop-by-hop by its name, or because Connection names it.
     pub fn is_hop_by_hop(&self, name: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Request targets in origin, absolute and asterisk form (RFC 9112 section 3.2, rules 4 to 6).
+//! Request targets in origin, absolute and asterisk form (RFC 9112 section 3.2).
 
 use crate::authority::is_authority;
 use crate::error::excerpt;
@@ -201,7 +201,7 @@ fn form_error(target: &[u8]) -> RequestError {
     }
 }
 
-/// Appends a raw path or query for a backend (rule 4).
+/// Appends a raw path or query for a backend.
 ///
 /// Bytes that browsers send, but RFC 3986 does not allow, are escaped.
 pub fn write_target(out: &mut Vec<u8>, raw: &str) {

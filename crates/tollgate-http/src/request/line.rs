@@ -1,4 +1,4 @@
-//! Request line: exactly one SP between method, target and version (RFC 9112 section 3, rules 4 and 5).
+//! Request line: exactly one SP between method, target and version (RFC 9112 section 3).
 
 use crate::error::excerpt;
 use crate::grammar::is_token;

@@ -99,8 +99,7 @@ impl HeadReader {
         }
     }
 
-    /// Returns whether the reader consumed bytes of a head. From then on the deadline of the head runs (rule
-    /// 2).
+    /// Returns whether the reader consumed bytes of a head. From then on the deadline of the head runs.
     pub fn has_started(&self) -> bool {
         self.blank_bytes > 0 || self.searched > 0
     }
@@ -156,8 +155,7 @@ impl HeadReader {
         self.searched = line_start;
     }
 
-    /// Returns the bound for the current state (rule 5): for the head, or for the request line while it is
-    /// incomplete.
+    /// Returns the bound for the current state: for the head, or for the request line while it is incomplete.
     #[inline]
     fn bytes_max(&self, limits: &Limits) -> usize {
         let head_bytes_max = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
@@ -168,7 +166,8 @@ impl HeadReader {
         bytes_max.saturating_sub(self.blank_bytes)
     }
 
-    /// Enforces rule 5. `end` is the number of bytes of the head so far.
+    /// Enforces the bounds on the head and on the request line. `end` is the number of bytes of the head so
+    /// far.
     #[inline]
     fn check_size(&self, buffer: &[u8], end: usize, limits: &Limits) -> Result<(), RequestError> {
         if end <= self.bytes_max(limits) { Ok(()) } else { Err(self.too_large(buffer, end, limits)) }
@@ -187,7 +186,7 @@ impl HeadReader {
         line_too_long(front, bytes, limit)
     }
 
-    /// Refuses a bare LF as a line end (rule 1), although RFC 9112 section 2.2 allows it.
+    /// Refuses a bare LF as a line end, although RFC 9112 section 2.2 allows it.
     fn content_end(&self, buffer: &[u8], line_end: usize) -> Result<usize, RequestError> {
         match buffer.get(self.line_start..line_end) {
             Some([.., b'\r', b'\n']) => Ok(line_end - 2),
@@ -230,7 +229,7 @@ impl HeadReader {
         Ok(())
     }
 
-    /// Drops a field with `_` in its name if the limits say so (rule 8). Any other fault remains an error.
+    /// Drops a field with `_` in its name if the limits say so. Any other fault remains an error.
     #[cold]
     fn leave_out(&mut self, line: &[u8], error: RequestError, limits: &Limits) -> Result<(), RequestError> {
         match (&error, limits.underscore_names) {

@@ -1,5 +1,5 @@
 //! Backends that misbehave: the reply to the client, the requests that are sent again, and the fate of the
-//! connections (rule 20).
+//! connections.
 
 use std::net::TcpListener;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Proxied routes: the request that a backend gets, and the parts of its reply that the client gets (rules 4,
-//! 18 to 20).
+//! Proxied routes: the request that a backend gets, and the parts of its reply that the client gets.
 
 use std::fs;
 use std::io::{Read, Write};

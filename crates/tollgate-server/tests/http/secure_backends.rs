@@ -209,7 +209,7 @@ fn a_malformed_handshake_is_refused_with_its_reason() {
         taken.wait_for_end();
     });
     check(&answering, "not_tls", "handshake: it does not use TLS");
-    // Content before the handshake (rule 20).
+    // Content before the handshake.
     let early = FakeBackend::start(|taken| {
         taken.has(1);
         taken.send([23, 3, 3, 0, 5, b'h', b'e', b'l', b'l', b'o']);

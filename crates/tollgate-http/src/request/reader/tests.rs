@@ -1,4 +1,4 @@
-//! Verdicts on whole heads. Each rule of part B that a head can break has its row.
+//! Verdicts on whole heads. Each rule of HTTP that a head can break has its row.
 
 use super::*;
 use crate::{BodyFraming, Method, Target};

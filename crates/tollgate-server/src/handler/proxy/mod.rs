@@ -1,7 +1,6 @@
 //! Proxied routes: forwards a request to a backend, and its reply to the client.
 //!
-//! Both are written anew from their parsed form ([`request`], [`reply`]), and never forwarded as bytes (rule
-//! 20).
+//! Both are written anew from their parsed form ([`request`], [`reply`]), and never forwarded as bytes.
 //!
 //! A request with a short body is complete before it is forwarded. A slow client therefore occupies no
 //! connection to a backend, and an idempotent request can be sent again. A long body is forwarded while it

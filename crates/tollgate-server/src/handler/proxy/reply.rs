@@ -1,5 +1,5 @@
 //! The reply of a backend in the form for the client. Fields of the backend's connection are removed, and the
-//! server writes framing and `Date` (rules 20, 22).
+//! server writes framing and `Date`.
 
 use bytes::Bytes;
 use tollgate_backend::{Failure, Incoming};

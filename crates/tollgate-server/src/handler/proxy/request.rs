@@ -1,5 +1,5 @@
 //! A request in the form for a backend: its target, its fields without those of the connection, and its
-//! client (rules 4, 19, 20).
+//! client.
 
 use std::borrow::Cow;
 use std::io;

@@ -211,7 +211,7 @@ def riddle(folder: Path, arguments, out: Path) -> list[str]:
         "",
     ]
     for label, of_label in rows.items():
-        lines += [f"**{label}**", "", *table(of_label), "", *goals(of_label), ""]
+        lines += [f"### {label}", "", *table(of_label), "", *goals(of_label), ""]
     return lines
 
 
@@ -488,6 +488,8 @@ def goals(rows: list[FileRow]) -> list[str]:
         next(row for row in rows if row.server is server) for server in (OURS, OURS_DEFERRED)
     )
     return [
+        "| figure | compared with | ratio | result |",
+        "| --- | --- | --- | --- |",
         *(
             line
             for row, some in ((ours, as_they_are), (ours_deferred, deferred))
@@ -495,8 +497,8 @@ def goals(rows: list[FileRow]) -> list[str]:
             for line in goals_of(row, some)
         ),
         (
-            f"- p99: {duration(ours.p99_us)}, goal below the 40 ms of a delayed acknowledgement: "
-            f"{'met' if ours.p99_us < TRAP_US else '**missed**'}"
+            f"| p99: {duration(ours.p99_us)} | a delayed acknowledgement, 40 ms | | "
+            f"{'below' if ours.p99_us < TRAP_US else '**above**'} |"
         ),
     ]
 
@@ -517,5 +519,5 @@ def goals_of(ours: FileRow, peers: list[FileRow]) -> list[str]:
         ]
         ahead = shares[best].is_below_one() if is_cost else shares[best].is_above_one()
         standing = f"**behind** {'; '.join(behind)}" if behind else "ahead" if ahead else "no difference"
-        lines.append(f"- {figure} compared with {best}: {shares[best]}, {standing}")
+        lines.append(f"| {figure} | {best} | {shares[best]} | {standing} |")
     return lines

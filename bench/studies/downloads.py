@@ -226,10 +226,9 @@ def halved(folder: Path, arguments, _out: Path) -> list[str]:
     lines = [
         "## 50 clients, one file, half of a core",
         "",
-        "With a core each it is the clients that have no time left, as a rule: what they get is "
-        "what they can take. Here a loop that never rests shares the "
-        "core of the server, so that it is the server that limits the rate. Requests/s, and what we "
-        "have of those of each peer:",
+        "If server and clients have a core each, the clients usually use all of their core and limit the "
+        "rate. In this section a busy loop shares the core of the server, so the server limits the rate. "
+        "The table has requests/s, and our ratio to each peer:",
         "",
         f"| | tollgate | {' | '.join(server.name for server in peers)} |",
         f"|{' --- |' * (len(peers) + 2)}",
@@ -298,7 +297,7 @@ def asleep_and_awake(folder: Path, arguments) -> list[str]:
     }
     rows = take_turns({size: Wrk(path_of(size), CLIENTS)}, list(loops_of.values()), folder, arguments)[size]
     lines = [
-        f"The same with one file of {size}, where the loop sleeps when nothing has come, and where it stays awake:",
+        f"In the next table the loop sends one file of {size}. It sleeps while nothing arrives, or stays awake:",
         "",
         "| | requests/s | CPU |",
         "| --- | --- | --- |",
@@ -460,7 +459,17 @@ def head(arguments) -> list[str]:
 
 
 def table(rows: list[FileRow]) -> list[str]:
-    columns = ["server", "requests/s", "CPU, user", "system", "server's core", "both cores", "mean", "p50", "p99"]
+    columns = [
+        "server",
+        "requests/s",
+        "CPU, user",
+        "system",
+        "server's core",
+        "both cores",
+        "mean",
+        "p50",
+        "p99",
+    ]
     lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for row in rows:
         cells = [

@@ -13,7 +13,7 @@ MDBOOK ?= target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools crash ship-crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -126,6 +126,11 @@ crash: tools
 	$(CARGO) test --locked -p tollgate --test it killed_at_any_moment -- --nocapture
 	TOLLGATE_MUTANTS=$${MUTANTS:-2000} TOLLGATE_SEED=$$(date +%N) \
 	$(CARGO) test --locked -p tollgate --test it mutants -- --nocapture
+
+# A store that misbehaves between a machine that ships and one that loads: RUNS runs, 10,000 otherwise.
+ship-crash:
+	TOLLGATE_SHIP_RUNS=$${RUNS:-10000} TOLLGATE_SEED=$$(date +%N) \
+	$(CARGO) test --locked -p tollgate --test it ship_faults -- --nocapture
 
 # Sinks that are away while BYTES, 5 GiB otherwise, are recorded: latency meanwhile, memory of the catch-up. Needs three times the room.
 outage: tools

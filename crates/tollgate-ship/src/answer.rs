@@ -6,6 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tollgate_log::{LogId, Position, Sequence};
 
+use crate::name::NodeName;
+
 /// Maximum bytes of a text. A larger one is not read.
 pub(crate) const TEXT_BYTES_MAX: u64 = 64 << 10;
 
@@ -40,8 +42,10 @@ impl PositionAnswer {
 }
 
 /// The end of a log that is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndAnswer {
+    /// The machine that wrote the log. It names the log's segments even if the store lost all of them.
+    pub node: NodeName,
     /// The last record of the log.
     pub last: Sequence,
 }
@@ -49,13 +53,13 @@ pub struct EndAnswer {
 impl EndAnswer {
     /// Returns the text for the store.
     pub fn to_text(&self) -> String {
-        format!("last {}\n", self.last.0)
+        format!("node {}\nlast {}\n", self.node, self.last.0)
     }
 
-    /// Parses a text. `None`: the key is missing or has an impossible value.
+    /// Parses a text. `None`: a key is missing or has an impossible value.
     pub fn parse(text: &str) -> Option<Self> {
-        let last = Sequence(number(text, "last")?);
-        (last <= Sequence::MAX).then_some(Self { last })
+        let (node, last) = (NodeName::parse(value(text, "node")?)?, Sequence(number(text, "last")?));
+        (last <= Sequence::MAX).then_some(Self { node, last })
     }
 }
 
@@ -150,7 +154,7 @@ mod tests {
             let answer = NodeAnswer { log, at_ms: 1, every_ms: 2, unshipped_segments: 3, unshipped_bytes: 4 };
             assert_eq!(NodeAnswer::parse(&answer.to_text()), Some(answer));
         }
-        let answer = EndAnswer { last: Sequence(5) };
+        let answer = EndAnswer { node: NodeName::encode("a b").unwrap(), last: Sequence(5) };
         assert_eq!(EndAnswer::parse(&answer.to_text()), Some(answer));
         for answer in [WantAnswer::Wanted, WantAnswer::Gone] {
             assert_eq!(WantAnswer::parse(answer.to_text()), Some(answer));
@@ -163,7 +167,8 @@ mod tests {
             assert_eq!(PositionAnswer::parse(text), None, "{text:?}");
         }
         assert_eq!(PositionAnswer::parse(&format!("last {}\nat_ms 1\n", u64::MAX)), None);
-        assert_eq!(EndAnswer::parse(&format!("last {}\n", u64::MAX)), None);
+        assert_eq!(EndAnswer::parse(&format!("node a\nlast {}\n", u64::MAX)), None);
+        assert_eq!(EndAnswer::parse("node ../a\nlast 1\n"), None);
     }
 
     #[test]

@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{LogError, LogId, Position, Sequence, Storage, join_chain, make_folder};
 
-use crate::answer::{NodeAnswer, PositionAnswer, TEXT_BYTES_MAX, now_ms};
+use crate::answer::{EndAnswer, NodeAnswer, PositionAnswer, TEXT_BYTES_MAX, now_ms};
 use crate::name::{NodeName, ObjectName};
-use crate::store::{Store, StoreError};
+use crate::store::{LISTED_MAX, Store, StoreError};
 use hunt::Hunt;
 use log::FetchedLog;
 pub use options::{FetchOptions, FetchTuning, ReadPositions, SinkPositions};
@@ -89,6 +89,7 @@ impl Fetcher {
             logs: BTreeMap::new(),
             answered: BTreeMap::new(),
             nodes_at: None,
+            ends_at: None,
             watch: watch.clone(),
             control: control.clone(),
             backoff: None,
@@ -154,6 +155,8 @@ struct FetchThread {
     answered: BTreeMap<(String, LogId), (Position, Instant)>,
     /// When the reports of the machines were read last.
     nodes_at: Option<Instant>,
+    /// When the ends of all logs were listed last.
+    ends_at: Option<Instant>,
     watch: FetchWatch,
     control: Arc<Control>,
     /// Wait after the last failed look. `None`: the last look worked.
@@ -235,6 +238,10 @@ impl FetchThread {
             source,
         })?;
         self.find_logs()?;
+        if self.ends_at.is_none_or(|at| at.elapsed() >= self.options.tuning.list) {
+            self.find_ended_logs()?;
+            self.ends_at = Some(Instant::now());
+        }
         let mut look = Look::Nothing;
         for log in self.logs.keys().copied().collect::<Vec<_>>() {
             if self.control.is_ended() {
@@ -265,6 +272,28 @@ impl FetchThread {
             }
         }
         Ok(())
+    }
+
+    /// Finds the logs that are over. The store may have lost all segments of one.
+    fn find_ended_logs(&mut self) -> Result<(), StoreError> {
+        let mut after: Option<String> = None;
+        loop {
+            let names = self.store.list(&ObjectName::ends(), after.as_deref())?;
+            for name in &names {
+                let Some(ObjectName::End(log)) = ObjectName::parse(name) else { continue };
+                if self.logs.contains_key(&log) {
+                    continue;
+                }
+                let text = self.store.text(name, TEXT_BYTES_MAX)?;
+                if let Some(answer) = text.as_deref().and_then(EndAnswer::parse) {
+                    self.logs.insert(log, FetchedLog::new(answer.node));
+                }
+            }
+            if names.len() < LISTED_MAX {
+                return Ok(());
+            }
+            after = names.last().cloned();
+        }
     }
 
     fn look_at_log(&mut self, id: LogId, loaded: Sequence) -> Result<Look, StoreError> {

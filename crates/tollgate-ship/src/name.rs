@@ -155,6 +155,11 @@ impl ObjectName {
         format!("{VERSION}/want/{log}/")
     }
 
+    /// Returns the prefix of the ends of all logs that are over.
+    pub fn ends() -> String {
+        format!("{VERSION}/end/")
+    }
+
     /// Returns the prefix of all machines.
     pub fn nodes() -> String {
         format!("{VERSION}/node/")

@@ -178,6 +178,19 @@ fn a_missing_segment_is_asked_for_and_its_log_goes_on_once_it_is_there() {
 }
 
 #[test]
+fn a_log_whose_segments_are_all_missing_is_found_by_its_end() {
+    let site = Site::new();
+    let log = site.shipped(30);
+    fs::remove_dir_all(site.object(log, 1).parent().unwrap()).unwrap();
+    let end = EndAnswer { node: NodeName::encode("web 1").unwrap(), last: Sequence(30) };
+    site.store().put_text(&ObjectName::End(log).to_string(), &end.to_text()).unwrap();
+    let _fetcher = site.start();
+    eventually("its first segment is asked for", || site.want(log, 1) == Some(WantAnswer::Wanted));
+    site.ship();
+    eventually("all is here", || site.fetched(log) == site.local(log));
+}
+
+#[test]
 fn later_segments_are_fetched_only_when_the_missing_one_is_gone() {
     let site = Site::new();
     let log = site.shipped(60);

@@ -140,7 +140,8 @@ impl Exchange<'_> {
             return Ok(());
         };
         if let Some(last) = progress.end() {
-            self.store.put_text(&ObjectName::End(log).to_string(), &EndAnswer { last }.to_text())?;
+            let answer = EndAnswer { node: self.options.node.clone(), last };
+            self.store.put_text(&ObjectName::End(log).to_string(), &answer.to_text())?;
             progress.is_end_noted = true;
         }
         Ok(())

@@ -130,7 +130,7 @@ fn every_sealed_segment_is_stored_byte_for_byte_and_then_confirmed() {
         assert_eq!(site.stored(log), site.local(log));
         assert_eq!(site.reported.of(log), Some(rows));
         let end = site.store().text(&ObjectName::End(log).to_string(), 100).unwrap().unwrap();
-        assert_eq!(EndAnswer::parse(&end), Some(EndAnswer { last: Sequence(rows) }));
+        assert_eq!(EndAnswer::parse(&end), Some(EndAnswer { node: Site::node(), last: Sequence(rows) }));
     }
     let status = watch.status();
     let count = (site.local(older).len() + site.local(newer).len()) as u64;

@@ -56,6 +56,7 @@ mod room;
 mod routing;
 mod script_abuses;
 mod secure_backends;
+mod ship_faults;
 mod sinks;
 mod sinks_reload;
 mod soak;

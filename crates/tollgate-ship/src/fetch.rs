@@ -15,6 +15,7 @@
 mod hunt;
 mod log;
 mod options;
+mod retain;
 mod status;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ use crate::store::{LISTED_MAX, Store, StoreError};
 use hunt::Hunt;
 use log::FetchedLog;
 pub use options::{FetchOptions, FetchTuning, ReadPositions, SinkPositions};
+pub use retain::StoreRetain;
 pub use status::{FetchFault, FetchState, FetchStatus, FetchWatch, LogFetch, NodeFetch};
 
 /// A machine that missed this many reports is silent.
@@ -90,6 +92,7 @@ impl Fetcher {
             answered: BTreeMap::new(),
             nodes_at: None,
             ends_at: None,
+            retained_at: None,
             watch: watch.clone(),
             control: control.clone(),
             backoff: None,
@@ -157,6 +160,8 @@ struct FetchThread {
     nodes_at: Option<Instant>,
     /// When the ends of all logs were listed last.
     ends_at: Option<Instant>,
+    /// When segments to delete were looked for last.
+    retained_at: Option<Instant>,
     watch: FetchWatch,
     control: Arc<Control>,
     /// Wait after the last failed look. `None`: the last look worked.
@@ -255,6 +260,10 @@ impl FetchThread {
             self.look_at_nodes()?;
             self.nodes_at = Some(Instant::now());
         }
+        if self.retained_at.is_none_or(|at| at.elapsed() >= self.options.tuning.retain) {
+            self.delete_due()?;
+            self.retained_at = Some(Instant::now());
+        }
         self.show();
         Ok(look)
     }
@@ -330,6 +339,15 @@ impl FetchThread {
                     self.answered.insert(key, (*position, Instant::now()));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Deletes from the store what all sinks have.
+    fn delete_due(&self) -> Result<(), StoreError> {
+        for (id, log) in &self.logs {
+            let deleted = retain::delete_due(&*self.store, &self.options.retain, *id, &log.node)?;
+            self.watch.lock().deleted_segments += deleted;
         }
         Ok(())
     }

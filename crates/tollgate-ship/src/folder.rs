@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tollgate_log::{DiskStorage, FILE_MODE, make_folder, read_footer};
@@ -127,15 +127,19 @@ impl Store for FolderStore {
 
     fn head(&self, name: &str) -> Result<Option<ObjectHead>, StoreError> {
         let path = self.path(name)?;
-        let bytes = match path.symlink_metadata() {
-            Ok(found) if found.is_file() => found.len(),
-            Ok(_) => return Ok(Some(ObjectHead { bytes: 0, identity: None })),
+        let found = match path.symlink_metadata() {
+            Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(StoreError::file("look at", &path)(error)),
         };
+        let (bytes, modified_ms) = (found.len(), modified_ms(&found));
+        if !found.is_file() {
+            return Ok(Some(ObjectHead { bytes, modified_ms, identity: None }));
+        }
         let footer = read_footer(&DiskStorage, &path).map_err(StoreError::call("read", name))?;
         let identity = footer.filter(|footer| footer.file_bytes() == bytes);
-        Ok(Some(ObjectHead { bytes, identity: identity.as_ref().map(SegmentIdentity::of) }))
+        let identity = identity.as_ref().map(SegmentIdentity::of);
+        Ok(Some(ObjectHead { bytes, modified_ms, identity }))
     }
 
     fn text(&self, name: &str, bytes_max: u64) -> Result<Option<String>, StoreError> {
@@ -165,7 +169,12 @@ impl Store for FolderStore {
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         let path = self.path(name)?;
         match fs::remove_file(&path) {
-            Ok(()) => sync_folder_of(&path),
+            Ok(()) => {
+                sync_folder_of(&path)?;
+                // A folder that is not empty stays. A write that made it meanwhile is repeated by its caller.
+                drop(path.parent().map(fs::remove_dir));
+                Ok(())
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(StoreError::file("delete", &path)(error)),
         }
@@ -221,6 +230,12 @@ fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
     let file = File::open(path).map_err(failed())?;
     let bytes = file.metadata().map_err(failed())?.len();
     Ok(Some((file, bytes)))
+}
+
+/// Returns when a file was written last, in milliseconds since 1970.
+fn modified_ms(found: &fs::Metadata) -> u64 {
+    let since = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Returns a name for the part of a file that no other process uses.

@@ -38,7 +38,7 @@ mod testing;
 pub use answer::{EndAnswer, NodeAnswer, PositionAnswer, WantAnswer};
 pub use fetch::{
     FetchFault, FetchOptions, FetchStartError, FetchState, FetchStatus, FetchTuning, FetchWatch, Fetcher,
-    LogFetch, NodeFetch, ReadPositions, SinkPositions,
+    LogFetch, NodeFetch, ReadPositions, SinkPositions, StoreRetain,
 };
 pub use folder::FolderStore;
 pub use identity::SegmentIdentity;

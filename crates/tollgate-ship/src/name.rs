@@ -160,6 +160,11 @@ impl ObjectName {
         format!("{VERSION}/end/")
     }
 
+    /// Returns the prefix of the positions of all sinks.
+    pub fn positions() -> String {
+        format!("{VERSION}/pos/")
+    }
+
     /// Returns the prefix of all machines.
     pub fn nodes() -> String {
         format!("{VERSION}/node/")

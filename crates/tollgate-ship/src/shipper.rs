@@ -210,14 +210,15 @@ impl ShipThread {
     /// Visits each log once. Returns only errors of the store.
     fn pass(&mut self) -> Result<Pass, StoreError> {
         self.look_at_logs();
+        // The store may have deleted what the sinks have. So their answers are read first.
+        let (answers, mut exchange) = self.exchange();
+        answers.exchange(&mut exchange)?;
         let logs: Vec<_> = self.progress.logs.keys().copied().collect();
         for log in &logs {
             if self.ship_log(*log)? == Pass::Aborted {
                 return Ok(Pass::Aborted);
             }
         }
-        let (answers, mut exchange) = self.exchange();
-        answers.exchange(&mut exchange)?;
         for log in logs {
             self.confirm(log);
         }
@@ -323,11 +324,14 @@ impl ShipThread {
 
     /// Ships one segment. Returns whether the next one of the log may follow.
     fn ship_segment(&mut self, log: LogId, segment: LocalSegment) -> Result<bool, StoreError> {
-        let LocalSegment { first, bytes, .. } = segment;
+        let LocalSegment { first, last, bytes } = segment;
         let limit = self.options.tuning.object_bytes_max;
         if bytes > limit {
             self.set_aside(log, first, LogFault::TooLarge { first, bytes, limit });
             return Ok(true);
+        }
+        if self.answers.is_loaded(log, last) {
+            return Ok(self.note_stored(log, segment));
         }
         let file = SegmentName { first, state: SegmentState::Sealed };
         let path = file.path(&self.options.dir.join(log.to_string()));
@@ -349,13 +353,18 @@ impl ShipThread {
                 return Ok(false);
             }
         }
+        Ok(self.note_stored(log, segment))
+    }
+
+    /// Notes a segment that needs no copy any more. Returns whether the next one of the log may follow.
+    fn note_stored(&mut self, log: LogId, segment: LocalSegment) -> bool {
         if let Some(progress) = self.progress.logs.get_mut(&log) {
-            progress.note_stored(first);
+            progress.note_stored(segment.first);
         }
         let mut status = self.watch.lock();
         status.unshipped_segments = status.unshipped_segments.saturating_sub(1);
-        status.unshipped_bytes = status.unshipped_bytes.saturating_sub(bytes);
-        Ok(true)
+        status.unshipped_bytes = status.unshipped_bytes.saturating_sub(segment.bytes);
+        true
     }
 
     /// Stores a segment. What an earlier run may have stored is looked for first, because a look is cheaper.

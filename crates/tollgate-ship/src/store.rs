@@ -18,6 +18,8 @@ pub enum Created {
 pub struct ObjectHead {
     /// Size in bytes.
     pub bytes: u64,
+    /// When the object was stored, in milliseconds since 1970, by the clock of the store.
+    pub modified_ms: u64,
     /// The identity that was stored with a segment. `None` if the store kept none.
     pub identity: Option<SegmentIdentity>,
 }

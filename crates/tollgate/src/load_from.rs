@@ -16,6 +16,7 @@ use tollgate_load::{
 use tollgate_log::DiskStorage;
 use tollgate_ship::{
     FetchFault, FetchOptions, FetchState, FetchStatus, FetchTuning, Fetcher, LogFetch, ReadPositions,
+    StoreRetain,
 };
 
 use crate::config::{Config, SinkConfig};
@@ -65,6 +66,7 @@ impl LoadFrom {
             spool: spool.clone(),
             spool_bytes_max: SPOOL_BYTES_MAX,
             segment_bytes_max: SEGMENT_BYTES_MAX,
+            retain: StoreRetain::default(),
             tuning,
         };
         // The fetcher empties the folder, so no loader may read it before.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tollgate_log::{LogId, Position};
 
+use super::retain::StoreRetain;
+
 /// Options of a fetcher.
 #[derive(Debug, Clone)]
 pub struct FetchOptions {
@@ -15,6 +17,8 @@ pub struct FetchOptions {
     pub spool_bytes_max: u64,
     /// Maximum bytes of one segment. A larger object is not fetched.
     pub segment_bytes_max: u64,
+    /// How long the store keeps segments that all sinks have.
+    pub retain: StoreRetain,
     /// Waits of the thread.
     pub tuning: FetchTuning,
 }
@@ -30,6 +34,8 @@ pub struct FetchTuning {
     pub gap_patience: Duration,
     /// Shortest interval between two answers on one log.
     pub answer: Duration,
+    /// Interval between two looks for segments to delete.
+    pub retain: Duration,
     /// First wait after an error. Each next wait is twice as long.
     pub backoff_min: Duration,
     /// Longest wait after an error.
@@ -43,6 +49,7 @@ impl Default for FetchTuning {
             list: Duration::from_mins(1),
             gap_patience: Duration::from_mins(3),
             answer: Duration::from_secs(30),
+            retain: Duration::from_mins(10),
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(30),
         }

@@ -78,6 +78,8 @@ pub struct FetchStatus {
     pub segments: u64,
     /// Bytes of these segments.
     pub bytes: u64,
+    /// Segments that were deleted from the store.
+    pub deleted_segments: u64,
     /// Bytes of fetched segments that are not loaded yet.
     pub spool_bytes: u64,
     /// All logs in the store.

@@ -22,6 +22,7 @@ struct Site {
     positions: Arc<Mutex<SinkPositions>>,
     spool_bytes_max: u64,
     gap_patience: Duration,
+    retain: StoreRetain,
 }
 
 impl Site {
@@ -30,7 +31,9 @@ impl Site {
         fs::create_dir(folder.path().join("store")).unwrap();
         let sinks = ["one", "two"].map(|sink| (sink.to_owned(), BTreeMap::new()));
         let positions = Arc::new(Mutex::new(sinks.into_iter().collect()));
-        Self { folder, positions, spool_bytes_max: u64::MAX, gap_patience: Duration::from_millis(20) }
+        let retain = StoreRetain { age: None, sinks: None };
+        let gap_patience = Duration::from_millis(20);
+        Self { folder, positions, spool_bytes_max: u64::MAX, gap_patience, retain }
     }
 
     fn store(&self) -> FolderStore {
@@ -59,6 +62,7 @@ impl Site {
             list: Duration::from_millis(2),
             gap_patience: self.gap_patience,
             answer: Duration::from_millis(2),
+            retain: Duration::from_millis(2),
             backoff_min: Duration::from_millis(1),
             backoff_max: Duration::from_millis(10),
         };
@@ -66,6 +70,7 @@ impl Site {
             spool: self.folder.path().join("spool"),
             spool_bytes_max: self.spool_bytes_max,
             segment_bytes_max: 1 << 20,
+            retain: self.retain.clone(),
             tuning,
         };
         let positions = self.positions.clone();
@@ -331,4 +336,60 @@ fn a_machine_that_no_longer_reports_is_silent() {
     let status = fetcher.watch().status();
     let is_silent = |node: &str| status.nodes[&NodeName::encode(node).unwrap()].is_silent;
     assert!(is_silent("old") && !is_silent("fresh"));
+}
+
+#[test]
+fn the_store_loses_only_segments_that_all_sinks_have_and_that_are_old_enough() {
+    let mut site = Site::new();
+    site.retain = StoreRetain { age: Some(Duration::ZERO), sinks: None };
+    let log = site.shipped(60);
+    let bounds = site.bounds(log);
+    let stored = || bounds.iter().filter(|(first, _)| site.object(log, *first).exists()).count();
+    let fetcher = site.start();
+    site.loaded("one", log, 60);
+    site.loaded("two", log, bounds[1].1);
+    eventually("two segments are deleted", || stored() == bounds.len() - 2);
+    assert!(!site.object(log, bounds[0].0).exists() && !site.object(log, bounds[1].0).exists());
+    site.loaded("two", log, 60);
+    eventually("all but the last are deleted", || stored() == 1);
+    let end = EndAnswer { node: NodeName::encode("web 1").unwrap(), last: Sequence(60) };
+    let name = ObjectName::End(log).to_string();
+    site.store().put_text(&name, &end.to_text()).unwrap();
+    eventually("the log is deleted with its end", || {
+        stored() == 0 && site.store().text(&name, 100).unwrap().is_none()
+    });
+    eventually("it is counted", || fetcher.watch().status().deleted_segments == bounds.len() as u64);
+    assert_eq!(site.want(log, 1), None, "nothing asks for it");
+}
+
+#[test]
+fn a_young_segment_and_one_that_another_sink_lacks_stay_in_the_store() {
+    for (age, sinks) in [(Duration::from_hours(1), None), (Duration::ZERO, Some(vec!["archive".to_owned()]))]
+    {
+        let mut site = Site::new();
+        site.retain = StoreRetain { age: Some(age), sinks };
+        let log = site.shipped(60);
+        site.loaded_by_all(log, 60);
+        let fetcher = site.start();
+        eventually("it has looked", || fetcher.watch().status().is_all_loaded());
+        let looked = Instant::now();
+        eventually("it has looked for segments to delete", || looked.elapsed() > Duration::from_millis(50));
+        assert!(site.bounds(log).iter().all(|(first, _)| site.object(log, *first).exists()));
+    }
+}
+
+#[test]
+fn a_sink_of_another_loader_that_answered_once_keeps_its_segments_in_the_store() {
+    let mut site = Site::new();
+    site.retain = StoreRetain { age: Some(Duration::ZERO), sinks: None };
+    let log = site.shipped(60);
+    let bounds = site.bounds(log);
+    let answer = PositionAnswer::now(Position { last: Sequence(bounds[0].1), chain: None });
+    let name = ObjectName::Position { sink: "other".to_owned(), log };
+    site.store().put_text(&name.to_string(), &answer.to_text()).unwrap();
+    site.loaded_by_all(log, 60);
+    let fetcher = site.start();
+    eventually("it has deleted the first one", || fetcher.watch().status().deleted_segments == 1);
+    eventually("it has looked again", || fetcher.watch().status().is_all_loaded());
+    assert!(bounds[1..].iter().all(|(first, _)| site.object(log, *first).exists()));
 }

@@ -45,6 +45,11 @@ impl Answers {
         }
     }
 
+    /// Returns whether every named sink has a log up to this record.
+    pub(super) fn is_loaded(&self, log: LogId, last: Sequence) -> bool {
+        self.loaded.get(&log).is_some_and(|loaded| *loaded >= last)
+    }
+
     fn is_due(at: Option<Instant>, every: Duration) -> bool {
         at.is_none_or(|at| at.elapsed() >= every)
     }

@@ -226,6 +226,21 @@ fn a_log_is_deletable_only_as_far_as_every_named_sink_has_it() {
 }
 
 #[test]
+fn a_segment_that_the_store_deleted_after_all_sinks_had_it_is_not_stored_again() {
+    let mut site = Site::new();
+    site.delete = DeleteRule::Loaded { sinks: vec!["main".to_owned()] };
+    let log = site.write_log(30);
+    let position = tollgate_log::Position { last: Sequence(30), chain: None };
+    let place = ObjectName::Position { sink: "main".to_owned(), log };
+    site.put(&place, &PositionAnswer::now(position).to_text());
+    let shipper = site.start();
+    let watch = shipper.watch();
+    eventually("all is confirmed", || site.reported.of(log) == Some(30));
+    assert!(shipper.finish(PATIENCE));
+    assert_eq!((watch.status().segments, site.stored(log).len()), (0, 0));
+}
+
+#[test]
 fn another_machine_of_the_same_name_is_found() {
     let site = Site::new();
     *site.reported.live.lock().unwrap() = Some(LogId::random());

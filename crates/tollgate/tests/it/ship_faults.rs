@@ -18,7 +18,7 @@ use tollgate_log::{
 };
 use tollgate_ship::{
     Created, DeleteRule, FetchOptions, FetchTuning, Fetcher, LISTED_MAX, NodeName, ObjectHead,
-    SegmentIdentity, ShipOptions, ShipTuning, ShippedLogs, Shipper, Store, StoreError,
+    SegmentIdentity, ShipOptions, ShipTuning, ShippedLogs, Shipper, Store, StoreError, StoreRetain,
 };
 
 use crate::crash::{Random, seed};
@@ -167,7 +167,11 @@ impl Store for FaultyStore {
 
     fn head(&self, name: &str) -> Result<Option<ObjectHead>, StoreError> {
         let found = self.get(name)?;
-        Ok(found.map(|object| ObjectHead { bytes: object.bytes.len() as u64, identity: object.identity }))
+        Ok(found.map(|object| ObjectHead {
+            bytes: object.bytes.len() as u64,
+            modified_ms: 0,
+            identity: object.identity,
+        }))
     }
 
     fn text(&self, name: &str, _: u64) -> Result<Option<String>, StoreError> {
@@ -272,6 +276,8 @@ struct Run {
     random: Random,
     confirmed: Confirmed,
     rows: u64,
+    /// Whether segments are deleted from the store as soon as the sink has them.
+    deletes_loaded: bool,
 }
 
 impl Run {
@@ -279,7 +285,8 @@ impl Run {
         let mut random = Random(seed);
         let store = FaultyStore::new(Random(random.below(u64::MAX)));
         let (folder, confirmed) = (TempDir::new().unwrap(), Confirmed::default());
-        let mut run = Self { folder, store, random, confirmed, rows: 0 };
+        let deletes_loaded = random.below(2) == 0;
+        let mut run = Self { folder, store, random, confirmed, rows: 0, deletes_loaded };
         for _ in 0..=run.random.below(2) {
             run.write_log();
         }
@@ -347,6 +354,7 @@ impl Run {
             list: ms(1),
             gap_patience: ms(3),
             answer: ms(2),
+            retain: ms(3),
             backoff_min: ms(1),
             backoff_max: ms(4),
         };
@@ -354,6 +362,8 @@ impl Run {
             spool: self.path("spool"),
             spool_bytes_max: u64::MAX,
             segment_bytes_max: 1 << 20,
+            // A store that keeps nothing that the sink has.
+            retain: StoreRetain { age: self.deletes_loaded.then_some(Duration::ZERO), sinks: None },
             tuning,
         };
         let sink = self.sink();

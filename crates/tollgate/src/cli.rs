@@ -226,8 +226,12 @@ pub(crate) enum LogCommand {
 pub(crate) enum RecordFormat {
     /// One readable line per record
     Text,
-    /// One JSON object per line
+    /// One JSON object per line: log, sequence, stream, then the columns
     Json,
+    /// One JSON object per line: `_log`, `_seq`, `_stream`, then the columns in `row`
+    Envelope,
+    /// Comma-separated values with a header line (RFC 4180), of one stream
+    Csv,
     /// The combined access-log format of Apache and nginx
     Combined,
 }

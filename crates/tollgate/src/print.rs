@@ -1,5 +1,6 @@
 //! Output for people and pipes. A closed pipe is no error, because its reader has what it needs.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
@@ -119,9 +120,49 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     out
 }
 
+/// Names of the fields of a printed record that are no columns. Readers such as DuckDB take names without
+/// regard to case.
+const RESERVED_NAMES: [&str; 6] = ["log", "sequence", "stream", "reject", "item", "item_base64"];
+/// Precedes the name of a column that is reserved.
+const COLUMN_PREFIX: &str = "column.";
+
+/// Returns the name under which a column is printed next to the reserved names.
+///
+/// A name that begins with the prefix gets it too. Otherwise it could be the printed name of another column.
+pub(crate) fn printed_name(column: &str) -> Cow<'_, str> {
+    let is_prefixed =
+        column.get(..COLUMN_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(COLUMN_PREFIX));
+    if is_prefixed || RESERVED_NAMES.iter().any(|name| name.eq_ignore_ascii_case(column)) {
+        Cow::Owned(format!("{COLUMN_PREFIX}{column}"))
+    } else {
+        Cow::Borrowed(column)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reserved_name_gets_a_prefix_and_no_two_columns_get_one_name() {
+        for (column, expected) in [
+            ("n", "n"),
+            ("log", "column.log"),
+            ("LOG", "column.LOG"),
+            ("sequence", "column.sequence"),
+            ("stream", "column.stream"),
+            ("reject", "column.reject"),
+            ("item", "column.item"),
+            ("item_base64", "column.item_base64"),
+            ("logs", "logs"),
+            ("column", "column"),
+            ("column.log", "column.column.log"),
+            ("Column.x", "column.Column.x"),
+            ("columnü", "columnü"),
+        ] {
+            assert_eq!(printed_name(column), expected);
+        }
+    }
 
     #[test]
     fn base64_is_that_of_the_rfc() {

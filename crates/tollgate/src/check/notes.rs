@@ -4,9 +4,10 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions};
+use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions, StreamSpec};
 
 use crate::config::{Config, show_size};
+use crate::print::printed_name;
 
 /// Writable files of one folder that are named, at most. Further files are only counted.
 const WRITABLE_SHOWN: usize = 3;
@@ -18,7 +19,21 @@ pub(super) fn notes(config: &Config) -> Vec<String> {
     let places = backends.filter_map(|(index, backend)| note_of_one_place(server, index, backend));
     let pages = server.routes.iter().flat_map(notes_of_pages);
     let connections = config.connections_note.iter().map(|note| format!("note: {note}"));
-    places.chain(pages).chain(notes_of_writable(config)).chain(connections).collect()
+    let columns = server.streams.iter().flat_map(notes_of_reserved);
+    places.chain(pages).chain(columns).chain(notes_of_writable(config)).chain(connections).collect()
+}
+
+/// Returns a note for each column that `log cat` cannot print under its own name.
+fn notes_of_reserved(stream: &StreamSpec) -> impl Iterator<Item = String> {
+    stream.columns.iter().filter_map(|column| {
+        let (stream, name, printed) = (&stream.name, &column.name, printed_name(&column.name));
+        (printed != *name).then(|| {
+            format!(
+                "note: column {name:?} of [stream.{stream}] is printed as {printed:?} by log cat and log \
+                 tail, in json and csv: the name is reserved there"
+            )
+        })
+    })
 }
 
 /// Returns notes on folders and files of records and bodies that every user of the machine can write to. A

@@ -30,6 +30,7 @@ pub(super) fn run(
     let mut printer = Printer::new(format, stream, config.as_ref())?;
     to_stdout(|out| {
         let _progress = progress(&dir, &ids);
+        printer.begin(out)?;
         let mut is_whole = true;
         for log in ids {
             is_whole &= match cat_log(&dir, log, &mut printer, out) {
@@ -42,6 +43,7 @@ pub(super) fn run(
                 result => result?,
             };
         }
+        printer.finish();
         if !is_whole {
             return Ok(ExitCode::FAILURE);
         }

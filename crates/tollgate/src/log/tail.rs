@@ -45,11 +45,13 @@ pub(super) fn run(
     let mut printer = Printer::new(format, stream, config.as_ref())?;
     to_stdout(|out| {
         let mut tail = Tail::new(&dir, lines)?;
+        printer.begin(out)?;
         while !is_ended.load(Ordering::Relaxed) {
             tail.look(&mut printer, out)?;
             out.flush()?;
             thread::sleep(PERIOD);
         }
+        printer.finish();
         Ok(ExitCode::SUCCESS)
     })
 }

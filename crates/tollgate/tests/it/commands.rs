@@ -182,6 +182,33 @@ fn proxies(concurrency_max: u32) -> App {
 }
 
 #[test]
+fn a_column_whose_name_log_cat_uses_itself_is_noted_and_printed_with_a_prefix() {
+    let config = CONFIG
+        .replace("columns = [", "columns = [{ name = \"log\", type = \"text\", from = \"request.path\" }, ");
+    let app = App::new(&config, &[("keep.luau", KEEP)]);
+    let output = app.run(&["check"]);
+    let expected = "note: column \"log\" of [stream.all] is printed as \"column.log\" by log cat \
+                    and log tail, in json and csv: the name is reserved there\n";
+    assert_eq!(output.status.code(), Some(0));
+    assert!(printed(&output).contains(expected), "{}", printed(&output));
+    let server = app.start();
+    assert!(server.connect().get("/keep?n=7").unwrap().is_success());
+    assert!(server.stop().0.success());
+    let line = app.succeed(&["log", "cat"]);
+    assert!(line.ends_with(",\"stream\":\"all\",\"column.log\":\"/keep\",\"n\":7}\n"), "{line}");
+    assert_eq!(line.matches("\"log\":").count(), 1, "{line}");
+    let envelope = app.succeed(&["log", "cat", "--format", "envelope"]);
+    assert!(
+        envelope.ends_with(",\"_seq\":1,\"_stream\":\"all\",\"row\":{\"log\":\"/keep\",\"n\":7}}\n"),
+        "{envelope}"
+    );
+    let csv = app.succeed(&["log", "cat", "--format", "csv", "--stream", "all"]);
+    assert!(csv.starts_with("log,sequence,column.log,n\n") && csv.ends_with(",1,/keep,7\n"), "{csv}");
+    let output = app.run(&["log", "cat", "--format", "csv"]);
+    assert_eq!(output.status.code(), Some(2), "{}", printed(&output));
+}
+
+#[test]
 fn a_backend_with_one_place_to_which_no_body_can_stream_is_noted_and_right() {
     let app = proxies(1);
     for arguments in [&["check"][..], &["check", "--print"]] {

@@ -1,6 +1,7 @@
-//! The formats of printed records: one line each, as JSON, as text, or as an access log.
+//! The formats of printed records: one line each, as JSON, as text, as CSV, or as an access log.
 
 mod combined;
+mod csv;
 mod json;
 mod text;
 mod value;
@@ -9,13 +10,21 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::bail;
-use tollgate_log::{LogId, RecordBatch, Sequence};
+use tollgate_log::{LogId, RecordBatch, RecordBody, Sequence};
 
 use crate::cli::{RecordFormat, WrongUsage};
 use crate::config::{Config, did_you_mean};
-use crate::print::note;
+use crate::print::{counted, note};
 use combined::Combined;
+use csv::Csv;
 use text::Text;
+
+/// Returns the names of the columns of a stream, the key included, if the configuration has the stream.
+fn configured_columns(config: Option<&Config>, stream: &str) -> Option<Vec<String>> {
+    let spec = config?.server.streams.iter().find(|spec| spec.name == stream)?;
+    let schema = spec.schema().ok()?;
+    Some(schema.columns().iter().map(|column| column.name.clone()).collect())
+}
 
 /// Prints records in one format.
 pub(super) struct Printer {
@@ -37,6 +46,8 @@ pub(crate) struct UnknownStream {
 
 enum Format {
     Json,
+    Envelope,
+    Csv(Csv),
     Text(Text),
     Combined(Combined),
 }
@@ -45,7 +56,8 @@ impl Printer {
     /// Makes a printer.
     ///
     /// # Errors
-    /// The combined format needs a configuration, because only it knows the sources of columns.
+    /// The combined format needs a configuration, because only it knows the sources of columns. CSV needs a
+    /// stream, because it has one header.
     pub(super) fn new(
         format: RecordFormat,
         stream: Option<&str>,
@@ -53,6 +65,13 @@ impl Printer {
     ) -> anyhow::Result<Self> {
         let format = match (format, config) {
             (RecordFormat::Json, _) => Format::Json,
+            (RecordFormat::Envelope, _) => Format::Envelope,
+            (RecordFormat::Csv, config) => match stream {
+                Some(stream) => Format::Csv(Csv::new(configured_columns(config, stream))),
+                None => bail!(WrongUsage(
+                    "the format csv has one header line, so it prints one stream: name it by --stream"
+                )),
+            },
             (RecordFormat::Text, _) => Format::Text(Text::default()),
             (RecordFormat::Combined, Some(config)) => Format::Combined(Combined::new(&config.server.streams)),
             (RecordFormat::Combined, None) => bail!(WrongUsage(
@@ -82,6 +101,25 @@ impl Printer {
         }
     }
 
+    /// Prints the header line of CSV before the first row, if the configuration has the stream.
+    pub(super) fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.line.clear();
+        if let Format::Csv(csv) = &mut self.format {
+            csv.push_header(&mut self.line);
+        }
+        out.write_all(self.line.as_bytes())
+    }
+
+    /// Notes the rejects that were not printed.
+    pub(super) fn finish(&self) {
+        if let (Format::Csv(csv), Some(stream)) = (&self.format, &self.stream)
+            && csv.rejects > 0
+        {
+            let rejects = counted(csv.rejects, "reject");
+            note(&format!("{rejects} of stream {stream:?} are not in the CSV: --format json prints them"));
+        }
+    }
+
     /// Prints the records of a batch from a number on. Returns whether all could be read.
     pub(super) fn print(
         &mut self,
@@ -108,6 +146,22 @@ impl Printer {
             self.line.clear();
             match &mut self.format {
                 Format::Json => json::push_record(&mut self.line, log, &record),
+                Format::Envelope => json::push_envelope(&mut self.line, log, &record),
+                Format::Csv(csv) => {
+                    let RecordBody::Row(values) = &record.body else {
+                        csv.rejects += 1;
+                        continue;
+                    };
+                    csv.know(record.schema);
+                    csv.push_header(&mut self.line);
+                    if let Some(column) = csv.push_row(&mut self.line, log, &record, values) {
+                        is_whole = false;
+                        note(&format!(
+                            "log {log}: column {column:?} is not in the header line, so its values are not \
+                             printed: --format json prints them"
+                        ));
+                    }
+                }
                 Format::Text(text) => text.push_record(&mut self.line, log, batch.stamp_us(), &record),
                 Format::Combined(combined) => combined.push_record(&mut self.line, &record),
             }

@@ -46,6 +46,11 @@ fn config(dir: &Path) -> Config {
 
 /// Writes rows of both streams and a reject. Returns their printed form, with the clock replaced.
 fn printed(format: RecordFormat) -> String {
+    printed_of(format, None)
+}
+
+/// Returns the printed form of one stream, or of all.
+fn printed_of(format: RecordFormat, stream: Option<&str>) -> String {
     let dir = TempDir::new().unwrap();
     let config = config(dir.path());
     let schemas = config.server.streams.iter().map(|stream| StreamSpec::schema(stream).unwrap()).collect();
@@ -74,8 +79,9 @@ fn printed(format: RecordFormat) -> String {
     });
     drop(appender);
     log.close().unwrap();
-    let mut printer = Printer::new(format, None, Some(&config)).unwrap();
+    let mut printer = Printer::new(format, stream, Some(&config)).unwrap();
     let mut out = Vec::new();
+    printer.begin(&mut out).unwrap();
     assert!(cat_log(dir.path(), id, &mut printer, &mut out).unwrap());
     String::from_utf8(out).unwrap().replace(&id.to_string(), "LOG")
 }
@@ -119,6 +125,79 @@ fn text_is_one_line_per_record_in_columns_that_steers_no_terminal() {
         behind[3],
         "         4  small     REJECT \"column \\\"status\\\" takes int\"  item=\"{\\\"status\\\":\\\"x\\\"}\u{fffd}\""
     );
+}
+
+#[test]
+fn csv_quotes_what_rfc_4180_requires_and_null_differs_from_an_empty_text() {
+    let expected = concat!(
+        "log,sequence,at,verb,where,query,who,status,size,from,agent,note\n",
+        "LOG,1,2023-11-14T22:13:20.123456Z,GET,\"/a b/ü\"\"\n\",\"q=\"\"1\"\"\",192.0.2.7,200,0,",
+        "\"https://example.com/?\"\"x\"\"\",agent \\ \u{1b}[2J,plain\n",
+        "LOG,2,,,,,,,,,,\n",
+    );
+    assert_eq!(printed_of(RecordFormat::Csv, Some("visits")), expected);
+    // The reject of the stream has no columns.
+    assert_eq!(printed_of(RecordFormat::Csv, Some("small")), "log,sequence,status,path\nLOG,3,7,/p\n");
+}
+
+#[test]
+fn csv_prints_each_type_and_rows_of_another_shape_by_name() {
+    let columns = |names: &[&str]| {
+        let column = |name: &&str| Column {
+            name: (*name).to_owned(),
+            kind: ColumnType::Text,
+            origin: ColumnOrigin::Stored,
+        };
+        Arc::new(Schema::new("s", names.iter().map(column).collect()).unwrap())
+    };
+    let mut csv = csv::Csv::new(None);
+    let mut print = |schema: &Arc<Schema>, values: &[Value<'_>]| {
+        let body = tollgate_log::RecordBody::Row(Vec::new());
+        let record = tollgate_log::Record { sequence: Sequence(1), schema_id: SchemaId(0), schema, body };
+        let mut line = String::new();
+        csv.know(schema);
+        csv.push_header(&mut line);
+        let missing = csv.push_row(&mut line, LogId::from_bytes([0; 16]), &record, values);
+        (line.replace(&LogId::from_bytes([0; 16]).to_string(), "LOG"), missing)
+    };
+    let first = columns(&["a", "log", "b,c"]);
+    let values = [Value::Text(""), Value::Null, Value::Bytes(b"foob")];
+    assert_eq!(
+        print(&first, &values),
+        ("log,sequence,a,column.log,\"b,c\"\nLOG,1,\"\",,Zm9vYg==".to_owned(), None)
+    );
+    let values = [Value::Bool(true), Value::Float(f64::NAN), Value::Json("{\n\"a\": [1, 2]}")];
+    assert_eq!(print(&first, &values), ("LOG,1,true,,\"{ \"\"a\"\": [1, 2]}\"".to_owned(), None));
+    let values = [Value::Uuid([0xab; 16]), Value::Timestamp(1_500_000), Value::Json("\"x\"")];
+    let uuid = "abababab-abab-abab-abab-abababababab";
+    assert_eq!(print(&first, &values), (format!("LOG,1,{uuid},1970-01-01T00:00:01.5Z,\"\"\"x\"\"\""), None));
+    let second = columns(&["new", "b,c", "A", "newer"]);
+    let values = [Value::Int(1), Value::Int(2), Value::Int(3), Value::Int(4)];
+    assert_eq!(print(&second, &values), ("LOG,1,3,,2".to_owned(), Some("new".to_owned())));
+    assert_eq!(print(&second, &values).1, Some("newer".to_owned()));
+    assert_eq!(print(&second, &values).1, None, "each is reported once");
+}
+
+#[test]
+fn csv_without_a_stream_says_what_it_needs() {
+    let error = Printer::new(RecordFormat::Csv, None, None).err().unwrap().to_string();
+    assert!(error.contains("name it by --stream"), "{error}");
+}
+
+#[test]
+fn an_envelope_has_the_identity_beside_the_row_or_the_reject() {
+    let text = printed_of(RecordFormat::Envelope, Some("small"));
+    let expected = concat!(
+        r#"{"_log":"LOG","_seq":3,"_stream":"small","row":{"status":7,"path":"/p"}}"#,
+        "\n",
+        r#"{"_log":"LOG","_seq":4,"_stream":"small","reject":{"reason":"column \"status\" takes int","#,
+        r#""item_base64":"eyJzdGF0dXMiOiJ4In3/"}}"#,
+        "\n",
+    );
+    assert_eq!(text, expected);
+    for line in text.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub use record::{Record, RecordBody, RowEncoder, Value, ValueError};
 pub use recover::{LogRecovery, RecoveryReport, recover};
 pub use repair::{RepairError, RepairMode, RepairReport, SegmentRepair, Treatment, repair};
 pub use room::{RoomState, reserve_bytes};
-pub use scan::{Failure, SegmentScan, scan_segment};
+pub use scan::{Failure, SegmentScan, scan_segment, segment_header};
 pub use schema::{
     BATCH_SCHEMAS_MAX, Column, ColumnOrigin, ColumnType, SCHEMAS_MAX, Schema, SchemaError, SchemaId,
     TooManySchemas,

@@ -65,6 +65,15 @@ impl SegmentScan {
     }
 }
 
+/// Reads the header of a segment. Returns `None` if it is damaged, or of a later version.
+///
+/// # Errors
+/// An error of the disk, also if the segment is missing.
+pub fn segment_header(storage: &dyn Storage, path: &Path) -> Result<Option<SegmentHeader>, LogError> {
+    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
+    Ok(read_header(&*file, path)?.ok().map(|(header, _)| header))
+}
+
 /// Scans a segment from its first byte to its last.
 ///
 /// # Errors

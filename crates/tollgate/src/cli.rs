@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tollgate_log::LogId;
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use tollgate_log::{LogId, Sequence};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -171,14 +173,10 @@ pub(crate) enum LogCommand {
     },
     /// Print the records of all logs
     Cat {
-        /// A log folder, the folder of an app, or a configuration file
-        #[arg(default_value = ".")]
-        dir: PathBuf,
-        /// Print only records of this stream
-        #[arg(long, value_name = "NAME")]
-        stream: Option<String>,
+        #[command(flatten)]
+        read: ReadCommand,
         /// Print only this log
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", conflicts_with = "position")]
         log: Option<LogId>,
         /// The format of the records
         #[arg(long, value_enum, default_value_t = RecordFormat::Json)]
@@ -186,18 +184,14 @@ pub(crate) enum LogCommand {
     },
     /// Print the last records, then each new record once it is synced, until Ctrl-C
     Tail {
-        /// A log folder, the folder of an app, or a configuration file
-        #[arg(default_value = ".")]
-        dir: PathBuf,
-        /// Print only records of this stream
-        #[arg(long, value_name = "NAME")]
-        stream: Option<String>,
+        #[command(flatten)]
+        read: ReadCommand,
         /// The format of the records
         #[arg(long, value_enum, default_value_t = RecordFormat::Text)]
         format: RecordFormat,
-        /// Begin this many records before the end. Records of other streams count too
-        #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10)]
-        lines: u64,
+        /// Begin this many records before the end. Records of other streams count too. 10 without another option
+        #[arg(long, short = 'n', value_name = "COUNT", conflicts_with_all = ["from", "since"])]
+        lines: Option<u64>,
     },
     /// Check all checksums, chains and digests, and compare the logs with the database
     Verify {
@@ -221,7 +215,70 @@ pub(crate) enum LogCommand {
     },
 }
 
-/// The formats of records.
+/// Which records are read, and where reading begins.
+#[derive(Debug, Args)]
+pub(crate) struct ReadCommand {
+    /// A log folder, the folder of an app, or a configuration file
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Print only records of this stream
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: Option<String>,
+    /// Begin with this record, then print the logs after its log
+    #[arg(long, value_name = "LOG:SEQUENCE")]
+    pub(crate) from: Option<RecordId>,
+    /// Begin with the records of this time (RFC 3339), or of this long ago (90s, 1h, 7d)
+    #[arg(long, value_name = "TIME|DURATION", conflicts_with = "from")]
+    pub(crate) since: Option<Since>,
+    /// Store the position of the last printed record in this file. Begin there if the file exists
+    #[arg(long, value_name = "FILE")]
+    pub(crate) position: Option<PathBuf>,
+    /// Leave out the header line of --format csv
+    #[arg(long)]
+    pub(crate) no_header: bool,
+}
+
+/// The identity of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordId {
+    pub(crate) log: LogId,
+    pub(crate) sequence: Sequence,
+}
+
+impl FromStr for RecordId {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let allowed = "allowed is the id of a log, a colon, and the number of a record from 1 on";
+        let (log, sequence) = text.split_once(':').ok_or(allowed)?;
+        let log = log.parse().map_err(|_| allowed)?;
+        let sequence = Sequence(sequence.parse().map_err(|_| allowed)?);
+        if sequence.is_possible() { Ok(Self { log, sequence }) } else { Err(allowed) }
+    }
+}
+
+/// A time, by itself or before now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    At(Timestamp),
+    Ago(SignedDuration),
+}
+
+impl FromStr for Since {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(time) = text.parse() {
+            return Ok(Self::At(time));
+        }
+        let ago = text.parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
+        ago.map(|ago| Self::Ago(ago.abs())).map_err(
+            |_| "allowed is a time with its zone (2026-01-31T12:00:00Z), or a duration (90s, 1h, 7d)",
+        )
+    }
+}
+
+/// The format of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RecordFormat {
     /// One readable line per record
@@ -266,6 +323,37 @@ mod tests {
     fn the_folder_here_is_the_default() {
         let Command::Serve(serve) = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
         assert_eq!(serve.config, PathBuf::from("."));
+    }
+
+    #[test]
+    fn a_record_is_named_by_its_log_and_its_number() {
+        let log = LogId::from_bytes([0x1a; 16]);
+        let read = |number: &str| format!("{log}:{number}").parse::<RecordId>();
+        assert_eq!(read("7"), Ok(RecordId { log, sequence: Sequence(7) }));
+        for wrong in ["0", "-1", "", "x", "1 ", "72057594037927936", "99999999999999999999"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert!(log.to_string().parse::<RecordId>().is_err());
+        assert!("7:7".parse::<RecordId>().is_err());
+    }
+
+    #[test]
+    fn since_is_a_time_or_a_duration() {
+        let check = |text: &str, expected| assert_eq!(text.parse(), Ok(expected), "{text}");
+        let ago = |seconds| Since::Ago(SignedDuration::from_secs(seconds));
+        check("2026-01-31T12:00:00Z", Since::At("2026-01-31T12:00:00Z".parse().unwrap()));
+        check("2026-01-31T13:00:00.5+01:00", Since::At("2026-01-31T12:00:00.5Z".parse().unwrap()));
+        check("90s", ago(90));
+        check("1500ms", Since::Ago(SignedDuration::from_millis(1500)));
+        check("1h", ago(3600));
+        check("1h30m", ago(5400));
+        check("7d", ago(7 * 86_400));
+        check("1h ago", ago(3600));
+        check("0s", ago(0));
+        for wrong in ["", "1", "h", "2026-01-31", "2026-01-31T12:00:00", "12:00", "1 fortnight", "yesterday"]
+        {
+            assert!(wrong.parse::<Since>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub(crate) fn to_stdout(
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
+/// Returns whether an error says that the reader closed the pipe.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     causes.any(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }

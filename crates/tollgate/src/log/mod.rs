@@ -5,8 +5,14 @@
 mod cat;
 mod dump;
 mod folder;
+mod follower;
 mod format;
+mod log_order;
+mod log_reader;
 mod ls;
+mod output;
+mod position_file;
+mod read;
 mod repair;
 mod tail;
 mod verify;
@@ -21,8 +27,8 @@ pub(crate) use format::UnknownStream;
 pub(crate) fn run(command: LogCommand) -> anyhow::Result<ExitCode> {
     match command {
         LogCommand::Ls { dir } => ls::run(&dir),
-        LogCommand::Cat { dir, stream, log, format } => cat::run(&dir, stream.as_deref(), log, format),
-        LogCommand::Tail { dir, stream, format, lines } => tail::run(&dir, stream.as_deref(), format, lines),
+        LogCommand::Cat { read, log, format } => cat::run(&read, log, format),
+        LogCommand::Tail { read, format, lines } => tail::run(&read, format, lines),
         LogCommand::Verify { dir } => verify::run(&dir),
         LogCommand::Dump { file } => dump::run(&file),
         LogCommand::Repair { dir, dry_run } => repair::run(&dir, dry_run),

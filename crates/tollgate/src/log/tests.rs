@@ -11,10 +11,11 @@ use tollgate_log::{
     SegmentState, Transaction, Value, read_footer, segments,
 };
 
-use super::cat::cat_log;
 use super::folder::{LogFolder, settled};
+use super::follower::{Follower, Reach, Start};
 use super::format::Printer;
 use super::ls::Content;
+use super::output::Output;
 use super::verify::{SegmentCounts, Verify};
 use crate::cli::RecordFormat;
 use crate::config::FILE_NAME;
@@ -101,10 +102,18 @@ fn verified(dir: &Path, log: LogId) -> (SegmentCounts, String) {
     (counts, text.replace(&log.to_string(), "LOG").replace(&dir.display().to_string(), "DIR"))
 }
 
+/// Prints one log. Returns whether no record was missing.
+pub(super) fn print_log(dir: &Path, log: LogId, printer: &mut Printer, out: &mut Vec<u8>) -> bool {
+    let mut follower = Follower::new(dir, Reach::Written, Some(log), &Start::Kept).unwrap();
+    let mut out = Output::new(out);
+    while follower.look(printer, &mut out).unwrap() {}
+    follower.is_whole()
+}
+
 fn printed(dir: &Path, log: LogId, stream: Option<&str>) -> (bool, String) {
     let mut out = Vec::new();
     let mut printer = Printer::new(RecordFormat::Json, stream, None).unwrap();
-    let is_whole = cat_log(dir, log, &mut printer, &mut out).unwrap();
+    let is_whole = print_log(dir, log, &mut printer, &mut out);
     (is_whole, String::from_utf8(out).unwrap().replace(&log.to_string(), "LOG"))
 }
 

@@ -34,6 +34,7 @@ mod load_from;
 mod loaded;
 mod log;
 mod log_lines;
+mod log_pipe;
 mod log_queue;
 mod mending;
 mod metrics;

@@ -299,6 +299,14 @@ impl Following {
         self.process.signal(signal);
         self.process.wait()
     }
+
+    /// Sends a signal and waits. Returns the status, its stderr, and the lines that were not taken.
+    pub(crate) fn end_with_lines(self, signal: Signal) -> (ExitStatus, String, Vec<String>) {
+        self.process.signal(signal);
+        let lines = self.lines.iter().collect();
+        let (status, stderr) = self.process.wait();
+        (status, stderr, lines)
+    }
 }
 
 /// A server that starts.

@@ -14,7 +14,7 @@ use crate::print::{printed_name, push_formatted};
 pub(super) struct Csv {
     /// The columns of the header. `None` until they are known.
     columns: Option<Vec<String>>,
-    is_header_due: bool,
+    pub(super) is_header_due: bool,
     /// Columns of rows that the header lacks.
     missing: BTreeSet<String>,
     /// Rejects so far. They have no columns, so they are not printed.

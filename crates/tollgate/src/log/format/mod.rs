@@ -101,6 +101,22 @@ impl Printer {
         }
     }
 
+    /// Leaves out the header line of CSV, for a file that has it already.
+    ///
+    /// # Errors
+    /// The format has no header line.
+    pub(super) fn leave_header_out(&mut self) -> Result<(), WrongUsage> {
+        match &mut self.format {
+            Format::Csv(csv) => {
+                csv.is_header_due = false;
+                Ok(())
+            }
+            _ => {
+                Err(WrongUsage("--no-header leaves out the header line of the format csv: no other has one"))
+            }
+        }
+    }
+
     /// Prints the header line of CSV before the first row, if the configuration has the stream.
     pub(super) fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.line.clear();

@@ -11,8 +11,7 @@ use tollgate_log::{
 use tollgate_server::StreamSpec;
 
 use super::*;
-use crate::log::cat::cat_log;
-use crate::log::tests::append;
+use crate::log::tests::{append, print_log};
 
 const CONFIG: &str = r#"
 [stream.visits]
@@ -82,7 +81,7 @@ fn printed_of(format: RecordFormat, stream: Option<&str>) -> String {
     let mut printer = Printer::new(format, stream, Some(&config)).unwrap();
     let mut out = Vec::new();
     printer.begin(&mut out).unwrap();
-    assert!(cat_log(dir.path(), id, &mut printer, &mut out).unwrap());
+    assert!(print_log(dir.path(), id, &mut printer, &mut out));
     String::from_utf8(out).unwrap().replace(&id.to_string(), "LOG")
 }
 

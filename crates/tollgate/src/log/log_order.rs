@@ -1,0 +1,102 @@
+//! The order of the logs of a folder: each log after the log before it.
+//!
+//! The ids of logs sort by the wall clock of their starts. A clock that was set back would put a later log
+//! first, so the heads of segments decide, and the ids only where no head tells. A consumer that keeps the
+//! identity of its last record can therefore continue there: all logs before are read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use tollgate_log::{DiskStorage, LogError, LogId, segment_header, segments};
+
+/// Orders logs, and remembers what their heads say.
+#[derive(Default)]
+pub(super) struct LogOrder {
+    before: BTreeMap<LogId, Option<LogId>>,
+}
+
+impl LogOrder {
+    /// Returns the logs in order. `ids` are sorted.
+    ///
+    /// # Errors
+    /// A segment cannot be read.
+    pub(super) fn of(&mut self, dir: &Path, ids: &[LogId]) -> Result<Vec<LogId>, LogError> {
+        for log in ids {
+            if !self.before.contains_key(log)
+                && let Some(before) = log_before(dir, *log)?
+            {
+                self.before.insert(*log, before);
+            }
+        }
+        Ok(sorted(ids, &self.before))
+    }
+
+    /// Returns the logs before this one. It may be deleted, and `ids` are those of the kept logs.
+    pub(super) fn before(&self, log: LogId, ids: &[LogId]) -> Vec<LogId> {
+        let all: BTreeSet<_> = ids.iter().copied().chain([log]).collect();
+        let order = sorted(&all.into_iter().collect::<Vec<_>>(), &self.before);
+        order.into_iter().take_while(|before| *before != log).collect()
+    }
+
+    /// Returns whether the heads of all logs are known.
+    pub(super) fn is_complete(&self, ids: &[LogId]) -> bool {
+        ids.iter().all(|log| self.before.contains_key(log))
+    }
+
+    /// Returns whether a log names this one as the log before it. Then nothing is appended to it any more.
+    pub(super) fn has_successor(&self, log: LogId) -> bool {
+        self.before.values().any(|before| *before == Some(log))
+    }
+}
+
+/// Returns what the head of a log says about the log before it. `None` if it has no intact head yet.
+fn log_before(dir: &Path, log: LogId) -> Result<Option<Option<LogId>>, LogError> {
+    for (_, path) in segments(&DiskStorage, dir, log)? {
+        match segment_header(&DiskStorage, &path) {
+            Ok(Some(header)) => return Ok(Some(header.log_before)),
+            Ok(None) => {}
+            // The sealer renamed it, or retention deleted it.
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn sorted(ids: &[LogId], before: &BTreeMap<LogId, Option<LogId>>) -> Vec<LogId> {
+    let mut order = Vec::with_capacity(ids.len());
+    let mut placed = BTreeSet::new();
+    for log in ids {
+        // The log and the logs before it that have no place yet, from the last to the first. Forged heads may
+        // form a circle, which ends where it began.
+        let mut chain = Vec::new();
+        let mut next = Some(*log);
+        while let Some(log) = next.filter(|log| ids.binary_search(log).is_ok() && placed.insert(*log)) {
+            chain.push(log);
+            next = before.get(&log).copied().flatten();
+        }
+        order.extend(chain.into_iter().rev());
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_decide_the_order_and_ids_where_no_head_tells() {
+        let id = |number| LogId::from_bytes([number; 16]);
+        let check = |heads: &[(u8, Option<u8>)], expected: &[u8]| {
+            let before = heads.iter().map(|(log, before)| (id(*log), before.map(id))).collect();
+            let order = sorted(&[id(1), id(2), id(3), id(4)], &before);
+            assert_eq!(order, expected.iter().map(|log| id(*log)).collect::<Vec<_>>(), "{heads:?}");
+        };
+        check(&[], &[1, 2, 3, 4]);
+        check(&[(2, Some(1)), (3, Some(2)), (4, Some(3))], &[1, 2, 3, 4]);
+        // The clock was set back before the starts of 1 and 2.
+        check(&[(1, Some(4)), (2, Some(1)), (4, Some(3))], &[3, 4, 1, 2]);
+        check(&[(1, Some(9)), (2, Some(1))], &[1, 2, 3, 4]);
+        check(&[(1, Some(2)), (2, Some(1))], &[2, 1, 3, 4]);
+    }
+}

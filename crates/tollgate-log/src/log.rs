@@ -119,6 +119,11 @@ impl Log {
         self.pipeline.state.id
     }
 
+    /// Returns the name of this machine, as the segments have it.
+    pub fn node(&self) -> &str {
+        &self.pipeline.state.options.node
+    }
+
     /// Declares schemas of later rows, and returns their numbers. A known schema keeps its number. A new
     /// schema is in the log before any batch that uses it.
     ///

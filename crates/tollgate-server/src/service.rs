@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) options: ServerOptions,
     /// Schema numbers, by the index of the stream in the options.
     schemas: Vec<SchemaId>,
+    /// The name of this machine, as the log has it. A reload does not change it.
+    node: String,
     /// Backends, by their index in the options.
     pub(crate) backends: Vec<Arc<Backend>>,
     /// Throttles, by the index of the route in the options.
@@ -49,7 +51,7 @@ impl Plan {
         let schemas = log.declare(schemas).map_err(StartError::Schemas)?;
         let backends = Backend::all(&options.backends, before.map_or(&[], |before| &before.backends));
         let throttles = throttles(&options, before.map_or(&[], |before| &before.throttles));
-        Ok(Self { options, schemas, backends, throttles })
+        Ok(Self { options, schemas, node: log.node().to_owned(), backends, throttles })
     }
 
     /// Numbers the streams in the order of the options, for a service that records nothing and asks no
@@ -59,7 +61,7 @@ impl Plan {
         let unknown = options.backends.iter().cloned();
         let unknown = unknown.map(|backend| BackendOptions { addresses: Vec::new(), ..backend });
         let backends = Backend::all(&unknown.collect::<Vec<_>>(), &[]);
-        Self { throttles: throttles(&options, &[]), options, schemas, backends }
+        Self { throttles: throttles(&options, &[]), options, schemas, node: String::new(), backends }
     }
 }
 
@@ -132,10 +134,10 @@ impl<'a> Building<'a> {
         script_queue: &'a Rc<ScriptQueue>,
         cells: &'a WorkerCells,
     ) -> Result<Self, StartError> {
-        let Plan { options, schemas, backends, throttles } = plan;
+        let Plan { options, schemas, node, backends, throttles } = plan;
         let client = Rc::new(Client::new(backends, before));
         let streams = options.streams.iter().zip(schemas);
-        let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec))).collect();
+        let streams: Rc<[_]> = streams.map(|(spec, id)| Rc::new(StreamPlan::new(*id, spec, node))).collect();
         let hosts = Hosts::new(options, &streams).map_err(|error| StartError::Script(error.to_string()))?;
         let (shared_files, route_cells, routes) =
             (SharedFiles::new(options.capacity.files_open_max as u64), Vec::new(), RouteTable::default());

@@ -36,7 +36,9 @@ impl ItemReader {
     pub fn new(streams: &[StreamSpec]) -> Self {
         let stream = |spec: &StreamSpec| {
             let key_window = spec.key.as_ref().map(|key| key.window);
-            (spec.name.clone(), Stream { plan: StreamPlan::new(SchemaId(0), &unbounded(spec)), key_window })
+            // The machine that retries may be another one than the machine of the record.
+            let plan = StreamPlan::new(SchemaId(0), &unbounded(spec), "");
+            (spec.name.clone(), Stream { plan, key_window })
         };
         Self { streams: streams.iter().map(stream).collect() }
     }

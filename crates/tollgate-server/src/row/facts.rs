@@ -101,10 +101,12 @@ impl Facts<'_> {
                     _ => push_text(Some(&body), row),
                 }
             }
-            // The log fills its own columns, and the plan fills columns from the record.
-            Source::LogId | Source::LogSequence | Source::Record | Source::RecordField(_) => {
-                row.push(Value::Null)
-            }
+            // The log fills its own columns. The plan fills the columns of the machine and of the record.
+            Source::LogId
+            | Source::LogSequence
+            | Source::LogNode
+            | Source::Record
+            | Source::RecordField(_) => row.push(Value::Null),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A stream in a worker.
 
-use tollgate_log::{ColumnType, SchemaId, Transaction, ValueError};
+use tollgate_log::{ColumnType, SchemaId, Transaction, Value, ValueError};
 use tollgate_script::{EmitStream, RecordFields};
 
 use super::column_writer::{PreparedRules, Ruled};
@@ -38,6 +38,8 @@ pub(super) struct ColumnPlan {
 pub(super) enum Filling {
     Fact(Source),
     Given(ColumnInput),
+    /// The name of this machine.
+    Node(Box<str>),
 }
 
 /// The part of a record that a column takes.
@@ -49,9 +51,10 @@ pub(super) enum ColumnInput {
 }
 
 impl StreamPlan {
-    pub(crate) fn new(id: SchemaId, spec: &StreamSpec) -> Self {
+    /// Plans a stream. `node` is the name of this machine.
+    pub(crate) fn new(id: SchemaId, spec: &StreamSpec, node: &str) -> Self {
         let mut fields = RecordFields::default();
-        let columns = spec.columns.iter().map(|column| ColumnPlan::new(column, &mut fields)).collect();
+        let columns = spec.columns.iter().map(|column| ColumnPlan::new(column, node, &mut fields)).collect();
         let key = spec.key.as_ref().map(|key| KeyPlan::new(key, |name| place_of(name, &mut fields)));
         let rejected = ItemPlan::new(&spec.columns);
         let name = spec.name.clone();
@@ -109,19 +112,20 @@ impl StreamPlan {
 }
 
 impl ColumnPlan {
-    fn new(spec: &ColumnSpec, fields: &mut RecordFields) -> Self {
+    fn new(spec: &ColumnSpec, node: &str, fields: &mut RecordFields) -> Self {
         let is_hidden = spec.rules.redaction.is_some();
         Self {
             target: Target { name: spec.name.clone(), kind: spec.kind, is_hidden },
-            filling: Filling::new(&spec.source, fields),
+            filling: Filling::new(&spec.source, node, fields),
             rules: PreparedRules::new(&spec.rules),
         }
     }
 }
 
 impl Filling {
-    fn new(source: &Source, fields: &mut RecordFields) -> Self {
+    fn new(source: &Source, node: &str, fields: &mut RecordFields) -> Self {
         match source {
+            Source::LogNode => Self::Node(node.into()),
             Source::RecordField(name) => Self::Given(ColumnInput::Field(place_of(name, fields))),
             Source::Record => {
                 fields.whole = true;
@@ -141,6 +145,8 @@ impl Filling {
         match self {
             Self::Fact(source) => facts.push(source, target, cell),
             Self::Given(part) => part.push(target, cell, given),
+            Self::Node(node) if node.is_empty() => cell.push(Value::Null),
+            Self::Node(node) => cell.push(Value::Text(node)),
         }
     }
 }

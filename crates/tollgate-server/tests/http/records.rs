@@ -90,8 +90,10 @@ fn columns_are_filled_from_request_reply_and_record() {
         "n int record.n",
         "again int record.n",
         "seq int log.sequence",
+        "node text log.node",
     ];
     let server = Site::new()
+        .tune_log(|log| log.node = "web-ü".to_owned())
         .stream("all", Level::Synced, &columns)
         .handler("/a/{x}", "return { status = 201, body = 'hi', record = { n = 5 } }")
         .start();
@@ -101,8 +103,16 @@ fn columns_are_filled_from_request_reply_and_record() {
     peer.send(b"\xffb");
     peer.expect("201", "hi");
     let expect = "method=POST path=/a/\u{fc} query=q=%31 host=example.org:80 tag=caf\u{e9} none=null client=127.0.0.1 \
-                  body=\u{fffd}b status=201 bytes=2 outcome=complete n=5 again=5 seq=1";
+                  body=\u{fffd}b status=201 bytes=2 outcome=complete n=5 again=5 seq=1 node=web-ü";
     assert_eq!(server.records(), [expect]);
+}
+
+#[test]
+fn a_machine_without_a_name_is_null() {
+    let server =
+        Site::new().stream("all", Level::Synced, &["node text log.node"]).handler("/", "return {}").start();
+    server.check(&get("/"), "200", "");
+    assert_eq!(server.records(), ["node=null"]);
 }
 
 #[test]

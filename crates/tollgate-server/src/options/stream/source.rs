@@ -56,6 +56,8 @@ pub enum Source {
     LogId,
     /// The sequence number in the log.
     LogSequence,
+    /// The name of the machine that recorded the row.
+    LogNode,
 }
 
 /// Column types that text of a request can be parsed as.
@@ -70,7 +72,7 @@ const TEXTUAL: [ColumnType; 7] = [
 ];
 
 /// The sources with a fixed name.
-const PLAIN: [(&str, Source); 18] = [
+const PLAIN: [(&str, Source); 19] = [
     ("request.time", Source::RequestTime),
     ("request.id", Source::RequestId),
     ("request.trace_id", Source::RequestTraceId),
@@ -89,12 +91,13 @@ const PLAIN: [(&str, Source); 18] = [
     ("body", Source::Body),
     ("record", Source::Record),
     ("log.id", Source::LogId),
+    ("log.node", Source::LogNode),
 ];
 const LOG_SEQUENCE: &str = "log.sequence";
 
 impl Source {
     /// The names that a configuration may use. `NAME` stands for a name that the user chooses.
-    pub const NAMES: [&'static str; 24] = [
+    pub const NAMES: [&'static str; 25] = [
         "request.time",
         "request.id",
         "request.trace_id",
@@ -119,6 +122,7 @@ impl Source {
         "record",
         "log.id",
         LOG_SEQUENCE,
+        "log.node",
     ];
 
     /// The names of sources that may be a key.
@@ -179,7 +183,8 @@ impl Source {
             | Self::RequestPath
             | Self::RequestQuery
             | Self::RequestHost
-            | Self::ReplyOutcome => &[ColumnType::Text],
+            | Self::ReplyOutcome
+            | Self::LogNode => &[ColumnType::Text],
             Self::RequestHeader(_)
             | Self::RequestQueryItem(_)
             | Self::RequestCookie(_)
@@ -210,9 +215,9 @@ impl Source {
         )
     }
 
-    /// Returns whether the log itself fills the column.
+    /// Returns whether the value is a fact of the log, which no request changes.
     pub const fn is_of_log(&self) -> bool {
-        matches!(self, Self::LogId | Self::LogSequence)
+        matches!(self, Self::LogId | Self::LogSequence | Self::LogNode)
     }
 
     /// Returns whether the value of this source includes the value of `other`.

@@ -310,7 +310,8 @@ fn a_printed_configuration_reads_back_to_the_same() {
         [log]
         node = "a'b\"c\\d"
         [stream.b]
-        columns = [{ name = "x y", type = "json", from = "record" }, { name = "l", type = "uuid", from = "log.id" }]
+        columns = [{ name = "x y", type = "json", from = "record" }, { name = "l", type = "uuid", from = "log.id" },
+          { name = "m", type = "text", from = "log.node" }]
         [stream.a]
         key = "request.header.idempotency-key"
         key_window = "90m"

@@ -162,6 +162,7 @@ impl Cursor {
             Some(reader) => CursorStep::Batch(RecordBatch {
                 log: self.log,
                 segment: reader.header.first,
+                node: &reader.header.node,
                 first,
                 last,
                 chain,

@@ -15,6 +15,7 @@ use crate::schema::{Schema, SchemaId};
 pub struct RecordBatch<'a> {
     pub(super) log: LogId,
     pub(super) segment: Sequence,
+    pub(super) node: &'a str,
     pub(super) first: Sequence,
     pub(super) last: Sequence,
     pub(super) chain: u32,
@@ -33,6 +34,12 @@ impl<'a> RecordBatch<'a> {
     /// Returns the number of the first record of its segment.
     pub fn segment(&self) -> Sequence {
         self.segment
+    }
+
+    /// Returns the name of the machine that wrote its segment. It is empty if the machine has no name, or if
+    /// the header is damaged.
+    pub fn node(&self) -> &'a str {
+        self.node
     }
 
     /// Returns the position after this batch.

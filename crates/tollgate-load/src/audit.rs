@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use tollgate_log::{
     Cursor, CursorStep, FormatError, LogError, LogId, Position, RecordBatch, SchemaId, SegmentFooter,
-    SegmentName, SegmentState, Sequence, Storage, log_ids, scan_segment, segments,
+    SegmentName, SegmentState, Sequence, Storage, log_ids, scan_segment, segment_header, segments,
 };
 
 use crate::error::AuditError;
@@ -42,6 +42,9 @@ const LOOKS_MAX: usize = 3;
 pub struct AuditRow {
     /// The log.
     pub log: LogId,
+    /// The name of the machine that wrote the log: from its segments, or from the sink if they are gone.
+    /// `None` if it is unknown.
+    pub node: Option<String>,
     /// The stream.
     pub stream: String,
     /// Records that were written.
@@ -61,7 +64,17 @@ pub struct AuditRow {
 impl AuditRow {
     fn empty(log: LogId, stream: &str) -> Self {
         let stream = stream.to_owned();
-        Self { log, stream, ingested: 0, pending: 0, loaded: 0, rejected: 0, duplicates: 0, missing: 0 }
+        Self {
+            log,
+            node: None,
+            stream,
+            ingested: 0,
+            pending: 0,
+            loaded: 0,
+            rejected: 0,
+            duplicates: 0,
+            missing: 0,
+        }
     }
 
     /// Returns how many records have a result in the sink.
@@ -123,6 +136,8 @@ impl Look {
         let deleted = deleted_ends(&**storage, dir)?;
         let counts = sink.counts()?.into_iter().map(|counts| (counts.log, counts));
         let mut in_sink: BTreeMap<_, _> = counts.collect();
+        let nodes: BTreeMap<_, _> =
+            in_sink.iter().filter_map(|(log, counts)| Some((*log, counts.node.clone()?))).collect();
         let lost = lost(&deleted, &in_sink);
         let logs = match log_ids(&**storage, dir) {
             Err(error) if error.is_not_found() => Vec::new(),
@@ -140,6 +155,9 @@ impl Look {
             look.rows.extend(account(*log, &sink.taken, Some(counts), &BTreeMap::new()));
         }
         look.rows.extend(lost);
+        for row in look.rows.iter_mut().filter(|row| row.node.is_none()) {
+            row.node = nodes.get(&row.log).cloned();
+        }
         Ok(look)
     }
 
@@ -152,19 +170,46 @@ impl Look {
         counts: Option<&LogCounts>,
         taken: &Taken,
     ) -> Result<(), LogError> {
+        let mut rows = self.rows_of(storage, dir, log, counts, taken)?;
+        let node = node_of(&**storage, dir, log)?;
+        rows.iter_mut().for_each(|row| row.node.clone_from(&node));
+        self.rows.extend(rows);
+        Ok(())
+    }
+
+    fn rows_of(
+        &mut self,
+        storage: &Arc<dyn Storage>,
+        dir: &Path,
+        log: LogId,
+        counts: Option<&LogCounts>,
+        taken: &Taken,
+    ) -> Result<Vec<AuditRow>, LogError> {
         if let Some(counts) = counts
             && went_another_way(storage, dir, log, counts.position)
         {
-            self.rows.extend(nowhere(storage, dir, log, taken)?);
-            return Ok(());
+            return nowhere(storage, dir, log, taken);
         }
         let passed = counts.map_or(Passed::default(), Passed::of);
         let names = segments(&**storage, dir, log)?;
         self.is_outrun |= is_outrun(&names, passed.last);
         let written = count_log(storage, dir, log, passed, &names)?;
-        self.rows.extend(account(log, taken, counts, &written));
-        Ok(())
+        Ok(account(log, taken, counts, &written))
     }
+}
+
+/// Returns the name of the machine in the first intact header of a log.
+fn node_of(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Option<String>, LogError> {
+    for (_, path) in segments(storage, dir, log)? {
+        match segment_header(storage, &path) {
+            Ok(Some(header)) => return Ok(Some(header.node).filter(|node| !node.is_empty())),
+            Ok(None) => {}
+            // The segment was renamed or deleted after it was listed.
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
 /// Returns rows for deleted records that a restored database lacks. Its loader will name them as a gap. A

@@ -15,6 +15,8 @@ pub(crate) struct LogCounts {
     /// The record before the first that the sink was given.
     pub(crate) start: Sequence,
     pub(crate) position: Position,
+    /// The name of the machine that wrote the log, if it is known.
+    pub(crate) node: Option<String>,
     pub(crate) streams: BTreeMap<String, StreamCounts>,
 }
 

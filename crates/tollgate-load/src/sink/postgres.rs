@@ -124,7 +124,8 @@ impl PostgresSink {
 
     fn move_position(&mut self, chunk: &PostgresChunk, end: Position) -> Result<(), SinkError> {
         let update = format!(
-            "UPDATE {} SET last = $4, chain = $5, loaded_at = now() WHERE sink = $1 AND log = $2 AND last = $3 \
+            "UPDATE {} SET last = $4, chain = $5, loaded_at = now(), node = coalesce($6, node) \
+             WHERE sink = $1 AND log = $2 AND last = $3 \
              RETURNING current_setting('synchronous_commit')",
             self.table("positions")
         );
@@ -133,7 +134,7 @@ impl PostgresSink {
         let (last, chain) = (end.last.0.cast_signed(), end.chain.map(i64::from));
         let rows = self
             .session
-            .query(&update, &[&self.name, &uuid_of(chunk.log), &before, &last, &chain])
+            .query(&update, &[&self.name, &uuid_of(chunk.log), &before, &last, &chain, &chunk.node])
             .map_err(self.at("move the position"))?;
         let Some(row) = rows.first() else { return Err(SinkError::Lost { log: chunk.log }) };
         self.check_commits(row.get(0))
@@ -250,7 +251,7 @@ impl Sink for PostgresSink {
     fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
         self.saw(batch.first())?;
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
-        chunk.enter(batch.segment());
+        chunk.enter(batch);
         for (sequence, record) in batch.numbered() {
             match record {
                 Ok(record) => chunk.record(&mut self.session, &self.options, &record)?,

@@ -108,9 +108,7 @@ impl Sink for SqliteSink {
 
     fn write(&mut self, batch: &RecordBatch<'_>) -> Result<(), SinkError> {
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
-        chunk.saw(batch.first());
-        chunk.refusals.enter(batch.segment());
-        chunk.bytes += batch.bytes() as u64;
+        chunk.enter(batch);
         let mut writer = RecordWriter {
             declared: &self.rules.declared,
             path: &self.path,

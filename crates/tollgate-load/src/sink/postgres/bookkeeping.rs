@@ -25,7 +25,7 @@ const TABLES: [(&str, &str); 10] = [
     (
         "positions",
         "sink text, log uuid, start bigint NOT NULL, last bigint NOT NULL, chain bigint, \
-         loaded_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (sink, log)",
+         loaded_at timestamptz NOT NULL DEFAULT now(), node text, PRIMARY KEY (sink, log)",
     ),
     (
         "counts",
@@ -56,6 +56,13 @@ const TABLES: [(&str, &str); 10] = [
     ("columns", "sink text, stream text, name text, type text NOT NULL, PRIMARY KEY (sink, stream, name)"),
 ];
 
+/// Newer columns of each table, with their types. A program without them reads and writes the tables as
+/// before, so the version stays.
+const GAINED: [(&str, &[(&str, &str)]); 2] = [
+    ("rejects", &[("key", "bytea"), ("key_window_ms", "bigint"), ("refused_by", "text")]),
+    ("positions", &[("node", "text")]),
+];
+
 /// Creates missing tables and columns. If none is missing, the role needs no right to create any.
 ///
 /// # Errors
@@ -76,12 +83,12 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
             }
         }
     }
-    let rejects = table(options, "rejects");
-    if lacks_columns(session, &rejects).map_err(failed())? {
-        missing.push(format!(
-            "ALTER TABLE {rejects} ADD COLUMN IF NOT EXISTS key bytea, \
-             ADD COLUMN IF NOT EXISTS key_window_ms bigint, ADD COLUMN IF NOT EXISTS refused_by text;"
-        ));
+    for (name, columns) in GAINED {
+        let table = table(options, name);
+        if lacks_columns(session, &table, columns).map_err(failed())? {
+            let added = columns.iter().map(|(name, kind)| format!("ADD COLUMN IF NOT EXISTS {name} {kind}"));
+            missing.push(format!("ALTER TABLE {table} {};", added.collect::<Vec<_>>().join(", ")));
+        }
     }
     if missing.is_empty() {
         return Ok(());
@@ -96,12 +103,13 @@ pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(
     session.run(&format!("{} COMMIT", missing.concat())).map_err(failed())
 }
 
-/// Returns whether the table of rejects lacks newer columns. A program without these columns reads and writes
-/// the table as before, so the version stays.
-fn lacks_columns(session: &mut Session, rejects: &str) -> Result<bool, Failure> {
+/// Returns whether an existing table lacks one of these columns.
+fn lacks_columns(session: &mut Session, table: &str, columns: &[(&str, &str)]) -> Result<bool, Failure> {
     let question = "SELECT to_regclass($1) IS NOT NULL AND (SELECT count(*) FROM pg_attribute \
-         WHERE attrelid = to_regclass($1) AND attname IN ('key', 'key_window_ms', 'refused_by')) < 3";
-    Ok(session.query(question, &[&rejects])?.first().is_some_and(|row| row.get(0)))
+         WHERE attrelid = to_regclass($1) AND attname = ANY ($2) AND NOT attisdropped) < $3";
+    let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
+    let count = columns.len() as i64;
+    Ok(session.query(question, &[&table, &names, &count])?.first().is_some_and(|row| row.get(0)))
 }
 
 /// Checks the version of the tables. Tables without a version have the first one.
@@ -189,7 +197,11 @@ pub(crate) fn read_counts(options: &PostgresOptions, sink: &str) -> Result<Vec<L
     if !exists(&mut session, &counts).map_err(failed())? {
         return Ok(Vec::new());
     }
-    let positions = format!("SELECT log, start, last, chain FROM {positions} WHERE sink = $1");
+    // A reader adds no column to a database of an earlier version.
+    let positions = format!(
+        "SELECT log, start, last, chain, to_jsonb(positions) ->> 'node' FROM {positions} AS positions \
+         WHERE sink = $1"
+    );
     let positions = session.query(&positions, &[&sink]).map_err(failed())?;
     let mut logs: BTreeMap<_, _> = positions.iter().map(|row| (log_of(row), counts_of(row))).collect();
     let columns = "log, stream, loaded, rejected, duplicates, skipped";
@@ -207,5 +219,6 @@ pub(crate) fn read_counts(options: &PostgresOptions, sink: &str) -> Result<Vec<L
 
 fn counts_of(row: &tokio_postgres::Row) -> LogCounts {
     let start = Sequence(row.get::<_, i64>(1).cast_unsigned());
-    LogCounts { log: log_of(row), start, position: position_of(row, 2), streams: BTreeMap::new() }
+    let (position, node, streams) = (position_of(row, 2), row.get(4), BTreeMap::new());
+    LogCounts { log: log_of(row), start, position, node, streams }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
-use tollgate_log::{Gap, LogId, Position, Record, RecordBody, Schema, SchemaId, Sequence};
+use tollgate_log::{Gap, LogId, Position, Record, RecordBatch, RecordBody, Schema, SchemaId, Sequence};
 use uuid::Uuid;
 
 use super::bisection::{Bisection, BisectionStep, Direction, Refusal};
@@ -44,6 +44,8 @@ pub(super) struct PostgresChunk {
     pub(super) filled: Option<Gap>,
     /// The first record, once there is one.
     pub(super) first: Option<Sequence>,
+    /// The name of the machine that wrote the log, once a batch tells it.
+    pub(super) node: Option<String>,
     pub(super) missing: u64,
     declared: DeclaredStreams,
     pub(super) counts: Counts,
@@ -66,6 +68,7 @@ impl PostgresChunk {
             expected,
             filled,
             first: None,
+            node: None,
             missing: 0,
             counts: Counts::default(),
             buffers: Vec::new(),
@@ -110,9 +113,12 @@ impl PostgresChunk {
         self.counts.add(stream, Tally { rejects: 1, ..Tally::default() });
     }
 
-    /// Notes the segment of the next records.
-    pub(super) fn enter(&mut self, segment: Sequence) {
-        self.refusals.enter(segment);
+    /// Notes the segment and the machine of the next records.
+    pub(super) fn enter(&mut self, batch: &RecordBatch<'_>) {
+        self.refusals.enter(batch.segment());
+        if self.node.is_none() && !batch.node().is_empty() {
+            self.node = Some(batch.node().to_owned());
+        }
     }
 
     /// Counts a row that the database refused. Items refused at ingest do not count, because they show

@@ -26,6 +26,7 @@ pub(super) const TABLES: &str = "
         last INTEGER NOT NULL,
         chain INTEGER,
         loaded_at TEXT NOT NULL,
+        node TEXT,
         PRIMARY KEY (sink, log)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS tollgate_counts (
@@ -89,9 +90,14 @@ pub(super) const TABLES: &str = "
     ) STRICT;
 ";
 
-/// Newer columns of the rejects, with their types. A program without them reads and writes the table as
-/// before, so the version stays.
-const GAINED: [(&str, &str); 3] = [("key", "BLOB"), ("key_window_ms", "INTEGER"), ("refused_by", "TEXT")];
+/// Newer columns: table, name, type. A program without them reads and writes the tables as before, so the
+/// version stays.
+const GAINED: [(&str, &str, &str); 4] = [
+    ("tollgate_rejects", "key", "BLOB"),
+    ("tollgate_rejects", "key_window_ms", "INTEGER"),
+    ("tollgate_rejects", "refused_by", "TEXT"),
+    ("tollgate_positions", "node", "TEXT"),
+];
 
 /// Creates missing tables and columns.
 ///
@@ -112,8 +118,8 @@ pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError
 }
 
 fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {
-    let is_missing = |(name, _): &(&str, &str)| {
-        connection.column_exists(None, "tollgate_rejects", name).map(|is_there| !is_there)
+    let is_missing = |(table, name, _): &(&str, &str, &str)| {
+        connection.column_exists(None, *table, *name).map(|is_there| !is_there)
     };
     let missing: Result<Vec<_>, rusqlite::Error> = GAINED.iter().map(is_missing).collect();
     if !missing?.contains(&true) {
@@ -123,8 +129,8 @@ fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {
     for column in &GAINED {
         // Another process may have added the column meanwhile.
         if is_missing(column)? {
-            let (name, kind) = column;
-            transaction.execute_batch(&format!("ALTER TABLE tollgate_rejects ADD COLUMN {name} {kind}"))?;
+            let (table, name, kind) = column;
+            transaction.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {kind}"))?;
         }
     }
     transaction.commit()

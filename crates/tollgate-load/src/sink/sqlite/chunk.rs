@@ -1,6 +1,6 @@
 //! The open transaction of a load.
 
-use tollgate_log::{Gap, LogId, Position, Sequence};
+use tollgate_log::{Gap, LogId, Position, RecordBatch, Sequence};
 
 use super::parents::Parents;
 use crate::sink::refusals::Refusals;
@@ -12,6 +12,8 @@ pub(super) struct SqliteChunk {
     pub(super) log_text: String,
     pub(super) expected: Option<Position>,
     pub(super) start: Option<Sequence>,
+    /// The name of the machine that wrote the log, once a batch tells it.
+    pub(super) node: Option<String>,
     /// The gap that it fills. `None` if it moves the position.
     pub(super) filled: Option<Gap>,
     pub(super) counts: Counts,
@@ -27,5 +29,15 @@ pub(super) struct SqliteChunk {
 impl SqliteChunk {
     pub(super) fn saw(&mut self, first: Sequence) {
         self.start.get_or_insert(first.before());
+    }
+
+    /// Notes the first record, the segment and the machine of a batch.
+    pub(super) fn enter(&mut self, batch: &RecordBatch<'_>) {
+        self.saw(batch.first());
+        self.refusals.enter(batch.segment());
+        self.bytes += batch.bytes() as u64;
+        if self.node.is_none() && !batch.node().is_empty() {
+            self.node = Some(batch.node().to_owned());
+        }
     }
 }

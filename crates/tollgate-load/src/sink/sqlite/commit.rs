@@ -33,6 +33,7 @@ impl SqliteSink {
             log_text: log.to_string(),
             expected,
             start: None,
+            node: None,
             filled,
             counts: Counts::default(),
             bytes: 0,
@@ -70,7 +71,7 @@ impl SqliteSink {
             (Some(expected), _) => self
                 .connection
                 .prepare_cached(
-                    "UPDATE tollgate_positions SET last = ?3, chain = ?4, loaded_at = ?5 \
+                    "UPDATE tollgate_positions SET last = ?3, chain = ?4, loaded_at = ?5, node = coalesce(?7, node) \
                      WHERE log = ?1 AND last = ?2 AND sink = ?6",
                 )?
                 .execute(params![
@@ -79,13 +80,14 @@ impl SqliteSink {
                     last,
                     chain,
                     now,
-                    self.name
+                    self.name,
+                    chunk.node
                 ])?,
             (None, start) => self
                 .connection
                 .prepare_cached(
-                    "INSERT INTO tollgate_positions (log, start, last, chain, loaded_at, sink) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (sink, log) DO NOTHING",
+                    "INSERT INTO tollgate_positions (log, start, last, chain, loaded_at, sink, node) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (sink, log) DO NOTHING",
                 )?
                 .execute(params![
                     chunk.log_text,
@@ -93,7 +95,8 @@ impl SqliteSink {
                     last,
                     chain,
                     now,
-                    self.name
+                    self.name,
+                    chunk.node
                 ])?,
         };
         Ok(changed == 1)

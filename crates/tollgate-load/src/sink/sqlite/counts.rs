@@ -27,15 +27,19 @@ fn read(connection: &Connection, sink: &str) -> Result<Vec<LogCounts>, rusqlite:
         return Ok(Vec::new());
     }
     let mut logs = BTreeMap::new();
-    let mut positions =
-        snapshot.prepare("SELECT log, start, last, chain FROM tollgate_positions WHERE sink = ?1")?;
+    // A reader adds no column to a database of an earlier version.
+    let node = if snapshot.column_exists(None, "tollgate_positions", "node")? { "node" } else { "NULL" };
+    let mut positions = snapshot.prepare(&format!(
+        "SELECT log, start, last, chain, {node} FROM tollgate_positions WHERE sink = ?1"
+    ))?;
     let mut rows = positions.query([sink])?;
     while let Some(row) = rows.next()? {
         let (text, start, last): (String, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let Ok(log) = text.parse() else { continue };
         let (start, last) = (Sequence(start.cast_unsigned()), Sequence(last.cast_unsigned()));
         let position = Position { last, chain: row.get(3)? };
-        logs.insert(text, LogCounts { log, start, position, streams: BTreeMap::new() });
+        let (node, streams) = (row.get(4)?, BTreeMap::new());
+        logs.insert(text, LogCounts { log, start, position, node, streams });
     }
     let columns = "log, stream, loaded, rejected, duplicates, skipped";
     let mut counts = snapshot.prepare(&format!("SELECT {columns} FROM tollgate_counts WHERE sink = ?1"))?;

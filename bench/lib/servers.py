@@ -165,7 +165,8 @@ class Tollgate(Server):
             if words[:1] == ["log"]:
                 names = words[2:]
             elif words[:1] == ["all"]:
-                for name, count in zip(names, words[2:], strict=True):
+                # A sum has no machine, which is the last column.
+                for name, count in zip(names, words[2:], strict=False):
                     counts[name] = counts.get(name, 0) + int(count)
         return counts
 

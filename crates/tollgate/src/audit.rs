@@ -1,4 +1,6 @@
 //! `tollgate audit`: checks that every record of the log is in the database.
+//!
+//! The machine is the last column, so that a script which reads the others by their place goes on.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,17 +11,17 @@ use tollgate_load::{Audit, AuditRow, audit};
 use tollgate_log::{DiskStorage, LogError, LogId, join_chain};
 
 use crate::config::Config;
-use crate::print::{printable, table, to_stdout, write_table};
+use crate::print::{note, printable, push_formatted, push_json_string, table, to_stdout, write_table};
 
-const HEADER: [&str; 8] =
-    ["log", "stream", "ingested", "pending", "loaded", "rejected", "duplicate", "missing"];
+const HEADER: [&str; 9] =
+    ["log", "stream", "ingested", "pending", "loaded", "rejected", "duplicate", "missing", "node"];
 
 /// Prints the records of the log and the counts of each sink. Fails if a record is missing.
-pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: &Config, is_json: bool) -> anyhow::Result<ExitCode> {
     to_stdout(|out| {
         let mut is_exact = true;
         for (index, sink) in config.sinks.iter().enumerate() {
-            if config.sinks.len() > 1 {
+            if config.sinks.len() > 1 && !is_json {
                 let space = if index > 0 { "\n" } else { "" };
                 writeln!(out, "{space}sink {}", sink.name())?;
             }
@@ -30,11 +32,20 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
             };
             match account {
                 Ok(Audit { rows, failed }) => {
-                    is_exact &= write_lines(&rows.iter().map(Line::of).collect::<Vec<_>>(), &failed, out)?;
+                    let lines: Vec<_> = rows.iter().map(Line::of).collect();
+                    is_exact &= if is_json {
+                        write_json(sink.name(), &lines, &failed, out)?
+                    } else {
+                        write_lines(&lines, &failed, out)?
+                    };
                 }
                 // The other sinks are counted nevertheless.
                 Err(error) if config.sinks.len() > 1 => {
-                    writeln!(out, "{error:#}")?;
+                    if is_json {
+                        note(&format!("{error:#}"));
+                    } else {
+                        writeln!(out, "{error:#}")?;
+                    }
                     is_exact = false;
                 }
                 Err(error) => return Err(error),
@@ -48,6 +59,8 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
 #[derive(Debug, Clone, Default)]
 struct Line {
     log: String,
+    /// The machine that wrote the log. Empty if it is unknown, and in a sum.
+    node: String,
     stream: String,
     ingested: u64,
     pending: u64,
@@ -61,6 +74,7 @@ impl Line {
     fn of(row: &AuditRow) -> Self {
         Self {
             log: row.log.to_string(),
+            node: row.node.clone().unwrap_or_default(),
             stream: row.stream.clone(),
             ingested: row.ingested,
             pending: row.pending,
@@ -81,10 +95,35 @@ impl Line {
         add(&mut self.missing, other.missing);
     }
 
-    fn cells(&self) -> [String; 8] {
+    fn cells(&self) -> [String; 9] {
         let counts = [self.ingested, self.pending, self.loaded, self.rejected, self.duplicate, self.missing];
         let [ingested, pending, loaded, rejected, duplicate, missing] = counts.map(|count| count.to_string());
-        [self.log.clone(), printable(&self.stream), ingested, pending, loaded, rejected, duplicate, missing]
+        let (log, stream, node) = (self.log.clone(), printable(&self.stream), printable(&self.node));
+        [log, stream, ingested, pending, loaded, rejected, duplicate, missing, node]
+    }
+
+    fn push_json(&self, sink: &str, out: &mut String) {
+        out.push_str("{\"sink\":");
+        push_json_string(out, sink);
+        push_formatted(out, format_args!(",\"log\":\"{}\",\"node\":", self.log));
+        if self.node.is_empty() {
+            out.push_str("null");
+        } else {
+            push_json_string(out, &self.node);
+        }
+        out.push_str(",\"stream\":");
+        push_json_string(out, &self.stream);
+        for (name, count) in [
+            ("ingested", self.ingested),
+            ("pending", self.pending),
+            ("loaded", self.loaded),
+            ("rejected", self.rejected),
+            ("duplicate", self.duplicate),
+            ("missing", self.missing),
+        ] {
+            push_formatted(out, format_args!(",\"{name}\":{count}"));
+        }
+        out.push('}');
     }
 
     /// Returns the problem of a sum. `None`: every record is accounted for.
@@ -100,6 +139,41 @@ impl Line {
     }
 }
 
+/// Writes an object for each line. Problems go to stderr. Returns whether there is none.
+fn write_json(
+    sink: &str,
+    lines: &[Line],
+    failed: &[(LogId, LogError)],
+    out: &mut dyn Write,
+) -> std::io::Result<bool> {
+    let mut text = String::new();
+    for line in lines {
+        text.clear();
+        line.push_json(sink, &mut text);
+        writeln!(out, "{text}")?;
+    }
+    out.flush()?;
+    let problems = problems(&sums(lines), failed);
+    problems.iter().for_each(|problem| note(&format!("sink {sink}: {problem}")));
+    Ok(problems.is_empty())
+}
+
+/// Returns the sum of each stream over the logs.
+fn sums(lines: &[Line]) -> BTreeMap<&str, Line> {
+    let mut sums: BTreeMap<&str, Line> = BTreeMap::new();
+    for line in lines {
+        let named = || Line { log: "all".to_owned(), stream: line.stream.clone(), ..Line::default() };
+        sums.entry(&line.stream).or_insert_with(named).add(line);
+    }
+    sums
+}
+
+fn problems(sums: &BTreeMap<&str, Line>, failed: &[(LogId, LogError)]) -> Vec<String> {
+    let not_counted =
+        |(log, error): &(LogId, LogError)| format!("not counted: log {log}: {}", join_chain(error));
+    sums.values().filter_map(Line::problem).chain(failed.iter().map(not_counted)).collect()
+}
+
 /// Writes the lines, a sum for each stream, the logs that cannot be counted, and the verdict. Returns whether
 /// every record is accounted for.
 fn write_lines(lines: &[Line], failed: &[(LogId, LogError)], out: &mut dyn Write) -> std::io::Result<bool> {
@@ -107,20 +181,16 @@ fn write_lines(lines: &[Line], failed: &[(LogId, LogError)], out: &mut dyn Write
         writeln!(out, "exact: the sink has no records yet")?;
         return Ok(true);
     }
-    let mut sums: BTreeMap<&str, Line> = BTreeMap::new();
+    let sums = sums(lines);
     let mut table = table(&HEADER);
     for line in lines {
         table.add_row(line.cells());
-        let named = || Line { log: "all".to_owned(), stream: line.stream.clone(), ..Line::default() };
-        sums.entry(&line.stream).or_insert_with(named).add(line);
     }
     for sum in sums.values() {
         table.add_row(sum.cells());
     }
     write_table(out, &mut table)?;
-    let mut problems: Vec<_> = sums.values().filter_map(Line::problem).collect();
-    problems
-        .extend(failed.iter().map(|(log, error)| format!("not counted: log {log}: {}", join_chain(error))));
+    let problems = problems(&sums, failed);
     if problems.is_empty() {
         writeln!(out, "exact: every record is pending, loaded, rejected or a duplicate")?;
     }
@@ -139,6 +209,7 @@ mod tests {
     ) -> Line {
         Line {
             log: log.to_owned(),
+            node: format!("m{log}"),
             stream: stream.to_owned(),
             ingested,
             pending,
@@ -170,10 +241,10 @@ mod tests {
             ],
             (
                 true,
-                "log  stream  ingested  pending  loaded  rejected  duplicate  missing\n\
-                 x    a       10        1        6       1         2          0\n\
-                 x    b       1         0        1       0         0          0\n\
-                 y    a       5         5        0       0         0          0\n\
+                "log  stream  ingested  pending  loaded  rejected  duplicate  missing  node\n\
+                 x    a       10        1        6       1         2          0        mx\n\
+                 x    b       1         0        1       0         0          0        mx\n\
+                 y    a       5         5        0       0         0          0        my\n\
                  all  a       15        6        6       1         2          0\n\
                  all  b       1         0        1       0         0          0\n\
                  exact: every record is pending, loaded, rejected or a duplicate\n",
@@ -187,14 +258,35 @@ mod tests {
             &[line("x", "a", [10, 0, 7, 0, 0, 3]), line("x", "b", [4, 0, 5, 0, 0, 0])],
             (
                 false,
-                "log  stream  ingested  pending  loaded  rejected  duplicate  missing\n\
-                 x    a       10        0        7       0         0          3\n\
-                 x    b       4         0        5       0         0          0\n\
+                "log  stream  ingested  pending  loaded  rejected  duplicate  missing  node\n\
+                 x    a       10        0        7       0         0          3        mx\n\
+                 x    b       4         0        5       0         0          0        mx\n\
                  all  a       10        0        7       0         0          3\n\
                  all  b       4         0        5       0         0          0\n\
                  missing: 3 of 10 records of a\n\
                  not exact: b has 4 ingested, 5 accounted for\n",
             ),
         );
+    }
+
+    #[test]
+    fn json_has_each_line_with_its_sink_and_machine_and_no_sums() {
+        let lines =
+            [line("x", "a", [10, 1, 6, 1, 2, 0]), Line { node: String::new(), ..line("y", "b\"", [0; 6]) }];
+        let mut out = Vec::new();
+        assert!(write_json("main", &lines, &[], &mut out).unwrap());
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            concat!(
+                r#"{"sink":"main","log":"x","node":"mx","stream":"a","ingested":10,"pending":1,"loaded":6,"#,
+                r#""rejected":1,"duplicate":2,"missing":0}"#,
+                "\n",
+                r#"{"sink":"main","log":"y","node":null,"stream":"b\"","ingested":0,"pending":0,"loaded":0,"#,
+                r#""rejected":0,"duplicate":0,"missing":0}"#,
+                "\n",
+            )
+        );
+        let mut out = Vec::new();
+        assert!(!write_json("main", &[line("x", "a", [1, 0, 0, 0, 0, 1])], &[], &mut out).unwrap());
     }
 }

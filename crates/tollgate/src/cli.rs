@@ -115,6 +115,9 @@ pub(crate) enum Command {
         /// A configuration file, or the folder of an app
         #[arg(value_name = "CONFIG|DIR", default_value = ".")]
         config: PathBuf,
+        /// Print one JSON object per line, for each sink, log and stream
+        #[arg(long)]
+        json: bool,
     },
 }
 

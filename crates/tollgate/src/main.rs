@@ -74,7 +74,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status { config, json, .. } => {
             status::run(&config, if json { Shown::Json } else { Shown::Screen })
         }
-        Command::Audit { config } => audit::run(&Config::load(&config)?),
+        Command::Audit { config, json } => audit::run(&Config::load(&config)?, json),
     }
 }
 

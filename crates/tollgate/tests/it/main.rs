@@ -41,6 +41,7 @@ mod metrics;
 mod modes;
 mod mutants;
 mod new;
+mod nodes;
 mod notify;
 mod one_log;
 mod outage;

@@ -76,6 +76,11 @@ impl fmt::Display for NodeName {
     }
 }
 
+/// Returns whether a part of a name can be the name of a sink: letters, digits and `_`.
+fn is_sink(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
@@ -127,7 +132,9 @@ impl ObjectName {
             },
             ("node", node, None, None) => Self::Node(NodeName::parse(node)?),
             ("end", log, None, None) => Self::End(log_of(log)?),
-            ("pos", sink, Some(log), None) => Self::Position { sink: sink.to_owned(), log: log_of(log)? },
+            ("pos", sink, Some(log), None) if is_sink(sink) => {
+                Self::Position { sink: sink.to_owned(), log: log_of(log)? }
+            }
             ("want", log, Some(first), None) => Self::Want { log: log_of(log)?, first: sequence_of(first)? },
             _ => return None,
         };
@@ -236,6 +243,8 @@ mod tests {
             format!("v1/seg/a/{LOG}/00000000000000000042.seg/x"),
             format!("v2/seg/a/{LOG}/00000000000000000042.seg"),
             format!("v1/seg/a//{LOG}/00000000000000000042.seg"),
+            format!("v1/pos/../{LOG}"),
+            format!("v1/pos//{LOG}"),
         ] {
             assert_eq!(ObjectName::parse(&name), None, "{name}");
         }

@@ -192,7 +192,7 @@ pub(crate) enum LogCommand {
         /// The format of the records
         #[arg(long, value_enum, default_value_t = RecordFormat::Text)]
         format: RecordFormat,
-        /// Begin this many records before the end. Records of other streams count too. 10 without another option
+        /// Begin this many records before the end (default: 10). Records of other streams count too
         #[arg(long, short = 'n', value_name = "COUNT", conflicts_with_all = ["from", "since"])]
         lines: Option<u64>,
     },

@@ -304,7 +304,7 @@ impl LoaderThread {
         }
     }
 
-    /// Forgets stopped logs, because their positions were those of another database.
+    /// Forgets stopped logs, because their positions belong to another database.
     fn forget_stopped(&mut self) {
         self.logs.clear();
         self.control.update(|status| status.stopped_logs.clear());

@@ -44,7 +44,7 @@ pub(super) struct PostgresChunk {
     pub(super) filled: Option<Gap>,
     /// The first record, once there is one.
     pub(super) first: Option<Sequence>,
-    /// The name of the machine that wrote the log, once a batch tells it.
+    /// The name of the machine that wrote the log, as soon as a batch has it.
     pub(super) node: Option<String>,
     pub(super) missing: u64,
     declared: DeclaredStreams,

@@ -12,7 +12,7 @@ pub(super) struct SqliteChunk {
     pub(super) log_text: String,
     pub(super) expected: Option<Position>,
     pub(super) start: Option<Sequence>,
-    /// The name of the machine that wrote the log, once a batch tells it.
+    /// The name of the machine that wrote the log, as soon as a batch has it.
     pub(super) node: Option<String>,
     /// The gap that it fills. `None` if it moves the position.
     pub(super) filled: Option<Gap>,

@@ -7,6 +7,7 @@
 //! | `v1/end/LOG` | the last record of a log that is over |
 //! | `v1/pos/SINK/LOG` | how far a sink has a log |
 //! | `v1/want/LOG/FIRST` | a segment that a loader asks for again |
+//! | `v1/probe/RANDOM` | an object of a check of the store, 16 hexadecimal digits; the check deletes it |
 //!
 //! `NODE` comes first, so that the store can allow a machine its own prefix alone. `FIRST` is the number of
 //! the first record in 20 digits. So the next name of a log is known: the last record plus one.
@@ -115,6 +116,8 @@ pub enum ObjectName {
         /// The number of its first record.
         first: Sequence,
     },
+    /// An object of a check of the store.
+    Probe(u64),
 }
 
 impl ObjectName {
@@ -136,6 +139,7 @@ impl ObjectName {
                 Self::Position { sink: sink.to_owned(), log: log_of(log)? }
             }
             ("want", log, Some(first), None) => Self::Want { log: log_of(log)?, first: sequence_of(first)? },
+            ("probe", random, None, None) => Self::Probe(u64::from_str_radix(random, 16).ok()?),
             _ => return None,
         };
         // A second spelling of a name would be a second object.
@@ -186,6 +190,7 @@ impl fmt::Display for ObjectName {
             Self::End(log) => write!(f, "{VERSION}/end/{log}"),
             Self::Position { sink, log } => write!(f, "{VERSION}/pos/{sink}/{log}"),
             Self::Want { log, first } => write!(f, "{VERSION}/want/{log}/{:020}", first.0),
+            Self::Probe(random) => write!(f, "{VERSION}/probe/{random:016x}"),
         }
     }
 }
@@ -247,6 +252,20 @@ mod tests {
             format!("v1/pos//{LOG}"),
         ] {
             assert_eq!(ObjectName::parse(&name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_object_of_a_check_has_sixteen_digits() {
+        let name = "v1/probe/00000000000000ff";
+        assert_eq!(ObjectName::parse(name), Some(ObjectName::Probe(255)));
+        for other in [
+            "v1/probe/ff",
+            "v1/probe/00000000000000FF",
+            "v1/probe/+0000000000000ff",
+            "v1/probe/0/00000000000000ff",
+        ] {
+            assert_eq!(ObjectName::parse(other), None, "{other}");
         }
     }
 

@@ -8,10 +8,12 @@
 //! | --- | --- |
 //! | [`name`] | the names of objects |
 //! | [`identity`] | the identity of a segment, which differs between two segments of one name |
-//! | [`store`], [`folder`] | the calls on a store; a folder as a store |
+//! | [`store`] | the calls on a store |
+//! | [`folder`] | a folder as a store |
 //! | [`answer`] | the short texts that machines leave for each other |
 //! | [`pace`] | the limit on bytes per second |
 //! | [`send`] | stores one segment, and distinguishes a lost response from a fork |
+//! | [`probe`] | checks whether a store creates each object once |
 //! | [`progress`] | how far each log is shipped |
 //! | [`mod@fetch`] | the thread that fetches segments for the loader, and answers how far the sinks are |
 //! | [`logs`] | the logs of this machine, as a ship target sees them |
@@ -27,6 +29,7 @@ mod logs;
 mod name;
 mod options;
 mod pace;
+mod probe;
 mod progress;
 mod send;
 mod shipper;
@@ -46,6 +49,7 @@ pub use logs::ShippedLogs;
 pub use name::{NodeName, ObjectName};
 pub use options::{DeleteRule, ShipOptions, ShipTuning};
 pub use pace::Pacer;
+pub use probe::{ConditionalCreate, StoreReport, probe_store};
 pub use send::{Sent, send_segment};
 pub use shipper::{ShipOnce, ShipOnceError, Shipper, ship_once};
 pub use status::{LogFault, ShipState, ShipStatus, ShipWatch};

@@ -9,7 +9,7 @@
 //! | [`name`] | the names of objects |
 //! | [`identity`] | the identity of a segment, which differs between two segments of one name |
 //! | [`store`] | the calls on a store |
-//! | [`folder`] | a folder as a store |
+//! | [`folder`], [`object`] | a folder, and an object store, as a store |
 //! | [`answer`] | the short texts that machines leave for each other |
 //! | [`pace`] | the limit on bytes per second |
 //! | [`send`] | stores one segment, and distinguishes a lost response from a fork |
@@ -27,6 +27,7 @@ mod folder;
 mod identity;
 mod logs;
 mod name;
+mod object;
 mod options;
 mod pace;
 mod probe;
@@ -47,6 +48,10 @@ pub use folder::FolderStore;
 pub use identity::SegmentIdentity;
 pub use logs::ShippedLogs;
 pub use name::{NodeName, ObjectName};
+pub use object::{
+    Addressing, CloudError, ObjectStore, ObjectStoreOptions, OpenError, PlaceError, Secret, StorePlace,
+    StoreService,
+};
 pub use options::{DeleteRule, ShipOptions, ShipTuning};
 pub use pace::Pacer;
 pub use probe::{ConditionalCreate, StoreReport, probe_store};

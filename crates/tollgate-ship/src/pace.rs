@@ -22,6 +22,11 @@ impl Pacer {
         Self { bytes_per_second: bytes_per_second.map(|rate| rate.max(1)), free_at: Mutex::new(None) }
     }
 
+    /// Returns the limit in bytes per second. `None`: there is none.
+    pub const fn rate(&self) -> Option<u64> {
+        self.bytes_per_second
+    }
+
     /// Counts bytes that are about to be sent. Returns how long to wait before.
     pub fn delay(&self, bytes: u64, now: Instant) -> Duration {
         let Some(rate) = self.bytes_per_second else { return Duration::ZERO };

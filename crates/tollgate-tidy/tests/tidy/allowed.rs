@@ -13,7 +13,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 14] = [
     ("tollgate-log", &["tollgate-meter"]),
     ("tollgate-backend", &["tollgate-http", "tollgate-tls"]),
     ("tollgate-script", &["tollgate-http"]),
-    ("tollgate-ship", &["tollgate-log"]),
+    ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
     ("tollgate-load", &["tollgate-log", "tollgate-tls"]),
     ("tollgate-files", &["tollgate-http", "tollgate-meter"]),
     (

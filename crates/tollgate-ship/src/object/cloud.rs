@@ -1,0 +1,294 @@
+//! The three services, as the crate `object_store` speaks to them.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Uri;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, S3ConditionalPut};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder, split_sas};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+
+use super::connect::Target;
+use super::connector::Connector;
+use super::options::{Addressing, ObjectStoreOptions, Secret};
+use super::place::StoreService;
+
+/// Tries of one call after the first. Its caller tries for ever, with longer waits.
+pub(super) const RETRIES_MAX: u32 = 3;
+/// Time after which a call begins no further try.
+pub(super) const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Variables of the environment with credentials of S3. No other variable changes the store.
+const AWS_KEYS: [AmazonS3ConfigKey; 13] = [
+    AmazonS3ConfigKey::AccessKeyId,
+    AmazonS3ConfigKey::SecretAccessKey,
+    AmazonS3ConfigKey::Token,
+    AmazonS3ConfigKey::Region,
+    AmazonS3ConfigKey::DefaultRegion,
+    AmazonS3ConfigKey::WebIdentityTokenFile,
+    AmazonS3ConfigKey::RoleArn,
+    AmazonS3ConfigKey::RoleSessionName,
+    AmazonS3ConfigKey::StsEndpoint,
+    AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+    AmazonS3ConfigKey::ContainerCredentialsFullUri,
+    AmazonS3ConfigKey::ContainerAuthorizationTokenFile,
+    AmazonS3ConfigKey::MetadataEndpoint,
+];
+/// Variables of the environment with credentials of Google Cloud Storage.
+const GOOGLE_KEYS: [GoogleConfigKey; 4] = [
+    GoogleConfigKey::ServiceAccount,
+    GoogleConfigKey::ServiceAccountKey,
+    GoogleConfigKey::ApplicationCredentials,
+    GoogleConfigKey::BearerToken,
+];
+/// Variables of the environment with credentials of Azure.
+const AZURE_KEYS: [AzureConfigKey; 12] = [
+    AzureConfigKey::AccountName,
+    AzureConfigKey::AccessKey,
+    AzureConfigKey::ClientId,
+    AzureConfigKey::ClientSecret,
+    AzureConfigKey::AuthorityId,
+    AzureConfigKey::AuthorityHost,
+    AzureConfigKey::SasKey,
+    AzureConfigKey::Token,
+    AzureConfigKey::MsiEndpoint,
+    AzureConfigKey::ObjectId,
+    AzureConfigKey::MsiResourceId,
+    AzureConfigKey::FederatedTokenFile,
+];
+
+/// Why a store cannot be opened. The operator has to change the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum CloudError {
+    /// The address of the service is no address.
+    #[error("endpoint {endpoint:?} is no address: {reason}")]
+    Endpoint {
+        /// The address.
+        endpoint: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The address would send keys and records over a network in plain text.
+    #[error("endpoint {endpoint:?} is plain HTTP, which is allowed to loopback only, use https://")]
+    PlainHttp {
+        /// The address.
+        endpoint: String,
+    },
+    /// Part of the credentials is missing, or the service has no such part.
+    #[error("{0}")]
+    Credentials(&'static str),
+    /// The crate refuses the options. The text names no secret.
+    #[error("the store cannot be opened: {0}")]
+    Refused(String),
+}
+
+/// Opens a store. Sends nothing.
+pub(super) fn open(
+    options: &ObjectStoreOptions,
+    connector: Connector,
+) -> Result<Arc<dyn ObjectStore>, CloudError> {
+    if let Some(endpoint) = &options.endpoint {
+        check_endpoint(endpoint)?;
+    }
+    match options.place.service {
+        StoreService::S3 => open_s3(options, connector),
+        StoreService::Gcs => open_gcs(options, connector),
+        StoreService::Azure => open_azure(options, connector),
+    }
+}
+
+fn check_endpoint(endpoint: &str) -> Result<(), CloudError> {
+    let fault = |reason: String| CloudError::Endpoint { endpoint: endpoint.to_owned(), reason };
+    let uri: Uri =
+        endpoint.parse().map_err(|error: hyper::http::uri::InvalidUri| fault(error.to_string()))?;
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        let endpoint = "(hidden)".to_owned();
+        let reason = "it has a name or a password, use access_key and secret_key".to_owned();
+        return Err(CloudError::Endpoint { endpoint, reason });
+    }
+    if uri.query().is_some() {
+        return Err(fault("it has a query".to_owned()));
+    }
+    let target = Target::of(&uri).map_err(|error| fault(error.to_string()))?;
+    if !target.is_tls && !target.is_loopback() {
+        return Err(CloudError::PlainHttp { endpoint: endpoint.to_owned() });
+    }
+    Ok(())
+}
+
+fn retries() -> RetryConfig {
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(100),
+        max_backoff: Duration::from_secs(1),
+        base: 2.0,
+    };
+    RetryConfig { backoff, max_retries: RETRIES_MAX as usize, retry_timeout: RETRY_TIME_MAX }
+}
+
+fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Arc<dyn ObjectStore>, CloudError> {
+    let mut builder = AmazonS3Builder::new();
+    let has_keys = options.access_key.is_some() || options.secret_key.is_some();
+    if !has_keys && options.session_token.is_some() {
+        return Err(CloudError::Credentials("session_token needs access_key and secret_key"));
+    }
+    for (key, value) in environment("AWS_", &AWS_KEYS) {
+        let is_region = matches!(key, AmazonS3ConfigKey::Region | AmazonS3ConfigKey::DefaultRegion);
+        if is_region || !has_keys {
+            builder = builder.with_config(key, value);
+        }
+    }
+    if has_keys {
+        let (Some(access), Some(secret)) = (&options.access_key, &options.secret_key) else {
+            return Err(CloudError::Credentials("access_key and secret_key need each other"));
+        };
+        builder = builder.with_access_key_id(access).with_secret_access_key(secret.reveal());
+    }
+    if let Some(token) = &options.session_token {
+        builder = builder.with_token(token.reveal());
+    }
+    if let Some(region) = &options.region {
+        builder = builder.with_region(region);
+    }
+    let bucket = &options.place.bucket;
+    let is_virtual = options.addressing == Addressing::VirtualHost;
+    if let Some(endpoint) = &options.endpoint {
+        let address = if is_virtual { with_bucket(endpoint, bucket) } else { endpoint.clone() };
+        builder = builder.with_endpoint(address);
+    }
+    let store = builder
+        .with_bucket_name(bucket)
+        .with_virtual_hosted_style_request(is_virtual)
+        .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_checksum_algorithm(Checksum::SHA256)
+        // Not every server has the call that deletes many objects.
+        .with_disable_bulk_delete(true)
+        .with_retry(retries())
+        .with_http_connector(connector)
+        .build();
+    Ok(Arc::new(store.map_err(refused)?))
+}
+
+/// Returns an address with the bucket before its host.
+fn with_bucket(endpoint: &str, bucket: &str) -> String {
+    match endpoint.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{bucket}.{}", rest.trim_end_matches('/')),
+        None => endpoint.to_owned(),
+    }
+}
+
+fn open_gcs(options: &ObjectStoreOptions, connector: Connector) -> Result<Arc<dyn ObjectStore>, CloudError> {
+    if options.access_key.is_some() {
+        let reason = "gs:// has no access_key: secret_key is the JSON text of a service account key";
+        return Err(CloudError::Credentials(reason));
+    }
+    let mut builder = GoogleCloudStorageBuilder::new();
+    match (&options.secret_key, &options.session_token) {
+        (Some(_), Some(_)) => {
+            return Err(CloudError::Credentials("gs:// takes secret_key or session_token, not both"));
+        }
+        (Some(key), None) => builder = builder.with_service_account_key(key.reveal()),
+        (None, Some(token)) => builder = builder.with_bearer_token(token.reveal()),
+        (None, None) => {
+            for (key, value) in environment("GOOGLE_", &GOOGLE_KEYS) {
+                builder = builder.with_config(key, value);
+            }
+        }
+    }
+    if let Some(endpoint) = &options.endpoint {
+        builder = builder.with_base_url(endpoint.trim_end_matches('/'));
+    }
+    let builder = builder.with_bucket_name(&options.place.bucket).with_retry(retries());
+    let store = builder.with_http_connector(connector).build();
+    Ok(Arc::new(store.map_err(refused)?))
+}
+
+fn open_azure(
+    options: &ObjectStoreOptions,
+    connector: Connector,
+) -> Result<Arc<dyn ObjectStore>, CloudError> {
+    let mut builder = MicrosoftAzureBuilder::new();
+    let has_keys = options.secret_key.is_some() || options.session_token.is_some();
+    for (key, value) in environment("AZURE_", &AZURE_KEYS) {
+        if !has_keys || key == AzureConfigKey::AccountName {
+            builder = builder.with_config(key, value);
+        }
+    }
+    if let Some(account) = &options.access_key {
+        builder = builder.with_account(account);
+    }
+    match (&options.secret_key, &options.session_token) {
+        (Some(_), Some(_)) => {
+            return Err(CloudError::Credentials("az:// takes secret_key or session_token, not both"));
+        }
+        (Some(key), None) => builder = builder.with_access_key(key.reveal()),
+        (None, Some(token)) => builder = builder.with_sas_authorization(signature(token)?),
+        (None, None) => {}
+    }
+    if let Some(endpoint) = &options.endpoint {
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
+    }
+    let builder = builder.with_container_name(&options.place.bucket).with_retry(retries());
+    let store = builder.with_http_connector(connector).build();
+    Ok(Arc::new(store.map_err(refused)?))
+}
+
+fn signature(token: &Secret) -> Result<Vec<(String, String)>, CloudError> {
+    let reason = "session_token is no shared access signature: it has the form KEY=VALUE&KEY=VALUE";
+    // The error of the crate contains parts of the token.
+    split_sas(token.reveal()).map_err(|_| CloudError::Credentials(reason))
+}
+
+/// Returns the variables of the environment that stand for one of these keys.
+fn environment<K>(prefix: &str, keys: &[K]) -> Vec<(K, String)>
+where
+    K: std::str::FromStr + PartialEq + Copy,
+{
+    let known = |(name, value): (OsString, OsString)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        let key = name.strip_prefix(prefix).and_then(|_| name.to_ascii_lowercase().parse().ok())?;
+        (!value.is_empty() && keys.contains(&key)).then_some((key, value))
+    };
+    std::env::vars_os().filter_map(known).collect()
+}
+
+fn refused(error: object_store::Error) -> CloudError {
+    // An error about a key may contain the key: `source` is not shown.
+    CloudError::Refused(match error {
+        object_store::Error::Generic { store, .. } => format!("{store} does not take these options"),
+        other => other.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_is_for_loopback_only() {
+        for endpoint in ["https://s3.example", "http://127.0.0.1:7070", "http://localhost", "http://[::1]:1/"]
+        {
+            check_endpoint(endpoint).unwrap();
+        }
+        for (endpoint, part) in [
+            ("http://s3.example", "plain HTTP"),
+            ("http://10.0.0.1:9000", "plain HTTP"),
+            ("http://169.254.169.254", "plain HTTP"),
+            ("ftp://127.0.0.1", "neither"),
+            ("s3.example", "neither"),
+            ("https://", "no address"),
+            ("https://s3.example/?x=1", "query"),
+        ] {
+            let error = check_endpoint(endpoint).unwrap_err().to_string();
+            assert!(error.contains(part), "{endpoint}: {error}");
+        }
+        let error = check_endpoint("https://me:sesame@s3.example").unwrap_err().to_string();
+        assert!(!error.contains("sesame"), "{error}");
+    }
+
+    #[test]
+    fn a_bucket_is_the_first_part_of_a_virtual_host() {
+        assert_eq!(with_bucket("https://s3.example:9000/", "logs"), "https://logs.s3.example:9000");
+    }
+}

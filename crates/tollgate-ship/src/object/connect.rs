@@ -1,0 +1,246 @@
+//! Connections to a store: addresses, the proxy, TLS.
+//!
+//! Plain HTTP is for loopback and for the metadata services of clouds, which have link-local addresses. This
+//! is checked on the resolved address, so that no name and no redirect leads a key over an open network.
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Uri;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tollgate_tls::{RootsError, Trust, Verifier};
+
+/// Longest time to connect to a metadata service. A machine outside of a cloud has none.
+const METADATA_CONNECT_MAX: Duration = Duration::from_secs(1);
+/// Maximum bytes of the reply of a proxy to `CONNECT`.
+const PROXY_REPLY_BYTES_MAX: usize = 8 << 10;
+/// Metadata services of AWS that have no link-local address.
+const METADATA_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)];
+
+/// The bytes of a connection.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// An open connection.
+pub(super) struct Dialed {
+    pub(super) stream: Box<dyn Stream>,
+    /// A second descriptor of its socket.
+    pub(super) socket: OwnedFd,
+}
+
+/// The end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) is_tls: bool,
+    /// The name or the address. An IPv6 address has no brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Target {
+    /// Takes scheme, host and port of an address.
+    ///
+    /// # Errors
+    /// The scheme is neither `http` nor `https`, or the host is missing.
+    pub(super) fn of(uri: &Uri) -> io::Result<Self> {
+        let is_tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(invalid("the address begins neither with http:// nor with https://")),
+        };
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        if host.is_empty() {
+            return Err(invalid("the address has no host"));
+        }
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        Ok(Self { is_tls, host: host.to_owned(), port })
+    }
+
+    /// Returns whether the host is named as this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    }
+
+    /// Returns `HOST:PORT`, as a URL writes it.
+    fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+/// Opens connections.
+pub(super) struct Dialer {
+    tls: TlsConnector,
+    proxy: Option<Target>,
+    timeout: Duration,
+}
+
+impl Dialer {
+    /// Reads the trusted authorities.
+    ///
+    /// # Errors
+    /// There are no authorities, or the file has an invalid one.
+    pub(super) fn new(
+        ca: Option<&Path>,
+        proxy: Option<Target>,
+        timeout: Duration,
+    ) -> Result<Self, RootsError> {
+        let verifier = Verifier::new(ca, Trust::Host)?;
+        let config = ClientConfig::builder_with_details(tollgate_tls::provider(), tollgate_tls::clock())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| RootsError::Unreadable(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)), proxy, timeout })
+    }
+
+    /// Connects, with TLS for `https`. Each of resolution, TCP, proxy and TLS has its own time-out.
+    ///
+    /// # Errors
+    /// The host does not answer in time, or its certificate is not trusted.
+    pub(super) async fn dial(&self, target: &Target) -> io::Result<Dialed> {
+        if !target.is_tls {
+            let stream = self.tcp(target, may_be_plain).await?;
+            let socket = stream.as_fd().try_clone_to_owned()?;
+            return Ok(Dialed { stream: Box::new(stream), socket });
+        }
+        let stream = match &self.proxy {
+            Some(proxy) => self.through(proxy, target).await?,
+            None => self.tcp(target, |_| true).await?,
+        };
+        let socket = stream.as_fd().try_clone_to_owned()?;
+        let name = ServerName::try_from(target.host.clone()).map_err(io::Error::other)?;
+        let stream = self.within("TLS", self.tls.connect(name, stream)).await?;
+        Ok(Dialed { stream: Box::new(stream), socket })
+    }
+
+    /// Connects to the first address that accepts.
+    async fn tcp(&self, target: &Target, is_allowed: fn(IpAddr) -> bool) -> io::Result<TcpStream> {
+        let lookup = tokio::net::lookup_host((target.host.as_str(), target.port));
+        let found: Vec<_> = self.within("name resolution", lookup).await?.collect();
+        let mut last = if found.is_empty() {
+            io::Error::new(io::ErrorKind::NotFound, format!("{} has no address", target.host))
+        } else {
+            invalid("plain HTTP is allowed to loopback only, use https://")
+        };
+        for address in found.into_iter().filter(|address| is_allowed(address.ip())) {
+            match self.tcp_to(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn tcp_to(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let is_metadata = may_be_plain(address.ip()) && !address.ip().is_loopback();
+        let time = if is_metadata { self.timeout.min(METADATA_CONNECT_MAX) } else { self.timeout };
+        let stream = timeout(time, TcpStream::connect(address)).await.map_err(|_| late("connection"))??;
+        // Each write is a whole piece, so waiting for more bytes saves no packet.
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Connects through a proxy (RFC 9110 section 9.3.6).
+    async fn through(&self, proxy: &Target, target: &Target) -> io::Result<TcpStream> {
+        let mut stream = self.tcp(proxy, |_| true).await?;
+        let authority = target.authority();
+        let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+        self.within("proxy", stream.write_all(request.as_bytes())).await?;
+        let reply = self.within("proxy", read_head(&mut stream)).await?;
+        let line = reply.lines().next().unwrap_or_default();
+        let status = line.split(' ').nth(1).unwrap_or_default();
+        if line.starts_with("HTTP/1.") && status.len() == 3 && status.starts_with('2') {
+            return Ok(stream);
+        }
+        Err(io::Error::other(format!("the proxy refuses to connect: {}", line.escape_debug())))
+    }
+
+    async fn within<T>(
+        &self,
+        part: &'static str,
+        call: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        timeout(self.timeout, call).await.map_err(|_| late(part))?
+    }
+}
+
+/// Reads up to the empty line. The server speaks only after the client from then on, so no byte follows it.
+async fn read_head(stream: &mut TcpStream) -> io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() >= PROXY_REPLY_BYTES_MAX {
+            return Err(invalid("the reply of the proxy has more than 8192 bytes"));
+        }
+        head.push(stream.read_u8().await?);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+/// Returns whether bytes to an address stay on this machine or go to a metadata service.
+fn may_be_plain(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.is_loopback() || address.is_link_local(),
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.is_unicast_link_local() || METADATA_V6.contains(&address)
+        }
+    }
+}
+
+fn invalid(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+fn late(part: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("{part} timed out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(uri: &str) -> io::Result<Target> {
+        Target::of(&uri.parse().unwrap())
+    }
+
+    #[test]
+    fn a_target_is_scheme_host_and_port() {
+        for (uri, is_tls, host, port) in [
+            ("https://s3.example/bucket?x", true, "s3.example", 443),
+            ("http://127.0.0.1:7070/", false, "127.0.0.1", 7070),
+            ("http://[::1]/", false, "::1", 80),
+        ] {
+            assert_eq!(target(uri).unwrap(), Target { is_tls, host: host.to_owned(), port });
+        }
+        assert_eq!(target("http://[::1]/").unwrap().authority(), "[::1]:80");
+        assert!(target("ftp://x/").is_err() && target("/x").is_err());
+    }
+
+    #[test]
+    fn plain_bytes_stay_on_the_machine_or_go_to_its_metadata_service() {
+        for (address, is_allowed) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("169.254.169.254", true),
+            ("fd00:ec2::254", true),
+            ("10.0.0.1", false),
+            ("192.0.2.1", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(may_be_plain(address.parse().unwrap()), is_allowed, "{address}");
+        }
+    }
+}

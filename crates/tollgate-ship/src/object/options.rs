@@ -1,0 +1,111 @@
+//! Options of an object store.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::place::StorePlace;
+
+/// A text that no log line and no error shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the text. It must not be printed.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Where the name of the bucket is in an address of S3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Addressing {
+    /// `https://HOST/BUCKET/KEY`: every server understands it.
+    #[default]
+    Path,
+    /// `https://BUCKET.HOST/KEY`.
+    VirtualHost,
+}
+
+/// Options of an object store.
+///
+/// | key | S3 | Google Cloud Storage | Azure |
+/// | --- | --- | --- | --- |
+/// | `access_key` | the id of the access key | not allowed | the name of the account |
+/// | `secret_key` | the secret access key | a service account key, as JSON | the key of the account |
+/// | `session_token` | the token of temporary keys | an OAuth token | a shared access signature |
+///
+/// Credentials that are not written here come from the environment, and then from the machine: the web
+/// identity, the container, or the metadata service of the cloud.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectStoreOptions {
+    /// The place of the objects.
+    pub place: StorePlace,
+    /// The address of the service. `None`: the address of the cloud. Plain HTTP is allowed to loopback only.
+    pub endpoint: Option<String>,
+    /// The region, for S3. `None`: `AWS_REGION`, `AWS_DEFAULT_REGION`, else `us-east-1`.
+    pub region: Option<String>,
+    /// The public part of the credentials.
+    pub access_key: Option<String>,
+    /// The secret part of the credentials.
+    pub secret_key: Option<Secret>,
+    /// The token of temporary credentials.
+    pub session_token: Option<Secret>,
+    /// A PEM file with the trusted authorities. `None`: the authorities of the system.
+    pub ca: Option<PathBuf>,
+    /// `http://HOST:PORT` of a proxy, which is asked to `CONNECT`. Plain HTTP does not use it.
+    pub proxy: Option<String>,
+    /// Where the bucket is in an address of S3.
+    pub addressing: Addressing,
+    /// Longest time without progress: to connect, to send a piece, to receive one, to begin a response.
+    pub timeout: Duration,
+}
+
+impl ObjectStoreOptions {
+    /// Returns the defaults for a place.
+    pub fn new(place: StorePlace) -> Self {
+        Self {
+            place,
+            endpoint: None,
+            region: None,
+            access_key: None,
+            secret_key: None,
+            session_token: None,
+            ca: None,
+            proxy: None,
+            addressing: Addressing::default(),
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_show_no_secret() {
+        let mut options = ObjectStoreOptions::new(StorePlace::parse("s3://logs").unwrap());
+        options.secret_key = Some(Secret::new("sesame"));
+        options.session_token = Some(Secret::new("sesame"));
+        let shown = format!("{options:?} {}", Secret::new("sesame"));
+        assert!(!shown.contains("sesame") && shown.contains("***"), "{shown}");
+    }
+}

@@ -10,10 +10,12 @@ RUFF_VERSION = 0.17.6
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 MDBOOK_VERSION = 0.5.4
 MDBOOK ?= target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+VERSITYGW_VERSION = 1.8.0
+VERSITYGW = target/tools/versitygw-$(VERSITYGW_VERSION)/bin/versitygw
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools crash ship-crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app; Ctrl-C drains and ends it.
 run: build
@@ -23,8 +25,8 @@ build:
 	$(CARGO) build --release --locked -p tollgate
 
 # All tests, also those after a test binary that failed. What those of faults and power cuts need is installed if it is
-# missing (as root).
-test: tools test-python
+# missing (as root). The tests of stores need versitygw, which Go builds once in four minutes.
+test: tools versitygw test-python
 	$(CARGO) test --workspace --locked --no-fail-fast
 
 # The unit tests of the Python programs: parsers, statistics, packs. They take seconds.
@@ -108,6 +110,13 @@ target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook:
 tools:
 	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget >/dev/null || \
 	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget; }
+
+# A server with the protocol of S3, for the tests of stores. It comes from the Go module proxy into a folder below
+# target/, at the lowest priority. Go 1.25 or later has to be there.
+versitygw: $(VERSITYGW)
+$(VERSITYGW):
+	@which go >/dev/null || { echo "the tests of stores need Go 1.25 or later, which builds versitygw: install it" >&2; exit 1; }
+	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 go install github.com/versity/versitygw/cmd/versitygw@v$(VERSITYGW_VERSION)
 
 # The examples in a real browser, which is installed if it is missing (as root).
 browser: tools

@@ -1,0 +1,149 @@
+//! versitygw: a server with the protocol of S3 over a folder.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tollgate_ship::{ObjectStore, ObjectStoreOptions, Pacer, Secret, StorePlace};
+
+use crate::segments::PATIENCE;
+
+/// The version that `make versitygw` builds.
+const PROGRAM: &str = "../../target/tools/versitygw-1.8.0/bin/versitygw";
+pub(crate) const ACCESS_KEY: &str = "tollgate-test";
+pub(crate) const SECRET_KEY: &str = "sesame-sesame";
+const BUCKET: &str = "logs";
+/// Starts until one of them has its port. Another process may take the port before.
+const STARTS_MAX: u32 = 5;
+
+/// A running server. It ends when it is dropped.
+pub(crate) struct Gateway {
+    child: Child,
+    folder: TempDir,
+    pub(crate) address: SocketAddr,
+}
+
+/// A certificate for a server.
+pub(crate) struct Certificate {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Gateway {
+    /// Starts a server with an empty bucket.
+    pub(crate) fn start() -> Self {
+        Self::start_with(|_| None)
+    }
+
+    /// Starts a server with the certificate for its address. It speaks TLS only then.
+    pub(crate) fn start_with(certificate: impl Fn(Ipv4Addr) -> Option<Certificate>) -> Self {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM);
+        assert!(program.is_file(), "{} is missing: run `make versitygw`, which builds it", program.display());
+        for _ in 0..STARTS_MAX {
+            if let Some(gateway) = Self::try_start(&program, &certificate) {
+                return gateway;
+            }
+        }
+        panic!("versitygw ended {STARTS_MAX} times before it listened");
+    }
+
+    fn try_start(program: &Path, certificate: &dyn Fn(Ipv4Addr) -> Option<Certificate>) -> Option<Self> {
+        let folder = TempDir::new().unwrap();
+        for name in ["root", "root/logs", "sidecar"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let output = File::create(folder.path().join("output")).unwrap();
+        let (host, port) = free_address();
+        let mut command = Command::new(program);
+        command.args(["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--keep-alive", "--quiet", "--port"]);
+        command.arg(format!("{host}:{port}"));
+        if let Some(certificate) = certificate(host) {
+            command.arg("--cert").arg(&certificate.certificate).arg("--key").arg(&certificate.key);
+        }
+        command.arg("posix");
+        if !has_attributes(folder.path()) {
+            command.arg("--sidecar").arg(folder.path().join("sidecar"));
+        }
+        command.arg(folder.path().join("root")).current_dir(folder.path()).stdin(Stdio::null());
+        let child = command.stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
+        let mut gateway = Self { child, folder, address: (host, port).into() };
+        gateway.is_listening().then_some(gateway)
+    }
+
+    /// Waits until the server listens. Returns `false` if it ended before.
+    fn is_listening(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                eprintln!("versitygw: {status}: {}", self.output());
+                return false;
+            }
+            if TcpStream::connect(self.address).is_ok() {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        panic!("versitygw does not listen: {}", self.output());
+    }
+
+    fn output(&self) -> String {
+        fs::read_to_string(self.folder.path().join("output")).unwrap_or_default()
+    }
+
+    /// Returns the path of an object on the disk of the server.
+    pub(crate) fn path_of(&self, key: &str) -> PathBuf {
+        self.folder.path().join("root").join(BUCKET).join(key)
+    }
+
+    /// Returns the options of a store in the bucket of this server.
+    pub(crate) fn options(&self) -> ObjectStoreOptions {
+        options(&format!("s3://{BUCKET}"), self.address)
+    }
+
+    /// Opens a store in the bucket of this server.
+    pub(crate) fn store(&self) -> ObjectStore {
+        open(self.options())
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Returns the options of a store at an address, by plain HTTP.
+pub(crate) fn options(place: &str, address: SocketAddr) -> ObjectStoreOptions {
+    ObjectStoreOptions {
+        endpoint: Some(format!("http://{address}")),
+        region: Some("us-east-1".to_owned()),
+        access_key: Some(ACCESS_KEY.to_owned()),
+        secret_key: Some(Secret::new(SECRET_KEY)),
+        ..ObjectStoreOptions::new(StorePlace::parse(place).unwrap())
+    }
+}
+
+/// Opens a store without a limit on bytes per second.
+pub(crate) fn open(options: ObjectStoreOptions) -> ObjectStore {
+    ObjectStore::open(options, Arc::new(Pacer::new(None))).unwrap()
+}
+
+/// Returns an address that was free a moment ago.
+///
+/// It is a random one of loopback, so that no other test takes its port before the server does.
+fn free_address() -> (Ipv4Addr, u16) {
+    let [_, a, b, c] = getrandom::u32().unwrap().to_be_bytes();
+    let host = Ipv4Addr::new(127, a, b, c.clamp(2, 250));
+    (host, TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port())
+}
+
+/// Returns whether files of a folder can have attributes of the user, which hold metadata of objects.
+fn has_attributes(folder: &Path) -> bool {
+    rustix::fs::setxattr(folder, "user.tollgate", b"x", rustix::fs::XattrFlags::empty()).is_ok()
+}

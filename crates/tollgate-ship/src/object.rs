@@ -267,9 +267,9 @@ impl Store for ObjectStore {
         })
     }
 
-    fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+    fn list(&self, prefix: &str, after_name: Option<&str>) -> Result<Vec<String>, StoreError> {
         let folder = self.prefix(prefix)?;
-        let after = after.map(|after| self.key(after)).transpose()?;
+        let after = after_name.map(|after| self.key(after)).transpose()?;
         let listed = match &after {
             Some(after) => self.service.list_with_offset(Some(&folder), after),
             None => self.service.list(Some(&folder)),
@@ -277,7 +277,10 @@ impl Store for ObjectStore {
         let place = &self.options.place;
         let names = listed.try_filter_map(async |found| {
             let name = place.name(found.location.as_ref());
-            Ok(name.filter(|name| ObjectName::parse(name).is_some()).map(str::to_owned))
+            // Some servers ignore the place to begin after.
+            let is_due = |name: &&str| after_name.is_none_or(|after| **name > *after);
+            let name = name.filter(is_due).filter(|name| ObjectName::parse(name).is_some());
+            Ok(name.map(str::to_owned))
         });
         let names: Vec<String> = self.run("list", prefix, 0, async {
             names.take(LISTED_MAX).try_collect().await.map_err(failed("list", prefix))

@@ -174,6 +174,40 @@ fn a_lost_answer_to_a_look_or_a_list_is_repeated_or_an_error_and_never_an_absenc
     }
 }
 
+/// Returns the answer to a list of two keys.
+macro_rules! listed {
+    ($one:literal, $other:literal) => {
+        concat!(
+            "<ListBucketResult><IsTruncated>false</IsTruncated>",
+            "<Contents><Key>v1/node/",
+            $one,
+            "</Key><Size>1</Size><ETag>e</ETag>",
+            "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>",
+            "<Contents><Key>v1/node/",
+            $other,
+            "</Key><Size>1</Size><ETag>e</ETag>",
+            "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>",
+        )
+    };
+}
+
+#[test]
+fn a_server_that_lists_from_the_start_each_time_repeats_no_name() {
+    let gateway = Gateway::start();
+    let meddler = Meddler::start(gateway.address, |_| Meddling::Say(listed!("a", "b")));
+    let store = behind(&meddler);
+    assert_eq!(store.list("v1/node/", None).unwrap(), ["v1/node/a", "v1/node/b"]);
+    assert_eq!(store.list("v1/node/", Some("v1/node/a")).unwrap(), ["v1/node/b"]);
+    assert_eq!(store.list("v1/node/", Some("v1/node/b")).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn names_out_of_order_are_an_error_because_the_next_page_would_lack_some() {
+    let gateway = Gateway::start();
+    let meddler = Meddler::start(gateway.address, |_| Meddling::Say(listed!("b", "a")));
+    assert!(matches!(behind(&meddler).list("v1/node/", None), Err(StoreError::Call { .. })));
+}
+
 #[test]
 fn the_check_names_a_server_that_ignores_the_condition() {
     let (gateway, folder) = (Gateway::start(), TempDir::new().unwrap());

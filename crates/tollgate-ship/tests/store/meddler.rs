@@ -18,6 +18,8 @@ pub(crate) enum Meddling {
     BusyAfter,
     /// The request is not carried out, and the answer has this status.
     Refuse(u16),
+    /// The request is not carried out, and the answer has this body.
+    Say(&'static str),
     /// The answer ends after this many bytes of its body.
     Cut(usize),
     /// The request is carried out, and the answer says that the object is stored.
@@ -99,6 +101,10 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
     shared.seen.lock().unwrap().push(line);
     match meddling {
         Meddling::Refuse(status) => return client.write_all(refusal(status).as_bytes()),
+        Meddling::Say(body) => {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            return client.write_all(format!("{head}{body}").as_bytes());
+        }
         Meddling::Silence => {
             // The client gives up and closes.
             return io::copy(&mut client, &mut io::sink()).map(drop);

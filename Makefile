@@ -12,6 +12,8 @@ MDBOOK_VERSION = 0.5.4
 MDBOOK ?= target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 VERSITYGW_VERSION = 1.8.0
 VERSITYGW = target/tools/versitygw-$(VERSITYGW_VERSION)/bin/versitygw
+AZURITE_VERSION = 3.37.0
+AZURITE = target/tools/azurite-$(AZURITE_VERSION)/node_modules/azurite/dist/src/blob/main.js
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
@@ -61,6 +63,7 @@ fmt: $(RUFF)
 lint: $(RUFF)
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test browser --locked -- --deny warnings
+	$(CARGO) clippy -p tollgate-ship --test azure --locked -- --deny warnings
 	$(CARGO) metadata --locked --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null
 	$(RUFF) check $(PROGRAMS)
 	tools/check_phrases.py
@@ -117,6 +120,13 @@ versitygw: $(VERSITYGW)
 $(VERSITYGW):
 	@which go >/dev/null || { echo "the tests of stores need Go 1.25 or later, which builds versitygw: install it" >&2; exit 1; }
 	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 go install github.com/versity/versitygw/cmd/versitygw@v$(VERSITYGW_VERSION)
+
+# The law of a store with Azurite, which stands for Azure Blob Storage. Node.js 20 or later has to be there. No server for
+# Google Cloud Storage takes the XML calls of `object_store`, so that service has no such test.
+stores: versitygw $(AZURITE)
+	$(CARGO) test --locked -p tollgate-ship --test store --test azure
+$(AZURITE):
+	npm install --no-fund --no-audit --loglevel=error --prefix target/tools/azurite-$(AZURITE_VERSION) azurite@$(AZURITE_VERSION)
 
 # The examples in a real browser, which is installed if it is missing (as root).
 browser: tools

@@ -37,11 +37,19 @@ pub(crate) struct Segments {
 impl Segments {
     /// Writes a log of at least this many segments. No two have the same bytes.
     pub(crate) fn written(count: usize) -> Self {
+        Self::written_by("web", count)
+    }
+
+    /// Writes a log as a machine of this name.
+    pub(crate) fn written_by(node: &str, count: usize) -> Self {
         let folder = TempDir::new().unwrap();
         let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
         let schema = Schema::new("visits", vec![column]).unwrap();
-        let options =
-            LogOptions { segment_bytes_max: 1 << 10, ..LogOptions::new(&folder.path().join("log")) };
+        let options = LogOptions {
+            segment_bytes_max: 1 << 10,
+            node: node.to_owned(),
+            ..LogOptions::new(&folder.path().join("log"))
+        };
         let log = Log::open(Arc::new(DiskStorage), options, vec![schema], |_| ()).unwrap().0;
         let mut appender = log.appender(|| {});
         for n in 0..i64::try_from(count).unwrap() * 30 {

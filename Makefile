@@ -121,8 +121,8 @@ $(VERSITYGW):
 	@which go >/dev/null || { echo "the tests of stores need Go 1.25 or later, which builds versitygw: install it" >&2; exit 1; }
 	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 go install github.com/versity/versitygw/cmd/versitygw@v$(VERSITYGW_VERSION)
 
-# The law of a store with Azurite, which stands for Azure Blob Storage. Node.js 20 or later has to be there. No server for
-# Google Cloud Storage takes the XML calls of `object_store`, so that service has no such test.
+# The law of a store with Azurite, which stands for Azure Blob Storage. Node.js 20 or later has to be there. No
+# server for Google Cloud Storage takes the XML calls of `object_store`, so its tests bring one of their own.
 stores: versitygw $(AZURITE)
 	$(CARGO) test --locked -p tollgate-ship --test store --test azure
 $(AZURITE):

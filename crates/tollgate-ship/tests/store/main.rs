@@ -8,6 +8,7 @@ mod carry;
 mod faults;
 mod folder;
 mod gateway;
+mod google;
 mod law;
 mod meddler;
 mod s3;

@@ -147,7 +147,7 @@ fn ask(server: SocketAddr, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Reads the head and the body of a request.
-fn read_message(stream: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
+pub(crate) fn read_message(stream: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut piece = [0; 64 << 10];
     loop {

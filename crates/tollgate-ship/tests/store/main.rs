@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod carry;
+mod credentials;
 mod faults;
 mod folder;
 mod gateway;

@@ -96,7 +96,7 @@ fn a_conflict_with_a_write_that_came_to_nothing_is_tried_again() {
 #[test]
 fn a_connection_that_the_server_closed_meanwhile_fails_no_call() {
     let (gateway, segments) = (Gateway::start(), Segments::written(1));
-    let meddler = Meddler::start(gateway.address, |_| Meddling::Pass);
+    let meddler = Meddler::start(gateway.address, |_| Meddling::PassAndClose);
     let store = behind(&meddler);
     for first in 1..=50_usize {
         let name = NAME.replace("0001.seg", &format!("{first:04}.seg"));

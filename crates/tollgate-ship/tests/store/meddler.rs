@@ -10,8 +10,10 @@ use std::thread::{self, JoinHandle};
 /// What happens to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meddling {
-    /// The request and its answer pass.
+    /// The request and its answer pass. The answer says that the connection ends.
     Pass,
+    /// The request and its answer pass. The answer does not say that the connection ends.
+    PassAndClose,
     /// The request is carried out, and its answer is lost.
     LoseAnswer,
     /// The request is carried out, and the answer says that the server is busy.
@@ -39,7 +41,7 @@ struct Shared {
     is_over: AtomicBool,
 }
 
-/// The proxy. Each connection has one request, also if the client expects to send more.
+/// The proxy. Each connection has one request.
 pub(crate) struct Meddler {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -102,7 +104,8 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
     match meddling {
         Meddling::Refuse(status) => return client.write_all(refusal(status).as_bytes()),
         Meddling::Say(body) => {
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
             return client.write_all(format!("{head}{body}").as_bytes());
         }
         Meddling::Silence => {
@@ -115,20 +118,20 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
     match meddling {
         Meddling::LoseAnswer => Ok(()),
         Meddling::BusyAfter => client.write_all(refusal(503).as_bytes()),
-        Meddling::AlwaysStored => {
-            client.write_all(b"HTTP/1.1 200 OK\r\nETag: \"any\"\r\nContent-Length: 0\r\n\r\n")
-        }
+        Meddling::AlwaysStored => client
+            .write_all(b"HTTP/1.1 200 OK\r\nETag: \"any\"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
         Meddling::Cut(bytes) => {
             let body_at = head_bytes(&answer).unwrap_or(answer.len());
             client.write_all(&answer[..(body_at + bytes).min(answer.len())])
         }
+        Meddling::PassAndClose => client.write_all(&without_connection(&answer)),
         _ => client.write_all(&answer),
     }
 }
 
 fn refusal(status: u16) -> String {
     let body = "<Error><Code>SlowDown</Code></Error>";
-    format!("HTTP/1.1 {status} Refused\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    format!("HTTP/1.1 {status} Refused\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
 /// Sends a request to the server and reads its answer up to the end of the connection.
@@ -139,11 +142,16 @@ fn ask(server: SocketAddr, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
     stream.write_all(body)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
-    // The client has to find out by itself that this connection ends.
-    let text = String::from_utf8_lossy(&answer[..head_bytes(&answer).unwrap_or(0)]).into_owned();
-    let kept: String =
-        text.split_inclusive("\r\n").filter(|line| !line.to_lowercase().starts_with("connection:")).collect();
-    Ok([kept.as_bytes(), &answer[text.len()..]].concat())
+    Ok(answer)
+}
+
+/// Returns an answer without its fields on the connection.
+fn without_connection(answer: &[u8]) -> Vec<u8> {
+    let (head, body) = answer.split_at(head_bytes(answer).unwrap_or(0));
+    let head = String::from_utf8_lossy(head);
+    let is_other = |line: &&str| !line.to_lowercase().starts_with("connection:");
+    let kept: String = head.split_inclusive("\r\n").filter(is_other).collect();
+    [kept.as_bytes(), body].concat()
 }
 
 /// Reads the head and the body of a request.

@@ -226,6 +226,7 @@ impl Store for ObjectStore {
         })?;
         Ok(result.map(|found| ObjectHead {
             bytes: found.meta.size,
+            modified_ms: u64::try_from(found.meta.last_modified.timestamp_millis()).unwrap_or_default(),
             identity: found
                 .attributes
                 .get(&self.identity_key())

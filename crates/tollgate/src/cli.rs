@@ -152,9 +152,11 @@ pub(crate) struct LoadCommand {
     /// End when all sealed segments and all synced records of a running server are loaded
     #[arg(long)]
     pub(crate) once: bool,
-    /// Load the segments that other machines shipped to this folder. Streams and types come from the segments
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["retry_rejects", "skip"])]
+    /// Load the segments that other machines shipped to this folder, or to s3://BUCKET/PREFIX, gs:// or az://
+    #[arg(long, value_name = "STORE|DIR", conflicts_with_all = ["retry_rejects", "skip"])]
     pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
     /// The folder of fetched segments. It is emptied at the start [default: `fetched`, beside the log folder]
     #[arg(long, value_name = "DIR", requires = "from")]
     pub(crate) spool: Option<PathBuf>,
@@ -164,6 +166,20 @@ pub(crate) struct LoadCommand {
     /// Give up the next records of a log, then end. They become a gap, so that later records can be loaded
     #[arg(long, num_args = 2, value_names = ["LOG", "FIRST-LAST"], conflicts_with_all = ["once", "retry_rejects"])]
     pub(crate) skip: Option<Vec<String>>,
+}
+
+/// The service of a store. Credentials come from the environment or from the machine.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct StoreArguments {
+    /// The address of the service of the store, instead of the address of the cloud
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Option<String>,
+    /// The region of an s3:// store
+    #[arg(long, value_name = "NAME")]
+    pub(crate) region: Option<String>,
+    /// A PEM file with the authorities that the store's certificate may come from
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

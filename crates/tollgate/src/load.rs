@@ -50,7 +50,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     abort_on_panic();
     let signals = listen_for_signals()?;
     if let Some(place) = &command.from {
-        let from = LoadFrom::start(&config, sinks, place, command.spool.clone(), command.once)?;
+        let from = LoadFrom::start(&config, sinks, place, command)?;
         return Ok(if command.once { from.finish(&signals) } else { load_from(from, place, &signals) });
     }
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));

@@ -4,7 +4,6 @@
 //! Any number of machines may load from one store: the positions in the database decide which load counts.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -19,6 +18,7 @@ use tollgate_ship::{
     StoreRetain,
 };
 
+use crate::cli::LoadCommand;
 use crate::config::{Config, SinkConfig};
 use crate::load_end::print_end;
 use crate::print::note;
@@ -53,13 +53,12 @@ impl LoadFrom {
         config: &Config,
         sinks: &[SinkConfig],
         place: &str,
-        spool: Option<PathBuf>,
-        is_once: bool,
+        command: &LoadCommand,
     ) -> anyhow::Result<Self> {
-        let store = open_store(place, None)?;
-        let spool = spool.unwrap_or_else(|| config.log.dir.with_file_name(SPOOL));
+        let store = open_store(place, &command.store)?;
+        let spool = command.spool.clone().unwrap_or_else(|| config.log.dir.with_file_name(SPOOL));
         let mut tuning = FetchTuning::default();
-        if is_once {
+        if command.once {
             tuning.poll = POLL_ONCE;
         }
         let options = FetchOptions {

@@ -1,18 +1,26 @@
-//! The stores that commands and configuration name.
+//! The stores that commands name.
 
 use std::path::{Path, absolute};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use tollgate_ship::{FolderStore, Pacer, Store};
+use tollgate_ship::{FolderStore, ObjectStore, ObjectStoreOptions, Pacer, Store, StorePlace};
 
-/// Opens the store that a command names: the path of a folder.
+use crate::cli::StoreArguments;
+
+/// Opens the store that a command names: the path of a folder, or the place in an object store.
 ///
 /// # Errors
-/// The folder does not exist, or the text names another kind of store.
-pub(crate) fn open_store(place: &str, bytes_per_second: Option<u64>) -> anyhow::Result<Arc<dyn Store>> {
-    ensure!(!place.contains("://"), "store {place:?} is no folder: allowed is the path of a folder");
+/// The folder does not exist, or the place or its options are wrong.
+pub(crate) fn open_store(place: &str, service: &StoreArguments) -> anyhow::Result<Arc<dyn Store>> {
+    let pacer = Arc::new(Pacer::new(None));
+    if place.contains("://") {
+        let place = StorePlace::parse(place)?;
+        let StoreArguments { endpoint, region, ca } = service.clone();
+        let options = ObjectStoreOptions { endpoint, region, ca, ..ObjectStoreOptions::new(place) };
+        return Ok(Arc::new(ObjectStore::open(options, pacer)?));
+    }
     let folder = absolute(Path::new(place)).with_context(|| format!("store {place:?}"))?;
     ensure!(folder.is_dir(), "store {} does not exist or is no folder: make or mount it", folder.display());
-    Ok(Arc::new(FolderStore::new(folder, Arc::new(Pacer::new(bytes_per_second)))))
+    Ok(Arc::new(FolderStore::new(folder, pacer)))
 }

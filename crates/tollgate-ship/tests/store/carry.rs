@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tollgate_log::{DiskStorage, LogId, Sequence};
 use tollgate_ship::{
     DeleteRule, FetchOptions, FetchTuning, Fetcher, NodeName, ObjectStoreOptions, ShipOptions, ShipTuning,
-    ShippedLogs, Shipper, SinkPositions,
+    ShippedLogs, Shipper, SinkPositions, StoreRetain,
 };
 
 use crate::gateway::{Gateway, open, options};
@@ -89,11 +89,13 @@ fn fetch(spool: &Path, store: ObjectStoreOptions) -> Fetcher {
         // An error is no missing segment, so none is ever asked for.
         gap_patience: Duration::from_hours(1),
         answer: Duration::from_millis(50),
+        retain: Duration::from_hours(1),
         backoff_min: Duration::from_millis(1),
         backoff_max: Duration::from_millis(10),
     };
     let (spool, segment_bytes_max) = (spool.to_owned(), 1 << 20);
-    let options = FetchOptions { spool, spool_bytes_max: u64::MAX, segment_bytes_max, tuning };
+    let retain = StoreRetain { age: None, sinks: None };
+    let options = FetchOptions { spool, spool_bytes_max: u64::MAX, segment_bytes_max, retain, tuning };
     let positions: SinkPositions = [("main".to_owned(), BTreeMap::new())].into();
     let read = Box::new(move || Ok(positions.clone()));
     Fetcher::start(options, Arc::new(DiskStorage), Arc::new(open(store)), read).unwrap()

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tollgate_ship::{ObjectStore, ObjectStoreOptions, Pacer, Secret, StorePlace};
 
-use crate::segments::PATIENCE;
+/// Longest wait for the server.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The version that `make versitygw` builds.
 const PROGRAM: &str = "../../target/tools/versitygw-1.8.0/bin/versitygw";

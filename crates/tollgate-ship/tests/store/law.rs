@@ -13,6 +13,8 @@ use crate::segments::{Segment, Segments, read};
 
 /// Machines that create one name at once.
 const RACERS: usize = 16;
+/// 1 January 2017, in milliseconds since 1970.
+const TEN_YEARS_AGO_MS: u64 = 1_483_228_800_000;
 const LOG: &str = "01930e1c-2f7a-7c3e-8b1d-5a6f7e8d9c0b";
 
 /// Holds a store without objects to the law.
@@ -49,6 +51,7 @@ fn create(store: &dyn Store, name: &str, segment: &Segment) -> Created {
 fn assert_has(store: &dyn Store, segments: &Segments, name: &str, expected: &Segment) {
     let head = store.head(name).unwrap().unwrap();
     let bytes = expected.bytes();
+    assert!(head.modified_ms > TEN_YEARS_AGO_MS, "{name} has the time {}", head.modified_ms);
     assert_eq!((head.bytes, head.identity), (bytes.len() as u64, Some(expected.identity.clone())));
     let target = segments.free_path("fetched");
     assert_eq!(store.fetch(name, &target, head.bytes).unwrap(), Some(head.bytes));

@@ -13,6 +13,7 @@ use tollgate_ship::{FolderStore, NodeName, Pacer, ship_once};
 
 use crate::cluster::shared;
 use crate::crash::{Random, seed};
+use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
 use crate::postgres::numbers_of;
 use crate::program::{App, eventually, printed};
 use crate::sinks::{STREAMS, all, record};
@@ -198,4 +199,32 @@ fn a_loader_that_follows_loads_what_is_shipped_later_and_answers_how_far_it_is()
         .map(|answer| answer.lines().find_map(|line| line.strip_prefix("last ")).unwrap().parse().unwrap())
         .collect();
     assert_eq!(lasts.iter().sum::<u64>(), 900, "each log is answered to its end");
+}
+
+#[test]
+fn what_machines_shipped_to_an_s3_server_is_loaded_once_and_answered() {
+    let (gateway, fleet) = (Gateway::start(), Fleet::of(2));
+    for (machine, first) in [(0, 0), (1, 1_000)] {
+        let server = fleet.machines[machine].start_with(&["--no-load"]);
+        record(&mut server.connect(), "/a", first..first + 1_000);
+        assert!(server.stop().0.success());
+        let node = NodeName::encode(&format!("web/{machine}")).unwrap();
+        let dir = fleet.machines[machine].log_dir();
+        ship_once(&DiskStorage, &dir, &node, &gateway.store(), false, |_| {}).unwrap();
+    }
+    let loader = database_machine(SQLITE);
+    for _ in 0..2 {
+        let output = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(["load", "--once", "--from", "s3://logs"])
+            .args(["--endpoint", &format!("http://{}", gateway.address)])
+            .arg(loader.path())
+            .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+            .output()
+            .unwrap();
+        let text = printed(&output);
+        assert!(output.status.success() && !text.contains(SECRET_KEY), "{text}");
+        assert!(numbers(&loader) == all(2_000), "{text}");
+    }
+    assert_eq!(fs::read_dir(gateway.path_of("v1/pos/main")).unwrap().count(), 2, "both logs are answered");
 }

@@ -28,6 +28,8 @@ mod floods;
 #[path = "../../../tollgate-log/tests/log/forge.rs"]
 mod forge;
 mod forger;
+#[path = "../../../tollgate-ship/tests/store/gateway.rs"]
+mod gateway;
 mod keys;
 mod listen;
 mod load_from;

@@ -1,4 +1,4 @@
-# The commands of this repository; CI calls `make check`.
+# The commands of this repository. CI calls `make check`.
 
 CARGO ?= cargo
 APP ?= examples/score
@@ -19,7 +19,7 @@ DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
 .PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
-# Builds the release binary and serves the example app; Ctrl-C drains and ends it.
+# Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
 	@exec target/release/tollgate serve $(APP)
 
@@ -31,18 +31,19 @@ build:
 test: tools versitygw test-python
 	$(CARGO) test --workspace --locked --no-fail-fast
 
-# The unit tests of the Python programs: parsers, statistics, packs. They take seconds.
+# The unit tests of the Python programs: parsers, statistics, packs. They need a few seconds.
 test-python:
 	for folder in $(PROGRAMS); do $(PYTHON) -m unittest discover --quiet --start-directory $$folder || exit 1; done
 
-# The command blocks of README, tutorials and how-to pages, each page in a fresh clone of the last commit. `make docs-test
-# PAGE=docs/tutorial/first-app.md` runs one page. STRICT=1 fails if a page is not marked. The build stays in
-# target/docs-test; BINARY=path/to/tollgate takes another one. Needs the ports 8080 and 5432, and root for PostgreSQL.
+# Runs the command blocks of README, tutorials and how-to pages, each page in a fresh clone of the last
+# commit. `make docs-test PAGE=docs/tutorial/first-app.md` runs one page. STRICT=1 fails if a page is not
+# marked. The build is kept in target/docs-test. BINARY=path/to/tollgate uses another program. Needs the ports
+# 8080 and 5432, and root for PostgreSQL.
 docs-test: tools
 	@tools/docs_test.py $(if $(BINARY),--binary $(BINARY),--target target/docs-test) $(if $(STRICT),--strict) $(PAGE)
 
-# The names of tests that are gone or new between two commits: `make test-names BEFORE=commit [AFTER=HEAD]`. AFTER=. is
-# the worktree. MOVED=1 lists the tests that only changed their module.
+# Prints the names of tests that are gone or new between two commits: `make test-names BEFORE=commit
+# [AFTER=HEAD]`. AFTER=. is the worktree. MOVED=1 lists the tests that only changed their module.
 test-names:
 	@test -n "$(BEFORE)" || { echo "usage: make test-names BEFORE=commit [AFTER=HEAD] [MOVED=1]" >&2; exit 2; }
 	@tools/compare_tests.py $(BEFORE) $(or $(AFTER),HEAD) $(if $(MOVED),--moved)
@@ -52,8 +53,8 @@ test-comments:
 	@test -n "$(BEFORE)" || { echo "usage: make test-comments BEFORE=commit [AFTER=HEAD]" >&2; exit 2; }
 	@tools/compare_tokens.py $(BEFORE) $(or $(AFTER),HEAD)
 
-# Licences, bans and sources of the dependencies are checked if cargo-deny is installed, because its build takes four
-# minutes of a processor. `make deny` installs it.
+# All checks. Licences, bans and sources of the dependencies are checked only if cargo-deny is installed,
+# because its build needs four minutes of processor time. `make deny` installs it.
 check: fmt lint $(if $(wildcard $(DENY)),deny) test rustdoc
 
 fmt: $(RUFF)
@@ -68,48 +69,52 @@ lint: $(RUFF)
 	$(RUFF) check $(PROGRAMS)
 	tools/check_phrases.py
 
-# 120 sentences to judge by the rules of CONTRIBUTING.md: `make sample SEED=7`.
+# Prints 120 sentences to judge by the rules of CONTRIBUTING.md: `make sample SEED=7`.
 sample:
 	@test -n "$(SEED)" || { echo "usage: make sample SEED=number" >&2; exit 2; }
 	@tools/sample_sentences.py $(SEED)
 
-# Ruff comes from PyPI into a folder below target/. Debian's pip, which is installed if it is missing (as root), allows
-# that without a virtual environment.
+# Installs Ruff from PyPI into a folder below target/. Debian's pip can do this without a virtual environment.
+# pip is installed if it is missing (as root).
 target/tools/ruff-$(RUFF_VERSION)/bin/ruff:
 	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
 	  --target target/tools/ruff-$(RUFF_VERSION) ruff==$(RUFF_VERSION)
 
-# The rules of deny.toml that need no network. `make deny DENY_CHECKS=advisories` asks for known faults of dependencies.
+# Checks the rules of deny.toml that need no network. `make deny DENY_CHECKS=advisories` checks for known
+# faults of dependencies.
 DENY_CHECKS ?= licenses bans sources
 deny: $(DENY)
 	$(DENY) check $(DENY_CHECKS)
 
-# cargo-deny comes from crates.io into a folder below target/, at the lowest priority.
+# Installs cargo-deny from crates.io into a folder below target/, at the lowest priority.
 target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny:
 	nice -n 19 $(CARGO) install cargo-deny --version $(DENY_VERSION) --locked --root target/tools/cargo-deny-$(DENY_VERSION)
 
-# The documentation of the code. It fails at a broken link and at other faults that rustdoc finds.
+# Builds the documentation of the code. Fails at a broken link and at other faults that rustdoc finds.
 rustdoc:
 	RUSTDOCFLAGS="--deny warnings --allow rustdoc::private-intra-doc-links" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 
-# The pages of docs/ as a site with search, in target/book/site. A browser opens it from this folder, without a server.
+# Builds the pages of docs/ as a site with search, in target/book/site. A browser opens the site from this
+# folder, without a server.
 docs: $(MDBOOK)
 	@tools/build_book.py $(MDBOOK)
 
-# Builds this site, and searches it in a real browser, which is installed if it is missing (as root).
+# Builds the site of `make docs`, and searches it in a real browser, which is installed if it is missing (as
+# root).
 docs-search: $(MDBOOK)
 	@which chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	@tools/build_book.py $(MDBOOK) --chromium chromium
 
-# mdBook comes from crates.io into a folder below target/, at the lowest priority. The site needs no server, so mdBook is
-# built without its own.
+# Installs mdBook from crates.io into a folder below target/, at the lowest priority. The site needs no
+# server, so mdBook is built without its server.
 target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook:
 	nice -n 19 $(CARGO) install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search \
 	  --root target/tools/mdbook-$(MDBOOK_VERSION)
 
-# What the tests need beside Rust and a C++ compiler, on Debian: faults of system calls, power cuts of a mounted image,
-# PostgreSQL and certificates for it, and the clients that people have: curl and wget.
+# Installs the programs that the tests need in addition to Rust and a C++ compiler, on Debian. They inject
+# faults of system calls, cut the power of a mounted image, and run PostgreSQL with certificates. curl and
+# wget are common clients.
 tools:
 	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget >/dev/null || \
 	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget; }
@@ -133,8 +138,8 @@ browser: tools
 	@which chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	$(CARGO) test --locked -p tollgate --test browser
 
-# The crash tests of the log with many more seeds, and many more power cuts, on ext4 and XFS (as
-# root), kills of a loader, and mutants of segments that every command and start meets.
+# The crash tests with many more repetitions: seeds of the log's tests, power cuts on ext4 and XFS (as root),
+# kills of a loader, and changed segments (mutants) that every command and start must survive.
 crash: tools
 	TOLLGATE_CRASH_SEEDS=$${SEEDS:-2000} $(CARGO) test --release --locked -p tollgate-log --test log -- --nocapture
 	for disk in ext4 xfs; do \
@@ -146,22 +151,24 @@ crash: tools
 	TOLLGATE_MUTANTS=$${MUTANTS:-2000} TOLLGATE_SEED=$$(date +%N) \
 	$(CARGO) test --locked -p tollgate --test it mutants -- --nocapture
 
-# A store that misbehaves between a machine that ships and one that loads: RUNS runs, 10,000 otherwise.
+# A store that misbehaves between a machine that ships and a machine that loads. RUNS is the number of runs,
+# by default 10,000.
 ship-crash:
 	TOLLGATE_SHIP_RUNS=$${RUNS:-10000} TOLLGATE_SEED=$$(date +%N) \
 	$(CARGO) test --locked -p tollgate --test it ship_faults -- --nocapture
 
-# Sinks that are away while BYTES, 5 GiB otherwise, are recorded: latency meanwhile, memory of the catch-up. Needs three times the room.
+# Sinks that are away while BYTES are recorded, by default 5 GiB: the latency during the outage, and the
+# memory of the catch-up. Needs three times BYTES of disk space.
 outage: tools
 	TOLLGATE_OUTAGE_BYTES=$${BYTES:-5368709120} \
 	$(CARGO) test --release --locked -p tollgate --test it outage -- --nocapture --test-threads=1
 
-# A hundred reloads under load, half of them broken on purpose.
+# RELOADS reloads under load, by default 100. Half of them have a faulty configuration.
 reloads:
 	TOLLGATE_RELOADS=$${RELOADS:-100} $(CARGO) test --locked -p tollgate --test it reload_storm -- --nocapture
 
-# Prometheus reads the rules for alarms, tries each, and reads what a server tells (promtool, of Debian's package prometheus,
-# which is installed if it is missing, as root).
+# Checks and tests the rules for alarms, and checks the metrics of a server, with promtool. Debian's package
+# prometheus has promtool. It is installed if it is missing (as root).
 PROMTOOL ?= promtool
 rules: build
 	@which $(PROMTOOL) >/dev/null || { apt-get update && apt-get install -y --no-install-recommends prometheus; }
@@ -173,95 +180,104 @@ rules: build
 	  $(PROMTOOL) check metrics <$$folder/metrics; result=$$?; \
 	  kill $$server; wait $$server; rm -r $$folder; exit $$result; }
 
-# A form of 2 GiB whose file a script saves, in constant memory; needs 5 GiB of room.
+# A form of 2 GiB whose file a script saves, in constant memory. Needs 5 GiB of disk space.
 uploads:
 	TOLLGATE_UPLOAD_MIB=2048 $(CARGO) test --release --locked -p tollgate --test it a_form_is_saved -- --nocapture
 
-# Steady load with faults on for SOAK_SECONDS, an hour otherwise: memory and descriptors flat, the audit exact. In `make test` for 25 s.
+# Steady load with faults for SOAK_SECONDS, by default an hour. Memory and descriptors must not grow, and the
+# audit must be exact. `make test` runs this test for 25 s.
 soak: tools
 	TOLLGATE_SOAK_SECONDS=$${SOAK_SECONDS:-3600} \
 	$(CARGO) test --release --locked -p tollgate --test it soak -- --nocapture
 
-# The fuzz targets with coverage feedback, FUZZ_SECONDS each. `make fuzz TARGETS=head` runs one target. `fuzz/minimise`
-# puts the inputs that were found into the packs of the corpus.
+# Runs the fuzz targets with coverage feedback, each for FUZZ_SECONDS. `make fuzz TARGETS=head` runs one
+# target. `fuzz/minimise` rebuilds the packs of the corpus with the inputs that were found.
 fuzz:
 	fuzz/run $(TARGETS)
 
-# Scripts that do what no script should, and what a neighbour in the same VM sees meanwhile; three minutes.
+# Scripts that abuse their VM, and the latency of another route in the same VM. Runs for three minutes.
 script-abuse: build
 	bench/study.py script_abuse
 
-# Crowds that ask for scripts which compute for a while, and what others see meanwhile; a minute.
+# Many clients that request slow scripts, and the latency of other clients. Runs for a minute.
 crowd: build
 	bench/study.py crowd
 
-# Ten thousand clients of each kind that means no good, and what a normal one sees meanwhile; six minutes.
+# Ten thousand hostile clients of each kind, and the latency of a normal client. Runs for six minutes.
 abuse: build
 	bench/study.py abuse
 
-# What collecting garbage costs scripts; a minute and a half.
+# The cost of garbage collection for scripts. Runs for 90 seconds.
 garbage: build
 	bench/study.py garbage
 
-# Memory while clients pipeline requests for long replies and read nothing, alone and with two busy loops; fails if it is too much. Six minutes.
+# Memory while clients pipeline requests for long replies and read nothing, alone and next to two busy loops.
+# Fails if the memory exceeds its bounds. Runs for six minutes.
 memory: build
 	bench/study.py memory
 
-# Allocators side by side: requests a second, and memory behind such a wave; five minutes (needs wrk, gcc, libjemalloc2, libmimalloc2.0).
+# Allocators compared: requests per second, and memory after the load of `make memory`. Runs for five minutes
+# (needs wrk, gcc, libjemalloc2, libmimalloc2.0).
 allocators: build
 	bench/study.py allocators
 
-# Twice as many requests as the server can answer; seven minutes.
+# Twice as many requests as the server can answer. Runs for seven minutes.
 overload: build
 	bench/study.py overload
 
-# Backends that fail in twenty ways, what their clients see, and what the other routes notice; half an hour (needs gcc).
+# Backends that fail in twenty ways: the replies to their clients, and the latency of other routes. Runs for
+# half an hour (needs gcc).
 faults: build
 	$(CARGO) build --release --locked -p tollgate-faults
 	bench/study.py faults
 
-# Files by sendfile and by writes beside nginx, lighttpd, h2o and Yaws, and a small file beside cold ones; ten minutes (as root).
+# Files by sendfile and by plain writes, compared with nginx, lighttpd, h2o and Yaws. Also a small file during
+# requests for uncached files. Runs for ten minutes (as root).
 downloads: build
 	bench/study.py downloads
 
-# A reverse proxy beside nginx, and requests of scripts that wait for backends; two minutes (as root).
+# A reverse proxy compared with nginx, and requests to scripts that wait for backends. Runs for two minutes
+# (as root).
 proxy: build
 	bench/study.py proxy
 
-# Rows a second into PostgreSQL beside psql \copy, and into SQLite beside a bare loop of INSERTs (as root).
+# Rows per second into PostgreSQL compared with psql \copy, and into SQLite compared with a bare loop of
+# INSERTs (as root).
 rows: build tools
 	bench/study.py rows
 
-# The rate up to which rows are there within a second of the reply, in SQLite and PostgreSQL (as root).
+# The rate up to which rows are loaded within a second of the reply, into SQLite and PostgreSQL (as root).
 freshness: build tools
 	bench/study.py freshness
 
-# An INSERT per request, a log that is loaded in bulk, and a queue: side by side into one PostgreSQL; five minutes (as root).
+# Three architectures with one PostgreSQL: an INSERT for each request, a log that is loaded in bulk, and a
+# queue. Runs for five minutes (as root).
 architectures: build tools
 	bench/study.py architectures
 
-# Tollgate beside its peers; installs them as root. `make bench CASE=recorded` for one case. `make bench BEFORE=path/to/tollgate`
-# runs another build in the same rounds.
+# Compares Tollgate with its peers, which are installed as root. `make bench CASE=recorded` runs one case.
+# `make bench BEFORE=path/to/tollgate` also runs another build in the same rounds.
 bench: build
 	bench/run.py $(if $(CASE),--case $(CASE)) $(if $(BEFORE),--before $(BEFORE))
 
-# Where the time of a request goes, by perf, as a picture.
+# Draws the processor time of a request by its use, measured with perf.
 where: build
 	bench/study.py where --out docs/explanation/where.svg
 
-# File systems side by side, each in a mounted image (as root).
+# The same load on several file systems, each in a mounted image (as root).
 disks: build
 	bench/study.py disks
 
-# Does the bench run? Asserts nothing about speed.
+# Checks that the bench runs. Does not check any speed.
 bench-smoke: build
 	bench/run.py --smoke --case recorded --out target/bench/smoke
 
-# The import cycles of each crate. `make cycles CRATE=tollgate-log` for one, EDGES=1 for the imports in them, CUT=1 for imports to cut,
-# MODULES=1 between the modules that the root of a crate declares.
+# Prints the import cycles of each crate. `make cycles CRATE=tollgate-log` prints one crate. EDGES=1 adds the
+# imports of each cycle. CUT=1 adds imports whose removal ends the cycles. MODULES=1 prints the cycles between
+# the modules that the root of a crate declares.
 cycles:
 	@$(CARGO) run --quiet --locked -p tollgate-tidy -- cycles $(if $(CRATE),--crate $(CRATE)) $(if $(EDGES),--edges) $(if $(CUT),--cut) $(if $(MODULES),--modules)
 
-# Wraps comments that are wider than 110 characters. `make wrap PATHS=crates/tollgate-log` for one crate.
+# Wraps comments that are wider than 110 characters. `make wrap PATHS=crates/tollgate-log` wraps one crate.
 wrap:
 	@$(CARGO) run --quiet --locked -p tollgate-tidy -- wrap $(or $(PATHS),crates fuzz)

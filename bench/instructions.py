@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Instructions of the whole process per request, by callgrind: `bench/instructions.py [KIND] [OPTIONS]`.
 
-One connection sends packets of `--depth` requests. They ask for a fixed reply, or for another kind:
+One connection sends packets of `--depth` requests. They request a fixed reply, or another kind of reply:
 
     --script          a script answers; with --recorded each request leaves a record at `written`
     --collect         an event of 200 bytes by POST to a route with `collect`; it is recorded at `written`
@@ -9,8 +9,8 @@ One connection sends packets of `--depth` requests. They ask for a fixed reply, 
     --file BYTES      a file of this many bytes; one request to a packet
 
 With `--each` each request has a connection of its own. Counting begins after the first requests, because the
-instructions of a start depend on the clock. Runs with records differ from each other, because the log forms
-different batches.
+instructions of a start depend on the clock. Two runs with records differ, because the log forms different
+batches.
 
 Needs valgrind. `--file` needs a version that supports openat2. Valgrind 3.19 of Debian 12 does not.
 """

@@ -16,7 +16,7 @@ from lib.servers import ROOT, Tollgate, before, rate_of_loop
 
 # The order of the report. A case is one file in `cases/`.
 CASES = ["fixed", "scripted", "recorded", "latency", "events", "lines", "connections", "sizes"]
-# Packages for the loops that are the limits, and for pinning.
+# Packages for the bare loops that are the limits, and for pinning processes to cores.
 PACKAGES = {"gcc", "libc6-dev", "libsqlite3-dev", "util-linux"}
 
 
@@ -30,7 +30,7 @@ def main():
         cases = {name: beside_before(case, Path(arguments.before).resolve()) for name, case in cases.items()}
     install(cases)
     folder = Path(arguments.folder or tempfile.mkdtemp(prefix="tollgate-bench-"))
-    # Peers that are started as root change to another user.
+    # The user of peers that root starts.
     folder.chmod(0o755)
     begun = time.monotonic()
     limits = measure_limits(folder, arguments.seconds)
@@ -66,7 +66,7 @@ def parse():
 
 
 def smoke(case):
-    """Returns the first load of a case, with our server and the first peer."""
+    """Returns a case with only its first load, one Tollgate server and the first peer."""
     label = next(iter(case.loads))
     peers = [server for server in case.servers if not issubclass(server, Tollgate)]
     servers = [case.servers[0], *peers[:1]]
@@ -74,7 +74,7 @@ def smoke(case):
 
 
 def beside_before(case, program: Path):
-    """Returns the case with each of our servers twice: of this build, and of the earlier build."""
+    """Returns the case with each Tollgate server twice: from this build and from the earlier build."""
     if not program.is_file():
         raise SystemExit(f"--before: {program} is not a file")
     twice = [

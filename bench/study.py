@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs one study: `bench/study.py NAME [OPTIONS]`. Without a name it lists the studies.
 
-Python puts the folder of this file first on its path. A study therefore finds the packages `lib` and `cases`.
+Python searches modules first in the folder of this file. A study therefore finds the packages `lib` and
+`cases`.
 """
 
 import importlib
@@ -30,7 +31,7 @@ def names() -> list[str]:
 
 
 def title_of(name: str) -> str:
-    """Returns the first line of a study's text, without its command."""
+    """Returns the first line of a study's docstring, without its command."""
     first = (STUDIES / f"{name}.py").read_text().split('"""')[1].splitlines()[0]
     return first.split(": `bench/")[0].rstrip(".")
 

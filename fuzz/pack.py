@@ -10,7 +10,7 @@ in one file, `corpus/TARGET.pack`:
     12      4 + n  the length of an input, and its bytes; once for each input
     end     4      CRC-32 (IEEE 802.3) of all bytes before it
 
-Inputs are sorted by their bytes and differ from each other. The same inputs therefore always give the same
+Inputs are sorted by their bytes, and no input occurs twice. The same inputs therefore always give the same
 file. `crates/tollgate-server/tests/fuzz/corpus.rs` reads these files in `cargo test`.
 """
 
@@ -28,7 +28,7 @@ NUMBER = struct.Struct("<I")
 
 
 class DamagedPack(ValueError):
-    """The file is no pack, or it was altered."""
+    """The file is not a pack, or its content is damaged."""
 
 
 def packed(inputs: set[bytes]) -> bytes:

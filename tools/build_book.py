@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Builds a site from the pages of docs/: `tools/build_book.py MDBOOK [--chromium CHROMIUM]`.
 
-The site is a plain folder, and a browser needs no server for it. MDBOOK is the program mdBook.
-This program writes the source of the book to target/book/source: the pages, and SUMMARY.md from the index
-pages. mdBook then writes target/book/site, as `docs/book.toml` configures it.
+The site is a plain folder, and a browser needs no server for it. MDBOOK is the program mdBook. This program
+writes the source of the book to target/book/source: the pages, and SUMMARY.md from the index pages. Then
+mdBook writes target/book/site, as `docs/book.toml` configures it.
 
-A page of docs/ may link to any text of the repository. The book has such a text as a page in its folder
+A page of docs/ may link to any text file of the repository. The book has such a file as a page in its folder
 `repository`. Markdown is rendered, and other text is shown as code.
 
-In the end this program follows each link of the site, because a browser has only the files of this folder.
+After that, this program follows each link of the site, because a browser has only the files of this folder.
 `--chromium` also opens a page from the folder in Chromium, without a server, and searches for a title.
 """
 
@@ -33,27 +33,27 @@ SITE = ROOT / "target/book/site"
 
 #: The first page of the book.
 INDEX = "docs/README.md"
-#: The folder of the book with the files outside of docs/.
+#: The folder of the book that has copies of files outside of docs/.
 OUTSIDE = "repository"
 PICTURES = (".jpg", ".png", ".svg", ".webp")
-#: Words of file names that are not written in lower case.
+#: Words of file names with the spelling that titles give them.
 WORDS = {"sqlite": "SQLite", "tls": "TLS", "vm": "VM", "xml": "XML"}
 
 #: The search that `--chromium` makes: the page to open, the words, and the page that must be found.
 SEARCH_FROM = "reference/limits.html"
 SEARCH_WORDS = "safe retries"
 SEARCH_RESULT = "../how-to/safe-retries.html"
-#: A start of the browser that takes longer is a fault.
+#: Seconds that a run of the browser may last.
 CHROMIUM_PATIENCE_SECONDS = 120
 
-#: A heading of an index page, or the link that an item or a row begins with.
+#: Pattern of a heading of an index page, or of the link at the start of an item or a row.
 ENTRY = re.compile(r"^(?:## (?P<group>.+)|(?:- |\| )\[(?P<title>[^\]]+)\]\((?P<path>[^)#:]+\.md)\).*)$", re.M)
-#: Code, which is skipped, or the path of a relative link.
+#: Pattern of code, which is skipped, or of the path of a relative link.
 LINK = re.compile(r"```.*?```|`(?:[^`\n]|\n(?!\n))*`|(?<=\]\()(?P<path>[^)\s#:]+)(?=[)\s#])", re.DOTALL)
 
 
 class Fault(Exception):
-    """The book cannot be built, or does not work."""
+    """The book cannot be built, or a link or the search of it does not work."""
 
 
 class Entry(NamedTuple):
@@ -139,7 +139,7 @@ def is_page_of_docs(name: str) -> bool:
 
 
 def place_of(name: str) -> str:
-    """Returns where the book has a file of the repository."""
+    """Returns the path of a repository file in the book."""
     place = name.removeprefix("docs/") if name.startswith("docs/") else f"{OUTSIDE}/{name}"
     if basename(place) == "README.md":
         return place.removesuffix("README.md") + "index.md"
@@ -198,7 +198,7 @@ def book_of(tree: Tree) -> tuple[dict[str, str], list[str]]:
 
 
 class Links(HTMLParser):
-    """The anchors of a page of the site, and what it links to or loads."""
+    """The anchors of a page of the site, and the addresses that it links to or loads."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -234,7 +234,7 @@ def faults_of(site: Path) -> list[str]:
 
 
 def broken(pages: dict[Path, Links], page: Path, url: str) -> str | None:
-    """Returns why a relative link leads nowhere."""
+    """Returns the reason why a relative link does not work, or nothing."""
     parts = urlsplit(url)
     if parts.scheme or parts.netloc:
         return None
@@ -278,10 +278,12 @@ def search(site: Path, chromium: str):
     url = f"{(site / SEARCH_FROM).as_uri()}?search={quote(SEARCH_WORDS)}"
     with tempfile.TemporaryDirectory() as profile:
         command = [chromium, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        # The browser must not reach any host. Root cannot use the sandbox, and the pages are our own.
+        # The browser must not reach any host. Root cannot use the sandbox. The sandbox is not needed, because
+        # the pages come from this repository.
         command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--no-sandbox", f"--user-data-dir={profile}"]
-        # Time stands still in the page while it loads a script, so this limit holds on a slow machine too.
+        # This limit counts the virtual time of the page, which stops while the page loads a script. The limit
+        # is therefore the same on a slow machine.
         command += ["--virtual-time-budget=10000", "--dump-dom", url]
         environment = os.environ | {"HOME": profile}
         run = subprocess.run(

@@ -2,8 +2,8 @@
 """Counts phrases that rule 10 of CONTRIBUTING.md avoids: `tools/check_phrases.py [--list PATH] [--shrink]`.
 
 Looks at Markdown and at comments of Rust and Python. Each folder has a bound in `phrases.toml`, and the check
-fails above it. `--list` prints the places below a path. `--shrink` lowers the bounds to what is there: they
-never grow. Words in quotes or backticks are mentioned and not used, so they do not count.
+fails above it. `--list` prints the places below a path. `--shrink` lowers the bounds to the present counts.
+Bounds never grow. Words in quotes or backticks do not count, because the text is about them.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from prose import ROOT, pieces_of, read, tracked
 
 BOUNDS = ROOT / "tools/phrases.toml"
 
-#: A phrase to avoid, and what to write.
+#: Phrases to avoid, each with its replacement.
 PHRASES = {
     r"whoever|nobody|anybody|somebody": "name the subject",
     r"those (?:that|who)|one that|that of|those of": "name the thing again",
@@ -35,17 +35,17 @@ PHRASES = {
     r"doors?|guests?|crowds?|desks?|shel(?:f|ves)|errands?|rooms?|knobs?|lanes?": "the term of the field",
 }
 WORDS = re.compile(r"\b(?:" + "|".join(f"(?:{phrase})" for phrase in PHRASES) + r")\b", re.IGNORECASE)
-#: Names, and words that are mentioned.
+#: Pattern of names, and of words that the text is about.
 MENTIONED = re.compile(r"`[^`]*`|\"[^\"]{1,60}\"", re.DOTALL)
-#: Uses that are right, with the reason.
+#: Uses of these phrases that are allowed, with the reason.
 ALLOWED = (
-    r"how (?:it )?came to be",  # the beginning of a thing, and no sum
-    r"chat rooms?",  # what the example is about
+    r"how (?:it )?came to be",  # the origin of a thing, not a sum
+    r"chat rooms?",  # the subject of the example
 )
 
 
 class Place(NamedTuple):
-    """A phrase and where it stands."""
+    """A phrase with its file and line."""
 
     name: str
     line: int
@@ -66,13 +66,14 @@ def phrases_of(name: str, text: str) -> list[Place]:
 
 
 def owner(name: str) -> str:
-    """Returns what a file counts for: a crate, or its first folder. A file at the root counts alone."""
+    """Returns the name of the bound for a file: a crate or a first folder. A file at the root has its own."""
     parts = Path(name).parts
     return "/".join(parts[:2]) if parts[0] == "crates" else parts[0]
 
 
 def faults(counts: Counter, bounds: dict[str, int]) -> list[str]:
-    """Returns a line for each folder that has more than its bound. A folder without a bound may have none."""
+    """Returns a line for each folder that has more than its bound. A folder without a bound may have no
+    phrases."""
     over = [name for name in sorted(counts) if counts[name] > bounds.get(name, 0)]
     return [f"{name}: {counts[name]} phrases to avoid, at most {bounds.get(name, 0)}" for name in over]
 

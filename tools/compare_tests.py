@@ -5,9 +5,9 @@ Prints the tests that are gone and the new tests. A test that keeps its function
 or crate has moved. The last line counts these tests, and `--moved` lists them. AFTER is HEAD unless it is
 given, and `.` is the worktree.
 
-The names come from the sources without a build. A name has three parts: the crate, the target unless that is
-the library or the program, and the modules. Modules are counted by file and by `mod NAME { ... }`. A file
-that `#[path]` includes elsewhere counts once, at its own path.
+The names come from the sources without a build. A name has three parts: the crate, the target, and the
+modules. The target is left out for the library and the program. Modules are found by file and by `mod NAME {
+... }`. A file that `#[path]` includes elsewhere counts once, at its own path.
 """
 
 import argparse
@@ -18,9 +18,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-#: The text of a test attribute between its brackets: `test`, `tokio::test(flavor = "current_thread")`.
+#: Pattern of the text between the brackets of a test attribute: `test`, `tokio::test(flavor =
+#: "current_thread")`.
 IS_TEST = re.compile(r"(\w+::)*test(\(.*\))?", re.DOTALL)
-#: Text that is no code: comments to the end of the line, strings, raw strings, characters.
+#: Pattern of text that is not code: comments to the end of the line, strings, raw strings, characters.
 NO_CODE = re.compile(
     r"""//[^\n]*"""
     r"""|\b(?:br|cr|r)(?P<hashes>\#*)".*?"(?P=hashes)"""
@@ -87,7 +88,8 @@ def without_text(source: str) -> str:
 
 
 def end_of_comment(source: str, at: int) -> int:
-    """Returns the place after the end of the comment whose `/*` is before `at`. Such comments nest."""
+    """Returns the place after the end of the comment whose `/*` is before `at`. Block comments of Rust
+    nest."""
     depth = 1
     while depth and (mark := re.compile(r"/\*|\*/").search(source, at)):
         depth += 1 if mark[0] == "/*" else -1
@@ -133,7 +135,7 @@ class Difference(NamedTuple):
 
 
 def difference(before: set[Name], after: set[Name]) -> Difference:
-    """Pairs gone and new tests of one function name, in order. A test without a partner stays as it is."""
+    """Pairs gone and new tests of the same function name, in order. Tests without a partner stay alone."""
     new_by_function = defaultdict(list)
     for name in sorted(after - before):
         new_by_function[name.function].append(name)

@@ -5,8 +5,8 @@ Each page runs from top to bottom in its own fresh clone of the last commit, wit
 program is built once, by `make build` in a clone. `--binary` takes a program that is built already.
 
 A block is indented by four spaces. A block whose first line begins with `$ ` is a transcript: only its lines
-with `$ ` run. Each block runs in bash and fails at the first command whose exit code is not 0. Variables and
-the folder of a block are there in the next one. HTML comments, which no reader sees, say more:
+with `$ ` run. Each block runs in bash and fails at the first command whose exit code is not 0. The next block
+has the variables and the folder of the block before it. HTML comments, which readers do not see, are markers:
 
     <!-- docs-test: MARKER -->
 
@@ -34,7 +34,7 @@ These markers are steps of their own:
     sql: STATEMENT         a superuser runs a statement in the database `postgres`
     stop postgresql        stops it, and keeps its data
 
-A page without any marker is not marked: none of its blocks run, and `--strict` fails.
+If a page has no marker, none of its blocks run, and `--strict` fails.
 """
 
 import argparse
@@ -57,7 +57,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("docs/tutorial", "docs/how-to")
 MARKER = re.compile(r"\s*<!--\s*docs-test:\s*(.*?)\s*-->\s*")
-#: Markers that belong to the next block, and whether they have an argument.
+#: Markers that belong to the next block. The value says whether the marker has an argument.
 OF_BLOCKS = {
     "not run:": True,
     "background until": True,
@@ -70,7 +70,7 @@ OF_BLOCKS = {
     "append": True,
     "sql": True,
 }
-#: Markers that are steps.
+#: Markers that are steps of their own. The value says whether the marker has an argument.
 STEPS = {
     "run:": True,
     "start:": True,
@@ -80,19 +80,20 @@ STEPS = {
     "stop": False,
     "killed": False,
 }
-#: Seconds that a block may run, and that a build may.
+#: Seconds that a block may run.
 LIMIT = 60
+#: Seconds that a build may run.
 BUILD_LIMIT = 3600
-#: Seconds between two looks at a process or its output.
+#: Seconds between two checks of a process or its output.
 PAUSE = 0.02
-#: Ports that the pages use.
+#: Ports that the pages use, which no other program may listen on.
 PORTS = (8080, 5432)
-#: Characters of output that a failure shows.
+#: Characters of output that a failure shows, at most.
 SHOWN = 4000
 
 
 class Fault(Exception):
-    """A page cannot be read, or a step of it failed: the line and what happened."""
+    """A page cannot be read, or a step of it failed. The error has the line and the reason."""
 
     def __init__(self, line: int, text: str):
         super().__init__(text)
@@ -126,7 +127,7 @@ class Block:
 
 
 class Step(NamedTuple):
-    """A marker that acts by itself."""
+    """A marker that is a step of its own."""
 
     line: int
     marker: Marker
@@ -204,15 +205,16 @@ def commands_of(text: str, pause: int = 0) -> str:
 
 
 def has(output: str, expected: str) -> bool:
-    """Returns whether an output has a text. Columns of tables differ in width, so white space counts once."""
+    """Returns whether an output has a text. Columns of tables differ in width, so any white space equals one
+    blank."""
     return " ".join(expected.split()) in " ".join(output.split())
 
 
 class Process:
     """A process in a session of its own, whose output goes to a file.
 
-    The process is reaped only by `close`. Until then its number, which is also the number of its group,
-    cannot belong to another process. A signal to the group reaches only processes that this tool started.
+    The process is reaped only by `close`. Until then no other process can get its process id, which is also
+    the id of its group. A signal to the group reaches only processes that this tool started.
     """
 
     def __init__(self, command: list[str], output: Path, **options):
@@ -321,7 +323,8 @@ class Postgres:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-#: What surrounds a block in bash. The state is all variables that can be set again, and the folder.
+#: The script around a block in bash. It restores the state before the block and stores it after the block:
+#: all variables that can be set, and the folder.
 SHELL = """\
 if [ -f {state} ]; then . {state} 2>/dev/null; cd "$PWD_OF_PAGE"; fi
 {keep}
@@ -345,7 +348,7 @@ class Page:
         self.reasons: Counter = Counter()
 
     def close(self):
-        """Ends all that the page started."""
+        """Ends all processes that the page started."""
         for process in self.background:
             process.signal(signal.SIGINT)
         for process in self.background:
@@ -356,7 +359,7 @@ class Page:
             self.postgres.close()
 
     def start(self, commands: str, keeps: bool) -> Process:
-        """Starts commands in bash. `keeps` is whether their state goes on to the next block."""
+        """Starts commands in bash. `keeps`: whether the next block gets their state."""
         state = shlex.quote(str(self.work / "state"))
         keep = KEEP.format(state=state) if keeps else ""
         script = SHELL.format(state=state, keep=keep, commands=commands)
@@ -400,7 +403,7 @@ class Page:
                 raise Fault(block.line, f"the output lacks {expected!r}\n{shown(output)}")
 
     def foreground(self, block: Block):
-        """Runs a block, again and again if it has time for that."""
+        """Runs a block. If a marker allows it, repeats the block until it succeeds."""
         deadline = time.monotonic() + block.number("within", 0)
         while True:
             try:
@@ -502,7 +505,7 @@ def environment_of(home: Path) -> dict[str, str]:
     """Returns the environment of a page, without variables that a user of this machine may have set."""
     kept = {name: os.environ[name] for name in ("PATH", "USER", "LOGNAME", "TERM") if name in os.environ}
     user = Path.home()
-    # `CARGO=true` makes `make` skip the build, because the program is there.
+    # `CARGO=true` makes `make` skip the build, because the program is built already.
     return {
         **kept,
         "HOME": str(home),

@@ -1,6 +1,6 @@
 """Finds the prose of the repository: paragraphs of Markdown, and comments of Rust and Python.
 
-Code, tables, headings and addresses are left out, because the rules for sentences do not hold for them.
+Code, tables, headings and addresses are left out, because the rules for sentences do not apply to them.
 """
 
 import io
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: Comments of Rust, and the literals that may hold the signs of a comment.
+#: Pattern of Rust comments, and of literals that may contain the signs of a comment.
 RUST = re.compile(
     r"""(?P<line>//[^\n]*)"""
     r"""|(?P<block>/\*)"""
@@ -22,7 +22,8 @@ RUST = re.compile(
     r"""|'(?:\\u\{[^}]*\}|\\x..|\\.|[^\\'\n])'""",
     re.DOTALL,
 )
-#: Where another sentence begins: after a full stop, with a capital, a number, code or a bracket.
+#: Pattern of the space between two sentences. The next sentence begins with a capital, a number, code or a
+#: bracket.
 END = re.compile(r"""(?<=[.!?])["')\]*]*\s+(?=["'(\[*]*[A-Z0-9`]|\*\*)""")
 ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|cf|vs|No|sec)\.$")
 LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")

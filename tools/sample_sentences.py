@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Draws sentences to judge by the ten rules of CONTRIBUTING.md: `tools/sample_sentences.py SEED`.
 
-Prints as many sentences of each group, with file and line: the map and the README, the documents, the
-comments of the crates. The same seed draws the same sentences of the same files.
+Prints the same number of sentences from each group, with file and line. The groups are: ARCHITECTURE.md with
+README.md, the documents, and the comments of the crates. The same seed draws the same sentences, if the files
+are the same.
 """
 
 import argparse
@@ -15,7 +16,7 @@ WORDS_MIN = 4
 
 
 class Group(NamedTuple):
-    """Files whose sentences are drawn together."""
+    """A group of files from which sentences are drawn together."""
 
     title: str
     paths: tuple[str, ...]

@@ -25,7 +25,7 @@ INDEX = (
 
 
 def tree(**pages: str) -> Tree:
-    """Returns files whose names have `_` for `/` and no ending: all are Markdown."""
+    """Returns the Markdown pages of the arguments. In their names `_` means `/`, and `.md` is left out."""
     texts = {f"{name.replace('_', '/')}.md": text for name, text in pages.items()}
     return Tree(frozenset(texts), texts.__getitem__)
 

@@ -1,4 +1,4 @@
-"""Blocks and markers of pages, and what the runner does with them."""
+"""Blocks and markers of pages, and the actions of the runner."""
 
 import os
 import tempfile
@@ -171,7 +171,7 @@ class Runs(unittest.TestCase):
 
 
 def is_alive(process: int) -> bool:
-    """Returns whether a process runs. It does not if it has ended and only waits to be reaped."""
+    """Returns whether a process runs. A process that has ended and waits to be reaped does not run."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
     except FileNotFoundError:

@@ -4,7 +4,7 @@ from lib.case import Case, Probe
 from lib.load import Ab, Wrk
 from lib.servers import Epoll, H2o, Lighttpd, Nginx, Tollgate, Yaws
 
-#: Why the row "a connection each" may be below one.
+#: The reason why the row "a connection each" may be below one.
 EACH = (
     "a connection each is sent by ab, which keeps the server half busy: it is the limit, and "
     "processor time is what counts there."

@@ -23,7 +23,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Case:
-    """A case. Each load runs against each server. `limit` names the server that is the limit and no peer."""
+    """A case. Each load runs against each server. `limit` names the server that is a limit and no peer."""
 
     title: str
     text: str
@@ -35,7 +35,7 @@ class Case:
     loops: dict[str, list[type[SyncLoop]]] = field(default_factory=dict)
     #: Records that one request makes. 0: nothing is recorded.
     records_per_request: int = 0
-    #: Why some of our rows are below one, if they are.
+    #: The reason why some rows of Tollgate are below one, if there are any.
     lost: str = ""
 
 
@@ -52,7 +52,7 @@ class Turn:
 
 @dataclass
 class Row:
-    """The turns of one server under one load."""
+    """The rounds of one server under one load."""
 
     load: str
     server: type[Server]

@@ -1,7 +1,7 @@
 """A PostgreSQL cluster for one run, made in its folder with the settings of `initdb`.
 
-No run uses a server that is already there. If root starts the run, the cluster belongs to Debian's user
-postgres. Its superuser is `bench`, and it needs no password on the socket.
+A server that runs already is never used. If root starts the run, the cluster belongs to Debian's user
+postgres. The superuser of the cluster is `bench`, and needs no password on the socket.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENVIRONMENT = {**os.environ, "PATH": PATH}
 
 
 class Cluster:
-    """A server with a socket in the folder, on all cores or on the given one."""
+    """A server with a socket in the folder, on all cores or on the given core."""
 
     def __init__(self, folder: Path, core: str | None = None):
         self.folder = folder
@@ -82,7 +82,7 @@ class Session:
         )
 
     def ask(self, statement: str) -> list[list[str]]:
-        """Returns the rows as texts."""
+        """Runs a statement and returns its rows as texts."""
         self.process.stdin.write(f"{statement};\n\\echo {self.END}\n")
         self.process.stdin.flush()
         rows = []

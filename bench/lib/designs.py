@@ -1,4 +1,4 @@
-"""Whole paths from a request to its row in PostgreSQL. Each is a server that waits for all its rows."""
+"""Whole paths from a request to its row in PostgreSQL. Each is a server that can wait for all its rows."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from lib.usage import cpu_s_of, process_tree
 
 DRAIN_TIMEOUT_S = 300
 GO_PROGRAMS = ROOT / "target/bench/go"
-#: Connections of a pool that inserts. Of 8, 16, 32 and 64 this number gave the highest rate.
+#: Connections of a pool that inserts. Among 8, 16, 32 and 64, this number gave the highest rate.
 POOL = 32
 COLUMNS = {
     "at": "timestamp with time zone",
@@ -26,14 +26,14 @@ COLUMNS = {
 
 
 class Design(Server):
-    """One way to the table `scores`. `durable` says what a reply promises about the row."""
+    """One path from a request to the table `scores`. `durable` says what a reply promises about the row."""
 
     def __init__(self, folder: Path, cluster: Cluster):
         super().__init__(folder)
         self.cluster = cluster
 
     def absent(self) -> str | None:
-        """Returns why it cannot run here. `None`: it can."""
+        """Returns why this design cannot run on this machine. `None`: it can."""
         return None
 
     def database(self) -> str:
@@ -49,7 +49,7 @@ class Design(Server):
         self.cluster.sql(f"CREATE TABLE scores ({columns})")
 
     def drain(self):
-        """Returns when the rows of all replies are in the table."""
+        """Waits until the rows of all replies are in the table."""
 
     def roots(self) -> list[int]:
         """Returns the processes of the web side: all except the database."""
@@ -195,7 +195,7 @@ class Loaded(Design, Tollgate):
         )
 
     def make_table(self):
-        """Does nothing, because the loader does the work."""
+        """Does nothing, because the loader inserts the rows while the server runs."""
 
     def drain(self):
         wait_until(lambda: self.audit().get("pending") == 0, [self.process])
@@ -223,7 +223,7 @@ DESIGNS = [Direct, LoadedBeforeReply, LoadedFromSynced, LoadedFromWritten, Logge
 
 
 def wait_until(is_so, needed: list[subprocess.Popen] = ()):
-    """Checks again and again, while the required processes run."""
+    """Repeats a check until it is true. Fails if a required process ends."""
     deadline = time.monotonic() + DRAIN_TIMEOUT_S
     while not is_so():
         ended = [process.args for process in needed if process.poll() is not None]

@@ -20,7 +20,7 @@ RATE, CPU = "requests/s", "CPU per request"
 
 @dataclass(frozen=True)
 class Goal:
-    """`ours` against `other` under one load of one case.
+    """A comparison of `ours` with `other` under one load of one case.
 
     `goal` is the lowest share of a rate, or the highest share of a cost.
     """

@@ -1,4 +1,4 @@
-"""Load from common generators. The output of each is read into the same figures."""
+"""Load from common generators. The output of each generator is read into the same figures."""
 
 import csv
 import json
@@ -52,7 +52,7 @@ class Load:
 class Wrk(Load):
     """wrk: a closed loop, which sends fewer requests to a slow server (coordinated omission).
 
-    The latency of a pipeline is that of its last reply.
+    The latency of a pipeline is the latency of its last reply.
     """
 
     generator = "wrk"
@@ -118,7 +118,7 @@ class Oha(Load):
 
     generator = "oha"
     program = ROOT / "target/bench/oha/bin/oha"
-    #: The folder to install into follows.
+    #: The command that installs oha, without its last argument, the folder.
     install = [
         "cargo",
         "install",
@@ -164,7 +164,7 @@ def wrk_figures(output: str) -> Figures:
 def ab_figures(output: str, table: str) -> Figures:
     """Reads the output of ab, and its table of percentiles in milliseconds.
 
-    The longest time stands for p99.9.
+    The longest time is used as p99.9, which ab does not print.
     """
     percentiles = {int(row[0]): float(row[1]) * 1000 for row in list(csv.reader(table.splitlines()))[1:]}
     not_2xx = re.search(r"Non-2xx responses:\s+(\d+)", output)

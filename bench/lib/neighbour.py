@@ -1,4 +1,4 @@
-"""A client that behaves well among others that do not. Its latency counts from when a request is due."""
+"""A client that behaves well among clients that do not. Latency counts from the due time of a request."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ CONNECTIONS = 8
 class Neighbour:
     """The client `bench/peers/neighbour.c`, which sends requests at random moments.
 
-    No other process makes it wait. Needs gcc.
+    No other process can make this client wait. Needs gcc.
     """
 
     def __init__(self, port: int, seconds: float, path: str):

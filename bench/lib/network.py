@@ -10,17 +10,18 @@ from pathlib import Path
 from lib.load import Load
 from lib.servers import LOAD_CORE, SERVER_CORE, Server
 
-#: Constants of unshare(2).
+#: Flags of unshare(2).
 CLONE_NEWNS, CLONE_NEWNET = 0x0002_0000, 0x4000_0000
 #: Addresses for tests between hosts: RFC 2544 appendix C.2.2.
 SERVER_ADDRESS, CLIENT_ADDRESS, PREFIX = "198.18.0.1", "198.18.0.2", 24
-#: Every Linux has it. The cable loses no packet, so it behaves like cubic here.
+#: Name of the congestion control. Every Linux has `reno`. The cable loses no packet, so it behaves like
+#: `cubic` here.
 CONGESTION = "reno"
 
 
 @contextmanager
 def loopback(mtu: int) -> Iterator[None]:
-    """Moves this process, and the processes that it starts, to a new network.
+    """Moves this process, and each process that it starts, to a new network.
 
     The packets of its loopback have at most `mtu` bytes.
     """
@@ -33,11 +34,11 @@ def loopback(mtu: int) -> Iterator[None]:
 def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
     """Makes a network for the server, a network for the clients, and a veth(4) between them.
 
-    Received packets are the work of the host's own core, as with two machines. Over loopback the core of the
-    sender does that work, so that clients pay for waking the server.
+    The core of a host processes the packets that this host receives, as with two machines. Over loopback the
+    core of the sender processes them, so that clients pay for waking the server.
     """
     unshare(CLONE_NEWNET | CLONE_NEWNS)
-    # /sys/class/net shows the network in which it was mounted, so it is mounted again.
+    # /sys/class/net shows the network in which /sys was mounted, so /sys is mounted again.
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], check=True)
     host = subprocess.Popen(
@@ -78,7 +79,7 @@ def two_hosts(mtu: int, congestion: str) -> Iterator[None]:
 
 
 def receive_on(core: str, end: str):
-    """Makes a core do the work for the packets that an end receives, by Receive Packet Steering.
+    """Makes a core process the packets that one end of the cable receives, by Receive Packet Steering.
 
     Source: `Documentation/networking/scaling.rst` of Linux.
     """

@@ -1,6 +1,6 @@
-"""Installs the packages that a bench needs besides Tollgate, as root on Debian.
+"""Installs the packages that a bench needs in addition to Tollgate, if root runs it on Debian.
 
-Prints the command for other users.
+For other users it prints the command.
 """
 
 import os

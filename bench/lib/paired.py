@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from math import comb, inf
 from statistics import median
 
-#: Probability, at most, that the median of infinitely many rounds lies outside of the reported bounds.
+#: Maximum probability that the median of infinitely many rounds is outside of the reported bounds.
 DOUBT = 0.05
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share: the median of the rounds, and bounds for the median of infinitely many rounds."""
+    """A ratio of two servers: the median of the rounds, and bounds for the median of all possible rounds."""
 
     middle: float
     low: float
@@ -47,10 +47,10 @@ def range_of(ours: Sequence[float], theirs: Sequence[float]) -> Share:
 
 
 def left_out_of(rounds: int) -> int | None:
-    """Returns how many rounds at each end lie outside of the bounds. `None` for fewer than six rounds.
+    """Returns the number of rounds at each end outside of the bounds. `None` for less than six rounds.
 
-    A round is below the median as often as above it. The number of rounds below is therefore binomial.
-    Source: Conover, Practical Nonparametric Statistics, section 3.2.
+    A round is below the true median as often as above it. The number of rounds below it is therefore
+    binomial. Source: Conover, Practical Nonparametric Statistics, section 3.2.
     """
     doubts = (2 * sum(comb(rounds, below) for below in range(most + 1)) / 2**rounds for most in range(rounds))
     small_enough = [most for most, doubt in enumerate(doubts) if doubt <= DOUBT]

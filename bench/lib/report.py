@@ -108,7 +108,7 @@ def table(case: Case, rows: list[Row], limits: dict[str, float]) -> list[str]:
 
 
 def beside_before(rows: list[Row]) -> list[str]:
-    """Compares this build with the earlier one, round by round, where both were run."""
+    """Compares this build with the earlier build, round by round, in the rows that both were run for."""
     by_name = {row.server.name: row for row in rows}
     pairs = [(row, by_name.get(f"before: {row.server.name}")) for row in rows]
     lines = [
@@ -173,15 +173,15 @@ def ratios(case: Case, row: Row, rows: list[Row]) -> list[str]:
 
 
 def verdict(ratio: float) -> str:
-    """Returns a ratio. It is a loss if it rounds to less than one."""
+    """Returns a ratio as text. A ratio that rounds to less than one is marked as a loss."""
     return f"**{ratio:.2f}x**" if ratio >= 0.995 else f"{ratio:.2f}x (lost)"
 
 
 def of_limit(case: Case, row: Row, rows: list[Row], limits: dict[str, float]) -> str:
-    """Returns the share of a limit.
+    """Returns the rate as a share of the limit.
 
-    The limit is the bare epoll loop, the insert loop for a server that loads, or the sync loop for one client
-    alone.
+    The limit is the bare epoll loop. For a server that loads, it is the insert loop. For one client alone, it
+    is the sync loop.
     """
     bare = next((other.rate for other in rows if other.server is case.limit), None)
     if bare:

@@ -17,14 +17,15 @@ BENCH = Path(__file__).parent.parent
 ROOT = BENCH.parent
 PEERS = BENCH / "peers"
 PROGRAM = Path(os.environ.get("TOLLGATE", ROOT / "target/release/tollgate"))
-# The two cores of the bench. If there is only one, both sides share it, and the figures have little meaning.
+# The two cores of the bench. If there is only one core, server and clients share it, and the figures have
+# little meaning.
 CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = str(CORES[0]), str(CORES[min(1, len(CORES) - 1)])
 START_TIMEOUT_S = 20
 
 
 class Server:
-    """One server. `name` is shown. `durable` says what a reply promises about the record."""
+    """One server. `name` is the name in the report. `durable` says what a reply promises about the record."""
 
     name = ""
     durable = "nothing is recorded"
@@ -190,7 +191,7 @@ def tollgate(ack: str, loads: bool = False) -> type[Tollgate]:
 
 
 def before(server: type[Tollgate], program: Path) -> type[Tollgate]:
-    """Returns the same server of another build, to compare two builds in one run."""
+    """Returns this server with the program of another build, to compare two builds in one run."""
     members = {"name": f"before: {server.name}", "program": program}
     return type(f"Before_{server.__name__}", (server,), members)
 
@@ -198,7 +199,7 @@ def before(server: type[Tollgate], program: Path) -> type[Tollgate]:
 class Instance:
     """Tollgate with a configuration and scripts, without a loader.
 
-    It runs on the core of the server unless `cores` names others.
+    It runs on the core of the server unless `cores` names other cores.
     """
 
     def __init__(self, folder: Path, configuration: str, scripts: dict[str, str], cores: str = SERVER_CORE):
@@ -302,7 +303,7 @@ class Yaws(Server):
 
 
 class SyncLoop(Server):
-    """Writes 128 bytes and syncs them, again and again: the limit for one client alone."""
+    """A loop that writes 128 bytes and syncs them: the limit for one client alone."""
 
     name = "bare write + fdatasync loop"
     growth = "append"
@@ -333,7 +334,7 @@ class Epoll(Server):
 
 @contextmanager
 def loops(cores: Iterable[str], *run_by: str):
-    """Starts a loop on each core that never rests."""
+    """Starts a busy loop on each core."""
     running = []
     try:
         running += (
@@ -350,8 +351,8 @@ def loops(cores: Iterable[str], *run_by: str):
 def cores_kept_awake():
     """Keeps both cores busy when nothing else runs, at the lowest priority: SCHED_IDLE of sched(7).
 
-    The host of a virtual machine takes an idle core away, and gives it back late. The p99 of a route that was
-    measured alone was 0.3 to 5 ms without these loops, and is 0.27 to 0.33 ms with them.
+    The host of a virtual machine takes an idle core away, and returns it late. Without these loops, the p99
+    of a route that was measured alone was 0.3 to 5 ms. With them, it is 0.27 to 0.33 ms.
     """
     return loops({SERVER_CORE, LOAD_CORE}, "chrt", "--idle", "0")
 

@@ -1,4 +1,4 @@
-"""The compared servers of files, the folder that all of them serve, and a bare loop of files."""
+"""The compared servers of files, the folder that all of them serve, and a bare loop that sends files."""
 
 import random
 from pathlib import Path
@@ -22,7 +22,7 @@ def path_of(size: str) -> str:
 
 
 def make_site(folder: Path, cold: int, cold_bytes: int):
-    """Makes a file of each size, and `cold` more files that are read from the disk."""
+    """Makes a file of each size, and `cold` further files for requests that read from the disk."""
     noise = random.Random(1)
     (folder / "fixed").write_text("hello, world\n")
     for size, length in SIZES.items():
@@ -33,7 +33,7 @@ def make_site(folder: Path, cold: int, cold_bytes: int):
 
 
 class Site(Server):
-    """A server of files. `marks` has the texts for the marks in its configuration."""
+    """A server of files. `marks` has the texts that replace the marks in its configuration."""
 
     marks: dict[str, str] = {}
     configuration = ("", "")
@@ -102,7 +102,8 @@ def loop_of(way: str, contents: list[Path], idle: str = "asleep") -> type[FileLo
 OURS = variant(TollgateSite, "tollgate", sendfile="true")
 OURS_WRITING = variant(TollgateSite, "tollgate, sendfile off", sendfile="false")
 NGINX = variant(NginxSite, "nginx", sendfile="on", nopush="on")
-#: Accept a connection when its request has arrived. h2o always does so, lighttpd and Yaws never.
+#: Servers that accept a connection only when its request has arrived. h2o always does so, and lighttpd and
+#: Yaws never do.
 OURS_DEFERRED = variant(TollgateSite, "tollgate, deferred", sendfile="true", deferred=", deferred = true")
 NGINX_DEFERRED = variant(NginxSite, "nginx, deferred", sendfile="on", nopush="off", deferred=" deferred")
 OURS_IN_EACH_WAY = [OURS, OURS_WRITING, OURS_DEFERRED]
@@ -114,7 +115,8 @@ PEERS = [
     variant(LighttpdSite, "lighttpd", backend="sendfile"),
     variant(LighttpdSite, "lighttpd, writev", backend="writev"),
     variant(H2oSite, "h2o"),
-    # With `erlang` Yaws 2.1.1 of Debian 12 sends heads alone: its yaws_sendfile.erl fails, {badmatch,65536}.
+    # With `erlang`, Yaws 2.1.1 of Debian 12 sends heads without content, because yaws_sendfile.erl fails with
+    # {badmatch,65536}.
     variant(YawsSite, "Yaws, sendfile off", sendfile="disable"),
 ]
 SERVERS = [*OURS_IN_EACH_WAY, *PEERS]

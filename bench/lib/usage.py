@@ -8,12 +8,12 @@ SECTOR_BYTES = 512
 
 
 def cpu_s_of(roots: list[int]) -> float:
-    """Returns user and system time of these processes and their children, also of ended children."""
+    """Returns user and system time of these processes and their children, including ended children."""
     return sum(user_and_system_s_of(roots))
 
 
 def user_and_system_s_of(roots: list[int]) -> tuple[float, float]:
-    """Returns user and system time of each process by itself."""
+    """Returns user and system time of each process without its children."""
     each = [times_of_process(pid) for root in roots for pid in process_tree(root)]
     return sum(user for user, _ in each), sum(system for _, system in each)
 
@@ -31,7 +31,7 @@ def times_of_process(pid: int) -> tuple[float, float]:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return 0.0, 0.0
-    # utime, stime, cutime, cstime: proc(5).
+    # These fields are utime, stime, cutime and cstime of proc(5).
     user, system, user_of_children, system_of_children = (int(field) / TICKS_PER_S for field in fields[11:15])
     return user + user_of_children, system + system_of_children
 
@@ -60,8 +60,8 @@ def memory_mib_of(pid: int) -> float:
 def disk_bytes_written(folder: Path) -> int:
     """Returns the bytes that all processes wrote to the disk of a folder, or 0 if it has no disk.
 
-    It syncs first, so that dirty pages count. `write_bytes` of /proc/PID/io would name the process, but it
-    counts a whole large folio when one of its blocks is dirty.
+    Syncs first, so that dirty pages count. `write_bytes` of /proc/PID/io would count one process alone. It is
+    not used, because it counts a whole large folio when one of its blocks is dirty.
     """
     os.sync()
     device = folder.stat().st_dev

@@ -1,5 +1,6 @@
-// A bare epoll loop: finds the end of each head, parses nothing but the version (1.0 ends the connection), and answers
-// with the same bytes. The limit of a thread that reads and writes sockets.
+// A bare epoll loop: the limit of a thread that reads and writes sockets. It finds the end of each request
+// head and answers each request with the same bytes. It parses only the version of HTTP, because 1.0 ends the
+// connection.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -46,7 +46,7 @@ def main():
 
 
 def drop(file: Path):
-    """Drops the pages of the file that no process uses: posix_fadvise(2)."""
+    """Drops the pages of the file that no process uses, by posix_fadvise(2)."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,6 +1,9 @@
-// A bare epoll loop of files: answers every request with the next of some files of one length, by sendfile or by one write of
-// head and content from memory. It waits for requests asleep, or awake, so that whoever sends one need not wake it. Words: port, `sendfile`
-// or `memory`, `asleep` or `awake`, files. What a connection keeps is the place in its reply.
+// A bare epoll loop that sends files. It answers each request with the next of some files of one length, by
+// sendfile or by one write of head and content from memory. It waits for requests asleep, or stays awake, so
+// that a client that sends a request need not wake it.
+//
+// Arguments: port, `sendfile` or `memory`, `asleep` or `awake`, files. A connection stores only the position
+// in its reply.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,10 +1,11 @@
-// How a worker gets 128 bytes written, or synced, and learns of it. Prints microseconds each, of the clock and of the processor.
+// The cost for a worker until 128 bytes are written or synced, and the worker has noticed it. Prints
+// microseconds per call, of the clock and of the processor.
 //
-// Arguments: file, seconds, what is asked ("write" or "sync"), and how:
-//   own     the worker calls pwrite, and fdatasync, by itself
-//   thread  a thread does it: a futex wakes the thread, an eventfd in epoll wakes the worker
-//   spin    a thread does it: both look at a number until it changes
-//   uring   the kernel does it: io_uring, with an eventfd in epoll; where it syncs, the worker has written
+// Arguments: file, seconds, the operation ("write" or "sync"), and its way:
+//   own     the worker calls pwrite, and for a sync fdatasync, itself
+//   thread  a thread makes the call: a futex wakes the thread, and an eventfd in epoll wakes the worker
+//   spin    a thread makes the call: worker and thread each read a number until it changes
+//   uring   the kernel does it by io_uring, with an eventfd in epoll; for a sync, the worker writes itself
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>

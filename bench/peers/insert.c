@@ -1,4 +1,5 @@
-// Inserts rows of six columns by one prepared statement, a thousand to a transaction: how fast SQLite takes rows. Prints rows a second.
+// Inserts rows of six columns by one prepared statement, with a thousand rows in each transaction. Prints the
+// rows per second that SQLite accepts.
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

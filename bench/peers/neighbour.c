@@ -1,9 +1,12 @@
-// A client with good manners, that is never made to wait for others: what it sees is what a server did.
+// A client that behaves well, and that no other client makes wait. Its latencies are therefore caused by the
+// server.
 //
 // neighbour PORT PATH CONNECTIONS RATE SECONDS
 //
-// Each connection asks at random moments, as often as the others, RATE of all of them, whatever those wait for. Printed are how many replies were not of
-// 200, and the milliseconds of those that were, each from the moment when its request was due. Ends with 1 if a connection breaks.
+// Each connection sends requests at random moments, all with the same mean rate. The sum of these rates is
+// RATE, and replies that are late do not change it. Prints the number of replies that are not 200, then the
+// milliseconds of each 200 reply. They count from the moment when the request was due. Exits 1 if a
+// connection breaks.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <math.h>
@@ -51,7 +54,7 @@ static int come(int port) {
   return fd;
 }
 
-// The bytes of the reply that is held, 0 while it is not whole.
+// Returns the bytes of the reply in the buffer, or 0 while it is incomplete.
 static size_t whole(struct connection *connection) {
   connection->in[connection->held] = 0;
   char *end = strstr(connection->in, "\r\n\r\n"), *length = strcasestr(connection->in, "\r\nContent-Length: ");
@@ -60,7 +63,7 @@ static size_t whole(struct connection *connection) {
   return bytes <= connection->held ? bytes : 0;
 }
 
-// Sends what is due. Returns when the next one is, or the end, whichever comes first.
+// Sends the requests that are due. Returns the time of the next request, or the end if that is earlier.
 static double ask_those_due(void) {
   double next = ends_at, at = now();
   for (struct connection *one = all; one < all + connections; one++) {
@@ -86,7 +89,7 @@ static void hear(struct connection *one) {
   waiting--;
 }
 
-// At the end nothing is due any more: a second is as good as any time.
+// After `ends_at` no request is due, so the wait for late replies is one second at a time.
 static void hear_until(double next) {
   double left = next < ends_at ? next - now() : waiting ? 1 : ends_at - now();
   struct timespec patience = {.tv_sec = left > 0 ? left : 0, .tv_nsec = left > 0 ? (left - (long)left) * 1e9 : 0};

@@ -1,4 +1,4 @@
--- Takes the body as it is: nothing is parsed or checked.
+-- Records the body unchanged, without parsing or checking it.
 ngx.req.read_body()
 local _, lines = string.gsub(ngx.req.get_body_data() or "", "\n", "\n")
 local body = string.format('{"recorded":%d}\n', math.max(lines, 1))

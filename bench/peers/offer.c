@@ -1,12 +1,15 @@
-// Independent clients: requests that are sent when they are due, whatever became of those before.
+// Independent clients: each request is sent when it is due, whatever happened to earlier requests.
 //
 // offer PORT FILE DEPTH CLIENTS RATE SECONDS
 //
-// FILE holds what a client sends at once, DEPTH requests. A client that has all its replies asks again when something is due, or
-// another one comes on a connection of its own, CLIENTS at once at most; RATE 0: that many ask as fast as they are answered. A second
-// after the end those that wait are left. Printed are, in this order: replies of 200 in time, all replies of 200, of 503, 503 without
-// Retry-After, others, connections that broke, turns that no client was left for, the longest time by which a turn was sent
-// late, and the p99 from the moment when a turn was due to its last reply, both in milliseconds.
+// FILE has the bytes that a client sends at once: a turn of DEPTH requests. RATE is the number of requests
+// per second, so turns are DEPTH / RATE seconds apart. When a turn is due, a client that has all its replies
+// sends it. If there is none, a new client connects, up to CLIENTS at once. With RATE 0, CLIENTS clients send
+// as fast as they are answered. One second after the end, clients that still wait are closed.
+//
+// Prints, in this order: 200 replies in time, all 200 replies, 503 replies, 503 replies without Retry-After,
+// other replies, broken connections, turns without a free client, the longest delay of a turn, and the p99.
+// The p99 counts from the moment when a turn was due to its last reply. Delay and p99 are in milliseconds.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,12 +33,12 @@ enum state { GONE, IDLE, BUSY };
 
 struct client {
   enum state state;
-  // Its place is in the list of those that are idle, or were.
+  // Whether the client is in the list `idle`. Such a client may have left since.
   int is_listed;
   int fd;
   double due;
   size_t sent, replies, taken, refused;
-  // The head of a reply that is not whole, and what is left of its content.
+  // Bytes of an incomplete reply head, and bytes of the reply's content that have not arrived.
   size_t held, content;
   int closes;
   char head[1024];
@@ -67,7 +70,7 @@ static void leave(struct client *client) {
 static void flush(struct client *client) {
   while (client->sent < request_bytes) {
     ssize_t sent = send(client->fd, request + client->sent, request_bytes - client->sent, MSG_NOSIGNAL);
-    // It waits for room; and who is refused hears of it by what is read.
+    // The socket accepts no more bytes now. If the server refused the client, a read shows it.
     if (sent < 0) return;
     client->sent += sent;
   }
@@ -115,7 +118,7 @@ static const char *field(const char *head, const char *name) {
   return at ? at + strlen(name) : 0;
 }
 
-// Takes the reply whose head is held, a string.
+// Counts the reply whose head is complete in `head`, as a string.
 static void take(struct client *client) {
   int status = atoi(client->head + 9);
   const char *length = field(client->head, "\r\nContent-Length: ");
@@ -131,7 +134,7 @@ static void take(struct client *client) {
 
 static void done(struct client *client) {
   double at = now();
-  // Nobody answers what came behind a reply that is the last of its connection: that was refused with it.
+  // Requests after the last reply of a connection get no reply. They count as refused.
   client->refused += depth - client->replies;
   refused += client->refused;
   taken += client->taken;
@@ -143,7 +146,7 @@ static void done(struct client *client) {
   client->is_listed = 1;
 }
 
-// Reads replies from some bytes.
+// Parses the replies in some received bytes.
 static void digest(struct client *client, const char *bytes, size_t count) {
   while (count) {
     if (client->content) {
@@ -205,7 +208,7 @@ static double offer(double begun, double pause) {
     double due = begun + number * pause, left;
     do {
       left = due - now();
-      // What came is looked at also by who is behind, now and then.
+      // Replies are also read when sending is late: after every 16 turns.
       if (left > 0 || number % 16 == 0) wait_for(left);
     } while (left > 0 && now() < due);
     if (-left > behind) behind = -left;

@@ -1,6 +1,9 @@
-// Brings the rows of one SQLite database into another by one prepared INSERT in one transaction, from memory: the limit of a loader.
-// Arguments: the database that has the rows, the one to make, the table. Makes all tables and indexes of the first before the clock
-// starts; prints the seconds until the last byte is synced and the database closed, and the version of SQLite.
+// Copies the rows of one SQLite database into another by one prepared INSERT in one transaction, from memory:
+// the limit of a loader.
+//
+// Arguments: the database with the rows, the database to make, the table. Makes all tables and indexes of the
+// first database before the clock starts. Prints the seconds until the last byte is synced and the database
+// is closed, and the version of SQLite.
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
--- The first request of each connection waits for a moment of the first second, so that requests arrive evenly.
--- Arguments: connections, and how long a reply takes, in milliseconds. Prints what the bench reads, as JSON.
+-- Delays the first request of each connection by a random part of a period, so that requests arrive evenly.
+-- Arguments: connections, and milliseconds of a reply (the period). Prints the results as JSON for the bench.
 setup = function(made) thread = made end
 
 init = function(args)

@@ -1,6 +1,9 @@
-// Writes records of a size and syncs each: how often a disk can say "it is there" to one who waits. Prints times a second.
-// Arguments: file, bytes, seconds, how the file grows: "append" by each write, "zero" never, for it is full of zeros at first, "runway"
-// by 128 KiB of zeros behind the write that reaches its end.
+// Writes records of one size and syncs each of them: the limit of acknowledgements for one client alone.
+// Prints syncs per second.
+//
+// Arguments: file, bytes, seconds, and how the file grows. "append": each write makes it longer. "zero": it
+// never grows, because it is filled with zeros at the start. "runway": a write that reaches the end of the
+// zeros adds 128 KiB of zeros after itself.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Gives memory that was freed back to the system once a second: gcc -shared -fPIC -o trim.so trim.c -lpthread, then LD_PRELOAD.
-// TRIM_MMAP_THRESHOLD: longer blocks are mapped by themselves.
+// Returns freed memory to the system once a second. Build: gcc -shared -fPIC -o trim.so trim.c -lpthread,
+// then preload it with LD_PRELOAD. Blocks longer than TRIM_MMAP_THRESHOLD bytes are mapped separately.
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>

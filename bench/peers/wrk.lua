@@ -1,4 +1,5 @@
--- Arguments: connections, pipeline depth, and a file with the body to POST. Prints what the bench reads, as JSON.
+-- Arguments: connections, pipeline depth, and a file with the body to POST. Prints the results as JSON for
+-- the bench.
 setup = function(made)
   thread = made
 end
@@ -15,9 +16,9 @@ init = function(args)
   request = function() return all end
 end
 
--- wrk adds samples for requests that a slow reply held back, as if each reply were one request of a connection's
--- turn. Of a pipeline that makes far too many, and percentiles of 0. This takes them out again: from the longest on,
--- as the longest is none of them.
+-- wrk adds samples for the requests that a slow reply delayed. It computes them as if a connection had one
+-- request at a time. For a pipeline, these are far too many samples, and percentiles become 0. This function
+-- removes the added samples. It begins with the longest latency, because wrk adds only shorter ones.
 local function percentile_of_pipelines(summary, latency, connections)
   local turns = math.floor(summary.requests / connections)
   local turn_us = turns > 0 and math.floor(summary.duration / turns) or math.huge

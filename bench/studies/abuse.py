@@ -1,9 +1,9 @@
-"""Ten thousand hostile clients, and the latency of a normal one: `bench/study.py abuse [--only NAME]`.
+"""Ten thousand hostile clients, and the latency of a normal client: `bench/study.py abuse [--only NAME]`.
 
-Each attack comes from 127.0.0.2 to 127.0.0.9, in several rounds, each against a new server. A normal client
-sends a thousand requests per second from 127.0.0.1. An attack passes if two things are true in each round. No
-attacker is connected after the deadline, and the server's memory stays within its configured bounds. The
-median ratio of the normal client's p99 must also be below 2.
+The clients of an attack have the addresses 127.0.0.2 to 127.0.0.9. Each attack has several rounds, and each
+round has a new server. A normal client sends a thousand requests per second from 127.0.0.1. An attack passes
+if two conditions are met in each round. No attacker is connected after the deadline, and the server's memory
+stays within its configured bounds. The median ratio of the normal client's p99 must also be below 2.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 from lib.servers import LOAD_CORE, Instance
 
 IN_FLIGHT_MIB = 64
-#: Memory of an idle connection, and memory that each may hold without being counted in flight.
+#: KiB of an idle connection, and KiB that each connection may hold without being counted in flight.
 CONNECTION_KIB = 4 + 4
 CONFIGURATION = f"""
 [server]
@@ -49,7 +49,7 @@ SCRIPTS = {
 ASK = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 PROBES_S = 5
 SLICES = 100
-#: Two ticks of the server's sweep, plus the delay of a busy machine.
+#: Seconds by which a deadline may be late: two ticks of the server's sweep, and the delay of a busy machine.
 LATE_S = 4
 
 
@@ -181,7 +181,7 @@ class Peers:
         return [peer, b""]
 
     def drip_until_gone(self) -> float:
-        """One slice of clients each hundredth of a second, so that each client sends once a second."""
+        """Sends for one slice of the clients every 10 ms, so that each client sends once a second."""
         begun = due = time.monotonic()
         while any(self.slices) and not self.has_none_left(begun):
             for index, part in enumerate(self.slices):
@@ -194,9 +194,10 @@ class Peers:
         return time.monotonic() - begun
 
     def has_none_left(self, begun: float) -> bool:
-        """Judges clients that read nothing.
+        """Checks an attack by clients that read nothing.
 
-        Such a client does not see the end of its connection. The server's descriptors are therefore counted.
+        Such a client does not notice the end of its connection, so the server's descriptors are counted
+        instead.
         """
         is_early = time.monotonic() - begun < 2
         return self.is_reader and not is_early and self.server.descriptors() <= self.idle_descriptors + 1
@@ -228,8 +229,7 @@ def send(peer: socket.socket, data: bytes):
 
 
 class Normal:
-    """A client that sends a thousand requests per second on one connection. Its process never waits for
-    others.
+    """A normal client: a thousand requests per second on one connection. It never waits for hostile clients.
     """
 
     def __init__(self, port: int):

@@ -1,8 +1,8 @@
 """Allocators under one binary, in speed and memory: `bench/study.py allocators [--speed | --memory]`.
 
 Each allocator is preloaded, so that Rust, Luau and SQLite use it. Speed is the number of requests per second.
-It is measured for a fixed reply, a script with a record, and a script that makes replies of 1 MB and 100 kB.
-The figures are medians of interleaved rounds. Memory is measured as in `bench/study.py memory`, with 1 MB
+Speed is measured for a fixed reply, a script with a record, and a script that makes replies of 1 MB and 100
+kB. The figures are medians of interleaved rounds. Memory is measured as in `bench/study.py memory`, with 1 MB
 next to two busy loops and with 100 kB. `docs/explanation/decisions/allocator.md` has the result. Needs wrk,
 gcc, libjemalloc2 and libmimalloc2.0.
 """

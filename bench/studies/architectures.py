@@ -1,9 +1,9 @@
 """Three architectures, one reply, one database: `bench/study.py architectures [--only NAME]`, as root.
 
 Each request for a small scored reply becomes a row of PostgreSQL. The ways are an INSERT before the reply, a
-log that is loaded in bulk, and a queue. The sustained rate counts the time until the last row is there. Each
-turn ends with a check of all rows. Missing or wrong rows end the run. Needs Debian's packages nginx-light
-with Lua, postgresql, redis-server and wrk, and Go for the peers that insert.
+log that is loaded in bulk, and a queue. The sustained rate counts the time until the last row is in the
+table. Each round ends with a check of all rows. Missing or wrong rows end the run. Needs Debian's packages
+nginx-light with Lua, postgresql, redis-server and wrk, and Go for the peers that insert.
 """
 
 import argparse
@@ -37,9 +37,9 @@ RIGHT = (
 
 @dataclass
 class Turn:
-    """The figures of a run. Processor time and bytes to the disk count until the last row is there.
+    """The figures of a run. Processor time and bytes to the disk count until the last row is in the table.
 
-    `paced` is a load at a fixed rate after that.
+    `paced` is a later load at a fixed rate.
     """
 
     sent: Figures
@@ -56,7 +56,7 @@ class Turn:
 
 @dataclass
 class Row:
-    """The turns of one design."""
+    """The rounds of one design."""
 
     design: Design
     absent: str | None
@@ -147,7 +147,8 @@ def take_turn(design: Design, arguments) -> Turn:
         design.drain()
         drain_s = time.monotonic() - ended
         web_cpu_s, database_cpu_s = design.cpu_s() - web_cpu_s, cpu_s_of([cluster.pid]) - database_cpu_s
-        # Pages in the database's memory reach the disk too before its bytes are counted.
+        # The checkpoint writes the pages in the database's memory to the disk, before the bytes on the disk
+        # are counted.
         cluster.sql("CHECKPOINT")
         disk_bytes = disk_bytes_written(design.folder) - disk_bytes
         paced = paced_load.run(design.port, arguments.seconds / 2)

@@ -1,8 +1,8 @@
 """The cost of a scripted call and of each API function, in time and instructions: `bench/study.py calls`.
 
-Prints tables in Markdown. The instructions are the difference between few calls and many, so that the start
-does not count. For a function, those of an empty loop are subtracted too. The time is the best of seven
-rounds. On a busy machine only the instructions are meaningful. Needs valgrind.
+Prints tables in Markdown. Instructions are the difference between a run with few calls and a run with many,
+so that the start does not count. For a function, the instructions of an empty loop are also subtracted. The
+time is the best of seven rounds. On a busy machine only the instructions are meaningful. Needs valgrind.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from lib.servers import ROOT
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SPEED = TARGET / "release/examples/call_speed"
-#: How often a handler of the example repeats a function.
+#: Number of times that a handler of the example repeats a function.
 REPEATED = constant("call_speed/work.rs", "REPEATED", "u32")
 
 

@@ -1,9 +1,9 @@
-"""Many clients that ask for slow scripts, and the latency of others: `bench/study.py crowd [--seconds S]`.
+"""Many clients that request slow scripts, and others' latency: `bench/study.py crowd [--seconds S]`.
 
-Clients on kept connections send requests for a script to one worker. Each client sends again after its reply.
-Meanwhile a fixed reply and a script that returns at once get a thousand requests per second. The table has
-the replies and refusals of the many clients per second, their p99, and the latency of the others. That
-latency counts from the moment when each request was due. Needs gcc.
+Clients on persistent connections send requests for a script to one worker. Each client sends again after its
+reply. At the same time, a fixed reply and a script that returns at once get a thousand requests per second.
+The table has the replies and refusals per second for the many clients, their p99, and the latency of the
+thousand requests. This latency counts from the moment when each request was due. Needs gcc.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def measure(server: Instance, clients: int, turns: int, seconds: float):
 
 
 class Crowd:
-    """Clients that request one script again and again, for some seconds."""
+    """Clients that request one script repeatedly, for some seconds."""
 
     def __init__(self, port: int, clients: int, turns: int, seconds: float):
         self.seconds = seconds

@@ -1,7 +1,7 @@
 """The same load on several file systems: `bench/study.py disks [--rounds N] [--seconds S]`, as root.
 
-Each file system has an image on the disk of the folder, mounted by loop. The disk itself is one more row. The
-study prints the file systems that this kernel or machine lacks. Writes one table.
+Each file system has an image on the disk of the folder, mounted by loop. One more row of the table has the
+disk without an image. The study prints which file systems this machine does not support. Writes one table.
 """
 
 import argparse

@@ -1,5 +1,4 @@
-"""Files by sendfile and by plain writes, compared with other servers: `bench/study.py downloads [--only
-PART]`.
+"""Files by sendfile, by plain writes and by other servers: `bench/study.py downloads [--only PART]`.
 
 The parts:
 
@@ -9,8 +8,8 @@ The parts:
     packets   a bare loop sends files about the size of the longest packet, by sendfile and from memory
     cold      a client of a small file, while others fetch files that are not in memory (as root)
 
-Packets have the length of those on loopback, 64 KiB, or at most `--mtu` bytes. With `--hosts` the server and
-the clients have a network each, with a cable between them. Both options need root. Writes `downloads.md` and
+Packets have at most 64 KiB, as on loopback, or at most `--mtu` bytes. With `--hosts` the server and the
+clients have separate networks, with a cable between them. Both options need root. Writes `downloads.md` and
 `downloads.svg`.
 """
 
@@ -55,13 +54,13 @@ MTU_OF_HOSTS = 1500
 COLD_FILES, COLD_BYTES = 400, 2 << 20
 COLD_CLIENTS = 20
 FETCH = BENCH / "peers/fetch.py"
-#: Each peer with its fastest configuration.
+#: The peers of the halves, each in its fastest configuration.
 HALVED_PEERS = ["nginx, tcp_nopush off", "nginx, deferred", "lighttpd", "h2o"]
 COLD_SERVERS = ["tollgate", "tollgate, sendfile off", "nginx", "lighttpd", "h2o"]
-#: Files up to this length leave from memory in one write, with sendfile and without.
+#: Bytes of a file, at most, that Tollgate sends from memory in one write, with or without sendfile.
 HELD_BYTES_MAX = constant("source.rs", "CONTENT_BYTES_MAX", "u64")
-#: KiB of a file, and the number of such files that are sent in turns. With its head a file of 64 KiB needs a
-#: second packet.
+#: KiB of a file, and the number of such files that are sent in turns. A file of 64 KiB needs a second packet,
+#: because its head is sent too.
 ABOUT_A_PACKET = [(32, 1), (48, 1), (63, 1), (64, 1), (72, 1), (96, 1), (64, 8), (64, 16), (64, 100)]
 #: The shortest delay of an acknowledgement in Linux.
 TRAP_US = 40_000
@@ -71,8 +70,8 @@ TRAP_US = 40_000
 class FileTurn(Turn):
     user_us: float = 0.0
     system_us: float = 0.0
-    #: Processor time of all processes on the core of the server, and on both cores. It includes the work of
-    #: the kernel for packets, which belongs to no process.
+    #: Processor time of all processes on the core of the server, and on both cores. The time includes the
+    #: kernel's processing of packets, which belongs to no process.
     server_core_us: float = 0.0
     both_us: float = 0.0
 
@@ -87,7 +86,7 @@ FIGURES = [
 
 
 class FileRow(Row):
-    """The turns of one server under one load, per request."""
+    """The rounds of one server under one load, with figures per request."""
 
     @property
     def user_us(self) -> float:
@@ -288,7 +287,7 @@ def packets(folder: Path, arguments, _out: Path) -> list[str]:
 
 
 def asleep_and_awake(folder: Path, arguments) -> list[str]:
-    """Measures the cost for a client of waking an idle server."""
+    """Measures the processor time that waking an idle server costs a client."""
     size = "64 KiB"
     loops_of = {
         (way, idle): loop_of(way, [Site.site / path_of(size)[1:]], idle)
@@ -357,7 +356,7 @@ def probe(server: Server, seconds: float) -> Figures:
 
 
 def beside_downloads(server: Server, seconds: float, *how: str) -> tuple[Figures, str]:
-    """The figures of a client of a small file, and the bytes that the other clients received."""
+    """The figures of a client that requests a small file, and the bytes that the other clients received."""
     fetch = [
         "taskset",
         "-c",
@@ -384,7 +383,7 @@ def take_turns(
 ) -> dict[str, list[FileRow]]:
     """Runs all rows in each round, so that a noisy minute affects all of them.
 
-    Each round has another order, because a row affects the next one.
+    Each round has another order, because a row affects the row after it.
     """
     rows = {label: [FileRow(label, server) for server in servers] for label in loads}
     for number in range(arguments.rounds):
@@ -513,7 +512,7 @@ def goals(rows: list[FileRow]) -> list[str]:
 
 
 def goals_of(ours: FileRow, peers: list[FileRow]) -> list[str]:
-    """Returns our share of each figure against the best peer, and the peers that are ahead.
+    """Returns each figure of Tollgate as a share of the best peer's figure, and the peers that are ahead.
 
     For the first two figures, the goal is that no peer is ahead.
     """

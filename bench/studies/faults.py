@@ -2,13 +2,13 @@
 
 A proxied route gets a hundred requests per second at random moments, each on a new connection. A scripted
 route of the same worker gets a thousand requests per second. In each round the backend works for one window,
-has its fault for one window, and works again. A fault passes if three things are true. The breaker opens
+has its fault for one window, and works again. A fault passes if three conditions are met. The breaker opens
 within its window. The proxied route recovers. The median p99 of the scripted route rises to at most 1.2 times
 its value during the first window.
 
-On a virtual machine the p99 has no meaning while the host gives the cores to others. A round counts if the
-host took at most a hundredth of a core in both windows. Other rounds are repeated a few times. If the p99 is
-above its bound, as many rounds are run again, up to three times. All of them count.
+On a virtual machine the p99 has no meaning while the host uses the cores for other machines. A round counts
+if the host took at most a hundredth of a core in both windows. Other rounds are repeated a few times. If the
+p99 is above its bound, the same number of rounds is run again, up to three times. All these rounds count.
 """
 
 import argparse
@@ -68,13 +68,14 @@ ASKS_S = 100
 #: The content of a refusal by the breaker begins with this text.
 LEFT_ALONE = b"the backend failed too often"
 REFUSED = "503, not asked"
-#: A backend has recovered after this number of good replies in a row.
+#: Number of good replies in a row after which a backend counts as recovered.
 WELL_COUNT = 20
 RECOVERY_S_MAX = OPEN_S + 2 * TIMEOUT_S
 P99_RATIO_MAX = 1.2
-#: Share of a window that the host may take from the cores, at most.
+#: Maximum share of a window for which the host may use the cores for other machines.
 STOLEN_SHARE_MAX = 0.01
-#: Rounds that are run, and rounds that count, at most, as multiples of the number asked for.
+#: Rounds that are run, and rounds that count, at most. Both are multiples of the number that the option asks
+#: for.
 TRIES, COUNTED = 6, 3
 
 
@@ -110,10 +111,10 @@ class Answer:
 
 
 class Asker:
-    """Sends requests to the ill route in a thread, until it is stopped.
+    """Sends requests to the proxied route in a thread, until it is stopped.
 
-    The moments are random, as with independent clients. At even intervals its requests would meet those for
-    the other route either always or never in a window.
+    The moments are random, as with independent clients. At even intervals, these requests would coincide with
+    the requests for the other route either always or never in a window.
     """
 
     def __init__(self, port: int):
@@ -199,14 +200,14 @@ class Row:
 
     kind: str
     fault: str
-    #: Rounds that must count.
+    #: Number of rounds that must count.
     wanted: int
-    #: The p99 of the scripted route, in rounds in which the host took no core.
+    #: The p99 of the scripted route while the backend worked, in the rounds that count.
     well_p99_ms: list[float] = field(default_factory=list)
     ill_p99_ms: list[float] = field(default_factory=list)
     opened_s: list[float] = field(default_factory=list)
     recovered_s: list[float] = field(default_factory=list)
-    #: The replies while the backend was ill.
+    #: Counts of the replies during the fault, by kind.
     seen: Counter = field(default_factory=Counter)
     took_ms: dict[str, list[float]] = field(default_factory=dict)
     refused: int = 0
@@ -236,7 +237,7 @@ class Row:
     def is_known(self) -> bool:
         """Returns whether enough rounds count.
 
-        A ratio above its bound may be chance, so as many rounds are run again, twice at most.
+        A ratio above its bound may be chance, so the same number of rounds is run again, twice at most.
         """
         if not self.calm or self.calm % self.wanted:
             return False

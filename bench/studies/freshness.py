@@ -1,9 +1,10 @@
 """The rate up to which rows are loaded within a second: `bench/study.py freshness [--only NAME]`, as root.
 
 Requests arrive at ack level `synced`, at rising rates and then as fast as they are answered. Server, loader
-and database share one core. Meanwhile the study reads the loader's position. The first record after it is the
-oldest record without a row. Its age is the delay. A rate passes if no row is later than a second and if the
-rate was kept. At the end all rows are counted. Needs Debian's packages postgresql and wrk.
+and database share one core. During the load the study reads the loader's position. The first record after the
+position is the oldest record without a row. The delay is the age of this record. A rate passes if no row is
+later than a second and if the rate was kept. After the last step all rows are counted. Needs Debian's
+packages postgresql and wrk.
 """
 
 import argparse
@@ -30,13 +31,13 @@ KEPT_SHARE = 0.98
 REFUSED_SHARE_MAX = 0.0001
 ASK_EACH_S = 0.02
 WARMUP_RATE = 1_000
-#: Part of the configuration that all benches share. A column is added to the stream here.
+#: The end of the columns in the configuration that all benches share. This study adds a column after it.
 COLUMNS_END = '{ name = "score", type = "float", from = "record.score" },\n'
 SEQUENCE = '  { name = "sequence", type = "int", from = "log.sequence" },\n'
 
 
 class Fresh(Tollgate):
-    """Tollgate that loads as it runs. Rows have their sequence number in the log. One run writes one log."""
+    """Tollgate with a loader. Each row has its sequence number in the log. One run writes one log."""
 
     ack = "synced"
     loads = True
@@ -112,9 +113,9 @@ TARGETS = [FreshSqlite, FreshPostgres]
 
 
 class Watch(threading.Thread):
-    """Reads the position again and again.
+    """Reads the position repeatedly.
 
-    Each pair has a position, and a moment up to which it was the last one.
+    Each pair has a position, and a moment until which it may have been the last position.
     """
 
     def __init__(self, server: Fresh):
@@ -132,7 +133,7 @@ class Watch(threading.Thread):
     def late_s(self) -> float:
         """Returns the largest age of the oldest record without a row.
 
-        It is an upper bound, because the position is read only now and then.
+        The result is an upper bound, because the position is read only at intervals.
         """
         asked_at = self.server.asked_at({position + 1 for position, _ in self.seen})
         return max(
@@ -182,7 +183,7 @@ def climb(target: type[Fresh], arguments) -> str:
 def steps(server: Fresh, arguments):
     """Runs rising rates until a rate fails.
 
-    If a rate was only not kept, the last step sends as fast as requests are answered.
+    If the rate was not kept but no row was late, the last step sends as fast as requests are answered.
     """
     for rate in arguments.rates:
         figures, verdict = step(server, rate, arguments.seconds)
@@ -195,8 +196,7 @@ def steps(server: Fresh, arguments):
 
 
 def step(server: Fresh, rate: int | None, seconds: float) -> tuple[Figures, str]:
-    """Returns the figures and the verdict of a rate. Without a rate, requests are sent as fast as they are
-    answered.
+    """Returns the figures and the verdict of a rate. No rate: requests are sent as fast as they are answered.
     """
     load = Oha(PATH, rate_per_s=rate) if rate else Wrk(PATH)
     watch = Watch(server)

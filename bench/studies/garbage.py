@@ -1,4 +1,4 @@
-"""A script that makes garbage, at saturation and at 70 % of it: `bench/study.py garbage [--seconds S]`.
+"""A script that makes garbage, at saturation and at 70 % load: `bench/study.py garbage [--seconds S]`.
 
 Each request makes 200 small tables, a string for each and some closures. The VM keeps nothing else, or 50 MiB
 of small tables that the collector has to visit. A third script does the same work without new tables. At 70
@@ -26,7 +26,7 @@ script = "garbage.luau"
 """
 KEEP = "local kept = {} for i = 1, 1000 do kept[i] = {} for j = 1, 400 do kept[i][j] = { j, i } end end\n"
 GARBAGE = Path(__file__).with_suffix(".luau").read_text()
-#: A loop of about the same time, without new tables.
+#: A script with a loop that makes no new tables and needs about the same time.
 CLEAN = """
 return function(req)
     local sum = 0

@@ -1,7 +1,8 @@
 """Memory of an idle connection, by server: `bench/study.py idle [--connections N]`.
 
-The figure is the resident memory of the server process, divided by the number of connections. It is taken
-after they are opened, after one request each, and after 16 requests in one packet each.
+The figure is the resident memory of the server process, divided by the number of connections. The memory is
+read three times: after the connections are opened, after one request on each, and after 16 requests in one
+packet on each.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Memory while clients ask for much and read nothing: `bench/study.py memory [--case NAME] [--alone]`.
+"""Memory while clients request much and read nothing: `bench/study.py memory [--case NAME] [--alone]`.
 
 Each of 200 clients sends 2,000 requests for a reply of a script, and reads nothing for six seconds. Then all
 clients leave. Every case runs once alone and once next to two busy loops, because requests queue when the
 handler is interrupted. The table has the resident memory of the server, and the longest wait for a fixed
-reply meanwhile.
+reply during this time.
 
 Exits 1 unless two bounds hold. The peak is at most idle + `in_flight_bytes_max` + 64 MiB for each worker. The
 memory 10 s after the clients left is at most 32 MiB above idle. `docs/reference/limits.md` derives these
@@ -36,7 +36,7 @@ SCRIPTS = {
     "100 kB": 'return function() return { body = string.rep("x", 100000) } end',
     "1 MB": 'return function() return { body = string.rep("x", 1000000) } end',
     "8 MB": 'return function() return { body = string.rep("x", 8000000) } end',
-    # Longer than a slice, so that all later requests queue, also on an idle machine.
+    # The call is longer than a slice, so that all later requests queue, even on an idle machine.
     "1 MB, slow": """
 return function()
     local last = tollgate.time.monotonic_us() + 5000
@@ -64,7 +64,7 @@ end
 
 
 class Case(NamedTuple):
-    """A script, and the bounds of its server. `None` for the default."""
+    """A script, and the bounds of its server. `None`: the server has the default."""
 
     script: str
     workers: int = 1
@@ -72,7 +72,7 @@ class Case(NamedTuple):
 
     @property
     def peak_mib_max(self) -> int:
-        """Returns how far the memory may rise above idle."""
+        """Returns the maximum rise of memory above idle."""
         return (self.in_flight_mib or default_in_flight_mib()) + PER_WORKER_MIB * self.workers
 
 
@@ -184,11 +184,11 @@ def wave(server: Instance, arguments) -> Figures:
 
 
 class Client:
-    """Sends requests as far as the server takes them, and reads nothing."""
+    """Sends requests until the server accepts no more, and reads nothing."""
 
     def __init__(self, port: int, requests: int):
         self.socket = socket.socket()
-        # Only a small part of a reply fits into the receive buffer of the client.
+        # With this receive buffer, the client accepts only a small part of a reply.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.thread = threading.Thread(target=self.ask, args=(port, requests), daemon=True)
         self.thread.start()
@@ -198,7 +198,7 @@ class Client:
             self.socket.connect(("127.0.0.1", port))
             self.socket.sendall(b"GET /reply HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * requests)
         except OSError:
-            # The server cuts off clients that read nothing.
+            # The server resets the connections of clients that read nothing.
             pass
 
     def leave(self):

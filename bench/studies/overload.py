@@ -2,19 +2,20 @@
 
 Clients send evenly and do not wait for replies, as independent clients do. They send at three rates. The
 first is the peak, which is the rate with the most replies per second. The others are 70 % of the peak, and
-twice the peak. The peak is the mean of a run before the others and a run after them, because the speed of a
-machine changes. One work is a script that computes for some milliseconds. The other is a fixed reply, 16 at
-once on a connection. One core cannot send twice as many fixed requests as another core answers. The server
-therefore has a third of its core in that case, and two loops have the rest. Needs gcc.
+twice the peak. The peak is measured before the other rates and again after them. Its value is the mean of
+both runs, because the speed of a machine changes. There are two kinds of work. One is a script that computes
+for some milliseconds. The other is a fixed reply, requested 16 times at once on a connection. One core cannot
+send twice as many fixed requests as another core answers. For fixed replies the server therefore has a third
+of its core, and two busy loops have the other two thirds. Needs gcc.
 
-Goodput is the number of 200 replies per second. Their latency counts from the moment when they were due. A
-work passes if goodput stays at 0.9 of the peak and memory stays in its bounds. Each refusal must also be a
-503 with Retry-After, and no connection may break. The p99 of the script may be three times its value at 70 %.
-The latency of fixed replies has no bound. A refusal costs as much as an answer, so the server refuses none of
-them, and clients wait for each other.
+Goodput is the number of 200 replies per second. The latency of a reply counts from the moment when its
+request was due. A kind of work passes if goodput stays at 0.9 of the peak and memory stays within its bounds.
+Each refusal must also be a 503 with Retry-After, and no connection may break. The p99 of the script may be
+three times its value at 70 %. The latency of fixed replies has no bound. A refusal costs as much as a fixed
+reply. The server therefore refuses none of these requests, and clients wait for each other.
 
-The bare epoll loop gets the same requests on a smaller share of its core, because it answers more. Its loss
-is the cost of thousands of busy connections in the kernel.
+The bare epoll loop gets the same requests on a smaller share of its core, because it answers more. The loss
+of this loop is the cost of thousands of busy connections in the kernel.
 """
 
 import argparse
@@ -52,17 +53,18 @@ class Work:
 
     path: str
     depth: int
-    #: Connections that keep the worker busy all the time.
+    #: Number of connections that keep the worker busy all the time.
     peak_clients: int
     #: Processes that use the core of the server all the time.
     rivals: int
     #: Bound of the p99, as a multiple of the p99 at 70 %. `None` if clients wait for each other.
     slower_max: float | None
-    #: Delay of a turn of requests, at most. If the latency has no bound, the rate stays twice the peak.
+    #: Milliseconds by which a client may send its requests late, at most. This bound checks that the rate
+    #: stays twice the peak even if the latency has no bound.
     behind_ms_max: float
 
     def clients_wait(self) -> bool:
-        """Whether clients wait for each other. At twice the peak there is a time when all of them wait."""
+        """Whether clients wait for each other. At twice the peak, all of them wait at some time."""
         return self.slower_max is None
 
     def requests(self) -> bytes:
@@ -75,7 +77,7 @@ QUEUE_AGES = ["1s", "20ms"]
 CLIENTS_MAX = 8000
 #: Rates to try, as shares of the rate of a few clients in a closed loop.
 PEAK_SHARES = [0.8, 0.9, 1, 1.1]
-#: Memory of a connection that is not counted in flight.
+#: KiB of a connection that are not counted in flight.
 CONNECTION_KIB = 8
 
 
@@ -109,7 +111,7 @@ class Outcome:
 
 
 class Offer:
-    """Clients on the other core, `bench/peers/offer.c`, that send requests of one work to one server."""
+    """Clients on the other core (`bench/peers/offer.c`) that request one kind of work from one server."""
 
     def __init__(self, server, work, folder):
         self.server, self.work = server, work
@@ -172,8 +174,8 @@ def run(work, age, seconds):
 def run_bare(seconds):
     with tempfile.TemporaryDirectory(prefix="tollgate-overload-") as folder, rivals_of(BARE):
         server = Epoll(Path(folder))
-        # The server runs in the session of its rivals, because the system shares a core between sessions
-        # first.
+        # The server runs in the same session as its rivals, because the system first shares a core between
+        # sessions.
         server.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *server.command()])
         print(f"\n{server.name}\n")
         try:
@@ -191,9 +193,7 @@ def rivals_of(work):
 
 
 def peak_of(offer, seconds):
-    """Returns the most replies a second, searched around the rate of the same number of clients in a closed
-    loop.
-    """
+    """Returns the maximum rate of replies. The search is around the rate of clients in a closed loop."""
     seconds /= 1 + len(PEAK_SHARES)
     closed = offer.run(0, seconds).in_time / seconds
     return max(offer.run(share * closed, seconds).in_time / seconds for share in PEAK_SHARES)

@@ -1,10 +1,9 @@
-"""A reverse proxy compared with nginx, and requests that wait for backends: `bench/study.py proxy [--only
-PART]`.
+"""A proxy compared with nginx, and requests that wait for backends: `bench/study.py proxy [--only PART]`.
 
-The proxies run on one core, the backend and the clients on the other, over loopback. Each round measures
-every proxy in turn, and the backend without a proxy. Then 5,000 requests are in flight on one worker: a
-script that waits for two backends, each of which answers after a second. Then 100 requests wait for 50 ms.
-Writes `proxy.md`.
+The proxies run on one core. The backend and the clients run on the other core, over loopback. Each round
+measures every proxy in turn, and the backend without a proxy. Then 5,000 requests are in flight on one
+worker: a script that waits for two backends, each of which answers after a second. Then 100 requests wait for
+50 ms. Writes `proxy.md`.
 """
 
 import argparse
@@ -42,7 +41,7 @@ class Backend(Server):
         (self.folder / "file.bin").write_bytes(bytes(FILE_BYTES))
 
     def command(self):
-        # The last core in the command applies.
+        # The outer command sets another core first. The core in this command replaces it.
         return ["taskset", "-c", LOAD_CORE, "nginx", "-c", str(self.folder / "nginx.conf")]
 
 
@@ -79,7 +78,8 @@ PROXIES = [TollgateProxy, NginxProxy]
 def main():
     arguments = parse()
     install_packages({"nginx-light", "wrk", "util-linux"})
-    # Allows ten thousand connections to backends, and five thousand connections of clients.
+    # The limit of descriptors allows ten thousand connections to backends, and five thousand connections of
+    # clients.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
     out = Path(arguments.out)

@@ -1,4 +1,4 @@
-"""The processor time of a refusal compared with that of an answer: `bench/study.py refusals [--seconds N]`.
+"""The processor time of a refusal and of an answer: `bench/study.py refusals [--seconds N]`.
 
 32 connections send requests as fast as they can. They use routes without limits, and the same routes when
 nearly all requests exceed `rate_limit` or `concurrency_max`. The table has the server's user and system time

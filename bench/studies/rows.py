@@ -1,9 +1,9 @@
-"""Rows per second into each database, compared with the shortest way there: `bench/study.py rows`, as root.
+"""Rows per second into each database, compared with the fastest known way: `bench/study.py rows`, as root.
 
-The server records under load, without a loader. Then the same rows go into equal tables, in turns. For
-PostgreSQL, `tollgate load --once` is compared with `psql \\copy` from a CSV file, in a cluster for this run.
-For SQLite it is compared with a bare loop of prepared INSERTs from memory, in one transaction. Exits 1 if the
-tables differ. Needs Debian's packages postgresql, wrk, gcc and libsqlite3-dev.
+The server records under load, without a loader. Then the loader and its peer load the same rows into equal
+tables, in turns. For PostgreSQL, `tollgate load --once` is compared with `psql \\copy` from a CSV file, in a
+cluster for this run. For SQLite it is compared with a bare loop of prepared INSERTs from memory, in one
+transaction. Exits 1 if the tables differ. Needs Debian's packages postgresql, wrk, gcc and libsqlite3-dev.
 """
 
 import argparse
@@ -26,7 +26,7 @@ GOALS = {"PostgreSQL": 0.9, "SQLite": 0.8}
 
 
 class Recorded(Tollgate):
-    """The records that are loaded again and again. The loader has its own configuration with the sink."""
+    """The records that are loaded several times. The loader has a configuration of its own with the sink."""
 
     port = 8344
     ack = "written"
@@ -65,7 +65,7 @@ class IntoPostgres:
         return self.recorded.load(f'postgres = "host={self.cluster.folder} user=bench dbname=postgres"')
 
     def keep(self) -> int:
-        """Keeps the loaded rows for the peer, and returns their number."""
+        """Copies the loaded rows for the peer, and returns their number."""
         self.cluster.sql(f"\\copy scores to '{self.csv}' csv")
         return int(self.cluster.sql("SELECT count(*) FROM scores"))
 

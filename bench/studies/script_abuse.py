@@ -1,10 +1,11 @@
-"""Scripts that abuse their VM, and the latency of a neighbour in it: `bench/study.py script_abuse`.
+"""Scripts that abuse their VM, and the latency of another route in it: `bench/study.py script_abuse`.
 
-A scripted route gets a thousand requests per second. It is measured alone, and while one client abuses
-another route of the same worker up to ten times per second. An abuse that uses all of its processor budget,
-50 ms, then has half of the worker. The table has the replies to the abuse, and the latency of the neighbour's
-replies of 200, counted from the moment when they were due. The neighbour has eight connections. With two
-workers, which share two cores with the load, half of the connections are on the other worker.
+A scripted route gets a thousand requests per second. Its latency is measured alone, and while one client
+abuses another route of the same worker up to ten times per second. An abuse that uses all of its processor
+budget, 50 ms, then has half of the worker. The table has the replies to the abuse, and the latency of the 200
+replies of the scripted route (the neighbour). Latency counts from the moment when a request was due. The
+clients of the neighbour have eight connections. With two workers, which share two cores with the load, half
+of the connections are on the other worker.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The uses of processor time in one recorded request: `bench/study.py where [--out FILE.svg]`, as root.
+"""The processor time of one recorded request, by use: `bench/study.py where [--out FILE.svg]`, as root.
 
 Samples the server by perf under the loads of the case `recorded`. Sorts each sample by thread, system call or
 function, and draws one bar for each load. Needs Debian's package linux-perf.
@@ -20,8 +20,9 @@ from lib.usage import process_tree
 LOADS = {"64 connections": Wrk("/recorded?x=20"), "pipelined 16 deep": Wrk("/recorded?x=20", depth=16)}
 ACKS = ["written", "synced"]
 
-# The first pattern that matches decides. Kernel stacks are sorted by their system call. Our code is sorted by
-# its function, because perf has no frames of our code. An inline function counts for the function around it.
+# The first pattern that matches decides. Kernel stacks are sorted by their system call. Code of Tollgate is
+# sorted by its function, because perf has no call frames of it. An inline function counts for the function
+# around it.
 THREADS = [("log", r"log-"), ("the ticks of scripts", r"tollgate-tick")]
 CALLS = [
     ("kernel: send", r"sys_sendto|sys_writev"),

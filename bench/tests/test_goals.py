@@ -1,4 +1,4 @@
-"""The goals of the report: the rows that they compare, and when they are met."""
+"""The goals of the report: the rows that they compare, and the condition that meets them."""
 
 import unittest
 from types import SimpleNamespace

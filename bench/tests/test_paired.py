@@ -8,7 +8,7 @@ from lib.paired import Share, left_out_of, range_of, share_of
 
 class Shares(unittest.TestCase):
     def test_a_share_compares_the_same_round(self):
-        # The second round is fast for both servers. The medians of the two servers would give 3.
+        # The second round has high rates for both servers. The ratio of the two medians would be 3.
         self.assertEqual(range_of([2, 20, 6], [1, 10, 2]), Share(2, 2, 3))
 
     def test_fewer_than_six_rounds_have_no_bounds(self):
@@ -38,7 +38,7 @@ class Shares(unittest.TestCase):
 
 class LeftOut(unittest.TestCase):
     def test_the_numbers_are_those_of_the_sign_test_at_five_percent(self):
-        # Two-sided critical values, as in tables of the sign test.
+        # The expected values are two-sided critical values, as in tables of the sign test.
         table = {1: None, 5: None, 6: 0, 8: 0, 9: 1, 11: 1, 12: 2, 15: 3, 17: 4, 20: 5, 25: 7, 30: 9, 50: 17}
         self.assertEqual({rounds: left_out_of(rounds) for rounds in table}, table)
 

@@ -1,4 +1,4 @@
-//! Chunked bodies: verdict, data and length, whole and in pieces.
+//! Checks chunked bodies: verdict, data and length, for the whole input and for its pieces.
 
 use bytes::BytesMut;
 use tollgate_http::{ChunkedDecoder, Decoded};

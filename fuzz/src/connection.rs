@@ -1,6 +1,6 @@
-//! Whole connections through the real engine: any bytes, cut anywhere. A script answers each request with the
-//! parts of the request. The replies must be those of the reference reading, in order and well-formed. The
-//! connection must end where the reference reading ends it.
+//! Checks whole connections in the real engine: any bytes, cut anywhere. A script answers each request with
+//! the parts of the request. The replies must be the replies of the reference reading, in order and
+//! well-formed. The connection must end where the reference reading ends it.
 
 use tollgate_log::Log;
 use tollgate_server::{ConnectionLimits, HandlerSpec, RouteSpec, ServerOptions, StreamServer};
@@ -24,7 +24,7 @@ impl Connections {
     /// Starts the engine, without a socket.
     ///
     /// # Panics
-    /// The folder for its script and its log cannot be made.
+    /// The folder for the script and the log cannot be made.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("echo.luau"), SCRIPT).expect("a script");
@@ -61,7 +61,7 @@ fn options(folder: &std::path::Path, bounds: &Bounds) -> ServerOptions {
     let connection = ConnectionLimits {
         head: split::limits(bounds),
         pipeline_depth_max: 3,
-        // Sends most bodies through a file, although they are small.
+        // With a memory bound of 8 bytes, most bodies are spooled to a file although they are small.
         body_memory_max: if bounds.body < 100 { 8 } else { 1 << 20 },
         ..ConnectionLimits::default()
     };
@@ -92,7 +92,8 @@ fn compare(sent: &[u8], all: &[Expected], data: &[u8]) {
             (false, true) => None,
             (false, false) => Some("keep-alive"),
         };
-        // The server may see the end of the input before a reply leaves. That reply is then the last one.
+        // The server may see the end of the input before a reply leaves. In this case the reply is the last
+        // one.
         let is_last = index + 1 == all.len();
         let told_connection = reply.only("connection");
         let is_right = told_connection == connection || (is_last && told_connection == Some("close"));

@@ -30,7 +30,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
         backlog: 1,
         workers: 1,
         connection,
-        // In this engine no probe measures the age of the run queue.
+        // No probe measures the age of the run queue in this engine.
         capacity: CapacityLimits { queue_age_max: Duration::from_hours(1), ..CapacityLimits::default() },
         spool: SpoolOptions::new(folder.join("spool")),
         script: HostOptions::default(),
@@ -49,7 +49,7 @@ pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpe
 /// A peer that sends a fixed list of pieces and then closes its sending side.
 pub struct Peer {
     pieces: VecDeque<Vec<u8>>,
-    /// Whether one read between two pieces finds no bytes.
+    /// Whether the peer pauses: one read between two pieces finds no bytes.
     pub pauses: bool,
     is_paused: bool,
     pub write_bytes_max: usize,
@@ -125,7 +125,7 @@ fn run(future: impl Future<Output = ()>) {
         if future.as_mut().poll(&mut context).is_ready() {
             return;
         }
-        // Only a thread that writes a body to a file needs this time.
+        // The connection waits only while a thread writes a body to a file.
         std::thread::yield_now();
     }
     panic!("the connection does not end");

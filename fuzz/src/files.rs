@@ -1,5 +1,6 @@
-//! Files through the real engine: any target, requested from a real folder. The engine must find the same
-//! file as the reference reading of path and list, and send no byte from outside the folder.
+//! Checks files in the real engine: any target, requested from a real folder. The engine must find the same
+//! file as the reference, which reads the path and the list of files in `tree`. It must send no byte from
+//! outside the folder.
 
 use bytes::Bytes;
 use tollgate_log::Log;
@@ -14,13 +15,13 @@ use super::tree::{self, CANARY};
 /// The engine under test, with its own folder.
 pub struct Site {
     server: StreamServer,
-    /// Its threads read contents that are not in memory.
+    /// The runtime of the engine. Its threads read contents that are not in the page cache.
     runtime: tokio::runtime::Runtime,
     _log: Log,
     _folder: tempfile::TempDir,
 }
 
-/// A path, and how the folder is served below it.
+/// A path, and the options with which the folder is served below it.
 struct Mount {
     /// The path, with a slash at both ends.
     path: &'static str,
@@ -44,7 +45,7 @@ const OTHER: (&str, &str) = ("/api/", "computed");
 enum ExpectedReply {
     Status(u16),
     Content(&'static str),
-    /// This content, compressed by gzip.
+    /// The content, compressed by gzip.
     Coded(&'static str),
     /// A redirect to a target that is read as this path.
     Redirect(String),
@@ -88,8 +89,8 @@ impl Site {
         let sent = Peer::new(vec![&request]).served_by(&self.server);
         assert!(!contains(&sent, CANARY.as_bytes()), "{}", report(&sent));
         assert!(STATUSES_OF_OURS.iter().all(|line| !contains(&sent, line)), "{}", report(&sent));
-        // With a line end the target makes another request. The targets `head` and `connection` test such
-        // input.
+        // A target with a line end would become another request. The fuzz targets `head` and `connection`
+        // test such input.
         if target.contains(&b'\n') {
             return;
         }
@@ -113,7 +114,7 @@ impl Default for Site {
     }
 }
 
-/// The statuses of faults that no client can cause.
+/// Statuses that report faults of the server, which no client can cause.
 const STATUSES_OF_OURS: [&[u8]; 2] = [b"HTTP/1.1 500", b"HTTP/1.1 503"];
 
 impl Mount {
@@ -166,7 +167,7 @@ impl<'a> Reply<'a> {
             ExpectedReply::Redirect(path) => {
                 let location = self.field("Location").unwrap_or_default();
                 let (raw, _) = location.split_once('?').unwrap_or((location, ""));
-                // Two slashes at the start would lead to another host.
+                // A redirect to a target with two slashes at the start would lead to another host.
                 let is_below = !raw.starts_with("//") && reference::path(raw).as_ref() == Some(path);
                 self.status == 308 && is_below
             }

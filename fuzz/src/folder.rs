@@ -1,9 +1,9 @@
-//! Served folders, without the engine: any path is requested as if it were decoded and normalised. The file
-//! handler must find the same file as the reference reading of path and list, and send no byte from outside
-//! the folder.
+//! Checks served folders without the engine: any path is requested as if it were decoded and normalised. The
+//! file handler must find the same file as the reference, which reads the path and the list of files in
+//! `tree`. It must send no byte from outside the folder.
 //!
-//! The engine refuses paths with `..` before the file handler gets them. In this target the handler gets
-//! them.
+//! The engine refuses paths with `..` before the file handler gets them. This fuzz target passes such paths
+//! to the handler.
 
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use tollgate_http::{HeadReader, Limits, RequestHead, normalise_path};
 
 use super::tree::{self, CANARY, Node};
 
-/// How a folder is served.
+/// The options with which a folder is served.
 pub struct Served {
     pub follows_links: bool,
     pub dotfiles: bool,
@@ -37,7 +37,7 @@ pub enum Found {
     /// A folder that is requested without its slash.
     Folder,
     Content(&'static str),
-    /// This content, compressed by gzip.
+    /// The content, compressed by gzip.
     Coded(&'static str),
 }
 
@@ -123,7 +123,7 @@ pub struct Folders {
     ways: Vec<(Served, Files)>,
     /// Request heads without and with `Accept-Encoding: gzip`.
     heads: [RequestHead; 2],
-    /// Its threads read files that are not in the page cache.
+    /// The runtime. Its threads read files that are not in the page cache.
     runtime: LocalRuntime,
     _folder: tempfile::TempDir,
 }
@@ -219,7 +219,7 @@ fn says(reply: &FileReply, content: &[u8], path: &str, expected: Found) -> bool 
             let location = reply.fields.iter().find(|(name, _)| name == "Location");
             let location =
                 location.and_then(|(_, value)| std::str::from_utf8(value).ok()).unwrap_or_default();
-            // Two slashes at the start would lead to another host.
+            // A redirect to a target with two slashes at the start would lead to another host.
             let is_here = location.starts_with('/') && !location.starts_with("//");
             status == 308 && is_here && normalise_path(location).is_ok_and(|read| read == format!("{path}/"))
         }

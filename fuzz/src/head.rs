@@ -1,4 +1,4 @@
-//! Request heads: verdict, meaning and length, whole and in pieces.
+//! Checks request heads: verdict, meaning and length, for the whole input and for its pieces.
 
 use bytes::BytesMut;
 use tollgate_http::{BodyFraming, HeadReader, RequestError, RequestHead, Version};

@@ -1,4 +1,5 @@
-//! Targets and paths: how routes read them, and how the server writes them into other requests.
+//! Checks targets and paths: the reading of the routes, and the text that the server writes into requests to
+//! backends.
 
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, Limits, normalise_path, query_pairs, write_path, write_target};
@@ -51,7 +52,7 @@ fn check_path(raw: &str) {
     assert_eq!(normalise_path(&written).ok().as_deref(), Some(&*path), "{raw:?}");
 }
 
-/// Checks that the target for a backend has the same meaning.
+/// Checks that the target for a backend has the same meaning as the client's target.
 fn check_query(raw: &str) {
     let mut written = Vec::new();
     write_target(&mut written, raw);

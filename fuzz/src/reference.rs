@@ -1,12 +1,12 @@
 //! A reference reading of the rules, for comparison: slow, simple, and without code of the engine.
 //!
-//! It gets all of the input at once, and splits and searches it several times. It lists every class of bytes.
-//! A refusal is the set of statuses that the faults of one line, or of a whole head, may cause. If there are
-//! two faults, the rules do not say which one the server reports.
+//! The reference reading gets all of the input at once, and splits and searches it several times. The reading
+//! lists every class of bytes. A refusal is the set of statuses that the faults of one line, or of a whole
+//! head, may cause. If there are two faults, the rules do not say which one the server reports.
 
 use std::collections::BTreeSet;
 
-/// The bounds within which a request has to stay.
+/// The bounds of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Bytes of a head.
@@ -30,9 +30,9 @@ pub struct Bounds {
 pub enum ReferenceResult<T> {
     /// More bytes are needed.
     Incomplete,
-    /// Refused with one of these statuses. The connection ends.
+    /// The bytes are refused with one of these statuses. The connection ends.
     Refused(BTreeSet<u16>),
-    /// The value that was read, and its number of bytes.
+    /// The value that was read, and the number of bytes that it used.
     Read(T, usize),
 }
 
@@ -50,7 +50,7 @@ pub struct Head {
     pub expects_continue: bool,
 }
 
-/// How a reader finds the end of a body.
+/// The framing of a body, by which a reader finds its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     None,
@@ -64,8 +64,8 @@ const QUERY: &[u8] =
     b"-._~!$&'()*+,;=:@/%?|[]\\^`{}0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const HOST: &[u8] = b"-._~!$&'()*+;=%0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
-/// Bytes of a request line in addition to its target. A longer line is treated like a target that is too
-/// long.
+/// Bytes of a request line in addition to its target, at most. A longer line is refused like a target that is
+/// too long.
 const LINE_BYTES_BESIDE_TARGET: usize = 64;
 
 fn all_of(bytes: &[u8], class: &[u8]) -> bool {
@@ -120,15 +120,16 @@ pub fn head(input: &[u8], bounds: &Bounds) -> ReferenceResult<Head> {
     }
 }
 
-/// Returns the status for too many bytes. While the request line is read, `line` has the number of bytes of a
-/// blank line before it, and the part of it that has arrived.
+/// Returns the status for too many bytes. While the request line is read, `line` has two values. The first is
+/// the number of bytes of a blank line before it. The second is the part of the request line that has
+/// arrived.
 fn too_long(bytes: usize, line: Option<(usize, &[u8])>, bounds: &Bounds) -> Option<u16> {
     let Some((blank, line)) = line else { return (bytes > bounds.head).then_some(431) };
     let limit = bounds.head.min(bounds.target + LINE_BYTES_BESIDE_TARGET);
     if bytes <= limit {
         return None;
     }
-    // A blank line before it counts too. The method must be within the limit.
+    // The bytes of a blank line before the request line count too. The method must end within the limit.
     let method_end = line.iter().position(|&byte| byte == b' ').unwrap_or(usize::MAX);
     let method = &line[..method_end.min(limit.saturating_sub(blank)).min(line.len())];
     Some(match method {
@@ -179,7 +180,7 @@ fn line_faults(lines: &[Vec<u8>], bounds: &Bounds) -> BTreeSet<u16> {
     faults
 }
 
-/// Returns a field, or nothing if it is to be dropped.
+/// Returns a field. `None`: the field is dropped.
 fn field(line: &[u8], bounds: &Bounds) -> Result<Option<(String, Vec<u8>)>, ()> {
     let colon = line.iter().position(|&byte| byte == b':').ok_or(())?;
     let (name, value) = (&line[..colon], trimmed(&line[colon + 1..]));
@@ -218,7 +219,7 @@ fn options(fields: &[(String, Vec<u8>)]) -> Vec<String> {
 fn list(value: &[u8]) -> Vec<String> {
     let mut members = Vec::new();
     for member in value.split(|&byte| byte == b',') {
-        // One character for each byte, so that no byte gets lost.
+        // Returns a text with one character for each byte, so that no byte is lost.
         let member: String = trimmed(member).iter().map(|&byte| char::from(byte)).collect();
         if !member.is_empty() {
             members.push(member.to_ascii_lowercase());
@@ -476,9 +477,9 @@ fn framing(fields: &[(String, Vec<u8>)], is_1_1: bool) -> Result<Body, u16> {
     }
 }
 
-/// The reason why the reading of chunks stopped.
+/// The reason why the reader of chunks stopped.
 enum Stop {
-    /// The end of the input.
+    /// The input ends here.
     More,
     Bad(u16),
 }
@@ -494,7 +495,7 @@ struct Chunks<'a> {
     bounds: &'a Bounds,
 }
 
-/// Reads a chunked body at the start of `input`. The second part is the data up to the place where it
+/// Reads a chunked body at the start of `input`. Also returns the data up to the place where the reader
 /// stopped.
 pub fn chunked(input: &[u8], bounds: &Bounds) -> (ReferenceResult<()>, Vec<u8>) {
     let body = Vec::new();
@@ -673,7 +674,7 @@ impl Chunks<'_> {
     }
 }
 
-/// Decodes and normalises a raw path. `None` means that it is refused.
+/// Decodes and normalises a raw path. `None`: the path is refused.
 pub fn path(raw: &str) -> Option<String> {
     if raw == "*" {
         return Some("*".into());
@@ -720,17 +721,17 @@ pub fn path(raw: &str) -> Option<String> {
 pub struct Expected {
     /// The reply has one of these statuses.
     pub statuses: BTreeSet<u16>,
-    /// The content, if the rules decide it.
+    /// The content of the reply. `None`: the rules do not decide it.
     pub content: Option<Vec<u8>>,
-    /// Whether the request was HEAD: a reply without content.
+    /// Whether the request was HEAD, so that the reply has no content.
     pub is_head: bool,
     pub is_1_1: bool,
-    /// Whether `100 Continue` may come before the reply.
+    /// Whether `100 Continue` may precede the reply.
     pub may_continue: bool,
     /// Whether the connection ends after the reply.
     pub closes: bool,
-    /// Whether the reference knows the reply. It does not decode gzip or zstd. So it knows nothing about a
-    /// request with such content, or about later requests.
+    /// Whether the reference knows the reply. The reference does not decode gzip or zstd. It therefore knows
+    /// no reply to a request with such content, or to a later request.
     pub is_judged: bool,
 }
 
@@ -759,7 +760,7 @@ fn content_coding(fields: &[(String, Vec<u8>)]) -> ContentCoding {
     }
 }
 
-/// Bytes of an unneeded body that the server reads nevertheless.
+/// Bytes of an unneeded body that the server reads and drops, at most.
 const UNWANTED_BODY: u64 = 65_536;
 
 /// Reads a whole connection. The server answers each request except OPTIONS with method, path and body, on a

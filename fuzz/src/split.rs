@@ -7,7 +7,7 @@ pub struct Input<'a> {
     pub bounds: Bounds,
     /// The pieces of the data, in order. No piece is empty.
     pub pieces: Vec<&'a [u8]>,
-    /// All pieces together.
+    /// The bytes of all pieces, without the cuts.
     pub data: &'a [u8],
     /// Bits that a target may use for any purpose.
     pub choice: u8,
@@ -16,7 +16,8 @@ pub struct Input<'a> {
 /// Splits an input into the choice, the cuts and the data. There are up to 7 cuts, with one or two bytes
 /// each.
 ///
-/// Bounds are small, so that inputs reach them. A bit of the choice selects the usual bounds.
+/// Bounds are small, so that inputs reach them. If a bit of the choice is set, the bounds are the defaults of
+/// the server.
 pub fn input(bytes: &[u8]) -> Option<Input<'_>> {
     let (&choice, rest) = bytes.split_first()?;
     let (&count, rest) = rest.split_first()?;

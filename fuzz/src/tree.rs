@@ -9,7 +9,7 @@ use std::path::Path;
 /// Content outside the folder, which must never be sent.
 pub const CANARY: &str = "CANARY-outside-of-the-folder";
 
-/// Names and contents. A variant comes after its file.
+/// Names and contents of the files. A compressed variant follows its file.
 pub const FILES: [(&str, &str); 22] = [
     ("index.html", "<p>the front page"),
     ("a.txt", "alpha"),
@@ -47,7 +47,7 @@ const LINKS: [(&str, &str); 8] = [
     ("none", "nothing"),
 ];
 
-/// Number of links that are followed in one path. The kernel follows no more either.
+/// Number of links that are followed in one path, at most. The kernel has the same limit.
 const LINKS_MAX: usize = 40;
 
 /// An entry at a path.
@@ -69,7 +69,7 @@ pub fn write(folder: &Path) -> std::io::Result<()> {
         symlink(target, public.join(name))?;
     }
     symlink(folder.join("canary.txt"), public.join("absolute.txt"))?;
-    // The listener is closed, but its file stays.
+    // The listener is closed here, but its socket file stays.
     UnixListener::bind(public.join("socket"))?;
     for beside in ["public-secret", "public.", "b"] {
         fs::create_dir(folder.join(beside))?;
@@ -79,7 +79,7 @@ pub fn write(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Returns the entry at a path of names between slashes. Links count as absent, or are followed while they
-/// stay inside.
+/// lead to entries inside the folder.
 pub fn at(path: &str, follows_links: bool) -> Option<Node> {
     let names = path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     walk(names, follows_links)

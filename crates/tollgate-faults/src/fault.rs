@@ -1,4 +1,4 @@
-//! The faults of backends: the catalogue, and the spelling of each.
+//! The faults of backends: the catalogue, and the spelling of each fault.
 
 mod steps;
 
@@ -10,35 +10,36 @@ pub(crate) use steps::Begins;
 use crate::spelling::{Spelled, SpellingError};
 use crate::step::Step;
 
-/// The fault of a backend, applied to each request. The spelling and the default of the argument are those of
-/// `tollgate-faults list`.
+/// The fault of a backend, which applies to each request. `tollgate-faults list` prints the spelling and the
+/// default argument of each fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Answers correctly: 200 with ten bytes of content.
     None,
-    /// Answers correctly, with the request as content: its head unchanged, an empty line, its body.
+    /// Answers correctly, with the request as content: the unchanged head, an empty line, the body.
     Echo,
     /// Answers correctly, with this number of bytes of content.
     Content(u64),
     /// Answers correctly, in chunks and with a trailer section.
     Trailers,
-    /// Answers correctly, after a 103.
+    /// Answers correctly, after a reply with the status 103 (Early Hints).
     EarlyHints,
-    /// Answers correctly, with content that ends with the connection.
+    /// Answers correctly, with content that ends at the end of the connection.
     UntilClose,
     /// Answers with this status.
     Status(u16),
     /// Answers correctly, after this time.
     Slow(Duration),
-    /// Applies the fault to this share of requests, in thousandths, and answers the others correctly. It is
-    /// the same requests each time.
+    /// Applies the fault to this share of requests, in thousandths, and answers the other requests correctly.
+    /// The choice of requests is the same in each run.
     Sometimes(u16, Box<Fault>),
 
-    /// Refuses connections, and ends the open ones.
+    /// Refuses new connections, and ends the open ones.
     Refuse,
-    /// Accepts no connection, so that connecting never ends.
+    /// Accepts no connection, so that the connect of a client never ends.
     Unaccepted,
-    /// Accepts one connection at a time, with this pause between them. The others wait in the kernel.
+    /// Accepts one connection at a time, with this pause between two connections. Other connections wait in
+    /// the kernel.
     SlowAccept(Duration),
     /// Ends each connection at once.
     CloseAtOnce,
@@ -51,7 +52,7 @@ pub enum Fault {
     Silent,
     /// Reads nothing, and sends nothing.
     Frozen,
-    /// Sends a head that announces content, and then nothing.
+    /// Sends a head that announces content, and sends nothing after it.
     SilentAfterHead,
     /// Sends the whole reply byte by byte with this pause.
     Drip(Duration),
@@ -73,13 +74,13 @@ pub enum Fault {
     /// Replies before the body of the request is read, and ends the connection.
     ReplyEarly,
 
-    /// Sends this number of bytes that are no HTTP.
+    /// Sends this number of bytes that are not HTTP.
     Garbage(u64),
     /// Sends a head of this number of bytes.
     LongHead(u64),
     /// Sends this number of fields.
     ManyFields(u64),
-    /// Ends the lines of the head with LF alone.
+    /// Ends the lines of the head with LF instead of CRLF.
     BareLf,
     /// Folds a field over two lines.
     FoldedField,
@@ -91,7 +92,7 @@ pub enum Fault {
     BadVersion,
     /// Sends a status of two digits.
     BadStatus,
-    /// Sends this number of 100 (Continue) before the reply.
+    /// Sends this number of interim replies with the status 100 (Continue) before the reply.
     Interim(u64),
     /// Switches protocols without a request for it.
     SwitchProtocols,
@@ -102,7 +103,7 @@ pub enum Fault {
     LongContent,
     /// Sends a length that is no number.
     BadLength,
-    /// Sends a length that fits no integer.
+    /// Sends a length that is too large for any integer type.
     HugeLength,
     /// Sends two different lengths.
     TwoLengths,
@@ -114,7 +115,7 @@ pub enum Fault {
     UnknownCoding,
     /// Sends a chunk size that is no number.
     BadChunkSize,
-    /// Sends a chunk size that fits no integer.
+    /// Sends a chunk size that is too large for any integer type.
     HugeChunkSize,
     /// Sends a chunk that is longer than its size.
     LongChunk,
@@ -124,18 +125,20 @@ pub enum Fault {
     LongChunkExtension(u64),
     /// Sends a trailer section of this number of bytes.
     LongTrailers(u64),
-    /// Sends content after a 204, which has none. The client reads it as the next reply.
+    /// Sends content after a reply with the status 204, which never has content. The client reads the content
+    /// as the next reply.
     ContentOf204,
 
     /// Sends a second reply directly after the first.
     SecondReply,
-    /// Sends a second reply this time after the first.
+    /// Sends a second reply, this time after the first one.
     LateSecondReply(Duration),
     /// Replies correctly, keeps the connection open, and ends it after this time.
     CloseIdle(Duration),
     /// Replies correctly, keeps the connection open, and resets it after this time.
     ResetIdle(Duration),
-    /// Replies correctly to this number of requests of a connection, and ends it instead of the next reply.
+    /// Replies correctly to this number of requests of a connection, and ends the connection instead of
+    /// sending the next reply.
     CloseAfter(u64),
 
     /// Plays these steps.
@@ -143,7 +146,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The spelling of each fault, with its default, and its effect.
+    /// The spelling of each fault with its default argument, and the effect of the fault.
     pub const LIST: &[(&str, &str)] = &[
         ("none", "answers correctly: 200 with ten bytes of content"),
         ("echo", "answers correctly, with the request as content"),

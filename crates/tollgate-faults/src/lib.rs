@@ -1,11 +1,11 @@
 //! Backends and clients that misbehave, for tests of the code that must tolerate them.
 //!
-//! A [`Backend`] is a server on a socket of its own. It applies its [`Fault`] to each request.
-//! [`FaultyClients`] are any number of connections that apply their [`ClientFault`] to a server. Each runs in
-//! a thread of its own until it is dropped. A fault that is in neither catalogue is written as a list of
-//! [`Step`]s.
+//! A [`Backend`] is a server on its own socket, which applies its [`Fault`] to each request.
+//! [`FaultyClients`] are any number of clients that apply their [`ClientFault`] to a server. Each backend,
+//! and each set of clients, runs in its own thread until it is dropped. A fault that is in neither catalogue
+//! is written as a list of [`Step`]s.
 //!
-//! This crate shares no code with the server, and reads requests by its own code.
+//! This crate shares no code with the server, and has its own code to read requests.
 
 pub mod backend;
 pub mod client;

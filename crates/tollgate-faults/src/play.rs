@@ -13,15 +13,15 @@ use crate::step::Step;
 /// The state of the connection after the steps.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// The connection goes on.
+    /// The connection continues.
     Continue,
-    /// The sending half has ended, and nothing more is sent.
+    /// The sending half has ended, and no more bytes are sent.
     Close,
     /// The connection must end by RST.
     Reset,
 }
 
-/// Bytes that are sent before other tasks may run.
+/// Maximum number of bytes that are sent before other tasks may run.
 const PART_BYTES: usize = 64 << 10;
 
 /// Plays the steps one by one.
@@ -66,7 +66,7 @@ async fn rest(index: u64, pause: Duration) {
     }
 }
 
-/// Repeats the bytes. Without a pause, many repetitions are sent in one call.
+/// Sends the bytes `times` times. If there is no pause, one call sends many repetitions.
 async fn repeat(stream: &TcpStream, bytes: &[u8], times: u64, pause: Duration) -> io::Result<()> {
     if !pause.is_zero() {
         for index in 0..times {

@@ -1,6 +1,7 @@
 //! Pseudorandom numbers. The same seed gives the same numbers.
 
-/// SplitMix64. Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
+/// The generator SplitMix64. Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators",
+/// OOPSLA 2014.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -22,7 +23,8 @@ impl Random {
     }
 }
 
-/// Whether the event with this number belongs to the share. The same seed selects the same events.
+/// Returns whether the event with this number is selected. `per_mille` is the share of selected events, in
+/// thousandths. The same seed selects the same events.
 pub(crate) fn is_hit(seed: u64, number: u64, per_mille: u16) -> bool {
     let mut random = Random::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
     random.next() % 1000 < u64::from(per_mille)

@@ -1,24 +1,24 @@
-//! Requests as a backend reads them: simply, within bounds, and without checking them.
+//! Requests, as a backend reads them. The reader is simple and bounded, and does not check requests.
 
 use std::io;
 
 use tokio::net::TcpStream;
 
-/// A longer head is not read to its end.
+/// Maximum bytes of a head. A longer head is not read to its end.
 const HEAD_BYTES_MAX: usize = 1 << 20;
-/// Bytes of each body that are kept, at most.
+/// Maximum bytes of a body that are kept.
 const BODY_KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// A request that a backend saw.
+/// A request that a backend received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The bytes from the request line to the last field line, unchanged.
+    /// The unchanged bytes from the request line to the last field line.
     pub head: String,
-    /// The first 64 KiB of its content, without chunk framing.
+    /// The first 64 KiB of the content, without chunk framing.
     pub body: Vec<u8>,
     /// The trailer section, unchanged.
     pub trailers: String,
-    /// The number of the connection at this backend, from 0.
+    /// Number of the connection among the connections of the backend, from 0.
     pub connection: u64,
 }
 
@@ -72,8 +72,8 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Reads the head of the next request. `None`: the peer ended the connection, or sends a head without an
-    /// end.
+    /// Reads the head of the next request. `None`: the peer ended the connection, or the head is longer than
+    /// `HEAD_BYTES_MAX`.
     pub(crate) async fn head(&mut self, stream: &TcpStream) -> Option<Request> {
         let end = self.until(stream, b"\r\n\r\n").await?;
         let head = String::from_utf8_lossy(&self.buffer[..end]).into_owned();
@@ -81,7 +81,7 @@ impl Incoming {
         Some(Request { head, ..Request::default() })
     }
 
-    /// Reads the rest of a request. `None`: the peer ended the connection before its end.
+    /// Reads the body of a request. `None`: the peer ended the connection before the end of the request.
     pub(crate) async fn body(&mut self, stream: &TcpStream, request: &mut Request) -> Option<()> {
         match request.body_length() {
             Length::Bytes(bytes) => self.content(stream, bytes, &mut request.body).await,
@@ -131,7 +131,7 @@ impl Incoming {
         Some(line)
     }
 
-    /// Reads until these bytes arrive, and returns their offset.
+    /// Reads until the bytes `end` arrive, and returns their offset.
     async fn until(&mut self, stream: &TcpStream, end: &[u8]) -> Option<usize> {
         let mut looked_at = 0;
         loop {

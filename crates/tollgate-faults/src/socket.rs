@@ -1,4 +1,4 @@
-//! Operations on sockets that the usual types do not have.
+//! Operations on sockets that the types of tokio do not have.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
@@ -9,20 +9,20 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-/// Time between two looks at a connection that is not read.
+/// Interval between two checks of a connection that is not read.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Binds a socket that does not listen. It keeps the port, and connections are refused.
+/// Binds a socket that does not listen. The socket reserves the port, and the kernel refuses connections.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // A second socket of this process can then listen on the port. It can also listen again after an earlier
-    // one.
+    // With this option, a second socket of this process can listen on the port, also after an earlier one was
+    // closed.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// Listens. The kernel keeps up to `backlog` connections that are not accepted, and one more.
+/// Listens on an address. The kernel queues up to `backlog` connections that are not accepted, and one more.
 pub(crate) fn listening(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let socket = bind(address)?;
     socket.listen(backlog)?;
@@ -30,9 +30,9 @@ pub(crate) fn listening(address: SocketAddr, backlog: i32) -> io::Result<TcpList
     Ok(socket.into())
 }
 
-/// Ends the sending half.
+/// Ends the sending half of the connection.
 pub(crate) fn finish(stream: &TcpStream) {
-    // This fails only if the peer ended the connection before.
+    // This call fails only if the peer has ended the connection already.
     let _ = SockRef::from(stream).shutdown(Shutdown::Write);
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn drain(stream: &TcpStream) {
     }
 }
 
-/// Waits until the peer ends the connection, without reading what it sends.
+/// Waits until the peer ends the connection, without reading the received bytes.
 pub(crate) async fn gone(stream: &TcpStream) {
     while let Ok(ready) = stream.ready(Interest::READABLE).await {
         if ready.is_read_closed() {

@@ -1,15 +1,15 @@
-//! The form of a fault on a command line: its name, then a colon and its argument: `slow:200ms`.
+//! The spelling of a fault on a command line: its name, a colon, and its argument, for example `slow:200ms`.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A fault that cannot be read.
+/// Error of a text that is no fault.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SpellingError {
     /// No fault has this name.
     #[error("unknown fault: \"{0}\": `tollgate-faults list` prints all faults")]
     Unknown(String),
-    /// The text after the colon is no argument of this fault.
+    /// The text after the colon is no valid argument of this fault.
     #[error("{what}: found \"{found}\", allowed {allowed}")]
     Argument {
         /// The name of the fault.
@@ -21,7 +21,7 @@ pub enum SpellingError {
     },
 }
 
-/// The name of a fault, and the text after the colon.
+/// The spelling of a fault, split into its name and the text after the colon.
 pub(crate) struct Spelled<'a> {
     pub(crate) name: &'a str,
     argument: Option<&'a str>,
@@ -35,7 +35,7 @@ impl<'a> Spelled<'a> {
         }
     }
 
-    /// Returns the value, and refuses an argument where the fault has none.
+    /// Returns the value. Fails if the text has an argument, because the fault has none.
     pub(crate) fn bare<T>(&self, value: T) -> Result<T, SpellingError> {
         match self.argument {
             None => Ok(value),

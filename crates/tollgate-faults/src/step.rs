@@ -4,15 +4,15 @@ use std::time::Duration;
 
 /// One step on a connection.
 ///
-/// After the last step a backend reads the next request of the connection, and a client reads until the
-/// server ends it.
+/// After the last step, a backend reads the next request of the connection. A client reads until the server
+/// ends the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Sends these bytes.
     Send(Vec<u8>),
     /// Sends these bytes one by one, with this pause before each byte except the first.
     Drip(Vec<u8>, Duration),
-    /// Sends these bytes several times, with this pause before each time except the first.
+    /// Sends these bytes this many times, with this pause before each time except the first.
     Repeat(Vec<u8>, u64, Duration),
     /// Sends random bytes. The same seed gives the same bytes.
     Noise {
@@ -25,12 +25,12 @@ pub enum Step {
     Wait(Duration),
     /// Waits until the peer ends the connection. Received bytes are read and dropped.
     Hold,
-    /// Waits until the peer is gone, and reads nothing. The bytes from the peer fill the buffers.
+    /// Waits until the peer ends the connection, without reading. The bytes from the peer fill the buffers.
     Freeze,
-    /// Sends the end (FIN). Bytes that still arrive are read for a second, so that the end does not become a
-    /// reset.
+    /// Ends the connection (FIN). Bytes that still arrive are read for a second, because unread bytes would
+    /// turn the end into a reset.
     Close,
-    /// Ends the sending half (FIN) and goes on reading.
+    /// Ends the sending half (FIN) and continues to read.
     HalfClose,
     /// Ends the connection by RST.
     Reset,

@@ -1,4 +1,4 @@
-//! The thread of a backend or of clients, with a runtime of its own. It ends when the value is dropped.
+//! The thread of a backend or of clients, with its own runtime. The thread ends when its handle is dropped.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Runs the future from `make` in the thread, until the future ends or this value is dropped.
+    /// Starts the thread. The thread runs the future from `make` until the future ends or the returned handle
+    /// is dropped.
     pub(crate) fn start<F, M>(name: &str, make: M) -> io::Result<Self>
     where
         F: Future<Output = ()>,

@@ -1,5 +1,5 @@
-//! Measures the price of a row from a log into SQLite, next to a bare loop of inserts. It prints figures and
-//! checks nothing.
+//! Measures the rate of rows from a log into SQLite, and for comparison of a loop of inserts. The example
+//! prints figures, and has no checks.
 //!
 //! `cargo run --release -p tollgate-load --example load_speed`
 
@@ -62,7 +62,7 @@ fn write_log(dir: &Path) -> Result<(), Box<dyn Error>> {
     Ok(log.close()?)
 }
 
-/// Appends one row as soon as the queue has space for it.
+/// Appends one row as soon as the queue has space.
 fn append(appender: &mut Appender, n: i64) -> Result<(), Box<dyn Error>> {
     let path = path_of(n);
     let fill = |row: &mut RowEncoder<'_>| -> Result<(), ValueError> {
@@ -84,7 +84,7 @@ fn hand_over(appender: &mut Appender) {
     }
 }
 
-/// Loads the log into a new database. Returns rows per second, and the number of commits.
+/// Loads the log into a new database. Returns the number of rows per second, and the number of commits.
 fn load(folder: &Path) -> Result<(f64, u64), Box<dyn Error>> {
     let database = new_database(folder, "app.db");
     let sink = SinkOptions::new("main", SinkKind::Sqlite { path: database });
@@ -94,7 +94,7 @@ fn load(folder: &Path) -> Result<(f64, u64), Box<dyn Error>> {
     Ok((status.rows as f64 / began.elapsed().as_secs_f64(), status.commits))
 }
 
-/// Inserts the same rows without a log. Returns rows per second.
+/// Inserts the same rows without a log. Returns the number of rows per second.
 fn bare_inserts(folder: &Path, rows_each: i64) -> Result<f64, Box<dyn Error>> {
     let connection = Connection::open(new_database(folder, "bare.db"))?;
     connection.execute_batch(
@@ -118,7 +118,7 @@ fn bare_inserts(folder: &Path, rows_each: i64) -> Result<f64, Box<dyn Error>> {
 /// Returns the path of a database that does not exist.
 fn new_database(folder: &Path, name: &str) -> PathBuf {
     for suffix in ["", "-wal", "-shm"] {
-        // The first round has no file to remove.
+        // In the first round, there is no file to remove.
         let _ = std::fs::remove_file(folder.join(format!("{name}{suffix}")));
     }
     folder.join(name)

@@ -1,23 +1,24 @@
-//! Compares what the segments have with what the sink reports.
+//! Compares the records in the segments with the counts that the sink reports.
 //!
 //! In each row: ingested = pending + loaded + rejected + duplicates + missing. The sink is read first, so
-//! records that are written or loaded meanwhile count as pending. A record before the position that is
-//! neither loaded, rejected nor a duplicate is missing. This count does not use the gap table, so the two are
-//! independent.
+//! records that are written or loaded during the audit count as pending. A record before the position that is
+//! neither loaded, rejected nor a duplicate is missing. The count of missing records does not use the gap
+//! table, so it can be checked against that table.
 //!
-//! A log may have diverged from the one that the sink has under the same id. For example, a machine and its
-//! snapshot both continued to write. Its records here are in no sink. All that are kept count as missing,
-//! because the point where the two diverged is unknown.
+//! A log may have diverged from the log that the sink loaded under the same id. For example, a machine and
+//! its snapshot both continued to write. The records of the diverged log are in no sink. All of them that are
+//! kept count as missing, because the point where the two logs diverged is unknown.
 //!
-//! A record may have an unknown stream, because its segment is gone or lost its footer. It counts in the row
-//! of the stream [`STREAM_UNKNOWN`].
+//! The stream of a record is unknown if the segment is gone or lost its footer. The record then counts in the
+//! row of the stream [`STREAM_UNKNOWN`].
 //!
-//! The account of a sink covers its streams. Records of others count as skipped. So they are no loss either,
-//! also when a stream is added or removed later. Records before the start of the sink do not count.
+//! The account of a sink covers the streams that the sink takes. Records of other streams count as skipped,
+//! not as missing, even if a stream is added or removed later. Records before the start of the sink do not
+//! count.
 //!
-//! Segments that retention deleted are no loss, and leave no hole in the account. Records are numbered
-//! without gaps, so the position shows how many records the log had. The sink counts their results in each
-//! transaction. If the sink reports more results than that, the excess is subtracted from ingested. The
+//! Records in segments that retention deleted stay in the account. Records are numbered without gaps, so the
+//! position shows how many records the log had. The sink counts the results of records in each transaction.
+//! If the sink reports more results than the log had records, the excess is subtracted from ingested. The
 //! account then does not add up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,7 +35,8 @@ use crate::footer::read_footer;
 use crate::load::deleted_ends;
 use crate::sink::{LogCounts, STREAM_UNKNOWN, SinkOptions, Taken};
 
-/// How often sink and segments are read until nothing was deleted in between.
+/// Maximum number of reads of sink and segments. Both are read again if segments were deleted between the two
+/// reads.
 const LOOKS_MAX: usize = 3;
 
 /// The account of one stream of one log in one sink.
@@ -47,17 +49,17 @@ pub struct AuditRow {
     pub node: Option<String>,
     /// The stream.
     pub stream: String,
-    /// Records that were written.
+    /// Number of records that were written.
     pub ingested: u64,
-    /// Records after the position, which are still to be loaded.
+    /// Number of records after the position, which are still to be loaded.
     pub pending: u64,
-    /// Rows in the sink.
+    /// Number of rows in the sink.
     pub loaded: u64,
-    /// Rejects in the sink.
+    /// Number of rejects in the sink.
     pub rejected: u64,
-    /// Records whose key another record has: retries, which the sink only counted.
+    /// Number of duplicates: records whose key another record has. The sink only counted them.
     pub duplicates: u64,
-    /// All other records: damaged or lost.
+    /// Number of all other records, which are damaged or lost.
     pub missing: u64,
 }
 
@@ -77,12 +79,12 @@ impl AuditRow {
         }
     }
 
-    /// Returns how many records have a result in the sink.
+    /// Returns the number of records that have a result in the sink.
     fn settled(&self) -> u64 {
         self.loaded.saturating_add(self.rejected).saturating_add(self.duplicates)
     }
 
-    /// Returns how many records are accounted for.
+    /// Returns the number of records that the account has with any result.
     fn accounted(&self) -> u64 {
         self.pending.saturating_add(self.settled()).saturating_add(self.missing)
     }
@@ -93,16 +95,16 @@ impl AuditRow {
 pub struct Audit {
     /// One row for each log and stream.
     pub rows: Vec<AuditRow>,
-    /// Logs that cannot be counted, with the error: their folder or a segment cannot be read. They have no
-    /// rows.
+    /// Logs that cannot be counted because their folder or a segment cannot be read, with the error. These
+    /// logs have no rows.
     pub failed: Vec<(LogId, LogError)>,
 }
 
 /// Compares the logs of a folder with a sink.
 ///
 /// # Errors
-/// The folder or the sink cannot be read. The error of one log is in the result, and the other logs have
-/// their rows.
+/// The folder or the sink cannot be read. The error of one log is in the result, next to the rows of the
+/// other logs.
 pub fn audit(
     storage: &(impl Storage + Clone + 'static),
     dir: &Path,
@@ -126,13 +128,14 @@ pub fn audit(
 struct Look {
     rows: Vec<AuditRow>,
     failed: Vec<(LogId, LogError)>,
-    /// Pending records are gone: they were loaded and deleted between the two reads, or they are lost.
+    /// Whether segments with pending records are gone. The records were loaded and deleted between the two
+    /// reads, or they are lost.
     is_outrun: bool,
 }
 
 impl Look {
     fn take(storage: &Arc<dyn Storage>, dir: &Path, sink: &SinkOptions) -> Result<Self, AuditError> {
-        // This is read before the sink. So the sink had all records that are deleted by now.
+        // The deleted records are read before the sink, so the sink had all of them already.
         let deleted = deleted_ends(&**storage, dir)?;
         let counts = sink.counts()?.into_iter().map(|counts| (counts.log, counts));
         let mut in_sink: BTreeMap<_, _> = counts.collect();
@@ -150,7 +153,7 @@ impl Look {
                 look.failed.push((log, error));
             }
         }
-        // The remaining logs have no folder any more.
+        // The logs that remain in the map have no folder any more.
         for (log, counts) in &in_sink {
             look.rows.extend(account(*log, &sink.taken, Some(counts), &BTreeMap::new()));
         }
@@ -212,8 +215,8 @@ fn node_of(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Option<Strin
     Ok(None)
 }
 
-/// Returns rows for deleted records that a restored database lacks. Its loader will name them as a gap. A
-/// sink without any position is new, and has no such rows.
+/// Returns rows for deleted records that a restored database lacks. The loader of the sink will name these
+/// records as a gap. A sink without any position is new, and has no such rows.
 fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts>) -> Vec<AuditRow> {
     let lost = deleted.iter().filter_map(|(log, end)| {
         let has = in_sink.get(log).map_or(Sequence(0), |counts| counts.position.last);
@@ -223,14 +226,14 @@ fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts
     if in_sink.is_empty() { Vec::new() } else { lost.collect() }
 }
 
-/// Returns whether the log differs from the one of a position, as far as its kept segments show.
+/// Returns whether the log has diverged from the log of a position, as far as the kept segments show.
 fn went_another_way(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, position: Position) -> bool {
     let mut cursor = Cursor::new(storage.clone(), dir, log, Some(position));
     let step = cursor.step(Some(position.last.after(1)));
     matches!(step, Err(LogError::Damaged { source: FormatError::Chain { .. }, .. }))
 }
 
-/// Returns the account of records that no sink can have.
+/// Returns the account of a diverged log, whose records no sink can have.
 fn nowhere(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -251,15 +254,15 @@ fn is_outrun(names: &[(SegmentName, PathBuf)], position: Sequence) -> bool {
     names.first().is_some_and(|(oldest, _)| position > Sequence(0) && oldest.first > position.after(1))
 }
 
-/// Records of one stream in the existing segments.
+/// Counts of the records of one stream in the existing segments.
 #[derive(Debug, Clone, Copy, Default)]
 struct Written {
-    /// Records up to the position.
+    /// Number of records up to the position.
     passed: u64,
     pending: u64,
 }
 
-/// Range of a log that a sink was given: the records after `start` up to `last`.
+/// Range of a log that a loader has passed to a sink: the records after `start` up to `last`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
     start: Sequence,
@@ -274,8 +277,8 @@ impl Passed {
 
 type WrittenByStream = BTreeMap<String, Written>;
 
-/// Returns the account of one log. A stream that the sink does not take has a row only if the sink took it
-/// before.
+/// Returns the account of one log. If the sink does not take a stream, the stream has a row only if the sink
+/// took it earlier.
 fn account(
     log: LogId,
     taken: &Taken,
@@ -312,8 +315,8 @@ fn account(
     rows
 }
 
-/// Sets `ingested` of each row to the sum of its counts. Subtracts records that the sink reports and the log
-/// never had.
+/// Sets `ingested` of each row to the sum of its counts. Subtracts the records that the sink reports, but the
+/// log never had.
 fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
     for row in rows {
         let taken_off = never_given.min(row.settled());
@@ -326,7 +329,8 @@ fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str
     rows.entry(stream.to_owned()).or_insert_with(|| AuditRow::empty(log, stream))
 }
 
-/// Counts by intact footers. Counts record by record without one, and where the position is inside a segment.
+/// Counts the records of a log by the footers of its segments. Reads the records if a segment has no intact
+/// footer, or has the position inside.
 fn count_log(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -339,7 +343,7 @@ fn count_log(
     for (index, (name, path)) in names.iter().enumerate() {
         let end = names.get(index + 1).map(|(next, _)| next.first.before());
         match counter.segment(*name, path, end) {
-            // The segment was deleted after it was listed. The sink counts its records.
+            // The segment was deleted after it was listed. The counts of the sink have its records.
             Err(error) if error.is_not_found() => {}
             result => result?,
         }
@@ -352,8 +356,8 @@ struct Counter<'a> {
     dir: &'a Path,
     log: LogId,
     passed: Passed,
-    /// Streams by schema number, which stays the same throughout a log. So a segment that lost its schemas
-    /// uses those of its neighbours.
+    /// Streams by schema number. A schema has the same number throughout a log, so a segment with damaged
+    /// schemas uses the streams of its neighbours.
     streams: HashMap<SchemaId, String>,
     written: WrittenByStream,
 }
@@ -396,8 +400,8 @@ impl Counter<'_> {
         }
     }
 
-    /// Reads the schemas of a segment. They are before its first record. A segment with damage there, or with
-    /// later schemas, is read to its end.
+    /// Reads the schemas of a segment, which are before its first record. If that part is damaged, or if the
+    /// segment has later schemas, reads the segment to its end.
     fn learn_streams(
         &mut self,
         name: SegmentName,
@@ -426,14 +430,15 @@ impl Counter<'_> {
         Cursor::new(self.storage.clone(), self.dir, self.log, Some(before))
     }
 
-    /// Counts a segment with the position inside. Intact records after the position are pending. All others
-    /// that the footer counts are treated as passed.
+    /// Counts a segment with the position inside. Intact records after the position are pending. All other
+    /// records that the footer counts are treated as passed.
     fn walk_divided(&mut self, name: SegmentName, footer: &SegmentFooter) -> Result<(), LogError> {
         let before = self.written.clone();
         self.walk(name, Some(footer.last))?;
         let mut totals: HashMap<SchemaId, u64> = HashMap::new();
         for count in &footer.counts {
-            // A stream whose columns changed has several schemas. The first one stands for all of them.
+            // A stream whose columns changed has several schemas. The counts of all of them are added to the
+            // first one.
             let stream = self.streams.get(&count.schema);
             let same = totals.keys().find(|known| self.streams.get(*known) == stream).copied();
             *totals.entry(same.unwrap_or(count.schema)).or_default() += count.rows + count.rejects;

@@ -1,12 +1,13 @@
-//! The only wall clock of the loader: times for people, and the lag. No decision depends on it.
+//! The only use of the wall clock in the loader: times for people, and the lag. No decision depends on it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The last microsecond of 9999-12-30. jiff counts no further, to leave hours for time zones.
+/// The last time that jiff can represent, in microseconds since 1970. This time is hours before the end of
+/// the year 9999, so that the same time in any time zone is in that year too.
 const LAST_US: i64 = 253_402_207_199_999_999;
 
-/// Returns microseconds since 1970. A time outside 1970 to 9999 is replaced by the nearest time inside,
-/// because tables have no text for it.
+/// Returns the current time in microseconds since 1970. If the clock is outside the years 1970 to 9999,
+/// returns the nearest time in these years, because tables have no text for other times.
 #[expect(clippy::disallowed_methods, reason = "the one wall clock of the loader")]
 pub(crate) fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -6,13 +6,13 @@ use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use tollgate_log::{LogError, LogId, Sequence};
 
-/// Error of a sink. Rows refused for their content are no error, because they become rejects.
+/// Error of a sink. A row that the database refuses for its content is no error, because it becomes a reject.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// Another program holds the lock of the database.
     #[error("database {} is locked by another program", path.display())]
     Locked {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
     },
     /// The database failed, or the file is no database.
@@ -20,39 +20,40 @@ pub enum SinkError {
     Database {
         /// The failed action.
         action: &'static str,
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
         /// Error of SQLite.
         source: rusqlite::Error,
     },
-    /// The database or its write-ahead log is no longer the file that was opened. Later commits may be lost.
+    /// The file of the database or of its write-ahead log is no longer the file that was opened. Later
+    /// commits may be lost.
     #[error("database {} was removed or replaced while it was open", path.display())]
     Moved {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
     },
     /// The folder of a database cannot be created.
     #[error("cannot create the folder of database {}", path.display())]
     Folder {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
         /// Error of the folder.
         source: LogError,
     },
-    /// A later version of this program made the bookkeeping of the database.
+    /// A later version of this program created the bookkeeping tables of the database.
     #[error(
         "bookkeeping in database {database} is of version {found}, this program knows version {known}: \
          use a later program"
     )]
     Bookkeeping {
-        /// The database.
+        /// The database: its path, or its address without the password.
         database: String,
-        /// Version of the bookkeeping.
+        /// Version of the bookkeeping in the database.
         found: i64,
         /// Version that this program knows.
         known: i64,
     },
-    /// The write-ahead log that an earlier run left could not be synced.
+    /// The write-ahead log of an earlier run could not be synced.
     #[error("cannot sync {}", path.display())]
     Sync {
         /// File or folder that could not be synced.
@@ -65,7 +66,7 @@ pub enum SinkError {
         "a trigger on table {table:?} rolled the load back: use RAISE(ABORT), which makes the row a reject"
     )]
     RolledBack {
-        /// The table.
+        /// Name of the table.
         table: String,
     },
     /// Another loader moved the position of the log. Nothing was committed.
@@ -74,8 +75,8 @@ pub enum SinkError {
         /// The log.
         log: LogId,
     },
-    /// Rows lack the parents that a foreign key checks at the commit. Nothing was committed. The load is
-    /// repeated, and each such row is refused.
+    /// Rows refer to missing parents by a foreign key that is checked at the commit. Nothing was committed.
+    /// The load is repeated, and refuses each of these rows.
     #[error("rows of log {log} violate a foreign key at the commit")]
     Orphans {
         /// The log.
@@ -92,15 +93,15 @@ pub enum SinkError {
     /// The database cannot use a write-ahead log.
     #[error("database {} has journal mode {found}, needed is wal", path.display())]
     JournalMode {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// Journal mode that it stays in.
+        /// Journal mode that the database stays in.
         found: String,
     },
-    /// The name of a stream cannot be the name of a table.
+    /// The database cannot use the name of a stream as the name of a table.
     #[error("stream {stream:?} cannot be a table: {reason}")]
     StreamName {
-        /// The stream.
+        /// Name of the stream.
         stream: String,
         /// The reason.
         reason: String,
@@ -112,7 +113,7 @@ pub enum SinkError {
         action: &'static str,
         /// The database, without its password.
         server: String,
-        /// What ends the error.
+        /// Action that can end the error.
         remedy: Remedy,
         /// Error of the server or the connection.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -120,7 +121,7 @@ pub enum SinkError {
     /// A setting of the server could lose rows.
     #[error("database {server} has {setting} {found}, needed is {needed}")]
     ServerSetting {
-        /// The database.
+        /// Address of the database, without its password.
         server: String,
         /// The setting.
         setting: &'static str,
@@ -129,17 +130,17 @@ pub enum SinkError {
         /// Value needed.
         needed: &'static str,
     },
-    /// No row of the stream fits a column of an operator's table.
+    /// Because of one column, an operator's table cannot store any row of the stream.
     #[error("column {column:?} of table {table:?} {reason}")]
     ColumnUnfit {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The column.
+        /// Name of the column.
         column: String,
         /// The reason.
         reason: &'static str,
     },
-    /// The database refuses more rows than faulty rows alone would explain.
+    /// The database refuses so many rows that their content is probably not the cause.
     #[error(
         "database refused {found} rows of one segment for their content, limit {limit} rows: \
          the segment of log {log} that begins with record {segment}; nothing of this load was committed"
@@ -149,23 +150,23 @@ pub enum SinkError {
         log: LogId,
         /// The first record of the segment.
         segment: Sequence,
-        /// Rows refused so far, in all loads.
+        /// Number of rows refused so far, in all loads of the segment.
         found: u64,
         /// Value of `rejects_max`.
         limit: u64,
     },
-    /// The file that runs after each load failed. Nothing of the load was kept.
+    /// The operator's file that runs after each load failed. The load was rolled back.
     #[error("cannot run {} after a load", file.display())]
     AfterLoad {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// Error of the file or its statements.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file that runs after each load ended its transaction.
+    /// The operator's file that runs after each load ended the transaction of the load.
     #[error("{} ended the transaction of the load: remove its COMMIT or ROLLBACK", file.display())]
     AfterLoadEnded {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
     },
     /// A column has another type in the database than in the stream.
@@ -176,37 +177,37 @@ pub enum SinkError {
          or rename the column of the stream"
     )]
     TypeChanged {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// Its type in the database.
+        /// Type of the column in the database.
         found: String,
-        /// Its type in the stream.
+        /// Type of the column in the stream.
         wanted: &'static str,
     },
-    /// A log of an earlier run needs a column that the configuration gives another type. The column is not
-    /// made, because it would keep the rows of the configured stream out.
+    /// A log of an earlier run needs a column to which the configuration gives another type. The sink does
+    /// not create the column with the old type, because rows of the configured stream would not fit it.
     #[error(
         "column {column:?} of stream {stream:?} is {found} in the log and {declared} in the configuration: \
          name the column of the configuration otherwise, then both are made"
     )]
     TypeDeclared {
-        /// The stream.
+        /// Name of the stream.
         stream: String,
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// Its type in the configuration.
+        /// Type of the column in the configuration.
         declared: &'static str,
-        /// Its type in the log.
+        /// Type of the column in the log.
         found: &'static str,
     },
 }
 
-/// What ends an error.
+/// Action that can end an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Another try.
+    /// Another try of the loader.
     Time,
     /// An action of the operator.
     Operator,
@@ -235,8 +236,8 @@ impl SinkError {
         matches!(self, Self::TypeChanged { .. } | Self::TypeDeclared { .. } | Self::StreamName { .. })
     }
 
-    /// Returns whether a command should wait for the end of this error: the lock of another program, a full
-    /// disk, a server that is away.
+    /// Returns whether a command should wait until this error ends. Such errors are the lock of another
+    /// program, a full disk, and a server that does not answer.
     pub(crate) fn is_waited_for(&self) -> bool {
         match self {
             Self::Locked { .. } | Self::Server { remedy: Remedy::Time, .. } => true,
@@ -246,8 +247,8 @@ impl SinkError {
     }
 }
 
-/// Returns whether the disk is full. SQLite reports shared memory that does not fit as a failed read or
-/// write.
+/// Returns whether the disk is full. If the disk has no space for the shared memory, SQLite reports a failed
+/// read or write.
 fn is_disk_full(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     error.sqlite_error_code() == Some(ErrorCode::DiskFull) || code == Some(SQLITE_IOERR_SHMSIZE)
@@ -258,13 +259,14 @@ fn is_disk_full(error: &rusqlite::Error) -> bool {
 #[error("cannot start the thread of a loader")]
 pub struct LoaderStartError(#[source] pub std::io::Error);
 
-/// Why a loader ended before everything was loaded. Nothing is lost: the next run continues at the position.
+/// Why a loader ended before all records were loaded. No record is lost: the next run continues at the
+/// position.
 #[derive(Debug, thiserror::Error)]
 pub enum FinishError {
-    /// The time was over.
+    /// The loader did not finish within the timeout.
     #[error("sink {name:?} has not loaded everything after {waited_ms} ms, last error: {}", last_error.as_deref().unwrap_or("none"))]
     Timeout {
-        /// The sink.
+        /// Name of the sink.
         name: String,
         /// How long the caller waited, in milliseconds.
         waited_ms: u128,
@@ -274,17 +276,17 @@ pub enum FinishError {
     /// The sink does not answer.
     #[error("sink {name:?} does not answer, gave up after {waited_ms} ms, last error: {}", last_error.as_deref().unwrap_or("none"))]
     Away {
-        /// The sink.
+        /// Name of the sink.
         name: String,
         /// How long the caller waited, in milliseconds.
         waited_ms: u128,
         /// Last error of the loader, if any.
         last_error: Option<String>,
     },
-    /// The sink stopped. An operator has to act.
+    /// The sink stopped, and continues only after an operator acts.
     #[error("sink {name:?} stopped: {reason}")]
     Stopped {
-        /// The sink.
+        /// Name of the sink.
         name: String,
         /// The reason.
         reason: String,

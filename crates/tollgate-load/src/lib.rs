@@ -1,19 +1,19 @@
 //! From log to rows, exactly once.
 //!
-//! A record goes through the files in this order. `load` follows each log with a cursor and gathers chunks. A
-//! `sink` commits each chunk in one transaction: rows, rejects, gaps and the new position. `audit` later
-//! compares what the segments have with what the sink reports.
+//! A record passes through the files in this order. `load` follows each log with a cursor and gathers chunks.
+//! A `sink` commits each chunk in one transaction: rows, rejects, gaps and the new position. `audit` later
+//! compares the records in the segments with the counts that the sink reports.
 //!
-//! Exactly once rests on one rule. The position of a log is in the database, and changes only in the
-//! transaction that writes the rows. It changes only if it is still the position that the loader read before.
-//! The loader stores nothing else. So a crash, a panic or a second loader at any point costs work, never a
-//! row.
+//! Loading exactly once needs one rule. The position of a log is in the database, and changes only in the
+//! transaction that writes the rows. If the position in the database is no longer the one that the loader
+//! read, the transaction is rolled back. The loader has no other state on disk. So after a crash, a panic or
+//! a race with a second loader, work is repeated, but no row is lost or loaded twice.
 //!
-//! `query` runs queries of other crates. It shares only the connections with loading.
+//! `query` runs queries of other crates. Loading and queries share only the code for connections.
 //!
 //! Absent here: HTTP, scripts, any file besides the database. An async runtime exists only inside the
-//! connections to PostgreSQL, because their library needs one. For a loader, it runs only while the loader's
-//! thread waits for it.
+//! connections to PostgreSQL, because their library needs one. The runtime of a loader runs only while the
+//! loader's thread waits for a call.
 
 mod audit;
 mod clock;

@@ -1,4 +1,5 @@
-//! The live log as a loader sees it: how far it may be read, and where loaded positions are reported.
+//! The live log as a loader sees it. The loader reads the log up to its watermark, and reports loaded
+//! positions to it.
 
 use std::thread;
 use std::time::Duration;
@@ -7,19 +8,20 @@ use tollgate_log::{Exception, Follower, LogId, Sequence, SinkBreaker, Watermark}
 
 /// A log that is being written, in this process or another one.
 pub trait LiveLog: Send {
-    /// Returns how far the log is on disk. Returns `None` if that is unknown: then only sealed segments may
-    /// be read.
+    /// Returns the watermark of the log. Returns `None` if the watermark is unknown. Only sealed segments may
+    /// then be read.
     fn watermark(&self) -> Option<Watermark>;
 
-    /// Waits until a record after `seen` is synced, or `timeout` passes. Returns how far the log is on disk.
+    /// Waits until a record after `seen` is synced, or `timeout` passes. Returns the same as
+    /// [`Self::watermark`].
     fn wait_beyond(&self, seen: Sequence, timeout: Duration) -> Option<Watermark>;
 
-    /// Confirms that the sink durably has all records of a log up to `last`. As far as this sink is
-    /// concerned, their segments may be deleted.
+    /// Confirms that the sink durably has all records of a log up to `last`. The segments of these records
+    /// need not be kept for this sink any more.
     fn confirm(&self, log: LogId, last: Sequence);
 
-    /// Returns whether replies wait for records that may be read and are not loaded. Replies wait only in the
-    /// process that writes the log.
+    /// Returns whether replies wait for records that may be read and are not loaded. Only the process that
+    /// writes the log has waiting replies.
     fn is_awaited(&self) -> bool {
         false
     }
@@ -30,19 +32,19 @@ pub trait LiveLog: Send {
         false
     }
 
-    /// Returns the first record that a reply waits for. Returns `None` if no reply waits for records of that
-    /// log up to `last`.
+    /// Returns the first record of `log` that a reply waits for. Returns `None` if no reply waits for a
+    /// record of `log` up to `last`.
     fn awaited_from(&self, _log: LogId, _last: Sequence) -> Option<Sequence> {
         None
     }
 
-    /// Releases the replies that wait for records of a log up to `last`. The sink durably has these as rows
-    /// or duplicates, apart from the exceptions.
+    /// Releases the replies that wait for records of a log up to `last`. Apart from the exceptions, the sink
+    /// durably has these records as rows or duplicates.
     ///
     /// The exceptions are in the order of the log.
     fn settle(&self, _log: LogId, _last: Sequence, _exceptions: &[Exception]) {}
 
-    /// Sets whether the sink takes records.
+    /// Sets whether the sink accepts records.
     fn set_breaker(&self, _breaker: SinkBreaker) {}
 }
 

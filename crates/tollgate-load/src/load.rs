@@ -31,7 +31,7 @@ pub use options::{LoadOptions, LoadTuning, RefusedLogs};
 pub use skip::{SkipError, skip};
 pub use status::{LoadState, LoadStatus, STALLED_MIN};
 
-/// Reads the state of a loader, even after its end.
+/// Reads the state of a loader, even after the loader has ended.
 #[derive(Clone)]
 pub struct LoadWatch {
     name: String,
@@ -39,7 +39,7 @@ pub struct LoadWatch {
 }
 
 impl LoadWatch {
-    /// Returns the name of its sink.
+    /// Returns the name of the sink.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -50,8 +50,8 @@ impl LoadWatch {
     }
 }
 
-/// Loads logs into one sink, on its own thread. Dropping it ends the thread after the current chunk. A thread
-/// that hangs is not joined.
+/// Loads logs into one sink, on its own thread. A drop of the loader ends the thread after the current chunk.
+/// A thread that hangs is not joined.
 pub struct Loader {
     name: String,
     control: Arc<LoaderControl>,
@@ -59,10 +59,10 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Starts to load: dead logs to their end, and the live log up to its synced watermark.
+    /// Starts a loader, which loads dead logs to their end, and the live log up to its watermark.
     ///
-    /// The thread opens the sink. A sink that cannot be opened is no error here: the thread tries again, and
-    /// the status shows it.
+    /// The thread opens the sink. If that fails, this function returns no error: the thread tries again, and
+    /// the status shows the failure.
     ///
     /// # Errors
     /// No thread could be started.
@@ -74,7 +74,7 @@ impl Loader {
         Self::start_beside(options, storage, live.map(|live| Box::new(live) as Box<dyn LiveLog>))
     }
 
-    /// Starts to load next to a log that this or another process writes.
+    /// Starts a loader for a folder with a live log, which this or another process writes.
     ///
     /// # Errors
     /// The same as [`Self::start`].
@@ -93,7 +93,7 @@ impl Loader {
         open: OpenSink,
     ) -> Result<Self, LoaderStartError> {
         let name = options.sink.name.clone();
-        // With `LoadFrom::Now`, the sink accepts no waiting replies until it knows where the logs end now.
+        // With `LoadFrom::Now`, the breaker is open until the loader has noted where the logs end now.
         if let (Some(live), LoadFrom::Now) = (&live, options.sink.from) {
             live.set_breaker(SinkBreaker::Open);
         }
@@ -104,13 +104,13 @@ impl Loader {
         Ok(Self { name, control, thread: Some(thread) })
     }
 
-    /// Returns the name of its sink.
+    /// Returns the name of the sink.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Continues with other options for the same database and name, after the current chunk. Its positions
-    /// stay.
+    /// Makes the loader use other options for the same database and name, after the current chunk. The
+    /// positions in the database do not change.
     pub fn change(&self, sink: SinkOptions) {
         self.control.change(sink);
     }

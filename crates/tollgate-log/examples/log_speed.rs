@@ -1,5 +1,6 @@
-//! Measures how fast the log takes bytes, next to a bare loop of large writes and fdatasync. Then measures
-//! how long a start takes that recovers a dead run of this size. It prints figures and checks nothing.
+//! Measures the throughput of the log, and for comparison of a loop of large writes and fdatasync. Then
+//! measures how long a start needs to recover a dead run of this size. The example prints figures, and has no
+//! checks.
 //!
 //! `cargo run --release -p tollgate-log --example log_speed -- [FOLDER [GIBIBYTES]]`
 
@@ -99,7 +100,7 @@ fn write(
     Ok(log)
 }
 
-/// Appends a mebibyte as soon as the queue has space for it.
+/// Appends one MiB as soon as the queue has space for it.
 fn append_batch(appender: &mut Appender) -> Result<Option<AppendedRecords>, Box<dyn Error>> {
     let row = [b'x'; ROW_BYTES];
     let mut last = None;
@@ -117,7 +118,8 @@ fn append_batch(appender: &mut Appender) -> Result<Option<AppendedRecords>, Box<
     Ok(last)
 }
 
-/// Copies the files of an open log, as a crash would leave them, and recovers the copy with a cold cache.
+/// Copies the files of an open log, which are then as after a crash. Recovers the copy with an empty page
+/// cache.
 fn start_after_a_crash(
     folder: &Path,
     bytes: u64,
@@ -167,7 +169,7 @@ fn is_open(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "open")
 }
 
-/// Drops the cache of all files. Returns how long it takes to read the open one from the disk.
+/// Drops the page cache of all files. Returns how long a read of the open segment from the disk lasts.
 fn cold_read(folder: &Path) -> Result<Duration, Box<dyn Error>> {
     let mut took = Duration::ZERO;
     for entry in fs::read_dir(folder)? {

@@ -1,10 +1,10 @@
-//! The worker's side of the log: encodes records into the current batch, hands it over, and reads how far it
-//! is.
+//! The worker's side of the log: encodes records into the current batch, hands the batch over, and reads
+//! whether it is written, synced and loaded.
 //!
-//! Each worker has its own [`Appender`]. A worker takes no lock before its batch is complete. Then it writes
-//! the batch itself, or leaves it to another thread (see [`crate::commit`]). Two counters come back: the
-//! number of the worker's last written batch, and of its last synced batch. Where replies wait for a sink,
-//! messages report what the sink has (see [`crate::awaited`]).
+//! Each worker has its own [`Appender`]. A worker takes no lock before its batch is complete. Then the worker
+//! writes the batch itself, or leaves the write to another thread (see [`crate::commit`]). The log publishes
+//! two counters to the worker: the numbers of the worker's last written batch and of its last synced batch.
+//! If replies wait for a sink, messages report which records the sink has (see [`crate::awaited`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,15 +23,16 @@ use crate::schema::{Schema, SchemaId};
 use crate::segment_writer::Handover;
 use crate::worker_batch::{BatchOrigin, WorkerBatch, WorkerMarks};
 
-/// A batch of this size is handed over at once. A smaller batch is handed over when the worker's pass ends.
+/// Size of a batch, in bytes, from which the batch is handed over at once. A smaller batch is handed over
+/// when the worker's pass ends.
 const BATCH_BYTES_SOFT: usize = 1 << 20;
 
 /// Gathers the records of one worker.
 pub struct Appender {
     pipeline: Arc<CommitPipeline>,
     marks: Arc<WorkerMarks>,
-    /// The log's schemas that this worker knows. A record of a newer schema makes the worker read the list
-    /// again.
+    /// Schemas of the log that this worker knows. For a record of a newer schema, the worker reads the list
+    /// of the log again.
     schemas: Vec<Arc<Schema>>,
     pending: Vec<u8>,
     count: u32,
@@ -42,7 +43,7 @@ pub struct Appender {
     awaited: Vec<Awaited>,
     /// Number of the current batch, counted per worker.
     batch_number: u64,
-    /// Time of the first append to the current batch. After a failed hand-over, the time of that failure.
+    /// Time of the first append to the current batch, or of the failed hand-over of that batch.
     now: Moment,
     /// Time of the first append to a batch that the full queue refused.
     stuck_since: Option<Moment>,
@@ -70,15 +71,15 @@ impl Appender {
         }
     }
 
-    /// Appends the records of one transaction, together and in order. After a crash, all of them survive or
-    /// none.
+    /// Appends the records of one transaction, together and in order. After a crash, either all of these
+    /// records survive, or none of them.
     ///
-    /// Returns the records that [`Self::reached`] takes, or `None` if `fill` made no record. `Ok` means
-    /// gathered in memory: call [`Self::hand_over`] before waiting.
+    /// Returns the value to pass to [`Self::reached`], or `None` if `fill` made no record. `Ok` means that
+    /// the records are in memory: call [`Self::hand_over`] before you wait for them.
     ///
     /// # Errors
     /// `TooLarge`: never retry. `Busy`, `Slow`, `NoRoom`: retry later. `Stopped`: the process ends. After an
-    /// error nothing was recorded.
+    /// error, no record of the transaction was appended.
     pub fn append<R>(
         &mut self,
         level: Level,
@@ -91,7 +92,8 @@ impl Appender {
         })
     }
 
-    /// Appends records whose reply waits until a sink has them. [`Self::take_settled`] reports when it has.
+    /// Appends records whose reply waits until a sink has them. [`Self::take_settled`] reports when the sink
+    /// has them.
     ///
     /// # Errors
     /// The same as [`Self::append`].
@@ -105,7 +107,8 @@ impl Appender {
         })
     }
 
-    /// Appends records. `want` gets their places in the batch, and notes what their reply waits for.
+    /// Appends records. `want` gets the places of the records in the batch. It notes that the reply waits for
+    /// a level or a sink.
     fn append_with<R>(
         &mut self,
         level: Level,
@@ -136,8 +139,8 @@ impl Appender {
         Ok((Some(records), result))
     }
 
-    /// Returns `Ok` if a transaction of that level would be accepted now. Asking costs less than making its
-    /// records.
+    /// Returns `Ok` if a transaction of that level would be accepted now. This check costs less than making
+    /// the records of a transaction that is then refused.
     ///
     /// # Errors
     /// The same as [`Self::append`], except `TooLarge`.
@@ -170,14 +173,15 @@ impl Appender {
         Ok(())
     }
 
-    /// Reports to the owner of the log when a disk that caused refusals keeps up again.
+    /// Checks whether a disk that caused refusals keeps up again. If so, reports that to the owner of the
+    /// log.
     ///
-    /// A worker whose appends may be refused calls this now and then.
+    /// A worker whose appends may be refused calls this regularly.
     pub fn look(&self, now: Instant) {
         self.pipeline.state.look_at_queue(self.pipeline.state.queue_age.moment(now));
     }
 
-    /// Returns how many records wait to be handed over.
+    /// Returns the number of records in the current batch, which wait to be handed over.
     pub fn pending(&self) -> u32 {
         self.count
     }
@@ -185,9 +189,11 @@ impl Appender {
     /// Hands over the current batch. Returns false if the queue is full: call again soon.
     ///
     /// If the last writes were quick and no other thread writes, this call writes the batch before it
-    /// returns. It then waits for at most one write, or for two if other workers queued batches meanwhile.
+    /// returns. The call then waits for one write, or for two if other workers queued batches during the
+    /// first.
     pub fn hand_over(&mut self) -> bool {
-        // After a failure, `reached` gives the reason to the replies that wait.
+        // After a failure of the log, no batch is handed over. For the replies that wait, `reached` then
+        // returns the reason of the failure.
         if self.count == 0 || self.pipeline.state.failure().is_some() {
             return true;
         }
@@ -212,7 +218,7 @@ impl Appender {
         true
     }
 
-    /// Takes the current batch with its buffers.
+    /// Returns the current batch with its buffers, and begins a new one.
     fn take_batch(&mut self) -> WorkerBatch {
         let payload = std::mem::take(&mut self.pending);
         WorkerBatch {
@@ -233,10 +239,11 @@ impl Appender {
         }
     }
 
-    /// Returns whether these records reached a level, or `None` while they have not.
+    /// Returns `Ok` if these records have reached a level, and `None` while they have not.
     ///
     /// # Errors
-    /// `Stopped`: the log stopped before that. Whether the records survive is unknown.
+    /// `Stopped`: the log stopped before the records reached the level. Whether the records survive is
+    /// unknown.
     pub fn reached(&self, records: AppendedRecords, level: Level) -> Option<Result<(), AppendError>> {
         let batch = match level {
             Level::Received => return Some(Ok(())),
@@ -249,30 +256,30 @@ impl Appender {
         self.pipeline.state.failure().map(|reason| Err(AppendError::Stopped(reason.to_owned())))
     }
 
-    /// Returns whether the log stopped. The state of records that replies wait for is then unknown.
+    /// Returns whether the log stopped. If it did, the state of records whose replies still wait is unknown.
     pub fn is_stopped(&self) -> bool {
         self.pipeline.state.failure().is_some()
     }
 
-    /// Returns what sinks have done with records of [`Self::append_awaited`] since the last call. Each record
-    /// is reported once.
+    /// Returns the messages of sinks about records of [`Self::append_awaited`] since the last call. Each
+    /// record is reported once.
     pub fn take_settled(&self) -> Vec<Settled> {
         self.marks.inbox.take()
     }
 
     /// Forgets the records that wait for a sink in batches before the batch of `oldest`. With `None`, forgets
-    /// those of all batches so far.
+    /// the waiting records of all batches so far.
     pub fn wait_from(&self, oldest: Option<AppendedRecords>) {
         let batch = oldest.map_or(self.batch_number, |records| records.batch);
         self.marks.set_waited_from(batch);
     }
 
-    /// Returns whether a sink takes records. A sink without a follower of the log takes none.
+    /// Returns whether a sink accepts records. A sink without a follower of the log accepts none.
     pub fn breaker(&self, sink: SinkPlace) -> SinkBreaker {
         self.pipeline.state.pending_acks().get(sink.0).map_or(SinkBreaker::Open, |acks| acks.breaker())
     }
 
-    /// Reads the list of schemas again if the schema was declared after the last read.
+    /// Reads the log's list of schemas again if this schema was declared after the last read.
     fn learn(&mut self, id: SchemaId) {
         if usize::from(id.0) >= self.schemas.len() {
             self.schemas = self.pipeline.state.schemas();
@@ -286,20 +293,21 @@ impl Drop for Appender {
     }
 }
 
-/// The records of one transaction, while they are made.
+/// Builder of the records of one transaction.
 pub struct Transaction<'a> {
     appender: &'a mut Appender,
     start: usize,
 }
 
 impl Transaction<'_> {
-    /// Returns whether the records exceed `transaction_bytes_max`. Such a transaction is refused, whatever
-    /// else is appended.
+    /// Returns whether the records exceed `transaction_bytes_max`. If they do, the transaction is refused,
+    /// whatever is appended to it later.
     pub fn is_too_large(&self) -> bool {
         self.appender.pending.len() - self.start > self.appender.pipeline.state.options.transaction_bytes_max
     }
 
-    /// Appends one row. A row that fails leaves no bytes: append a reject in its place.
+    /// Appends one row. If `fill` fails, no bytes of the row remain, and the caller can append a reject
+    /// instead.
     ///
     /// # Errors
     /// The error that `fill` returns.
@@ -329,7 +337,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Appends an item that does not fit its stream, with the reason.
+    /// Appends a reject: an item that does not fit its stream, with the reason.
     pub fn reject(&mut self, id: SchemaId, reason: &str, item: &[u8]) {
         encode_reject(&mut self.appender.pending, id, reason, item);
         self.count(id);

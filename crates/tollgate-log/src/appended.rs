@@ -1,15 +1,16 @@
-//! What an append asks for and returns: the level that its reply waits for, the records, or the refusal.
+//! Types of an append: the level that its reply waits for, the appended records, and the reasons for a
+//! refusal.
 
 use std::time::Duration;
 
-/// Ack level: how far a record is before its reply leaves.
+/// Ack level: the place that a record must have reached before its reply leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// In the memory of this process. The record survives nothing.
+    /// The record is only in the memory of this process, and survives nothing.
     Received,
-    /// In the operating system. The record survives the end of this process.
+    /// The operating system has the record. The record survives the end of this process.
     Written,
-    /// On disk. The record survives a power cut.
+    /// The record is on disk, and survives a power cut.
     Synced,
 }
 
@@ -27,8 +28,8 @@ impl Level {
     }
 }
 
-/// Names the records of a transaction by their batch and their places in it. Later transactions of one worker
-/// have higher values.
+/// The records of a transaction, named by their batch and their places in that batch. Later transactions of
+/// one worker have higher values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AppendedRecords {
     pub(crate) batch: u64,
@@ -37,7 +38,7 @@ pub struct AppendedRecords {
 }
 
 impl AppendedRecords {
-    /// Returns how many records there are.
+    /// Returns the number of records.
     pub const fn count(self) -> usize {
         self.count as usize
     }
@@ -49,15 +50,15 @@ pub enum AppendError {
     /// The transaction is too large. Never retry.
     #[error("records of one request have {bytes} bytes, limit {limit} bytes")]
     TooLarge {
-        /// Bytes of its records.
+        /// Bytes of the records of the transaction.
         bytes: usize,
-        /// Maximum bytes.
+        /// Maximum bytes of the records of a transaction.
         limit: usize,
     },
     /// Too many bytes wait for the disk. Retry later.
     #[error("{queued} bytes wait for the disk, limit {limit} bytes")]
     Busy {
-        /// Bytes that wait.
+        /// Bytes that wait for the disk.
         queued: u64,
         /// Maximum bytes that may wait.
         limit: u64,
@@ -65,9 +66,9 @@ pub enum AppendError {
     /// A record waits too long for the disk. Retry later.
     #[error("oldest record waits {} ms for the disk, limit {} ms", age.as_millis(), limit.as_millis())]
     Slow {
-        /// Wait of the oldest record that this one would wait for.
+        /// Current wait of the oldest record that must reach the disk before this one.
         age: Duration,
-        /// Longest wait.
+        /// Longest allowed wait of a record.
         limit: Duration,
     },
     /// The disk is nearly full. Retry later.

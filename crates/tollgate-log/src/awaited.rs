@@ -1,4 +1,4 @@
-//! Records that replies wait for until a sink has them, and the message about what the sink did with them.
+//! Records whose replies wait until a sink has them, and the message that reports the result of each record.
 //!
 //! [`crate::pending_acks`] holds the batches of such records, by sink.
 
@@ -12,46 +12,46 @@ use crate::id::Sequence;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SinkPlace(pub usize);
 
-/// Whether a sink takes records.
+/// Whether a sink accepts records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SinkBreaker {
-    /// The sink takes records, as far as is known.
+    /// The sink is not known to fail.
     Closed,
-    /// The last try failed.
+    /// The last attempt to load into the sink failed.
     Open,
 }
 
 /// Result of a record that is neither a row nor a duplicate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mishap {
-    /// The sink keeps it as a reject, for this reason.
+    /// The sink stored the record as a reject, for this reason.
     Rejected(String),
-    /// It is in a gap.
+    /// The record is in a gap.
     Missing,
 }
 
-/// Records that a load passed without making rows.
+/// A range of records that a load passed without making rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
     /// The first record.
     pub first: Sequence,
     /// The last record.
     pub last: Sequence,
-    /// Result of each of them.
+    /// Result of each record of the range.
     pub mishap: Mishap,
 }
 
-/// Records of a batch that replies wait for.
+/// A range of records in a batch whose replies wait for a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Awaited {
     /// The sink that their replies wait for.
     pub(crate) sink: SinkPlace,
-    /// Their places in the batch.
+    /// Places of the records in the batch.
     pub(crate) places: Range<u32>,
 }
 
 impl Awaited {
-    /// Adds records to the list of a batch. Adjacent places become one range.
+    /// Adds records to the list of a batch. Merges adjacent places into one range.
     pub(crate) fn add(all: &mut Vec<Self>, sink: SinkPlace, places: Range<u32>) {
         match all.last_mut() {
             Some(last) if last.sink == sink && last.places.end == places.start => {
@@ -62,12 +62,13 @@ impl Awaited {
     }
 }
 
-/// Tells a worker that a sink has the records of its batches up to `batch`.
+/// Message to a worker: a sink has the records of the worker's batches up to `batch`.
 #[derive(Debug)]
 pub struct Settled {
     pub(crate) sink: SinkPlace,
     pub(crate) batch: u64,
-    /// The records without rows, as batch number and place in the batch. Sorted by both.
+    /// The results of records without rows, with the batch number and the place in the batch. The list is
+    /// sorted by both.
     pub(crate) mishaps: Vec<(u64, u32, Mishap)>,
 }
 
@@ -82,7 +83,8 @@ impl Settled {
         records.batch <= self.batch
     }
 
-    /// Returns the result of each record of a transaction that is no row, with its place in the transaction.
+    /// Returns the result of each record of a transaction that became no row, with its place in the
+    /// transaction.
     pub fn mishaps_of(&self, records: AppendedRecords) -> impl Iterator<Item = (usize, &Mishap)> {
         let from = self
             .mishaps

@@ -1,12 +1,12 @@
-//! The header of a batch. A batch is the unit of checksum and of survival.
+//! The header of a batch. One checksum covers the records of a batch, and a crash keeps all of them or none.
 //!
-//! Workers compute the checksum of the payload, so that the writer only stamps headers.
+//! Workers compute the checksum of the payload, so that the writer has to fill in only the header.
 
 use crate::error::FormatError;
 use crate::id::Sequence;
 use crate::record::FRAME_BYTES;
 
-/// Bytes of a batch header. Batches are aligned to an eighth of it.
+/// Bytes of a batch header. Batches begin at multiples of an eighth of this size.
 pub const BATCH_HEADER_BYTES: usize = 64;
 /// Maximum bytes of a payload.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -14,7 +14,7 @@ pub const BATCH_BYTES_MAX: usize = 16 << 20;
 /// Kind of the records in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchKind {
-    /// Rows and rejects, with one sequence number each.
+    /// Rows and rejects. Each has a sequence number.
     Records = 1,
     /// Schemas, without sequence numbers.
     Schemas = 2,
@@ -29,24 +29,25 @@ pub struct BatchHeader {
     pub payload_bytes: u32,
     /// Records in the payload.
     pub count: u32,
-    /// Number of the first record.
+    /// Sequence number of the first record.
     pub first: Sequence,
     /// The highest sequence number that was known to be synced when the header was written.
     pub durable: Sequence,
-    /// Mask of the schemas that its records use.
+    /// Mask of the schemas that the records of the batch use.
     pub schema_mask: u64,
-    /// Wall clock in microseconds since 1970, for people.
+    /// Wall clock in microseconds since 1970. Only people use this value.
     pub stamp_us: i64,
     /// CRC32C of the payload.
     pub payload_checksum: u32,
-    /// Header checksum of the previous batch.
+    /// CRC32C of the header of the previous batch.
     pub previous: u32,
     /// Kind of the records in the payload.
     pub kind: BatchKind,
 }
 
 impl BatchHeader {
-    /// Returns the number of the last record. For schemas, returns the number before the next record.
+    /// Returns the sequence number of the last record. For a batch of schemas, returns the number before the
+    /// next record.
     pub fn last(&self) -> Sequence {
         match self.kind {
             BatchKind::Records => self.first.after(u64::from(self.count)).before(),
@@ -54,12 +55,13 @@ impl BatchHeader {
         }
     }
 
-    /// Returns the bytes of the whole batch: header, payload, padding.
+    /// Returns the size of the whole batch in bytes: header, payload, padding.
     pub fn batch_bytes(&self) -> u64 {
         BATCH_HEADER_BYTES as u64 + u64::from(self.payload_bytes).next_multiple_of(8)
     }
 
-    /// Encodes the header. Returns it with its checksum, which the next header repeats as `previous`.
+    /// Encodes the header. Returns the bytes with their checksum, which the next header repeats as
+    /// `previous`.
     pub fn encode(&self) -> ([u8; BATCH_HEADER_BYTES], u32) {
         let mut bytes = [0; BATCH_HEADER_BYTES];
         bytes[0..8].copy_from_slice(&self.nonce.to_le_bytes());
@@ -77,11 +79,11 @@ impl BatchHeader {
         (bytes, checksum)
     }
 
-    /// Decodes a header of the segment with this nonce. Returns it with its checksum.
+    /// Decodes a header of the segment with this nonce. Returns the header with its checksum.
     ///
     /// # Errors
-    /// Another nonce, a wrong checksum, or a value that no writer writes. The caller checks the chain, the
-    /// order and the payload.
+    /// The nonce differs, the checksum is wrong, or a value is one that no writer writes. The caller checks
+    /// the chain, the order and the payload.
     pub fn decode(bytes: &[u8; BATCH_HEADER_BYTES], nonce: u64) -> Result<(Self, u32), FormatError> {
         if u64_at(bytes, 0) != nonce {
             return Err(FormatError::Nonce);

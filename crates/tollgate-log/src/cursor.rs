@@ -1,9 +1,9 @@
-//! Reads one log in order, from a position, across segments, and around damage.
+//! Reads one log in order, beginning at a position. Continues from segment to segment, and after damage.
 //!
-//! A cursor returns record batches and gaps, and moves its position after each. It takes no lock. When the
-//! sealer renames a segment, the cursor finds it under the new name. A segment that retention deletes is read
-//! to its end if the cursor has it open. If it is gone before it is opened, the cursor searches again where
-//! the log continues.
+//! A cursor returns record batches and gaps, and moves its position after each of them. A cursor takes no
+//! lock. When the sealer renames a segment, the cursor finds it under the new name. If retention deletes a
+//! segment that the cursor has open, the cursor still reads it to its end. If a segment is deleted before the
+//! cursor opens it, the cursor searches again where the log continues.
 
 mod batch;
 mod position;
@@ -23,14 +23,14 @@ use crate::storage::Storage;
 pub use batch::RecordBatch;
 pub use position::Position;
 
-/// Records that cannot be read.
+/// A range of records that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The first record.
     pub first: Sequence,
     /// The last record.
     pub last: Sequence,
-    /// The reason.
+    /// Why the records cannot be read.
     pub reason: String,
 }
 
@@ -41,7 +41,7 @@ pub enum CursorStep<'a> {
     Batch(RecordBatch<'a>),
     /// Records are damaged or missing.
     Gap(Gap),
-    /// There is nothing more up to the limit. A live log may have more later.
+    /// There are no more records up to the limit. A live log may have more later.
     CaughtUp,
 }
 
@@ -63,12 +63,14 @@ pub struct Cursor {
     deleted: Deleted,
 }
 
-/// How a cursor treats deleted records before the oldest kept segment.
+/// How a cursor treats deleted records that precede the oldest kept segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deleted {
-    /// They are a gap, because a reader with a position expects the records after it.
+    /// The deleted records are a gap, because a reader with a position expects all records after the
+    /// position.
     Missing,
-    /// They are skipped without a gap. A person who reads the kept records starts at the oldest.
+    /// The deleted records are skipped without a gap, because a person who reads the kept records starts at
+    /// the oldest one.
     Passed,
 }
 
@@ -83,22 +85,22 @@ enum Advance {
     Jumped(Gap),
     /// Records are missing, and the segment has no intact batch after them.
     Gap(Gap),
-    /// A segment that is being written is damaged. The batches after the damage are not known yet.
+    /// A segment that is being written is damaged, and no intact batch follows the damage yet.
     DamagedEnd(LogError),
     CaughtUp,
     NextSegment,
 }
 
 impl Cursor {
-    /// Starts after `position`, or at the oldest kept record if there is none.
+    /// Starts after `position`. Without a position, starts at the oldest kept record.
     pub fn new(storage: Arc<dyn Storage>, dir: &Path, log: LogId, position: Option<Position>) -> Self {
         let folder = dir.join(log.to_string());
         let (reader, schemas, deleted) = (None, Schemas::new(), Deleted::Missing);
         Self { storage, folder, log, position, reader, schemas, deleted }
     }
 
-    /// Reads the kept records after `position`, for a person. Records that retention deletes meanwhile are
-    /// skipped without a gap.
+    /// Reads the kept records after `position`, for a person. Records that retention deletes during the read
+    /// are skipped without a gap.
     pub fn over_kept(storage: Arc<dyn Storage>, dir: &Path, log: LogId, position: Option<Position>) -> Self {
         Self { deleted: Deleted::Passed, ..Self::new(storage, dir, log, position) }
     }
@@ -114,12 +116,12 @@ impl Cursor {
         schemas.iter().map(|(id, schema)| (*id, schema))
     }
 
-    /// Reads the next batch or gap, up to `limit`. Pass the synced watermark of a live log, and `None` for a
-    /// dead log.
+    /// Reads the next batch or gap, up to `limit`. For a live log pass its synced watermark, for a dead log
+    /// `None`.
     ///
     /// # Errors
-    /// The disk cannot be read. [`FormatError::Chain`]: the log at the position is not the one that was read
-    /// before, so the position belongs to another copy of the log. [`LogError::DamagedEnd`]: records up to
+    /// The disk cannot be read. [`FormatError::Chain`]: the log at the position is not the log that was read
+    /// before. The position then belongs to another copy of the log. [`LogError::DamagedEnd`]: records up to
     /// `limit` are damaged, and the cursor has not found yet where the log continues. The next call searches
     /// again.
     pub fn step(&mut self, limit: Option<Sequence>) -> Result<CursorStep<'_>, LogError> {
@@ -141,8 +143,8 @@ impl Cursor {
                     self.close_segment();
                     return self.gap(gap, limit);
                 }
-                // Without a limit, this may be a batch that is being written. Up to a limit, all batches are
-                // written.
+                // Without a limit, the damage may be a batch that is only partly written yet. Up to a limit,
+                // all batches are written.
                 Advance::DamagedEnd(error) if limit.is_some() => return Err(error),
                 Advance::DamagedEnd(_) | Advance::CaughtUp => return Ok(CursorStep::CaughtUp),
                 Advance::NextSegment => self.close_segment(),
@@ -174,11 +176,11 @@ impl Cursor {
         }
     }
 
-    /// Moves over a gap, up to the limit. Records after the limit are not known yet.
+    /// Moves the position over a gap, at most up to the limit. Records after the limit are not known yet.
     ///
     /// # Errors
-    /// No log can have this gap. Otherwise the reader would move to an impossible place and stay there
-    /// forever.
+    /// No log can have this gap. Without this error the reader would move to an impossible position and stay
+    /// there forever.
     fn gap(&mut self, gap: Gap, limit: Option<Sequence>) -> Result<CursorStep<'static>, LogError> {
         let last = limit.map_or(gap.last, |limit| gap.last.min(limit));
         if !gap.first.is_possible() || !last.is_possible() || last < gap.first {
@@ -196,7 +198,7 @@ impl Cursor {
         }
     }
 
-    /// Opens the segment with the next record. Returns `Some` if no such segment is there, or if records
+    /// Opens the segment with the next record. Returns `Some` if there is no such segment, or if records
     /// before the next segment cannot be read.
     fn open_next(&mut self) -> Result<Option<Advance>, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
@@ -231,8 +233,8 @@ impl Cursor {
     /// Finds where the log continues after the segment that begins at `passed`. `next` is the next record.
     ///
     /// # Errors
-    /// The name of the next segment is no possible record number, or the segment cannot be opened. Then
-    /// nothing shows how many records are missing.
+    /// The next segment cannot be opened, or its name has an impossible record number. In both cases the
+    /// number of missing records is unknown.
     fn go_on(&self, names: &[SegmentName], next: Sequence, passed: Sequence) -> Result<Advance, LogError> {
         match names.iter().find(|name| name.first > passed && name.first >= next) {
             Some(name) if !name.first.is_possible() => {
@@ -255,8 +257,8 @@ impl Cursor {
         }
     }
 
-    /// Starts a reader without a position at the oldest kept record. The records deleted before it are not
-    /// reported as lost.
+    /// Starts a reader without a position at the oldest kept record. The deleted records before that one are
+    /// not reported as lost.
     fn start_at_oldest(&mut self, names: &[SegmentName]) {
         let Some(oldest) = names.first() else { return };
         let is_deleted = self.deleted == Deleted::Passed && oldest.first > self.next();
@@ -265,7 +267,7 @@ impl Cursor {
         }
     }
 
-    /// Returns whether a segment was deleted after it was listed: it has no name any more.
+    /// Returns whether a segment was deleted after it was listed. Its file then has no name any more.
     fn is_gone(&self, name: SegmentName) -> Result<bool, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         Ok(names.iter().all(|kept| kept.first != name.first))
@@ -325,8 +327,8 @@ impl Cursor {
         }
     }
 
-    /// Opens a segment. The sealer may rename an open one between the listing and this call, so both names
-    /// are tried.
+    /// Opens a segment. The sealer may rename an open segment between the listing and this call, so both
+    /// names are tried.
     fn open_reader(&self, name: SegmentName) -> Result<SegmentReader, LogError> {
         let open = |name: SegmentName| {
             SegmentReader::open(&*self.storage, &name.path(&self.folder), self.schemas.clone())
@@ -363,8 +365,8 @@ impl Cursor {
                     return self.go_on_behind(passed, first);
                 }
                 Ok(Found::End) => {
-                    // Once a later segment exists, this one has all its batches. One more look then reads
-                    // them all.
+                    // Once a later segment exists, this segment has all its batches. One more read then finds
+                    // all remaining batches.
                     let passed = reader.header.first;
                     let end = self.go_on_behind(passed, first)?;
                     if is_last_look || matches!(end, Advance::CaughtUp) {
@@ -382,11 +384,11 @@ impl Cursor {
         }
     }
 
-    /// Finds where the log continues after a segment that was read to its end.
+    /// Finds where the log continues after a segment that the cursor has read to its end.
     fn go_on_behind(&self, passed: Sequence, next: Sequence) -> Result<Advance, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         match self.go_on(&names, next, passed)? {
-            // The next look decides, and starts at the oldest kept segment.
+            // The next search starts at the oldest kept segment, and finds out whether records are missing.
             Advance::Gap(_) if self.deleted == Deleted::Passed && names[0].first > next => {
                 Ok(Advance::NextSegment)
             }
@@ -412,8 +414,8 @@ impl Cursor {
 
     /// Moves a reader to the next batch that can be read. Returns false if there is none.
     ///
-    /// A segment that lost its schemas gets those of another segment of the log, even of one that this cursor
-    /// has not read.
+    /// A segment whose schemas are damaged gets the schemas of another segment of the log. The cursor need
+    /// not have read that other segment.
     fn pass_damage(&self, reader: &mut SegmentReader, error: FormatError) -> Result<bool, LogError> {
         let is_schema_missing = matches!(error, FormatError::UnknownSchema(_));
         reader.damage = Some(error);
@@ -429,7 +431,7 @@ impl Cursor {
         reader.skip_damage()
     }
 
-    /// Returns the schemas of the nearest other segment that contains its own.
+    /// Returns the schemas of the nearest other segment whose first batches of schemas can be read.
     fn foreign_schemas(&self, reader: &SegmentReader) -> Result<Schemas, LogError> {
         let mut names = segment_names(&*self.storage, &self.folder)?;
         names.retain(|name| name.first != reader.header.first);
@@ -446,7 +448,7 @@ impl Cursor {
     }
 
     /// Returns the last record that the damaged segment should have. Returns `None` if a segment is being
-    /// written, because then it is not known yet.
+    /// written, because the last record is then not known yet.
     fn end_of_segment(&self, next: Sequence, path: &Path) -> Result<Option<Sequence>, LogError> {
         let names = segment_names(&*self.storage, &self.folder)?;
         if let Some(name) = names.iter().find(|name| name.first >= next && name.path(&self.folder) != path) {
@@ -461,8 +463,8 @@ impl Cursor {
             Ok(Some(footer)) => Ok(Some(footer.last)),
             Ok(None) => {
                 let scan = scan_segment(&*self.storage, path)?;
-                // A header may be forged. A segment has at most one record for each frame of its bytes,
-                // beginning with the number in its name.
+                // A header may be forged. Each record has a frame, so the size of the segment bounds the
+                // number of its records. Its first record has the number in its name.
                 let first = SegmentName::of(path).map_or(next, |name| name.first);
                 Ok(Some(scan.durable.min(first.after(scan.file_bytes / FRAME_BYTES as u64))))
             }

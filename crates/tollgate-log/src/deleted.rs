@@ -1,9 +1,10 @@
 //! `<log.dir>/deleted`: the last record of each log that retention deleted.
 //!
-//! A sink's database may be restored to a state before a log, or to the middle of one. It then asks for
-//! records that were deleted because it had them. Their segments are gone, and the folder too after the last
-//! segment. Only this file shows that they existed. It is written before the unlink. A start does not need
-//! it: without it such records are missing, and no gap names them.
+//! A sink's database may be restored to a state from before a log, or from the middle of a log. The sink then
+//! lacks records that were deleted because the sink had them. The segments of these records are gone, and the
+//! folder too after the last segment. Only this file shows that the records existed. The file is written
+//! before a segment is unlinked. A start does not need the file. Without the file the records are missing
+//! too, but no gap names them.
 //!
 //! The file is text with one line for each log: its id, a blank, a number. A line that cannot be read is
 //! skipped.
@@ -18,7 +19,7 @@ use crate::storage::Storage;
 
 const NAME: &str = "deleted";
 const NEW_NAME: &str = "deleted.new";
-/// Maximum number of logs in the file. Beyond that the oldest are forgotten.
+/// Maximum number of logs in the file. If there are more, the entries of the oldest logs are removed.
 const LOGS_MAX: usize = 4_096;
 /// Maximum bytes that are read. An id, a blank, a number and a line end have at most 58 bytes.
 const BYTES_MAX: u64 = 64 * LOGS_MAX as u64;
@@ -62,17 +63,17 @@ impl Deleted {
         deleted
     }
 
-    /// Returns the lines with an impossible record number. They are skipped, and the other lines are used.
+    /// Returns the lines with an impossible record number. Only these lines are skipped.
     pub fn impossible(&self) -> &[(LogId, u64)] {
         &self.impossible
     }
 
-    /// Returns each log with deleted records, and the last of these.
+    /// Returns each log with deleted records, and the number of the last deleted record.
     pub fn iter(&self) -> impl Iterator<Item = (LogId, Sequence)> {
         self.ends.iter().map(|(log, last)| (*log, *last))
     }
 
-    /// Notes that a log is deleted up to `last`. The note is on disk when it returns.
+    /// Notes that a log is deleted up to `last`. The note is on disk when this function returns.
     pub(crate) fn note(
         &mut self,
         storage: &dyn Storage,
@@ -92,7 +93,7 @@ impl Deleted {
         let (path, new) = (dir.join(NAME), dir.join(NEW_NAME));
         let text: String = self.iter().map(|(log, last)| format!("{log} {last}\n")).collect();
         let create = || match storage.create(&new) {
-            // A run that ended before the rename left this file.
+            // The file is from a run that ended before it renamed the file.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 storage.remove(&new)?;
                 storage.create(&new)

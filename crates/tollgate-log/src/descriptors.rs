@@ -1,8 +1,8 @@
 //! File descriptors that are reserved for the log.
 //!
-//! The system limits descriptors per process, so connections and their files may use all of them. A log that
-//! cannot open its next segment would stop permanently. So when none is left, the log closes one of its
-//! reserved descriptors and opens its file with it.
+//! The system limits the descriptors of a process, and connections and their files may use all of them. A log
+//! that cannot open its next segment would stop permanently. So when no descriptor is free, the log closes a
+//! reserved one, and then opens its file.
 
 use std::fs::File;
 use std::io;
@@ -12,29 +12,29 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-/// Number of reserved descriptors. It is twice what the log opens at a time: the next segment, its folder,
-/// and the files of sealer and retainer.
+/// Number of reserved descriptors: twice the number of files that the log opens at a time. The log may open
+/// the next segment, its folder, and the files of sealer and retainer at the same time.
 const KEPT_MAX: usize = 8;
-/// Longest wait for a descriptor, and the pause between two tries. Another thread may take the descriptor
-/// that was given up, and has to close it some day.
+/// Longest wait for a descriptor, and the pause between two tries. Another thread may use the descriptor that
+/// the log just closed. The log then waits until a descriptor is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(1);
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept { max: 0, files: Vec::new() });
 
 struct Kept {
-    /// Number of descriptors to reserve. It is zero in a process that writes no log.
+    /// Number of descriptors to reserve. Zero in a process that writes no log.
     max: usize,
     files: Vec<File>,
 }
 
-/// Reserves descriptors from now on, as far as the system has some.
+/// Reserves descriptors from now on, or fewer if the system has no more.
 pub(crate) fn keep() {
     kept().max = KEPT_MAX;
     refill();
 }
 
-/// Opens a file, with a reserved descriptor if no other is left.
+/// Opens a file. If no descriptor is free, closes a reserved one first.
 ///
 /// # Errors
 /// An error of `open`.
@@ -52,8 +52,8 @@ pub(crate) fn opened<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     result
 }
 
-/// Dropped after a file of the log is closed. It then reserves a descriptor again, before other threads take
-/// it.
+/// Guard that reserves descriptors again when it is dropped. A file of the log has the guard as its last
+/// field, so that the guard is dropped after the file is closed.
 pub(crate) struct Refill;
 
 impl Drop for Refill {

@@ -1,7 +1,7 @@
 //! Digests the content of a segment, alone or while its batches are scanned.
 //!
-//! Recovery reads, checks and digests all of a segment. The digest is the slower half. It runs in a second
-//! thread that follows the scan, so that both together take as long as the slower one.
+//! Recovery reads, checks and digests all of a segment. The digest is slower than the scan. The digest runs
+//! in a second thread that follows the scan, so that both together need only the time of the digest.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,15 +12,15 @@ use crate::scan::{SegmentScan, scan_segment, scan_watched};
 use crate::segment::{Digest, Digester, SegmentDigestAlgorithm};
 use crate::storage::{Storage, StorageFile};
 
-/// Bytes of one read.
+/// Bytes of one read from the file.
 const PIECE_BYTES: u64 = 256 << 10;
-/// The scan publishes its place to the digest after this many bytes.
+/// Number of bytes after which the scan publishes its offset to the digest thread.
 const STRIDE_BYTES: u64 = 1 << 20;
 
-/// Digests the first `bytes` bytes of a file.
+/// Computes the digest of the first `bytes` bytes of a file.
 ///
 /// # Errors
-/// An error of the disk, or a file that is shorter.
+/// An error of the disk, or the file has fewer bytes.
 pub(crate) fn digest_of(
     file: &dyn StorageFile,
     path: &Path,
@@ -56,10 +56,11 @@ fn update(
     Ok(())
 }
 
-/// Scans a segment from its first byte to its last, and digests it up to the end of its intact batches.
+/// Scans a segment from its first byte to its last, and computes the digest of the bytes up to the end of its
+/// intact batches.
 ///
 /// # Errors
-/// Only an error of the disk. Damage of the bytes is in the result.
+/// Only an error of the disk. The result reports damage of the bytes.
 pub(crate) fn scan_digested(
     storage: &dyn Storage,
     path: &Path,
@@ -99,7 +100,7 @@ fn digest_behind(
     Ok(digester.finish())
 }
 
-/// How far the scan is.
+/// Progress of the scan, as the digest thread sees it.
 #[derive(Default)]
 struct Walk {
     progress: Mutex<WalkProgress>,
@@ -113,7 +114,7 @@ struct WalkProgress {
     is_over: bool,
 }
 
-/// Ends the scan when it is dropped, also by a panic.
+/// Guard that marks the scan as ended when it is dropped, also by a panic.
 struct Over<'a>(&'a Walk);
 
 impl Drop for Over<'_> {
@@ -126,7 +127,8 @@ impl Drop for Over<'_> {
 }
 
 impl Walk {
-    /// Locks the progress. After a panic under the lock, the thread that joins panics too.
+    /// Locks the progress. A poisoned lock is used too. If the scan or the digest panics, the thread that
+    /// joins the other one panics as well.
     fn progress(&self) -> MutexGuard<'_, WalkProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,7 +142,8 @@ impl Walk {
         }
     }
 
-    /// Waits until the scan is beyond `done`. Returns `None` if it ended before that.
+    /// Waits until the scan has passed offset `done`, and returns its offset. Returns `None` if the scan
+    /// ended before that.
     fn wait_beyond(&self, done: u64) -> Option<u64> {
         let is_waiting = |progress: &mut WalkProgress| progress.published <= done && !progress.is_over;
         let progress =

@@ -1,4 +1,4 @@
-//! Errors of bytes that should be a log, and errors of the disk.
+//! Errors of the format, if bytes are no valid log, and errors of the disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use crate::id::{LogId, Sequence};
 /// Bytes that do not follow `docs/reference/log-format.md`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// Zeros are where a batch should begin, and other bytes after them.
+    /// Zeros are where a batch should begin, and bytes other than zero follow them.
     #[error("bytes are zero where a batch header should begin")]
     Hole,
     /// There are bytes after the footer.
     #[error("bytes follow the footer")]
     BehindFooter,
-    /// The footer counts other rows or rejects of a schema than the batches have.
+    /// For a schema, the footer counts a different number of rows or rejects than the batches have.
     #[error("footer and batches differ in the record count of a schema")]
     OtherCounts,
-    /// There are fewer bytes than this part needs.
+    /// A part of the segment is cut off.
     #[error("{what} is cut off: {found} bytes, needed are {needed} bytes")]
     CutOff {
-        /// Part of the format.
+        /// Name of the part.
         what: &'static str,
         /// Bytes found.
         found: u64,
@@ -30,10 +30,10 @@ pub enum FormatError {
     /// The first bytes are not the magic bytes of this part.
     #[error("{what} does not begin with its magic bytes")]
     Magic {
-        /// Part of the format.
+        /// Name of the part.
         what: &'static str,
     },
-    /// A later version wrote the segment. Leave it unchanged.
+    /// A later version wrote the segment. Leave the segment unchanged.
     #[error("segment has format version {found}, this program reads up to {known}: use a later program")]
     Version {
         /// The version in the header.
@@ -46,26 +46,26 @@ pub enum FormatError {
     Checksum {
         /// The part with the checksum.
         what: &'static str,
-        /// Checksum of the bytes.
+        /// Checksum that the bytes have.
         found: u32,
-        /// Stored checksum.
+        /// Checksum that is stored in the part.
         stored: u32,
     },
     /// The digest of the segment is wrong.
     #[error("digest of the segment differs from the digest in its footer")]
     Digest,
-    /// The batch header has another nonce than its segment.
+    /// The nonce of the batch header differs from the nonce of its segment.
     #[error("batch header has the nonce of another segment")]
     Nonce,
-    /// A batch does not continue the previous one.
+    /// The batch does not have the checksum of the previous batch.
     #[error("batch does not continue the chain: header has {found:08x}, the batch before has {expected:08x}")]
     Chain {
-        /// Checksum in the header.
+        /// Checksum of the previous batch that the header names.
         found: u32,
-        /// Checksum of the previous batch.
+        /// Actual header checksum of the previous batch.
         expected: u32,
     },
-    /// A segment is in the folder of another log: it was copied there.
+    /// A segment is in the folder of another log, because someone copied it there.
     #[error("segment belongs to log {found}, but is in the folder of log {expected}")]
     Stranger {
         /// Log in the header.
@@ -81,18 +81,18 @@ pub enum FormatError {
         /// Number in the name.
         named: u64,
     },
-    /// A sequence number out of order.
+    /// A sequence number is out of order.
     #[error("first sequence number is {found}, expected {expected}")]
     Order {
         /// Number in the header.
         found: u64,
-        /// Number after the previous batch.
+        /// Number that follows the previous batch.
         expected: u64,
     },
-    /// A value that no writer writes.
+    /// A field has a value that no writer writes.
     #[error("{what} is {found}, allowed is {allowed}")]
     Value {
-        /// The field.
+        /// Name of the field.
         what: &'static str,
         /// Value found.
         found: u64,
@@ -102,7 +102,7 @@ pub enum FormatError {
     /// A record uses a schema that its segment does not contain.
     #[error("record uses schema {0}, which its segment does not define")]
     UnknownSchema(u16),
-    /// Text that is not UTF-8.
+    /// A text is not UTF-8.
     #[error("{what} is not UTF-8")]
     Utf8 {
         /// Name of the text.
@@ -111,14 +111,14 @@ pub enum FormatError {
 }
 
 impl FormatError {
-    /// Makes the error of a segment whose header and name differ. The file was renamed, or one of the two was
-    /// forged.
+    /// Makes the error of a segment whose header and file name differ. The file was renamed, or the header or
+    /// the name was forged.
     pub(crate) const fn misnamed(found: Sequence, named: Sequence) -> Self {
         Self::Misnamed { found: found.0, named: named.0 }
     }
 }
 
-/// A file of the log could not be read, written or synced, or it has damaged content.
+/// A file of the log could not be read, written or synced, or has damaged content.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The system returned an error.
@@ -131,8 +131,8 @@ pub enum LogError {
         /// Error of the system.
         source: io::Error,
     },
-    /// A segment that is being written is damaged, and no intact batch follows the damage yet. One may follow
-    /// later.
+    /// A segment that is being written is damaged, and no intact batch follows the damage yet. The log may
+    /// still write one.
     #[error("{} is damaged at byte {offset}, and no intact batch follows yet", path.display())]
     DamagedEnd {
         /// The segment.
@@ -155,7 +155,8 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Returns a function for `map_err` that names the file of an I/O error. Only an error copies the path.
+    /// Returns a function for `map_err` that names the file of an I/O error. The path is copied only if there
+    /// is an error.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }

@@ -16,18 +16,18 @@ use crate::storage::Space;
 pub enum LogEvent {
     /// The log stopped permanently, for this reason.
     Failed(String),
-    /// Records are now refused because the disk is nearly full, or taken again.
+    /// The log now refuses records because the disk is nearly full, or accepts records again.
     Room {
-        /// The new state.
+        /// State after the change.
         state: RoomState,
-        /// Free space.
+        /// Free space on the disk.
         space: Space,
-        /// Bytes that have to stay free.
+        /// Bytes of the disk that have to stay free.
         reserve_bytes: u64,
     },
-    /// Records are now refused because too many or too old ones wait for the disk, or taken again.
+    /// The log now refuses records because the disk is too slow, or accepts records again.
     Queue {
-        /// The new state.
+        /// State after the change.
         state: QueueState,
         /// Current wait of the oldest record whose reply waits for the disk.
         age: Duration,
@@ -38,9 +38,9 @@ pub enum LogEvent {
         /// Maximum bytes that may wait.
         queue_bytes_max: u64,
     },
-    /// Logs that could not be recovered at the start for lack of space were recovered now.
+    /// Logs were recovered that the start could not recover for lack of space.
     Mended(RecoveryReport),
-    /// A sealed segment of an earlier run is damaged. It is kept, and its intact records are loaded.
+    /// A sealed segment of an earlier run is damaged. The segment is kept, and its intact records are loaded.
     Unsound {
         /// The log.
         log: LogId,
@@ -55,12 +55,13 @@ pub enum LogEvent {
         log: LogId,
         /// The segment.
         segment: SegmentName,
-        /// Bytes of the file.
+        /// Size of the file in bytes.
         bytes: u64,
-        /// Why it was due.
+        /// Why the segment was due for deletion.
         reason: DeleteReason,
     },
-    /// A segment could not be deleted. Further tries follow, and only the first failure in a row is reported.
+    /// A segment could not be deleted. The retainer tries again, and reports only the first of several
+    /// failures in a row.
     NotDeleted(LogError),
 }
 
@@ -71,7 +72,7 @@ pub enum DeleteReason {
     Room,
     /// All sealed segments together are larger than `retain_bytes_max`.
     Size,
-    /// Every sink has had it for as long as `retain`.
+    /// Every sink has had the segment for `retain`.
     Age,
 }
 

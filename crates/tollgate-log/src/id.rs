@@ -8,21 +8,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::{ContextV7, Timestamp, Uuid};
 
-/// Names one log: what one process run wrote.
+/// Id of a log. A log has the records that one process run wrote.
 ///
-/// Shape: 16 bytes, a UUID version 7 (RFC 9562 section 5.7), so that folders sort by age for people.
+/// Shape: 16 bytes, a UUID version 7 (RFC 9562 section 5.7). People who list the folders therefore see them
+/// sorted by age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId([u8; 16]);
 
 impl LogId {
-    /// Returns the log of the folder of a segment. Returns `None` if the name of the folder is no log id.
+    /// Returns the log that the folder of a segment is named after. Returns `None` if the name of the folder
+    /// is no log id.
     pub(crate) fn of_segment(path: &Path) -> Option<Self> {
         path.parent()?.file_name()?.to_str()?.parse().ok()
     }
 
-    /// Makes a new id with 74 random bits, so that no other run has the same.
+    /// Makes a new id with 74 random bits, so that no other run has the same id.
     ///
-    /// A time outside 1970 to 9999 is replaced by the nearest time inside, because an id cannot hold it.
+    /// If the clock is outside the years 1970 to 9999, the id has the nearest time in these years.
     pub fn random() -> Self {
         static CONTEXT: Mutex<ContextV7> = Mutex::new(ContextV7::new());
         let since = wall_clock();
@@ -42,7 +44,7 @@ impl LogId {
 
 #[expect(clippy::disallowed_methods, reason = "the order of ids is for people, and nothing is decided by it")]
 fn wall_clock() -> Duration {
-    /// 31 December 9999, 23:59:59.
+    /// Time since 1970 of 31 December 9999, 23:59:59.
     const LAST: Duration = Duration::from_secs(253_402_300_799);
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST)
 }
@@ -67,8 +69,8 @@ impl FromStr for LogId {
     }
 }
 
-/// Number of a record in its log. The first record has 1, and each next one has one more. Zero means before
-/// the first record.
+/// Number of a record in its log. The first record has the number 1, and each next record has one more. Zero
+/// means the position before the first record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 
@@ -76,19 +78,18 @@ impl Sequence {
     /// The number of the first record of a log.
     pub const FIRST: Self = Self(1);
 
-    /// The highest number in a log. At ten million records a second it is reached after 228 years.
+    /// The highest number in a log. At ten million records a second, a log reaches it after 228 years.
     ///
-    /// A larger number in a file or a name is damage. Databases keep numbers as signed 64-bit integers, and
-    /// sums over many logs have to fit there too.
+    /// A larger number in a file or a name is damage. Databases store numbers as signed 64-bit integers, and
+    /// sums over many logs have to fit into these too.
     pub const MAX: Self = Self((1 << 56) - 1);
 
-    /// Returns whether a record can have this number.
+    /// Returns whether the number is at most [`Self::MAX`]. No record has a higher number.
     pub const fn is_possible(self) -> bool {
         self.0 >= Self::FIRST.0 && self.0 <= Self::MAX.0
     }
 
-    /// Returns the count of records from this one to `last`, both included. Returns 0 if `last` is before
-    /// this one.
+    /// Returns the count of records from this number to `last`, both included. Returns 0 if `last` is lower.
     pub const fn count_to(self, last: Self) -> u64 {
         last.0.saturating_add(1).saturating_sub(self.0)
     }

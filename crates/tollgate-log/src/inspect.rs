@@ -2,7 +2,7 @@
 //!
 //! Unlike a reader, the inspector does not stop at damage. A batch with a damaged payload is shown with its
 //! header. Bytes that belong to no part are counted, and the inspection continues at the next intact header.
-//! It reads one file and changes none.
+//! The inspector reads one file and changes none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,10 +42,10 @@ pub enum SegmentPart {
         offset: u64,
         /// Number of bytes.
         bytes: u64,
-        /// Why they belong to no part.
+        /// Why the bytes belong to no part.
         problem: FormatError,
     },
-    /// Zeros up to the end of the file: the rest of the runway.
+    /// The runway: zeros up to the end of the file.
     Runway {
         /// Offset of the first byte.
         offset: u64,
@@ -61,13 +61,13 @@ pub enum SegmentPart {
 pub struct BatchPart {
     /// Offset of the batch.
     pub offset: u64,
-    /// Its header.
+    /// Header of the batch.
     pub header: BatchHeader,
     /// Checksum of the header. The next batch repeats it as `previous`.
     pub checksum: u32,
     /// Errors of the batch. Empty if the batch is intact.
     pub problems: Vec<FormatError>,
-    /// Its records, as far as they can be split.
+    /// Records of the batch, up to the first that cannot be split off.
     pub records: Vec<RecordPart>,
 }
 
@@ -78,24 +78,24 @@ pub struct RecordPart {
     pub offset: u64,
     /// Bytes of the record, with its frame.
     pub bytes: u64,
-    /// Its number in the log. `None` for a schema.
+    /// Number of the record in the log. `None` for a schema.
     pub sequence: Option<Sequence>,
-    /// The number of its schema.
+    /// Number of the schema of the record.
     pub schema: SchemaId,
-    /// Its content.
+    /// Content of the record.
     pub content: RecordContent,
 }
 
 /// Content of a record.
 #[derive(Debug)]
 pub enum RecordContent {
-    /// A row of this stream.
+    /// A row of the stream with this name.
     Row(String),
-    /// A reject of this stream.
+    /// A reject of the stream with this name.
     Reject(String),
     /// A schema.
     Schema(Arc<Schema>),
-    /// A record that does not follow its schema, or has an unknown schema.
+    /// A record that does not follow its schema, or whose schema is unknown.
     Unreadable(FormatError),
 }
 
@@ -104,17 +104,17 @@ pub enum RecordContent {
 pub struct FooterPart {
     /// Offset of the footer.
     pub offset: u64,
-    /// Its bytes.
+    /// Size of the footer in bytes.
     pub bytes: u64,
-    /// Its fields, or the error that makes it unreadable.
+    /// Fields of the footer, or why it cannot be read.
     pub footer: Result<SegmentFooter, FormatError>,
-    /// The digest of the bytes before it.
+    /// Digest of the bytes before the footer.
     pub digest: Option<Digest>,
-    /// Fields that differ from what the batches show.
+    /// Errors of fields that differ from the batches.
     pub problems: Vec<FormatError>,
 }
 
-/// Chain and number that the next batch has to continue. Unknown after damage.
+/// Chain and record number that the next batch has to continue. Both are unknown after damage.
 #[derive(Clone, Copy)]
 struct Expected {
     chain: u32,
@@ -126,7 +126,7 @@ pub struct Inspector {
     path: PathBuf,
     file: Arc<dyn StorageFile>,
     file_bytes: u64,
-    /// Bytes of the file without the zeros at its end.
+    /// Size of the file in bytes, without the zeros at its end.
     used_bytes: u64,
     /// Finds intact headers by the segment's nonce. `None` if the nonce cannot be found.
     searcher: Option<SegmentReader>,
@@ -139,7 +139,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Opens a segment file of any name.
+    /// Opens a segment file. The file may have any name.
     ///
     /// # Errors
     /// An error of the disk.
@@ -166,7 +166,7 @@ impl Inspector {
         })
     }
 
-    /// Returns the bytes of the file.
+    /// Returns the size of the file in bytes.
     pub const fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
@@ -254,7 +254,7 @@ impl Inspector {
         Ok(SegmentPart::Batch(BatchPart { offset, header, checksum, problems, records }))
     }
 
-    /// Returns how a batch fails to continue the previous one.
+    /// Returns the errors of a batch that does not continue the previous one.
     fn place_problems(&self, header: &BatchHeader) -> Vec<FormatError> {
         let Some(Expected { chain, next }) = self.expected else { return Vec::new() };
         let chain = (header.previous != chain)
@@ -367,7 +367,7 @@ impl Inspector {
     }
 }
 
-/// Returns the error of a payload with its padding, if any.
+/// Returns the first error of a payload and its padding, if any.
 fn payload_problems(header: &BatchHeader, bytes: &[u8]) -> Option<FormatError> {
     let (found, needed) = (bytes.len() as u64, header.batch_bytes() - BATCH_HEADER_BYTES as u64);
     if found < needed {

@@ -1,12 +1,12 @@
 //! The record log: append, group commit, segments, recovery, cursors.
 //!
-//! A record goes through the files in this order:
+//! A record passes through the files in this order:
 //!
 //! | file | task |
 //! | --- | --- |
 //! | [`schema`], [`record`] | the columns of a stream, and the bytes of a record |
 //! | [`append`], [`appended`] | gathers the records of one pass of a worker into a batch; returns the records, or the refusal |
-//! | [`worker_batch`] | the batch that a worker hands over, and how far its batches are |
+//! | [`worker_batch`] | the batch that a worker hands over, and which of its batches are written and synced |
 //! | [`commit`] | queues batches, and runs the threads that write, sync and seal |
 //! | [`segment_writer`], [`batch`], [`segment`] | writes batches into segments; the bytes of both |
 //! | [`seal`], [`digest`] | seals a closed segment with a digest of its bytes |
@@ -16,9 +16,9 @@
 //!
 //! Outside this path: [`mod@log`] opens a log and starts its threads. [`mod@recover`] recovers the logs of
 //! dead runs, and [`mod@repair`] repairs logs by command. [`verify`] checks a whole log, and [`inspect`]
-//! shows one file to a person. [`room`] refuses records before the disk is full. [`queue_age`] measures the
-//! age of the queue for the disk. [`meter`] and [`status`] count and report. [`storage`] is the file system,
-//! as a trait.
+//! shows one file to a person. [`room`] refuses records before the disk is full. [`queue_age`] measures how
+//! long batches wait for the disk. [`meter`] and [`status`] count and report. [`storage`] is a trait for the
+//! file system.
 //!
 //! The contract is `docs/reference/log-format.md`. Absent here: HTTP, scripts, sinks, any async runtime.
 

@@ -31,10 +31,10 @@ use crate::segment_writer::SegmentWriter;
 use crate::status::LogWatch;
 use crate::storage::{Storage, StorageLock, make_folder};
 
-/// Zeros by which a segment grows, on file systems where that helps. A longer runway makes syncs no faster,
-/// and makes the sync that covers it slower.
+/// Bytes of zeros by which a segment grows, on file systems where that helps. A longer runway does not make
+/// syncs faster, and it makes the sync that covers the new zeros slower.
 const RUNWAY_BYTES: u64 = 128 << 10;
-/// The runway is at most one part in `RUNWAY_SHARE` of a segment.
+/// Smallest ratio of the size of a segment to the size of its runway.
 const RUNWAY_SHARE: u64 = 8;
 
 /// The log that this process run writes.
@@ -50,8 +50,8 @@ impl Log {
     /// `schemas`. [`Self::declare`] adds further schemas.
     ///
     /// # Errors
-    /// Another server holds the folder, or it cannot be created, listed or synced. A dead log that cannot be
-    /// recovered is no error: it is in the report.
+    /// Another server holds the folder, or the folder cannot be created, listed or synced. A dead log that
+    /// cannot be recovered is no error: the report lists it.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: LogOptions,
@@ -124,11 +124,11 @@ impl Log {
         &self.pipeline.state.options.node
     }
 
-    /// Declares schemas of later rows, and returns their numbers. A known schema keeps its number. A new
-    /// schema is in the log before any batch that uses it.
+    /// Declares schemas of later rows, and returns their numbers. A known schema keeps its number. The log
+    /// writes a new schema before any batch that uses it.
     ///
     /// # Errors
-    /// The log would have more than [`SCHEMAS_MAX`] schemas.
+    /// The log would then have more than [`SCHEMAS_MAX`] schemas.
     pub fn declare(&self, schemas: Vec<Schema>) -> Result<Vec<SchemaId>, TooManySchemas> {
         let mut known = self.pipeline.state.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();
@@ -156,13 +156,13 @@ impl Log {
         self.pipeline.state.schemas()
     }
 
-    /// Makes the appender of one worker. Another thread calls `wake` when batches that this worker waits for
-    /// make progress.
+    /// Makes the appender of one worker. Another thread calls `wake` when a batch that this worker waits for
+    /// is written, synced or loaded.
     pub fn appender(&self, wake: impl Fn() + Send + Sync + 'static) -> Appender {
         Appender::new(self.pipeline.clone(), Box::new(wake))
     }
 
-    /// Returns a handle that reads how far the log is on disk. It belongs to no sink.
+    /// Returns a handle that reads the watermark of the log. The handle belongs to no sink.
     pub fn follower(&self) -> Follower {
         Follower { pipeline: self.pipeline.clone(), acks: None }
     }
@@ -170,12 +170,13 @@ impl Log {
     /// Adds `count` sinks and returns their handles. From now on, segments that all sinks confirmed are
     /// deleted.
     ///
-    /// Without a sink nothing is ever deleted.
+    /// If the log has no sink, no segment is ever deleted.
     pub fn sink_followers(&self, count: usize) -> Vec<Follower> {
         (0..count).map(|_| self.add_sink()).collect()
     }
 
-    /// Adds a sink and returns its handle. From now on, nothing is deleted that this sink has not confirmed.
+    /// Adds a sink and returns its handle. From now on, a segment is deleted only after this sink has
+    /// confirmed its records.
     pub fn add_sink(&self) -> Follower {
         let mut pending_acks =
             self.pipeline.state.pending_acks.write().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +186,8 @@ impl Log {
         Follower { pipeline: self.pipeline.clone(), acks: Some(acks) }
     }
 
-    /// Removes the sink of a handle. Its later confirmations are ignored, and no reply waits for it.
+    /// Removes the sink of a handle. Later confirmations of this sink are ignored, and no reply waits for the
+    /// sink.
     pub fn remove_sink(&self, follower: &Follower) {
         if let Some(acks) = &follower.acks {
             acks.set_breaker(SinkBreaker::Open);
@@ -193,11 +195,11 @@ impl Log {
         }
     }
 
-    /// Writes, syncs and seals what the appenders handed over, and ends the threads. All appenders must be
-    /// dropped before.
+    /// Writes, syncs and seals all batches that the appenders handed over, and ends the threads. All
+    /// appenders must be dropped before this call.
     ///
     /// # Errors
-    /// The reason, if the log stopped before or while closing.
+    /// The log stopped before or during this call. The error is the reason.
     pub fn close(mut self) -> Result<(), String> {
         self.pipeline.queue.close();
         for thread in self.threads.drain(..) {

@@ -14,7 +14,7 @@ pub(crate) struct LogMeter {
     pub(crate) retainer: RetainerCells,
 }
 
-/// Counters of the thread that holds the writer. Only one thread holds it at a time.
+/// Counters of the thread that holds the writer. Only one thread holds the writer at a time.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct WriterCells {
@@ -23,7 +23,7 @@ pub(crate) struct WriterCells {
     pub(crate) bytes: Counter,
     pub(crate) by_workers: Counter,
     pub(crate) took: Histogram,
-    /// Begin of the write under way, in nanoseconds since the log began. It is zero if no write is.
+    /// Start of the current write, in nanoseconds since the log began. Zero if no thread writes.
     since_ns: Gauge,
 }
 
@@ -60,7 +60,7 @@ impl LogMeter {
         }
     }
 
-    /// Notes that a write begins.
+    /// Notes that a write begins. Returns the time of its start.
     pub(crate) fn write_begins(&self) -> Instant {
         let now = Instant::now();
         self.writer.since_ns.set(self.nanoseconds(now).max(1));
@@ -78,7 +78,7 @@ impl LogMeter {
         took
     }
 
-    /// Returns the duration of the write under way, or zero if no thread writes.
+    /// Returns the duration of the current write so far, or zero if no thread writes.
     pub(crate) fn writing_for(&self) -> Duration {
         match self.writer.since_ns.get() {
             0 => Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Options of a log, and why one cannot be opened.
+//! Options of a log, and the errors of opening one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,44 +9,46 @@ use crate::segment::SegmentDigestAlgorithm;
 /// Options of a log.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
-    /// The folder of all logs.
+    /// Folder that has the folders of all logs.
     pub dir: PathBuf,
-    /// A segment is closed when it has this many bytes.
+    /// Size in bytes at which a segment is closed.
     pub segment_bytes_max: u64,
-    /// A segment is closed at this age if it has a record.
+    /// Age at which a segment is closed, if it has a record.
     pub segment_age_max: Duration,
-    /// Written records are synced at most this much later, even if no reply waits.
+    /// Longest time between the write of a record and the start of its sync, even if no reply waits.
     pub sync_age_max: Duration,
     /// Maximum bytes that may wait for the disk before appends are refused.
     pub queue_bytes_max: u64,
-    /// Longest wait of a reply for the disk. Beyond it, appends whose replies would wait too are refused.
+    /// Longest wait of a reply for the disk. If a reply waits longer, the log refuses appends whose replies
+    /// would also wait.
     pub queue_age_max: Duration,
     /// Maximum bytes of the records of one transaction.
     pub transaction_bytes_max: usize,
-    /// The digest that seals segments.
+    /// Algorithm of the digest that seals segments.
     pub digest: SegmentDigestAlgorithm,
     /// Name of this machine, which is written into segments.
     pub node: String,
-    /// How long a sealed segment is kept after every sink has it. It is deleted earlier if space is short.
+    /// How long a sealed segment is kept after every sink has it. If disk space is short, the segment is
+    /// deleted earlier.
     pub retain: Duration,
-    /// Maximum bytes of all sealed segments. Beyond that, segments that every sink has are deleted, oldest
-    /// first.
+    /// Maximum bytes of all sealed segments. If they have more, segments that every sink has are deleted,
+    /// oldest first.
     pub retain_bytes_max: u64,
-    /// Bytes that have to stay free on the disk. With less, records are refused.
+    /// Bytes that have to stay free on the disk. If fewer are free, records are refused.
     pub reserve_bytes: u64,
     /// When a worker may write its batch itself.
     pub worker_writes: WorkerWrites,
 }
 
-/// When a worker may write its batch itself, and so wait for the disk. It may only while each write is likely
-/// to be quick.
+/// When a worker may write its batch itself. The worker then waits for the disk, so it may do so only while
+/// writes are likely to be quick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerWrites {
-    /// Number of quick writes in a row before a worker writes.
+    /// Number of quick writes in a row after which a worker may write.
     pub after: u32,
-    /// Longest duration of a quick write.
+    /// Longest duration of a write that counts as quick.
     pub took_max: Duration,
-    /// Maximum bytes of records that are written and not synced, including those of the next write.
+    /// Maximum bytes of records that are written and not synced, including the records of the next write.
     pub unsynced_bytes_max: u64,
 }
 
@@ -92,9 +94,9 @@ pub enum OpenError {
     /// `transaction_bytes_max` is larger than the format allows.
     #[error("transaction_bytes_max is {found}, limit {limit} bytes")]
     TransactionBytes {
-        /// Configured value.
+        /// Configured value in bytes.
         found: usize,
-        /// Maximum bytes that fit into a batch that has other records already.
+        /// Maximum bytes of a transaction. A larger one may not fit into a batch with other records.
         limit: usize,
     },
 }

@@ -1,9 +1,10 @@
 //! The batches whose replies wait for one sink.
 //!
-//! There is one [`PendingAcks`] for each sink. It holds only batches that replies wait for. The writer adds a
-//! batch before the batch can be synced. After a sync, the syncer wakes the loader of the sink. The loader
-//! settles the records of each commit, and each worker gets one message about its own. A sync without such
-//! batches reads one atomic.
+//! There is one [`PendingAcks`] for each sink. The [`PendingAcks`] of a sink have only batches with replies
+//! that wait for this sink. The writer adds a batch before the batch can be synced. After a sync, the syncer
+//! wakes the loader of the sink. After each commit, the loader settles the records of that commit. Each
+//! worker then gets one message about its own records. A sync that covers no such batch reads only one
+//! atomic.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,11 +19,11 @@ use crate::worker_batch::WorkerMarks;
 /// A batch with replies that wait.
 pub(crate) struct AwaitedBatch {
     pub(crate) marks: Arc<WorkerMarks>,
-    /// Its number among the batches of its worker.
+    /// Number of the batch among the batches of its worker.
     pub(crate) batch_number: u64,
-    /// Number of its first record.
+    /// Number of the first record of the batch.
     pub(crate) first: Sequence,
-    /// Places in the batch of the records that replies wait for.
+    /// Places in the batch, of the records whose replies wait.
     pub(crate) places: Vec<Range<u32>>,
 }
 
@@ -32,7 +33,7 @@ impl AwaitedBatch {
         self.first.after(u64::from(self.places.last().map_or(1, |places| places.end))).before()
     }
 
-    /// Returns whether a reply still waits.
+    /// Returns whether a reply still waits for the batch.
     fn is_wanted(&self) -> bool {
         self.batch_number >= self.marks.waited_from()
     }
@@ -56,10 +57,10 @@ impl AwaitedBatch {
 pub(crate) struct PendingAcks {
     sink: SinkPlace,
     is_open: AtomicBool,
-    /// Last awaited record of the oldest batch, or `u64::MAX` if no batch waits.
+    /// Last record of the oldest batch that a reply waits for, or `u64::MAX` if no batch waits.
     oldest: AtomicU64,
     waiting: Mutex<VecDeque<AwaitedBatch>>,
-    /// Signals the loader that awaited records can be loaded.
+    /// Signals the loader that records with waiting replies can be loaded.
     wake: Condvar,
 }
 
@@ -86,7 +87,7 @@ impl PendingAcks {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a batch that is written and not yet synced. Drops batches whose replies no longer wait.
+    /// Adds a batch that is written and not yet synced. Drops batches for which no reply waits any more.
     pub(crate) fn add(&self, batch: AwaitedBatch) {
         let mut waiting = self.waiting();
         while waiting.front().is_some_and(|first| !first.is_wanted()) {
@@ -114,10 +115,11 @@ impl PendingAcks {
         self.waiting().front().map(|batch| batch.first)
     }
 
-    /// Wakes the loader if awaited records are now synced.
+    /// Wakes the loader if records with waiting replies are now synced.
     pub(crate) fn synced(&self, up_to: Sequence) {
         if self.is_awaited(up_to) {
-            // The syncer holds the lock here, so that a loader that is about to wait misses nothing.
+            // The syncer holds the lock here. A loader that is about to wait therefore does not miss the
+            // wake-up.
             let _waiting = self.waiting();
             self.wake.notify_all();
         }

@@ -1,34 +1,34 @@
-//! The age of the queue for the disk, and whether records are refused for it.
+//! The age of the batches that wait for the disk, and whether records are refused because of it.
 //!
-//! Two threads publish one time each, as a number that appenders read without a lock. The writer publishes
-//! since when the oldest batch waits to be written. The syncer publishes since when the oldest batch with a
-//! waiting reply waits for its sync. A batch without such a reply may stay unsynced, and does not count. A
-//! batch counts from its first hand-over, even if the writer's queue was full then.
+//! Two threads publish one time each. Appenders read both times without a lock. The writer publishes the time
+//! since which the oldest batch waits to be written. The syncer publishes the time since which the oldest
+//! batch with a waiting reply waits for its sync. A batch without such a reply may stay unsynced, and does
+//! not count. The wait of a batch begins at its first hand-over, even if the writer's queue was full then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::appended::Level;
 
-/// The refusals are over when none came for this long. So a log that refuses now and then does not report
-/// each refusal.
+/// Time without a refusal, in nanoseconds, after which the log no longer counts as behind. A log that refuses
+/// records from time to time therefore does not report each refusal.
 const CALM_NS: u64 = 1_000_000_000;
 
 /// Whether the disk keeps up with the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueState {
-    /// Records are taken.
+    /// The log accepts records.
     KeepsUp,
-    /// Records were refused because too many or too old ones wait for the disk. The state ends when the disk
-    /// keeps up and the last refusal is a second ago.
+    /// Records were refused because too many records, or too old ones, wait for the disk. The state ends when
+    /// the disk keeps up and the last refusal is a second ago.
     Behind,
 }
 
-/// Nanoseconds since the log began, at least one.
+/// A time, in nanoseconds since the log began. The value is at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
-/// Returns the earlier of two times, or the only one.
+/// Returns the earlier of two times. If only one is set, returns that one.
 pub(crate) fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -54,15 +54,16 @@ impl Published {
     }
 }
 
-/// Since when the oldest batches wait for the disk, and whether records are refused for it.
+/// The times since which the oldest batches wait for the disk, and whether records are refused because of
+/// these waits.
 pub(crate) struct QueueAge {
     begun: Instant,
-    /// The oldest batch that is handed over and not written. Set under the lock of the write queue.
+    /// Time of the oldest batch that is handed over and not written. Set under the lock of the write queue.
     pub(crate) unwritten_since: Published,
-    /// The oldest batch with a reply that waits for a sync. Set under the lock of [`crate::commit`].
+    /// Time of the oldest batch with a reply that waits for a sync. Set under the lock of [`crate::commit`].
     pub(crate) unsynced_since: Published,
     refused_at: AtomicU64,
-    /// Whether the refusals are reported to the owner of the log.
+    /// Whether the owner of the log has a report of the current refusals.
     is_reported: AtomicBool,
 }
 
@@ -86,13 +87,13 @@ impl QueueAge {
         self.moment(Instant::now())
     }
 
-    /// Returns how long the oldest batch that a record of this level would wait for has waited.
+    /// Returns the current wait of the oldest batch that must reach this level before a new record can.
     pub(crate) fn age(&self, level: Level, now: Moment) -> Duration {
         self.age_with(level, None, now)
     }
 
-    /// Returns the same as [`Self::age`]. `stuck` is the time of a batch that did not fit into the writer's
-    /// queue.
+    /// Returns the same as [`Self::age`], and counts a batch that did not fit into the writer's queue.
+    /// `stuck` is the time of that batch.
     pub(crate) fn age_with(&self, level: Level, stuck: Option<Moment>, now: Moment) -> Duration {
         let unwritten = || earlier(stuck, self.unwritten_since.read());
         let since = match level {
@@ -103,13 +104,14 @@ impl QueueAge {
         since.map_or(Duration::ZERO, |Moment(since)| Duration::from_nanos(now.0.saturating_sub(since)))
     }
 
-    /// Notes a refusal. Returns whether it is the first.
+    /// Notes a refusal. Returns whether it has to be reported, because it is the first.
     pub(crate) fn note_refusal(&self, now: Moment) -> bool {
         self.refused_at.fetch_max(now.0, Ordering::Relaxed);
         !self.is_reported.load(Ordering::Relaxed) && !self.is_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Ends the refusals if none came for `CALM_NS`. Returns true once for it.
+    /// Ends the state of refusals if the last refusal is `CALM_NS` ago. Returns true only in the call that
+    /// ends it.
     pub(crate) fn calm_down(&self, now: Moment) -> bool {
         let is_calm = now.0.saturating_sub(self.refused_at.load(Ordering::Relaxed)) >= CALM_NS;
         is_calm && self.is_reported.swap(false, Ordering::Relaxed)
@@ -120,7 +122,7 @@ impl QueueAge {
     }
 }
 
-/// Since when replies wait for a sync: the next one, and the running one.
+/// The times since which replies wait for the next sync and for the running sync.
 #[derive(Default)]
 pub(crate) struct Wanted {
     waiting: Option<Moment>,
@@ -128,7 +130,8 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Adds written batches. The oldest with a waiting reply waits since `since`.
+    /// Adds written batches. `since` is the time since which the oldest of these batches with a waiting reply
+    /// waits.
     pub(crate) fn add(&mut self, since: Option<Moment>) {
         self.waiting = earlier(self.waiting, since);
     }

@@ -1,10 +1,10 @@
-//! Reads the fields of a record's body one after the other. It never reads beyond the end, whatever the bytes
-//! are.
+//! Reads the fields of a record's body one after the other. The reader never reads beyond the end, whatever
+//! the bytes are.
 
 use crate::error::FormatError;
 
 pub(crate) struct Reader<'a> {
-    /// Part that is read, for errors.
+    /// Name of the part that is read, for errors.
     what: &'static str,
     rest: &'a [u8],
 }
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    /// Reads a count of 4 bytes, and as many bytes after it.
+    /// Reads a length of 4 bytes, and as many bytes as the length says.
     pub(crate) fn sized(&mut self) -> Result<&'a [u8], FormatError> {
         let count = u32::from_le_bytes(self.array()?);
         self.take(count as usize)

@@ -16,15 +16,15 @@ pub(crate) const FRAME_BYTES: usize = 8;
 /// The value of one column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
-    /// No value.
+    /// No value (SQL NULL).
     Null,
     /// True or false.
     Bool(bool),
     /// A signed 64-bit integer.
     Int(i64),
-    /// A double.
+    /// An IEEE 754 double.
     Float(f64),
-    /// UTF-8 without U+0000.
+    /// UTF-8 text without U+0000.
     Text(&'a str),
     /// Any bytes.
     Bytes(&'a [u8]),
@@ -32,14 +32,15 @@ pub enum Value<'a> {
     Timestamp(i64),
     /// JSON text.
     Json(&'a str),
-    /// 16 bytes.
+    /// The 16 bytes of a UUID.
     Uuid([u8; 16]),
-    /// An address.
+    /// An IPv4 or IPv6 address.
     Inet(IpAddr),
 }
 
 impl Value<'_> {
-    /// Returns the type of column that takes the value. Returns `None` for null, which every column takes.
+    /// Returns the type of a column that accepts the value. Returns `None` for null, because every column
+    /// accepts null.
     pub const fn column_type(&self) -> Option<ColumnType> {
         Some(match self {
             Self::Null => return None,
@@ -56,13 +57,13 @@ impl Value<'_> {
     }
 }
 
-/// Why a column does not take a value.
+/// Why a column does not accept a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     /// The value has another type.
     #[error("column {column:?} takes {allowed}, found {found}")]
     Type {
-        /// The column.
+        /// Name of the column.
         column: String,
         /// The type of the value.
         found: &'static str,
@@ -72,49 +73,49 @@ pub enum ValueError {
     /// The text has U+0000, which databases cannot store.
     #[error("column {column:?} takes no U+0000, found one at byte {at}")]
     Nul {
-        /// The column.
+        /// Name of the column.
         column: String,
         /// Offset of the first U+0000 in bytes.
         at: usize,
     },
-    /// The value's source found it unfit before it became a [`Value`].
+    /// The source of the value cannot make a [`Value`] for the column from it.
     #[error("column {column:?} takes {allowed}, found {found}")]
     Unfit {
-        /// The column.
+        /// Name of the column.
         column: String,
         /// The value found, shortened.
         found: String,
-        /// Values that the column takes.
+        /// Values that the column accepts.
         allowed: &'static str,
     },
     /// A required value is missing.
     #[error("column {column:?} is required, found nothing")]
     Missing {
-        /// The column.
+        /// Name of the column.
         column: String,
     },
     /// The value has more bytes than the stream allows.
     #[error("column {column:?} takes at most {limit} bytes, found {bytes} bytes")]
     TooLong {
-        /// The column.
+        /// Name of the column.
         column: String,
         /// Bytes of the value.
         bytes: usize,
         /// Maximum bytes.
         limit: usize,
     },
-    /// The JSON is nested more deeply than databases are known to handle.
+    /// The JSON has more levels than databases are known to handle.
     #[error("column {column:?} takes json with at most {limit} levels, found more")]
     TooDeep {
-        /// The column.
+        /// Name of the column.
         column: String,
         /// Maximum number of levels.
         limit: usize,
     },
-    /// The item has fields that no column takes.
+    /// The item has fields for which there is no column.
     #[error("record has unknown fields: {names}")]
     UnknownFields {
-        /// Their names, quoted.
+        /// Quoted names of these fields.
         names: String,
     },
 }
@@ -158,9 +159,10 @@ fn encode_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Encodes one row, value by value in the order of the columns. Values that are not pushed are null.
+/// Encodes one row, value by value in the order of the columns. Columns without a pushed value are null.
 ///
-/// Columns of the origins log id and sequence are pushed as null, or not at all at the end.
+/// For a column of the origin log id or sequence, push null. At the end of the row, such columns need no
+/// push.
 pub struct RowEncoder<'a> {
     out: &'a mut Vec<u8>,
     schema: &'a Schema,
@@ -178,11 +180,11 @@ impl<'a> RowEncoder<'a> {
     /// Appends the value of the next column.
     ///
     /// # Errors
-    /// The column has another type, or takes no U+0000. The row then has null there, and the caller may
-    /// continue or drop the row.
+    /// The column has another type, or the text has U+0000. The row then has null in this column. The caller
+    /// may continue or drop the row.
     ///
     /// # Panics
-    /// If no column is left. The caller knows the schema.
+    /// If all columns already have a value. The caller knows the schema.
     pub fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         assert!(self.column < self.schema.columns().len(), "more values than columns");
         let column = self.column;
@@ -234,20 +236,21 @@ fn encode_value(out: &mut Vec<u8>, value: Value<'_>) {
 /// One record, read from a batch.
 #[derive(Debug, Clone)]
 pub struct Record<'a> {
-    /// Its number in the log.
+    /// Number of the record in the log.
     pub sequence: Sequence,
-    /// The number of its schema in the log.
+    /// Number of the record's schema in the log.
     pub schema_id: SchemaId,
-    /// Its schema.
+    /// Schema of the record.
     pub schema: &'a Arc<Schema>,
-    /// Its content.
+    /// Content of the record.
     pub body: RecordBody<'a>,
 }
 
 /// Content of a record.
 #[derive(Debug, Clone)]
 pub enum RecordBody<'a> {
-    /// One value for each column of the schema. Columns of the origins log id and sequence are filled in.
+    /// One value for each column of the schema. The values of columns of the origins log id and sequence are
+    /// filled in too.
     Row(Vec<Value<'a>>),
     /// An item that did not fit its stream.
     Reject {

@@ -1,8 +1,8 @@
 //! Recovers the logs of dead runs: seals whole segments, cuts torn tails, and sets damage aside.
 //!
-//! The decisions are the table in `docs/reference/log-format.md`. [`RecoveryAction`] is its right column.
-//! Only `.open` files are read batch by batch. Records that were acknowledged as synced are never cut. The
-//! field `durable` in the headers shows how far they reach.
+//! The decisions are the table in `docs/reference/log-format.md`. [`RecoveryAction`] is the right column of
+//! that table. Only `.open` files are read batch by batch. Records that were acknowledged as synced are never
+//! cut. The field `durable` in the headers shows the last such record.
 
 use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::storage::{Storage, StorageFile};
 pub struct RecoveryReport {
     /// Logs that needed a recovery.
     pub logs: Vec<LogRecovery>,
-    /// Logs whose recovery failed. A later recovery does the rest.
+    /// Logs whose recovery failed. A later recovery continues where this one stopped.
     pub failed: Vec<(LogId, LogError)>,
     /// The newest log in the directory.
     pub newest: Option<LogId>,
@@ -33,13 +33,14 @@ pub struct RecoveryReport {
 pub struct LogRecovery {
     /// The log.
     pub log: LogId,
-    /// Segments that got their footer or their name.
+    /// Number of segments that got their footer or their sealed name.
     pub sealed: u64,
-    /// Bytes cut off after the last whole batch. None of them was ever acknowledged as synced.
+    /// Number of bytes that were cut off after the last whole batch. These bytes were never acknowledged as
+    /// synced.
     pub torn_bytes: u64,
     /// Segments set aside, with the reason.
     pub set_aside: Vec<(PathBuf, String)>,
-    /// Segments of a later format version. They stay unchanged.
+    /// Segments of a later format version. Recovery does not change them.
     pub unknown: Vec<PathBuf>,
 }
 
@@ -50,7 +51,7 @@ pub(crate) enum RecoveryAction {
     Seal,
     /// Cut the segment at the end of the last whole batch, then seal it.
     Cut,
-    /// No record of it was acknowledged as synced. Unlink it.
+    /// No record of the segment was acknowledged as synced. Unlink the segment.
     Remove,
     /// Acknowledged records are damaged. Rename the segment, so that loaders read around the damage.
     SetAside(String),
@@ -58,19 +59,21 @@ pub(crate) enum RecoveryAction {
     Leave,
 }
 
-/// What recovery does with bytes that were never acknowledged as synced.
+/// Treatment of bytes that were never acknowledged as synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unacknowledged {
-    /// Count them and delete them.
+    /// Count these bytes and delete them.
     Remove,
-    /// Keep them in a file of the same folder. No reader takes its name for a segment.
+    /// Keep these bytes in a file of the same folder. The name of that file is no name of a segment, so no
+    /// reader opens it.
     Keep,
 }
 
 /// Recovers every log in `dir` whose lock is free.
 ///
 /// # Errors
-/// `dir` cannot be listed or synced. The error of one log is in the report, and the other logs are recovered.
+/// `dir` cannot be listed or synced. The error of one log is in the report, and the other logs are recovered
+/// nevertheless.
 pub fn recover(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -81,7 +84,7 @@ pub fn recover(
     let mut ids: Vec<LogId> = names.iter().filter_map(|name| name.parse().ok()).collect();
     ids.sort_unstable();
     report.newest = ids.last().copied();
-    // A dead run may have ended before it synced the name of its log.
+    // A dead run may have ended before it synced the folder with the name of its log.
     storage.sync_folder(dir).map_err(LogError::io("sync", dir))?;
     for log in ids {
         match recover_log(&**storage, &dir.join(log.to_string()), log, digest) {
@@ -112,26 +115,27 @@ fn recover_log(
         .iter()
         .map(|name| Unsealed::read(storage, folder, *name, digest))
         .collect::<Result<Vec<_>, _>>()?;
-    // The dead run may not have synced the names. A later recovery does not look at sealed segments, so they
-    // are synced now.
+    // The dead run may not have synced the names of its segments. A later recovery does not check sealed
+    // segments, so their names are synced now.
     storage.sync_folder(folder).map_err(LogError::io("sync", folder))?;
     Plan::new(storage, folder, &names, files)?
         .carry_out(storage, folder, log, Unacknowledged::Remove)
         .map(Some)
 }
 
-/// The actions for one log. All are decided before the first begins.
+/// The actions for one log. All actions are decided before the first one is carried out.
 pub(crate) struct Plan {
     pub(crate) files: Vec<(Unsealed, RecoveryAction)>,
-    /// Digest of the sealed segment before these files.
+    /// Digest of the last sealed segment before these files.
     digest_before: [u8; 64],
 }
 
 impl Plan {
-    /// Decides the actions for the `.open` files of a log. `files` has all of them, in order.
+    /// Decides the actions for the `.open` files of a log. `files` has all `.open` files, in the order of
+    /// their records.
     ///
     /// # Errors
-    /// The sealed segment before them cannot be read.
+    /// The sealed segment before these files cannot be read.
     pub(crate) fn new(
         storage: &dyn Storage,
         folder: &Path,
@@ -163,7 +167,7 @@ impl Plan {
     /// Carries out the actions.
     ///
     /// # Errors
-    /// The first error of the disk. A later recovery does the rest.
+    /// The first error of the disk. A later recovery carries out the other actions.
     pub(crate) fn carry_out(
         self,
         storage: &dyn Storage,
@@ -178,8 +182,8 @@ impl Plan {
         let (to_remove, to_keep): (Vec<_>, Vec<_>) =
             self.files.into_iter().partition(|(_, action)| *action == RecoveryAction::Remove);
         to_keep.into_iter().try_for_each(|(file, action)| mender.mend(file, action))?;
-        // Segments are removed from the last to the first. A segment that survives a crash alone would look
-        // like the rest of a longer log.
+        // Segments are removed from the last to the first. Without this order, a crash could keep only the
+        // last segment, which would look like the end of a longer log.
         to_remove.iter().rev().try_for_each(|(file, _)| mender.remove(file))?;
         Ok(mender.recovery)
     }
@@ -196,13 +200,13 @@ pub(crate) fn segment_names(storage: &dyn Storage, folder: &Path) -> Result<Vec<
     Ok(names)
 }
 
-/// A segment that is no longer written and is not sealed.
+/// An unsealed segment to which no process writes any more.
 pub(crate) struct Unsealed {
     pub(crate) name: SegmentName,
     pub(crate) path: PathBuf,
     file: Arc<dyn StorageFile>,
     pub(crate) scan: SegmentScan,
-    /// Digest of the intact bytes. There is none if the file was opened by [`Self::look`].
+    /// Digest of the intact bytes. Empty if [`Self::look`] opened the file.
     digest: Digest,
 }
 
@@ -223,7 +227,7 @@ impl Unsealed {
         Ok(Self { name, path, file, scan, digest })
     }
 
-    /// Scans the segment and changes nothing.
+    /// Scans the segment without a sync, and does not change the segment.
     pub(crate) fn look(storage: &dyn Storage, folder: &Path, name: SegmentName) -> Result<Self, LogError> {
         let path = name.path(folder);
         let file = storage.open_read(&path).map_err(LogError::io("open", &path))?;
@@ -231,7 +235,7 @@ impl Unsealed {
         Ok(Self { name, path, file, scan, digest })
     }
 
-    /// Returns whether this segment begins where the intact batches of `before` end. Then `before` has lost
+    /// Returns whether this segment begins where the intact batches of `before` end. If so, `before` has lost
     /// no batch.
     fn continues(&self, before: &SegmentScan) -> bool {
         let expected = (before.last.after(1), before.chain);
@@ -239,11 +243,11 @@ impl Unsealed {
     }
 }
 
-/// The end of the sealed part of the log. The next segment has to continue it.
+/// The end of the sealed part of the log, which the next segment has to continue.
 #[derive(Clone, Copy)]
 struct SealedEnd {
-    /// First number and chain that the next segment must have. `None` if the segment before is damaged or
-    /// missing, because then nothing can be compared.
+    /// First record number and chain that the next segment must have. `None` if the segment before it is
+    /// damaged or missing, because there is then nothing to compare.
     continues: Option<(Sequence, u32)>,
     digest: [u8; 64],
 }
@@ -275,8 +279,8 @@ impl SealedEnd {
 
 /// Decides one row of the table.
 ///
-/// `is_torn`: the log was already cut before this file. `is_complete`: the next file shows that this one has
-/// all its batches. Then only its footer can be torn.
+/// `is_torn`: the log was already cut before this file. `is_complete`: the next file shows that this file has
+/// all its batches, so that only its footer can be torn.
 fn judge(
     file: &Unsealed,
     continues: Option<(Sequence, u32)>,
@@ -335,7 +339,8 @@ struct Mender<'a> {
     storage: &'a dyn Storage,
     folder: &'a Path,
     unacknowledged: Unacknowledged,
-    /// Digest of the segment before, which the next footer repeats. It is zero if that segment has no digest.
+    /// Digest of the previous segment, which the next footer repeats. Zero if the previous segment has no
+    /// digest.
     digest_before: [u8; 64],
     recovery: LogRecovery,
 }
@@ -400,7 +405,7 @@ impl Mender<'_> {
     }
 }
 
-/// Gives a segment the name of a damaged one.
+/// Renames a segment to the name of a damaged segment.
 pub(crate) fn set_aside(
     storage: &dyn Storage,
     folder: &Path,
@@ -412,13 +417,13 @@ pub(crate) fn set_aside(
     Ok(aside)
 }
 
-/// Returns the path for bytes of a segment that were never acknowledged as synced. No reader takes its name
-/// for a segment.
+/// Returns the path of a file for bytes of a segment that were never acknowledged as synced. Its name is no
+/// name of a segment, so no reader opens the file.
 pub(crate) fn torn_path(folder: &Path, name: SegmentName) -> PathBuf {
     folder.join(format!("{:020}.torn", name.first.0))
 }
 
-/// Copies a range of a file into another file, and syncs that.
+/// Copies a range of a file into another file, and syncs the copy.
 fn keep(
     storage: &dyn Storage,
     file: &dyn StorageFile,
@@ -428,7 +433,8 @@ fn keep(
 ) -> Result<(), LogError> {
     const PIECE_BYTES: usize = 256 << 10;
     let copy = match storage.create(to) {
-        // An earlier repair did not finish. The tail is still in the segment and is copied again.
+        // An earlier repair did not finish. The tail is still in the segment, and this repair copies it
+        // again.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let begun = storage.open(to).map_err(LogError::io("open", to))?;
             begun.truncate(0).map_err(LogError::io("cut", to))?;
@@ -439,7 +445,8 @@ fn keep(
     let mut piece = vec![0; PIECE_BYTES];
     let extents =
         file.data_extents(range.start, range.end).map_err(LogError::io("look for data in", path))?;
-    // Holes stay holes, because those of a sparse file may exceed the free space of the disk.
+    // Only stored extents are copied, so the holes of a sparse file stay holes. If the holes were filled with
+    // zeros, the copy could be larger than the free space of the disk.
     for extent in extents {
         let mut offset = extent.start;
         while offset < extent.end {

@@ -1,8 +1,8 @@
-//! Repairs logs by command: does what a start would do, without a start and without losing a byte.
+//! Repairs logs by command. A repair does the same as the recovery of a start, but keeps every byte.
 //!
-//! Two things differ from recovery. Bytes that were never acknowledged as synced are kept in `N.torn` instead
-//! of being removed. Sealed segments are read too, and a damaged one is set aside as `N.damaged`. A second
-//! repair changes nothing more.
+//! There are two differences to recovery. Bytes that were never acknowledged as synced are moved to `N.torn`
+//! instead of being deleted. Sealed segments are checked too, and a damaged one is set aside as `N.damaged`.
+//! A second repair makes no further changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::segment::{SegmentDigestAlgorithm, SegmentName, SegmentState};
 use crate::storage::{Storage, StorageLock};
 use crate::verify::{SegmentProblem, log_ids, verify_segment};
 
-/// Whether a repair changes anything.
+/// Whether a repair changes files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairMode {
     /// The repair only reports what it would do.
@@ -23,68 +23,68 @@ pub enum RepairMode {
     Mend,
 }
 
-/// What a repair found and did, for each log.
+/// Findings and actions of a repair, for each log.
 #[derive(Debug, Default)]
 pub struct RepairReport {
     /// Every segment, in order.
     pub segments: Vec<SegmentRepair>,
-    /// Logs that another process writes. They stay unchanged.
+    /// Logs that another process writes. The repair does not change them.
     pub held: Vec<LogId>,
     /// Logs whose repair failed.
     pub failed: Vec<(LogId, LogError)>,
 }
 
-/// State of one segment, and what is done with it.
+/// State of one segment, and the action of the repair.
 #[derive(Debug)]
 pub struct SegmentRepair {
     /// Path of the segment before the repair.
     pub path: PathBuf,
-    /// What is done with it.
+    /// Action of the repair on the segment.
     pub treatment: Treatment,
 }
 
 /// The action of a repair on one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Treatment {
-    /// Sealed and intact. Nothing is done.
+    /// The segment is sealed and intact. Nothing is done.
     Whole,
-    /// Set aside before. Nothing is done.
+    /// The segment was set aside before. Nothing is done.
     AsideAlready,
-    /// A later or unknown format version. Nothing is done.
+    /// The segment has a later or unknown format version. Nothing is done.
     Left,
-    /// Intact, but not sealed. It gets its footer and its sealed name.
+    /// The segment is intact, but not sealed. The repair writes its footer, and gives it its sealed name.
     Seal,
-    /// Torn at its end. It is cut there and sealed.
+    /// The end of the segment is torn. The repair cuts the segment there and seals it.
     Cut {
         /// Offset of the cut.
         at: u64,
-        /// Bytes that are cut off.
+        /// Number of bytes that are cut off.
         bytes: u64,
-        /// Path where they are kept.
+        /// Path of the file that keeps these bytes.
         kept: PathBuf,
     },
-    /// Nothing in it was acknowledged as synced. It is renamed.
+    /// No record of the segment was acknowledged as synced. The segment is renamed.
     Torn {
-        /// Its new path.
+        /// New path of the segment.
         kept: PathBuf,
     },
-    /// Damaged. It is renamed, and loaders then read around the damage.
+    /// The segment is damaged. The repair renames the segment, and loaders then read around the damage.
     SetAside {
-        /// Its new path.
+        /// New path of the segment.
         aside: PathBuf,
-        /// The reason.
+        /// Kind of the damage.
         reason: String,
     },
 }
 
 impl Treatment {
-    /// Returns whether a repair changes nothing.
+    /// Returns whether a repair leaves the segment unchanged.
     pub const fn is_nothing(&self) -> bool {
         matches!(self, Self::Whole | Self::AsideAlready | Self::Left)
     }
 }
 
-/// Why nothing was repaired.
+/// Why no log was repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
     /// A server holds the lock of the folder.
@@ -119,7 +119,7 @@ pub fn repair(
     Ok(report)
 }
 
-/// Another process holds the lock.
+/// Error of a lock that another process holds.
 struct Taken;
 
 /// Locks a folder. A dry run creates no lock file, because without a file no process holds the lock.
@@ -181,7 +181,7 @@ impl LogRepair<'_> {
         };
         let files = open.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         if self.mode == RepairMode::Mend && !open.is_empty() {
-            // The dead run may not have synced the names.
+            // The dead run may not have synced the names of its segments.
             self.storage.sync_folder(&self.folder).map_err(LogError::io("sync", &self.folder))?;
         }
         Plan::new(self.storage, &self.folder, names, files)
@@ -205,15 +205,15 @@ impl LogRepair<'_> {
         Treatment::SetAside { aside, reason }
     }
 
-    /// Reads all of a sealed segment, and sets it aside if it is damaged. A segment set aside before stays as
-    /// it is.
+    /// Reads all of a sealed segment, and sets it aside if it is damaged. A segment that was set aside before
+    /// is not changed.
     fn treat_settled(&self, name: SegmentName) -> Result<Treatment, LogError> {
         if name.state == SegmentState::Damaged {
             return Ok(Treatment::AsideAlready);
         }
         let path = name.path(&self.folder);
-        // The segment is checked without the one before it. A broken link to that one is no damage of its
-        // own.
+        // The segment is checked without the previous segment. A broken chain between the two is no damage of
+        // this segment.
         let check = verify_segment(self.storage, name, &path, None)?;
         if let Some(FormatError::Version { .. }) = check.scan.failure.map(|failure| failure.error) {
             return Ok(Treatment::Left);

@@ -1,16 +1,16 @@
 //! Deletes sealed segments that every sink has, and the folders of logs without segments.
 //!
-//! The order survives a crash at any point. The sinks have the records on disk first. Then a note of the
-//! deletion is on disk. Then the segment is unlinked, and the folder is synced before the next unlink. So
-//! after a crash the kept part of a log begins later, and has no new hole.
+//! The order of the steps survives a crash at any point. First, the sinks have the records on disk. Second, a
+//! note of the deletion is on disk. Third, the segment is unlinked, and the folder is synced before the next
+//! unlink. After a crash, the kept part of a log therefore begins later, and has no new gap.
 //!
-//! A reader does not stop a deletion: a process that has the segment open reads it to its end. Open segments,
-//! damaged segments, and sealed segments without a valid footer are never deleted.
+//! A reader does not delay a deletion: a process that has the segment open can still read it to its end. Open
+//! segments, damaged segments, and sealed segments without a valid footer are never deleted.
 //!
-//! The same thread measures the free space of the disk, so that no worker has to.
+//! The same thread measures the free space of the disk, so that workers need not measure it.
 //!
-//! The thread lists segments at the start, and learns of new ones from the sealer. It lists no folder again
-//! until something is deleted.
+//! The thread lists segments at the start, and learns of new ones from the sealer. The thread lists a folder
+//! again only after a deletion.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,10 +35,10 @@ const PASS_PAUSE: Duration = Duration::from_millis(100);
 /// Pause after a failed unlink before the next try.
 const RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// Runs the retainer thread until the log is closed or has failed. It measures the free space, and deletes
-/// what is due.
+/// Runs the retainer thread until the log is closed or has failed. The thread measures the free space, and
+/// deletes the segments that are due.
 ///
-/// `is_mending_due`: some log could not be recovered at the start for lack of space.
+/// `is_mending_due`: at least one log could not be recovered at the start for lack of space.
 pub(crate) fn retain_loop(pipeline: &CommitPipeline, mut is_mending_due: bool) {
     let log = &pipeline.state;
     let options = &log.options;
@@ -69,8 +69,8 @@ fn pass(state: &LogState, retainer: &mut Retainer) -> Result<(), LogError> {
     let (count, bytes) = retainer.segments.size();
     state.meter.retainer.kept_segments.set(count);
     state.meter.retainer.kept_bytes.set(bytes);
-    // The free space is measured after the deletions, because space that can be freed is no reason to refuse
-    // records.
+    // The free space is measured after the deletions. Records are not refused as long as a deletion can free
+    // enough space.
     state.look_for_room();
     for log in retainer.remove_empty()? {
         state.loaded().forget(log);
@@ -84,7 +84,7 @@ fn is_room_tight(state: &LogState) -> bool {
     space.is_ok_and(|space| state.room.is_tight(space))
 }
 
-/// Tries again to recover the logs that the start had no space for.
+/// Tries again to recover the logs that the start could not recover for lack of space.
 fn mend(state: &LogState, retainer: &mut Retainer) {
     if let Ok(report) = recover(&state.storage, &state.options.dir, state.options.digest) {
         let found = report.logs.iter().flat_map(|recovery| retainer.find_kept_of(recovery.log));
@@ -93,10 +93,10 @@ fn mend(state: &LogState, retainer: &mut Retainer) {
     }
 }
 
-/// Whether unlinks work.
+/// Whether the last unlink worked.
 enum Unlinking {
     Works,
-    /// The last unlink failed. The next is tried at this time.
+    /// The last unlink failed. The retainer tries the next one at this time.
     PutOff(Instant),
 }
 
@@ -104,7 +104,7 @@ enum Unlinking {
 pub(crate) struct Retainer {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
-    /// The log of this run. Its folder is kept.
+    /// The log of this run. Its folder is never removed.
     live: LogId,
     rules: RetainRules,
     segments: SegmentList,
@@ -121,8 +121,8 @@ impl Retainer {
         Self { storage, dir, live, rules, segments, deleted, empty, unlinking: Unlinking::Works }
     }
 
-    /// Finds the sealed segments of dead runs. Reports those that cannot be read or have no valid footer.
-    /// They are kept.
+    /// Finds the sealed segments of dead runs. Reports segments that cannot be read or have no valid footer.
+    /// The retainer never deletes these segments.
     pub(crate) fn find_kept(&mut self) -> Vec<LogEvent> {
         let mut logs = log_ids(&*self.storage, &self.dir).unwrap_or_default();
         logs.retain(|log| *log != self.live);
@@ -143,7 +143,7 @@ impl Retainer {
                     is_empty = false;
                     continue;
                 }
-                // A segment of a later version may have another kind of end.
+                // A segment of a later version may have another kind of footer.
                 Ok(None) if is_of_later_version(&*self.storage, &path) => continue,
                 Ok(None) => "the segment has no valid footer".to_owned(),
                 Err(error) if error.is_not_found() => continue,
@@ -195,8 +195,8 @@ impl Retainer {
         Ok(Some(LogEvent::Deleted { log, segment, bytes, reason }))
     }
 
-    /// Notes up to which record the log is deleted. On a full disk the note is skipped, because the deletion
-    /// frees space.
+    /// Notes up to which record the log is deleted. If the disk is full, the deletion continues without the
+    /// note, because the deletion frees space.
     fn note_due(&mut self, log: LogId) -> Result<(), LogError> {
         match self.deleted.note(&*self.storage, &self.dir, log, self.segments.due_last()) {
             Err(error) if error.is_storage_full() => Ok(()),
@@ -204,7 +204,7 @@ impl Retainer {
         }
     }
 
-    /// Unlinks a segment. A segment that another process deleted already is no error.
+    /// Unlinks a segment. Returns no error if another process has deleted the segment already.
     fn unlink(&self, path: &Path) -> Result<(), LogError> {
         match self.storage.remove(path).map_err(LogError::io("delete", path)) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -212,14 +212,14 @@ impl Retainer {
         }
     }
 
-    /// Puts the next deletion off. Reports only the first of several failures.
+    /// Delays the next deletion by `RETRY_PAUSE`. Returns an event only for the first of several failures.
     fn put_off(&mut self, error: LogError, now: Instant) -> Option<LogEvent> {
         let is_first = matches!(self.unlinking, Unlinking::Works);
         self.unlinking = Unlinking::PutOff(now + RETRY_PAUSE);
         is_first.then_some(LogEvent::NotDeleted(error))
     }
 
-    /// Removes the folders of ended logs that have no files left. Returns these logs.
+    /// Removes the folders of ended logs that have no more files. Returns these logs.
     ///
     /// # Errors
     /// The folder of all logs cannot be synced. The log then stops.
@@ -229,7 +229,7 @@ impl Retainer {
             match self.remove_folder(log) {
                 Ok(Removal::Done) => removed.push(log),
                 Ok(Removal::Locked) => drop(self.empty.insert(log)),
-                // The next start looks at the folder again.
+                // The next start checks the folder again.
                 Ok(Removal::InUse) | Err(_) => {}
             }
         }
@@ -263,7 +263,7 @@ fn is_of_later_version(storage: &dyn Storage, path: &Path) -> bool {
 /// Result of the removal of a log's folder.
 enum Removal {
     Done,
-    /// Another process has the lock: it writes the log, or checks whether one does.
+    /// Another process holds the lock, because it writes the log or checks whether a process does.
     Locked,
     /// The folder has damaged or unsealed segments, or foreign files.
     InUse,

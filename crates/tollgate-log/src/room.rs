@@ -1,4 +1,4 @@
-//! Free space of the disk: how much the log may still write, so that it never meets a full disk.
+//! Free space of the disk: the number of bytes that the log may still write before the disk is nearly full.
 //!
 //! | free | what happens |
 //! | --- | --- |
@@ -6,29 +6,29 @@
 //! | less than the reserve | records are refused, the active segment is closed |
 //! | the reserve and the slack again | records are taken again |
 //!
-//! A worker reads one atomic. Between two looks at the file system, the log subtracts its own writes from it.
-//! So the log never writes more than was free above the reserve. The reserve is for what other processes
-//! write meanwhile, mainly the sink.
+//! A worker reads one atomic, the bytes that are left. Between two measurements of the file system, the log
+//! subtracts its own writes from this number. So the log never writes more than the free bytes above the
+//! reserve. The reserve is for the writes of other processes between two measurements, mainly of the sink.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::storage::Space;
 
-/// With fewer free inodes than this the disk counts as full.
+/// Number of free inodes below which the disk counts as full.
 const FREE_INODES_MIN: u64 = 64;
-/// Number of segments that the reserve holds at least.
+/// Minimum of the reserve, in segments.
 const RESERVE_SEGMENTS_MIN: u64 = 4;
-/// These segments take at most one part in `FLOOR_SHARE` of the file system.
+/// Smallest ratio of the size of the file system to the minimum of the reserve.
 const FLOOR_SHARE: u64 = 4;
 
-/// Returns the reserve for a configured value, on a file system of this size. Bytes.
+/// Returns the reserve in bytes for a configured value, on a file system of this size.
 ///
-/// It is at least four segments, if these fit into a quarter of the file system.
+/// The reserve is at least four segments or a quarter of the file system, whichever is smaller.
 pub fn reserve_bytes(wanted: u64, segment_bytes_max: u64, total_bytes: u64) -> u64 {
     wanted.max(segment_bytes_max.saturating_mul(RESERVE_SEGMENTS_MIN).min(total_bytes / FLOOR_SHARE))
 }
 
-/// Whether records are taken.
+/// Whether the disk has space for records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoomState {
     /// There is enough space.
@@ -40,7 +40,7 @@ pub enum RoomState {
 pub(crate) struct Room {
     reserve_bytes: u64,
     slack_bytes: u64,
-    /// Bytes that the log may still write. It is zero while space is short.
+    /// Bytes that the log may still write. Zero while space is short.
     bytes_left: AtomicU64,
     is_short: AtomicBool,
 }
@@ -56,12 +56,12 @@ impl Room {
         self.is_short.load(Ordering::Relaxed)
     }
 
-    /// Returns whether another record fits on the disk after `queued` bytes that wait to be written.
+    /// Returns whether there is space for another record after the `queued` bytes that wait to be written.
     pub(crate) fn has_room_behind(&self, queued: u64) -> bool {
         queued < self.bytes_left.load(Ordering::Relaxed)
     }
 
-    /// Subtracts bytes that the log wrote. Returns whether it is time to look at the file system.
+    /// Subtracts bytes that the log wrote. Returns whether the free space has to be measured now.
     pub(crate) fn take(&self, bytes: u64) -> bool {
         let less = |left: u64| Some(left.saturating_sub(bytes));
         let (Ok(before) | Err(before)) =
@@ -69,7 +69,7 @@ impl Room {
         before.saturating_sub(bytes) < self.slack_bytes
     }
 
-    /// Notes the space that the file system reports. Returns the new state if it changed.
+    /// Notes the free space that the file system reports. Returns the new state if the state changed.
     pub(crate) fn note(&self, space: Space) -> Option<RoomState> {
         let slack = if self.is_short() { self.slack_bytes } else { 0 };
         let is_short = space.free_bytes < self.reserve_bytes.saturating_add(slack)

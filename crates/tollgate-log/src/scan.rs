@@ -19,9 +19,9 @@ use reader::{WINDOW_BYTES, read_header};
 /// The first place where a segment is damaged or torn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Where it begins.
+    /// Offset where the failure begins.
     pub offset: u64,
-    /// Number of the first record that cannot be read because of it.
+    /// Number of the first record that cannot be read because of the failure.
     pub first: Sequence,
     /// Kind of the failure.
     pub error: FormatError,
@@ -30,9 +30,9 @@ pub struct Failure {
 /// Result of the scan of a whole segment.
 #[derive(Debug, Clone)]
 pub struct SegmentScan {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
-    /// Bytes of the file without the zeros at its end. Zeros inside a batch or footer count as used.
+    /// Size of the file in bytes, without the zeros at its end. Zeros inside a batch or footer count as used.
     pub used_bytes: u64,
     /// The header, if it is intact.
     pub header: Option<SegmentHeader>,
@@ -40,7 +40,8 @@ pub struct SegmentScan {
     pub end: u64,
     /// Number of intact batches before `end`.
     pub batches: u64,
-    /// Number of the last intact record. Without records, the number before the first.
+    /// Number of the last intact record. If there is no record, the number before the first record of the
+    /// segment.
     pub last: Sequence,
     /// Header checksum of the last intact batch.
     pub chain: u32,
@@ -48,7 +49,8 @@ pub struct SegmentScan {
     pub counts: Vec<StreamCount>,
     /// The schemas that the segment contains.
     pub schemas: Vec<(SchemaId, Arc<Schema>)>,
-    /// The highest number that a header reports as synced. Intact headers after a failure count too.
+    /// The highest record number that a batch header reports as synced. Intact headers after a failure count
+    /// too.
     pub durable: Sequence,
     /// Number of intact batch headers after the failure.
     pub headers_behind: u64,
@@ -77,12 +79,12 @@ pub fn segment_header(storage: &dyn Storage, path: &Path) -> Result<Option<Segme
 /// Scans a segment from its first byte to its last.
 ///
 /// # Errors
-/// Only errors of the disk. Damage of the bytes is in the result.
+/// Only errors of the disk. The result reports damage of the bytes.
 pub fn scan_segment(storage: &dyn Storage, path: &Path) -> Result<SegmentScan, LogError> {
     scan_watched(storage, path, &mut |_| {})
 }
 
-/// Scans a segment, and reports after each batch the offset where the intact ones end so far.
+/// Scans a segment. After each batch, reports the offset where the intact batches end so far.
 pub(crate) fn scan_watched(
     storage: &dyn Storage,
     path: &Path,
@@ -152,7 +154,8 @@ fn walk(
     scan.counts = counts.into_values().collect();
     scan.schemas = reader.schemas.iter().map(|(id, schema)| (*id, schema.clone())).collect();
     scan.schemas.sort_by_key(|(id, _)| *id);
-    // The reader compared all other fields of the footer.
+    // Only the counts are compared here, because the reader has already compared all other fields of the
+    // footer.
     if scan.footer.take_if(|footer| footer.counts != scan.counts).is_some() {
         let error = FormatError::OtherCounts;
         scan.failure = Some(Failure { offset: scan.end, first: reader.next, error });
@@ -198,7 +201,8 @@ fn look_behind_damaged_header(
     if let Some(mut reader) = SegmentReader::behind_damaged_header(path, file, &Schemas::new())? {
         return look_behind(&mut reader, SEGMENT_HEADER_BYTES as u64, scan);
     }
-    // A batch with an unknown nonce is not read. But the file then counts as not empty.
+    // The nonce of the segment is unknown, so batches are not read. A batch header that is found shows only
+    // that the segment is not empty.
     if let Some(nonce) = any_nonce(&**file, path)? {
         let first = SegmentName::of(path).map_or(Sequence::FIRST, |name| name.first);
         let header = SegmentHeader::stand_in(nonce, first);
@@ -208,7 +212,7 @@ fn look_behind_damaged_header(
     Ok(())
 }
 
-/// Returns the nonce in the first bytes that would be a valid batch header with that nonce.
+/// Returns the nonce of the first bytes that form a valid batch header. The header may have any nonce.
 fn any_nonce(file: &dyn StorageFile, path: &Path) -> Result<Option<u64>, LogError> {
     let mut window = vec![0; WINDOW_BYTES];
     let mut at = 0;

@@ -1,24 +1,25 @@
-//! The schema of a stream: its columns. The log stores it as a record.
+//! The schema of a stream: its columns. The log stores a schema as a record.
 
 use std::time::Duration;
 
 use crate::error::FormatError;
 use crate::reader::{Reader, utf8};
 
-/// Maximum bytes of the name of a stream or column. PostgreSQL cuts longer identifiers.
+/// Maximum bytes of the name of a stream or column. PostgreSQL truncates longer identifiers.
 const NAME_BYTES_MAX: usize = 63;
-/// Maximum number of columns of a stream. The default limit of SQLite is 2,000, and PostgreSQL allows
-/// 1,600.
+/// Maximum number of columns of a stream. A table has at most 2,000 columns in SQLite by default, and at most
+/// 1,600 in PostgreSQL.
 const COLUMNS_MAX: usize = 1_000;
 const KEY_NUMBER: u8 = 3;
 
-/// Maximum number of schemas of a log. A reader keeps all of them in memory, and a sink makes a table for
-/// each stream.
+/// Maximum number of schemas of a log. The number is bounded because a reader keeps all schemas in memory,
+/// and a sink makes a table for each stream.
 pub const SCHEMAS_MAX: usize = 4_096;
-/// Maximum number of schemas of the records of one batch. A sink locks the table of each in one transaction.
+/// Maximum number of schemas that the records of one batch use. A sink locks the tables of all of them in one
+/// transaction.
 pub const BATCH_SCHEMAS_MAX: usize = 1_024;
 
-/// The number of a schema in its log, from 0.
+/// Number of a schema in its log. The first schema has the number 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchemaId(pub u16);
 
@@ -38,7 +39,7 @@ pub enum ColumnType {
     Int,
     /// An IEEE 754 double.
     Float,
-    /// UTF-8 without U+0000.
+    /// UTF-8 text without U+0000.
     Text,
     /// Any bytes.
     Bytes,
@@ -46,7 +47,7 @@ pub enum ColumnType {
     Timestamp,
     /// JSON text (RFC 8259).
     Json,
-    /// 16 bytes.
+    /// The 16 bytes of a UUID.
     Uuid,
     /// An IPv4 or IPv6 address.
     Inet,
@@ -103,14 +104,14 @@ impl ColumnType {
 /// Source of a column's value when a row is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnOrigin {
-    /// From the row.
+    /// The value is stored in the row.
     Stored,
-    /// The id of the log (type uuid).
+    /// The value is the id of the log (type uuid).
     LogId,
-    /// The record's sequence number (type int).
+    /// The value is the record's sequence number (type int).
     Sequence,
-    /// From the row, only for the loader (type bytes). The key tells a retry from another record, and is no
-    /// column of a table.
+    /// The value is stored in the row, only for the loader (type bytes). Retries of a request have the same
+    /// key. The key is no column of a table.
     Key {
         /// How long a sink remembers the key, in milliseconds.
         window_ms: u64,
@@ -152,16 +153,16 @@ impl ColumnOrigin {
 /// One column of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Column {
-    /// Its name, 1 to 63 bytes.
+    /// Name of the column, 1 to 63 bytes.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     pub kind: ColumnType,
-    /// Source of its value.
+    /// Source of the column's value.
     pub origin: ColumnOrigin,
 }
 
 impl Column {
-    /// Returns whether this is the key of the record, which is no column of a table.
+    /// Returns whether this column is the key of the record. The key is no column of a table.
     pub const fn is_key(&self) -> bool {
         matches!(self.origin, ColumnOrigin::Key { .. })
     }
@@ -174,7 +175,7 @@ pub struct Schema {
     columns: Vec<Column>,
 }
 
-/// The log has no number left for another schema.
+/// Error of a log that has [`SCHEMAS_MAX`] schemas already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this run has declared {SCHEMAS_MAX} schemas, which is the limit: restart the server")]
 pub struct TooManySchemas;
@@ -191,7 +192,7 @@ pub enum SchemaError {
     /// There are no columns, or too many.
     #[error("stream {stream:?} has {count} columns, allowed are 1 to {COLUMNS_MAX}")]
     ColumnCount {
-        /// The stream.
+        /// Name of the stream.
         stream: String,
         /// Number of columns.
         count: usize,
@@ -199,13 +200,13 @@ pub enum SchemaError {
     /// There is more than one key, or a key of another type than bytes.
     #[error("stream {stream:?} has more than one key, or its key has another type than bytes")]
     Key {
-        /// The stream.
+        /// Name of the stream.
         stream: String,
     },
-    /// Two columns have the same name. Databases compare names without case.
+    /// Two columns have the same name. The comparison ignores case, because databases do so.
     #[error("stream {stream:?} has two columns named {name:?}")]
     Twice {
-        /// The stream.
+        /// Name of the stream.
         stream: String,
         /// The name.
         name: String,
@@ -216,7 +217,8 @@ impl Schema {
     /// Makes the schema of a stream.
     ///
     /// # Errors
-    /// An invalid name, two columns with the same name, an invalid key, or no or too many columns.
+    /// A name is invalid, two columns have the same name, the key is invalid, or there are no or too many
+    /// columns.
     pub fn new(stream: &str, columns: Vec<Column>) -> Result<Self, SchemaError> {
         check_name(stream)?;
         let count = columns.iter().filter(|column| !column.is_key()).count();

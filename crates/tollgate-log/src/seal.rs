@@ -11,13 +11,13 @@ use crate::segment_writer::ClosedSegment;
 use crate::storage::{Storage, StorageFile};
 
 impl ClosedSegment {
-    /// Seals the segment and returns its footer. Its batches are synced already.
+    /// Seals a segment and returns its footer. The batches of the segment are synced already.
     ///
-    /// The order is: write the footer, cut the bytes after it, sync the file, rename it, sync the folder. It
-    /// survives a crash at any point: see the table in `docs/reference/log-format.md`.
+    /// The order is: write the footer, cut the bytes after it, sync the file, rename it, sync the folder.
+    /// This order survives a crash at any point: see the table in `docs/reference/log-format.md`.
     ///
     /// # Errors
-    /// Any error of the disk, or bytes that differ from the written ones.
+    /// The disk returns an error, or bytes that differ from the written ones.
     pub fn seal(
         &self,
         storage: &dyn Storage,
@@ -28,7 +28,7 @@ impl ClosedSegment {
         self.seal_scanned(storage, &scan, digest, digest_before)
     }
 
-    /// Seals the segment, after `scan` and `digest` were taken from it.
+    /// Seals a segment whose `scan` and `digest` are already known.
     pub(crate) fn seal_scanned(
         &self,
         storage: &dyn Storage,

@@ -1,8 +1,8 @@
-//! The list of sealed segments, and which of them may be deleted. It uses no disk and no clock.
+//! The list of sealed segments, and which of them may be deleted. This code uses no disk and no clock.
 //!
 //! A segment is due only once every sink has it. No rule deletes a segment that a sink lacks. Segments of a
 //! log are loaded in the order of their records, and deleted in that order. So the kept part of a log has no
-//! hole, except around damage.
+//! gap, except where segments are damaged.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,24 +12,25 @@ use crate::event::DeleteReason;
 use crate::id::{LogId, Sequence};
 use crate::segment::SegmentFooter;
 
-/// How far each sink has each log, as the sinks report it. Their copy is durable.
+/// Position of each sink in each log. A sink reports a position only after its copy of the records is
+/// durable.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     sinks: BTreeMap<SinkPlace, BTreeMap<LogId, Sequence>>,
 }
 
 impl Loaded {
-    /// Adds a sink, which has nothing yet.
+    /// Adds a sink that has no records yet.
     pub(crate) fn add_sink(&mut self, sink: SinkPlace) {
         self.sinks.insert(sink, BTreeMap::new());
     }
 
-    /// Removes a sink, so that no segment waits for it.
+    /// Removes a sink, so that no segment waits for this sink.
     pub(crate) fn remove_sink(&mut self, sink: SinkPlace) {
         self.sinks.remove(&sink);
     }
 
-    /// Notes how far a sink has a log. A removed sink is ignored.
+    /// Notes the last record of a log that a sink has. A report of a removed sink is ignored.
     pub(crate) fn confirm(&mut self, sink: SinkPlace, log: LogId, last: Sequence) {
         if let Some(lasts) = self.sinks.get_mut(&sink) {
             lasts.insert(log, last);
@@ -42,7 +43,8 @@ impl Loaded {
         }
     }
 
-    /// Returns the last record of a log that every sink has. Without sinks, no record is loaded.
+    /// Returns the last record of a log that every sink has. Returns zero without sinks, because no record is
+    /// then loaded.
     fn last(&self, log: LogId) -> Sequence {
         let lasts = self.sinks.values().map(|sink| sink.get(&log).copied().unwrap_or_default());
         lasts.min().unwrap_or_default()
@@ -59,15 +61,15 @@ pub(crate) struct RetainRules {
 /// A sealed segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
-    /// Number of its last record.
+    /// Number of the last record of the segment.
     pub(crate) last: Sequence,
     pub(crate) bytes: u64,
 }
 
-/// Names a segment: its log, and the number of its first record.
+/// Key of a segment: its log, and the number of its first record.
 pub(crate) type SegmentKey = (LogId, Sequence);
 
-/// A sealed segment, as the sealer reports it to the retainer.
+/// Message of the sealer to the retainer about a new sealed segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SealedSegment {
     pub(crate) key: SegmentKey,
@@ -83,7 +85,7 @@ impl SealedSegment {
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList {
     waiting: BTreeMap<SegmentKey, Kept>,
-    /// Segments that every sink has, ordered by the time when the last sink got them.
+    /// Segments that every sink has, ordered by the time at which the last sink had them.
     loaded: BTreeMap<(Instant, SegmentKey), Kept>,
     /// Number of segments of each log.
     counts: BTreeMap<LogId, u64>,
@@ -91,7 +93,7 @@ pub(crate) struct SegmentList {
 }
 
 impl SegmentList {
-    /// Adds a segment. A known segment stays as it is.
+    /// Adds a segment. Does not change a segment that is already in the list.
     pub(crate) fn add(&mut self, key: SegmentKey, kept: Kept) {
         if self.waiting.contains_key(&key) || self.loaded.keys().any(|(_, known)| *known == key) {
             return;
@@ -101,9 +103,10 @@ impl SegmentList {
         self.waiting.insert(key, kept);
     }
 
-    /// Notes which segments every sink has now. Their time `retain` begins here.
+    /// Notes which segments every sink has now. The time `retain` of these segments begins here.
     ///
-    /// A sink whose database was restored has less than before. Its segments wait again.
+    /// A sink whose database was restored has fewer records than before. The segments that the sink now lacks
+    /// wait for it again.
     pub(crate) fn note_loaded(&mut self, loaded: &Loaded, now: Instant) {
         let lost = self.loaded.extract_if(.., |(_, (log, _)), kept| kept.last > loaded.last(*log));
         self.waiting.extend(lost.map(|((_, key), kept)| (key, kept)));
@@ -121,7 +124,7 @@ impl SegmentList {
         (self.counts.values().sum(), self.bytes)
     }
 
-    /// Returns the segment that is deleted next and the reason, or `None` if no segment has to be.
+    /// Returns the segment to delete next, and the reason. Returns `None` if no segment has to be deleted.
     pub(crate) fn due(
         &self,
         rules: RetainRules,

@@ -1,8 +1,8 @@
-//! Writes a log, without threads: stamps batches, opens and closes segments, and collects what has to be
-//! synced.
+//! Writes a log, without threads: stamps batches, opens and closes segments, and collects the files and
+//! folders to sync.
 //!
 //! Writes and syncs may run at the same time. [`SegmentWriter::write`] syncs no file. [`SyncWork::run`] syncs
-//! what was written before the work was taken. Tests drive both, step by step.
+//! all writes that preceded the call that returned the work. Tests call both step by step.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::schema::{Schema, SchemaId};
 use crate::segment::{SegmentHeader, SegmentName, SegmentState, is_nonce};
 use crate::storage::{Storage, StorageFile, StorageLock, make_folder};
 
-/// A batch of schemas that has this many payload bytes gets no further schema.
+/// Maximum payload bytes of a batch of schemas to which a further schema is added.
 const SCHEMAS_BYTES: usize = 1 << 20;
 
-/// A batch as a worker hands it over: with its payload, and without a header.
+/// A batch that a worker hands over. The batch has a payload, but no header yet.
 #[derive(Debug, Clone)]
 pub struct Handover {
-    /// The records.
+    /// Encoded records.
     pub payload: Vec<u8>,
-    /// Count of the records.
+    /// Number of the records.
     pub count: u32,
     /// Mask of the schemas that the records use.
     pub schema_mask: u64,
@@ -32,23 +32,23 @@ pub struct Handover {
     pub payload_checksum: u32,
 }
 
-/// A segment that takes no further writes and has no footer yet.
+/// A segment that gets no further writes, and has no footer yet.
 #[derive(Clone)]
 pub struct ClosedSegment {
     pub(crate) file: Arc<dyn StorageFile>,
     pub(crate) folder: PathBuf,
     pub(crate) name: SegmentName,
-    /// Number of its last record.
+    /// Number of the last record of the segment.
     pub(crate) last: Sequence,
 }
 
 impl ClosedSegment {
-    /// Number of its first record.
+    /// Number of the first record of the segment.
     pub const fn first(&self) -> Sequence {
         self.name.first
     }
 
-    /// Number of its last record.
+    /// Number of the last record of the segment.
     pub const fn last(&self) -> Sequence {
         self.last
     }
@@ -73,7 +73,8 @@ impl SyncWork {
         self.take_over(&mut later);
     }
 
-    /// Moves later work here. `later` keeps its buffers, so that the next write need not allocate.
+    /// Moves the work of `later` to this one. `later` keeps its buffers, so that the next write need not
+    /// allocate.
     fn take_over(&mut self, later: &mut Self) {
         for (path, file) in later.files.drain(..) {
             self.add_file(&path, &file);
@@ -93,7 +94,7 @@ impl SyncWork {
     ///
     /// # Errors
     /// The error of the first sync that fails. A failed sync is never tried again, because the kernel may
-    /// have dropped the pages.
+    /// have dropped the pages that it could not write.
     pub fn run(self, storage: &dyn Storage) -> Result<Sequence, LogError> {
         for (path, file) in &self.files {
             file.sync().map_err(LogError::io("sync", path))?;
@@ -111,9 +112,9 @@ struct Active {
     file: Arc<dyn StorageFile>,
     nonce: u64,
     bytes: u64,
-    /// Size of the file. The part after the first `bytes` bytes is zeros.
+    /// Size of the file in bytes. All bytes after the first `bytes` bytes are zeros.
     file_bytes: u64,
-    /// How many of the log's schemas the segment contains.
+    /// Number of the log's schemas that the segment contains.
     schemas: usize,
 }
 
@@ -126,7 +127,7 @@ pub struct SegmentWriter {
     node: String,
     schemas: Vec<(SchemaId, Arc<Schema>)>,
     active: Option<Active>,
-    /// First number of the segment before the active one.
+    /// Number of the first record of the segment before the active one.
     first_before: Option<Sequence>,
     lock: Option<StorageLock>,
     next: Sequence,
@@ -134,7 +135,7 @@ pub struct SegmentWriter {
     unsynced: SyncWork,
     /// Zeros that are written after the batches when the file has to grow.
     runway: Vec<u8>,
-    /// Headers of the write under way. The buffer is used again by the next write.
+    /// Headers of the current write. The next write uses the buffer again.
     headers: Vec<[u8; BATCH_HEADER_BYTES]>,
 }
 
@@ -165,8 +166,8 @@ impl SegmentWriter {
         }
     }
 
-    /// Makes the file grow by `bytes` zeros at a time. The syncs of most writes then find its size and its
-    /// blocks on disk already.
+    /// Makes each segment grow by `bytes` zeros at a time. At the sync of most writes, the size and the
+    /// blocks of the file are then on disk already.
     pub fn with_runway(self, bytes: usize) -> Self {
         Self { runway: vec![0; bytes], ..self }
     }
@@ -189,11 +190,11 @@ impl SegmentWriter {
     /// Appends batches to the active segment and returns the number of the last record. Opens a segment if
     /// none is active.
     ///
-    /// `Ok` means written, not durable. `durable` and `stamp_us` go into the batch headers. `stamp_us` is
-    /// only for people.
+    /// `Ok` means written, not durable. `durable` and `stamp_us` are written to the batch headers. `stamp_us`
+    /// is only for people.
     ///
     /// # Errors
-    /// Any error of the disk. The log must not be written after it.
+    /// Any error of the disk. After an error, the log must not be written any more.
     pub fn write(
         &mut self,
         batches: &[Handover],
@@ -210,18 +211,19 @@ impl SegmentWriter {
 
     /// Adds schemas that later batches may use.
     ///
-    /// They are written before the next records, not now. Otherwise a segment could end in schemas. The next
-    /// segment would then continue a batch that is no position of a reader.
+    /// The schemas are written before the next records, not now. If they were written now, a segment could
+    /// end with a batch of schemas. The header of the next segment would then continue that batch, but a
+    /// reader's position is never after a batch of schemas.
     pub fn declare(&mut self, schemas: Vec<(SchemaId, Arc<Schema>)>) {
         self.schemas.extend(schemas);
     }
 
-    /// Takes the sync work of the writes since the last call.
+    /// Returns the sync work of all writes since the last call.
     pub fn take_sync_work(&mut self) -> SyncWork {
         std::mem::take(&mut self.unsynced)
     }
 
-    /// Moves the sync work of the writes since the last call to `work`.
+    /// Moves the sync work of all writes since the last call to `work`.
     pub(crate) fn move_sync_work_to(&mut self, work: &mut SyncWork) {
         work.take_over(&mut self.unsynced);
     }
@@ -244,8 +246,8 @@ impl SegmentWriter {
             self.create_folder(&folder)?;
         }
         if self.first_before.is_some_and(|first| durable < first) {
-            // No record of the segment before is synced. Its name has to be on disk first. Otherwise a power
-            // cut could keep only the new segment.
+            // No record of the previous segment is synced. The name of that segment has to be on disk before
+            // this one exists. Without this sync, a power cut could keep only the new segment.
             self.storage.sync_folder(&folder).map_err(LogError::io("sync", &folder))?;
         }
         let name = SegmentName { first: self.next, state: SegmentState::Open };
@@ -323,7 +325,8 @@ impl SegmentWriter {
         }
         let mut runway = &[][..];
         if active.bytes > active.file_bytes {
-            // A large write gets no runway. Zeros after it would double the bytes that the disk has to write.
+            // A large write gets no runway. The zeros of a runway could double the bytes that the disk has to
+            // write.
             let is_large = (active.bytes - offset) as usize >= self.runway.len() / 2;
             if !is_large {
                 runway = &self.runway;
@@ -346,8 +349,8 @@ impl SegmentWriter {
     }
 }
 
-/// Puts schemas into as many batches as they need. One schema has at most 66 KB, and all of them may exceed
-/// one batch.
+/// Encodes schemas into one or more batches. One schema has at most 66 KB, but all schemas together may
+/// exceed one batch.
 fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
     let empty = || Handover { payload: Vec::new(), count: 0, schema_mask: 0, payload_checksum: 0 };
     let mut batches = Vec::new();
@@ -369,8 +372,8 @@ fn schemas_batches(schemas: &[(SchemaId, Arc<Schema>)]) -> Vec<Handover> {
     batches
 }
 
-/// Puts headers, payloads and padding in file order, and the runway after them. One gathered write then takes
-/// them without a copy.
+/// Fills `slices` with headers, payloads and padding in file order, and with the runway after them. One
+/// gathered write then writes all of them without a copy.
 fn gather<'a>(
     slices: &mut [IoSlice<'a>],
     headers: &'a [[u8; BATCH_HEADER_BYTES]],
@@ -388,18 +391,18 @@ fn gather<'a>(
     }
 }
 
-/// Returns how many slices [`gather`] fills.
+/// Returns the number of slices that [`gather`] fills.
 const fn slices_of(batches: &[Handover]) -> usize {
     BATCH_SLICES * batches.len() + 1
 }
 
-/// Slices of a batch: header, payload, padding.
+/// Number of slices of a batch: header, payload, padding.
 const BATCH_SLICES: usize = 3;
-/// Slices that need no allocation: those of two batches and the runway. A worker that writes for itself
-/// mostly has one batch.
+/// Number of slices that need no allocation: the slices of two batches and the runway. A worker that writes
+/// its own batch mostly writes only one.
 const SLICES_FEW: usize = 2 * BATCH_SLICES + 1;
 
-/// Draws a nonce that differs from the first bytes of a footer and of a runway.
+/// Returns a random nonce that differs from the first bytes of a footer and of a runway.
 fn random_nonce(path: &Path) -> Result<u64, LogError> {
     loop {
         let nonce = getrandom::u64()

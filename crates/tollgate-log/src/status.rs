@@ -12,18 +12,18 @@ use crate::commit::state::Watermark;
 use crate::queue_age::QueueState;
 use crate::room::RoomState;
 
-/// State of the log of this run. Its counts begin with the run.
+/// State of the log of this run. All counts begin with the run.
 #[derive(Debug, Clone)]
 pub struct LogStatus {
-    /// How far the log is on disk.
+    /// Watermark of the log.
     pub watermark: Watermark,
-    /// Why the log stopped, if it did.
+    /// The reason for which the log stopped, if it did.
     pub failure: Option<String>,
     /// Whether the disk has space for records.
     pub room: RoomState,
     /// Free bytes on the disk.
     pub free_bytes: u64,
-    /// Bytes that have to stay free.
+    /// Bytes that have to stay free on the disk.
     pub reserve_bytes: u64,
     /// Bytes that wait for the writer.
     pub queued_bytes: u64,
@@ -33,13 +33,13 @@ pub struct LogStatus {
     pub queue_age: Duration,
     /// Longest allowed wait of such a record.
     pub queue_age_max: Duration,
-    /// Whether records are refused because too many or too old ones wait for the disk.
+    /// Whether records are refused because too many records, or too old ones, wait for the disk.
     pub queue: QueueState,
     /// Age of the oldest record that is written, or being written, and not synced.
     pub unsynced_age: Duration,
-    /// Records written.
+    /// Number of records written.
     pub records: u64,
-    /// Batches written.
+    /// Number of batches written.
     pub batches: u64,
     /// Bytes of the records written.
     pub bytes: u64,
@@ -49,19 +49,19 @@ pub struct LogStatus {
     pub worker_writes: u64,
     /// Durations of the syncs.
     pub syncs: Observed,
-    /// Segments that are closed and not sealed.
+    /// Number of segments that are closed and not sealed.
     pub unsealed_segments: usize,
-    /// Sealed segments that are kept, including those of earlier runs.
+    /// Number of sealed segments in the folder, including those of earlier runs.
     pub kept_segments: u64,
-    /// Bytes of the kept segments.
+    /// Bytes of these sealed segments.
     pub kept_bytes: u64,
-    /// Segments that were deleted.
+    /// Number of segments that were deleted.
     pub deleted_segments: u64,
-    /// Finished passes over the kept segments. Each pass deleted what was due.
+    /// Number of finished passes of the retainer. Each pass deleted the segments that were due.
     pub retain_passes: u64,
 }
 
-/// Reads the state of a log, even after its end. It never waits for a disk.
+/// Reads the state of a log, even after the log is closed. A read never waits for a disk.
 #[derive(Clone)]
 pub struct LogWatch(pub(crate) Arc<CommitPipeline>);
 

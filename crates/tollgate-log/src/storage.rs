@@ -1,5 +1,5 @@
-//! The file system as the log needs it: a small trait, and the real file system. Tests can crash their own
-//! after any call.
+//! The file system as the log needs it: a small trait, and the real file system. Tests implement the trait
+//! with a disk that can crash after any call.
 
 use std::any::Any;
 use std::fs::{self, DirBuilder, File, FileType, OpenOptions, TryLockError};
@@ -15,12 +15,12 @@ use rustix::io::Errno;
 use crate::descriptors::{Refill, keep, opened};
 use crate::error::LogError;
 
-/// Permissions of a new folder, before the umask. Other users get none.
+/// Permissions of a new folder, before the umask. Users outside the group get no access.
 pub const FOLDER_MODE: u32 = 0o750;
-/// Permissions of a new file, before the umask. Other users get none.
+/// Permissions of a new file, before the umask. Users outside the group get no access.
 pub const FILE_MODE: u32 = 0o640;
 
-/// A lock, held until this is dropped.
+/// A lock on a file, which is held until this value is dropped.
 pub type StorageLock = Box<dyn Any + Send + Sync>;
 
 /// The calls that the log makes on a file system.
@@ -31,12 +31,12 @@ pub trait Storage: Send + Sync {
     fn is_folder(&self, path: &Path) -> bool;
     /// Returns the names in a folder, in any order.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
-    /// Creates a new, empty file. Fails if it exists.
+    /// Creates a new, empty file. Fails if the file exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Opens a file to read, write, cut and sync it. Refuses a link, a folder, a FIFO and a device, and never
-    /// waits for one.
+    /// Opens a file to read, write, cut and sync it. Refuses a link, a folder, a FIFO and a device. The call
+    /// never waits for the other end of a FIFO.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
-    /// Opens a file to read it. Refuses the same as [`Self::open`].
+    /// Opens a file to read it. Refuses the same kinds of files as [`Self::open`].
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
     /// Renames a file within its folder.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -44,16 +44,17 @@ pub trait Storage: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
-    /// Syncs the names in a folder to disk.
+    /// Syncs a folder, so that the names in it are on disk.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
     /// Takes the lock on a file, and creates the file if it is missing. Returns `None` if another process
     /// holds the lock.
     fn try_lock(&self, path: &Path) -> io::Result<Option<StorageLock>>;
     /// Returns the free space on the file system of a folder.
     fn space(&self, folder: &Path) -> io::Result<Space>;
-    /// Returns whether the file system of a folder is known to overwrite bytes in place.
+    /// Returns whether the file system of a folder is one that overwrites bytes in place.
     ///
-    /// A sync of bytes within the file then has no size and no block address to write. It takes half as long.
+    /// On such a file system, a sync of bytes within the file has to write no size and no block address. This
+    /// halves the duration of a sync.
     fn writes_in_place(&self, folder: &Path) -> bool;
 }
 
@@ -64,14 +65,14 @@ pub struct Space {
     pub total_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
-    /// Files that can still be created. It is `u64::MAX` on a file system without a bound.
+    /// Number of files that can still be created, or `u64::MAX` on a file system that reports no limit.
     pub free_inodes: u64,
 }
 
 /// The calls that the log makes on one file.
 pub trait StorageFile: Send + Sync {
-    /// Writes all bytes at an offset, in several calls if a write is short. After an error it is unknown
-    /// which bytes were written.
+    /// Writes all bytes at an offset, in several calls if a write is short. After an error, any of the bytes
+    /// may be written.
     fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()>;
     /// Reads at an offset until `buffer` is full or the file ends. Returns the count of bytes read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
@@ -81,16 +82,16 @@ pub trait StorageFile: Send + Sync {
     fn truncate(&self, size: u64) -> io::Result<()>;
     /// Syncs the bytes to disk (fdatasync).
     fn sync(&self) -> io::Result<()>;
-    /// Drops the cached pages, so that the next read comes from the disk.
+    /// Drops the cached pages of the file, so that the next read reads from the disk.
     fn drop_cache(&self) -> io::Result<()>;
 
-    /// Returns the first stored byte at or after an offset, or `None` if the rest of the file is a hole.
-    /// Holes read as zeros.
+    /// Returns the offset of the first stored byte at or after an offset. Returns `None` if only a hole
+    /// follows. A hole is a range of a sparse file that has no blocks on disk and reads as zeros.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         Ok(Some(offset))
     }
 
-    /// Returns the stored parts of the file between two offsets, in order.
+    /// Returns the stored ranges of the file between two offsets, in order.
     fn data_extents(&self, from: u64, end: u64) -> io::Result<Vec<Range<u64>>> {
         Ok((from < end).then_some(from..end).into_iter().collect())
     }
@@ -163,7 +164,7 @@ impl Storage for DiskStorage {
         Ok(Space {
             total_bytes: found.f_blocks.saturating_mul(found.f_frsize),
             free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
-            // btrfs has no inode count, and reports 0 free of 0.
+            // btrfs does not count inodes, and reports zero as their total and free number.
             free_inodes: if found.f_files == 0 { u64::MAX } else { found.f_favail },
         })
     }
@@ -173,15 +174,15 @@ impl Storage for DiskStorage {
     }
 }
 
-/// Magic numbers (statfs(2)) of file systems where a runway was measured to help: ext4 and XFS. btrfs is not
-/// among them, because it copies on write.
+/// Magic numbers (statfs(2)) of ext4 and XFS, where measurements show that a runway helps. The number of
+/// btrfs is absent, because btrfs copies on write.
 const IN_PLACE: [u64; 2] = [0xef53, 0x5846_5342];
 
-/// Creates a folder and its missing parents. Their names are on disk when it returns.
+/// Creates a folder and its missing parents. Their names are on disk when this function returns.
 ///
 /// Each level is synced before the next is created. The lowest existing level is synced too, because the run
-/// that created it may have ended before its sync. If this process may not read that folder, another user
-/// created and synced it.
+/// that created it may have ended before its sync. If this process may not read that folder, the sync is
+/// skipped, because another user created the folder.
 ///
 /// # Errors
 /// A folder cannot be created or synced.
@@ -201,19 +202,19 @@ pub fn make_folder(storage: &dyn Storage, path: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Syncs the parent of a folder, which has its name.
+/// Syncs the parent of a folder, because the parent contains the folder's name.
 fn sync_name(storage: &dyn Storage, folder: &Path) -> Result<(), LogError> {
     let Some(above) = folder.parent() else { return Ok(()) };
     let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
     storage.sync_folder(above).map_err(LogError::io("sync", above))
 }
 
-/// Opens a regular file and nothing else.
+/// Opens a regular file, and refuses any other kind of file.
 ///
-/// Any process that can write to the folder can put a FIFO or a device there under the name of a segment. The
-/// type is checked before the file is opened, because opening a device can have effects. The file is opened
-/// without following a link and without waiting. Its type is then checked again, because the file may have
-/// been replaced in between.
+/// Any process that can write to the folder can create a FIFO or a device there with the name of a segment.
+/// The type is checked before the file is opened, because opening a device can have effects. The file is
+/// opened without following a link and without waiting. Its type is then checked again, because the file may
+/// have been replaced in between.
 fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     match fs::symlink_metadata(path) {
         Ok(found) => check_regular(found.file_type())?,
@@ -246,7 +247,8 @@ fn check_regular(found: FileType) -> io::Result<()> {
 
 struct DiskFile {
     file: File,
-    /// Declared after the file, so that the file is closed first.
+    /// Guard that reserves descriptors when it is dropped. It is declared after the file, so that the file is
+    /// closed first.
     _refill: Refill,
 }
 
@@ -324,11 +326,12 @@ impl StorageFile for DiskFile {
     }
 }
 
-/// Maximum number of parts of a sparse file that are told apart. The rest counts as one part.
+/// Maximum number of stored ranges that are listed for a sparse file. All bytes after them count as one
+/// range.
 const EXTENTS_MAX: usize = 4_096;
 
-/// Seeks data or a hole (lseek(2)). Returns `None` after the last one. Reads and writes pass their offsets,
-/// so the position of the descriptor is unused.
+/// Seeks data or a hole (lseek(2)). Returns `None` if none follows. The changed file offset of the descriptor
+/// does no harm, because reads and writes pass their own offsets.
 fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, to) {
         Ok(found) => Ok(Some(found)),
@@ -337,5 +340,5 @@ fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
     }
 }
 
-/// Maximum number of slices of one call: IOV_MAX of Linux.
+/// Maximum number of slices in one call: IOV_MAX of Linux.
 const IO_SLICES_MAX: usize = 1024;

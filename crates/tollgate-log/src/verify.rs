@@ -1,4 +1,4 @@
-//! Lists logs and checks segments, for people and tools. It changes nothing.
+//! Lists logs and checks segments, for people and tools. These functions do not change the log.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub fn segments(
 /// Result of the check of one segment.
 #[derive(Debug)]
 pub struct SegmentVerdict {
-    /// The scan of its batches.
+    /// Result of the scan of the batches.
     pub scan: SegmentScan,
     /// The first problem. `None` if the segment is intact.
     pub problem: Option<SegmentProblem>,
@@ -48,13 +48,13 @@ pub struct SegmentVerdict {
 /// A problem of a segment, and the records that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentProblem {
-    /// Where the damage begins.
+    /// Offset where the damage begins.
     pub offset: u64,
-    /// First record concerned.
+    /// First record that the problem concerns.
     pub first: Sequence,
-    /// Last record concerned, if a later batch, the footer or the next segment shows it.
+    /// Last record that the problem concerns, if a later batch, the footer or the next segment shows it.
     pub last: Option<Sequence>,
-    /// The reason.
+    /// Description of the problem.
     pub reason: String,
 }
 
@@ -75,7 +75,8 @@ impl SegmentEnd {
 }
 
 impl SegmentVerdict {
-    /// Returns the end of the segment. Returns `None` if it is damaged, because then its end is unknown.
+    /// Returns the end of the segment. Returns `None` if the segment is damaged, because its end is then
+    /// unknown.
     pub fn end(&self) -> Option<SegmentEnd> {
         let digest = self.scan.footer.as_ref().map(SegmentFooter::digest_bytes);
         let end = SegmentEnd { next: self.scan.last.after(1), chain: self.scan.chain, digest };
@@ -83,7 +84,8 @@ impl SegmentVerdict {
     }
 }
 
-/// Checks every checksum of a segment, its digest, and that it continues `before`, if that is known.
+/// Checks every checksum of a segment and its digest. If `before` is known, also checks that the segment
+/// continues it.
 ///
 /// # Errors
 /// Only an error of the disk.
@@ -134,7 +136,8 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>)
     None
 }
 
-/// Returns the problem of an intact segment under the name of another, or in the folder of another log.
+/// Returns the problem of an intact segment that has the name of another segment, or is in the folder of
+/// another log.
 fn stranger(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<SegmentProblem> {
     let header = scan.header.as_ref()?;
     let reason = if LogId::of_segment(path).is_some_and(|log| log != header.log) {
@@ -154,8 +157,7 @@ fn end_of_damage(
     scan: &SegmentScan,
     problem: &SegmentProblem,
 ) -> Result<Option<Sequence>, LogError> {
-    // Without a header, nothing proves that the first batch belongs here. Nothing proves it for the batches
-    // that continue the first one either.
+    // Without an intact segment header, it is unknown whether the batches belong to this segment.
     if scan.header.is_some() {
         let mut reader = SegmentReader::open(storage, path, Schemas::new())?;
         let mut from = problem.offset + 8;
@@ -174,12 +176,12 @@ fn end_of_damage(
 pub struct BatchEnd {
     /// Offset of the batch.
     pub offset: u64,
-    /// Its header checksum, which chains it to all batches before.
+    /// Header checksum of the batch, which chains it to all batches before it.
     pub chain: u32,
 }
 
-/// Finds the batch that ends with this record. Returns `None` if no batch does, or if there is damage before
-/// it.
+/// Finds the batch whose last record is `last`. Returns `None` if there is no such batch, or if there is
+/// damage before it.
 ///
 /// # Errors
 /// Only an error of the disk.

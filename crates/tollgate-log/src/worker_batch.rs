@@ -1,4 +1,5 @@
-//! A batch that a worker hands over, and how far the worker's batches are written, synced and loaded.
+//! A batch that a worker hands over, and the numbers of the worker's last batches that are written, synced
+//! and loaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +8,14 @@ use crate::awaited::{Awaited, Inbox};
 use crate::queue_age::Moment;
 use crate::segment_writer::Handover;
 
-/// How far the batches of one worker are. The worker reads it, and the threads of the log write it.
+/// Numbers of the last written and the last synced batch of one worker. The threads of the log write them,
+/// and the worker reads them.
 pub(crate) struct WorkerMarks {
     written: AtomicU64,
     synced: AtomicU64,
-    /// The last batch with a reply that waits for a sync.
+    /// Number of the last batch with a reply that waits for a sync.
     sync_wanted: AtomicU64,
-    /// Oldest batch with a record whose reply still waits for a sink to commit.
+    /// Number of the oldest batch with a record whose reply still waits for a sink to commit.
     waited_from: AtomicU64,
     pub(crate) inbox: Inbox,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -74,12 +76,12 @@ pub(crate) struct WorkerBatch {
     pub(crate) origin: BatchOrigin,
 }
 
-/// The worker of a batch, and what its replies wait for.
+/// The worker of a batch, and the levels and sinks that its replies wait for.
 pub(crate) struct BatchOrigin {
     pub(crate) marks: Arc<WorkerMarks>,
-    /// Its number among the batches of its worker, from 1.
+    /// Number of the batch among the batches of its worker, from 1.
     pub(crate) batch_number: u64,
-    /// Time of its first append.
+    /// Time of the first append to the batch.
     pub(crate) since: Moment,
     pub(crate) is_written_wanted: bool,
     pub(crate) is_sync_wanted: bool,

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that only rises. One thread adds, and any thread reads. If two threads add at the same time, one
+/// A count that only rises. One thread adds, and any thread reads. If two threads add at the same time, one
 /// addition may be lost.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `more`.
+    /// Adds `more` to the count.
     #[inline]
     pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -20,7 +20,7 @@ impl Counter {
     }
 }
 
-/// A number that rises and falls. One thread writes, and any thread reads.
+/// A value that rises and falls. One thread writes, and any thread reads.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 

@@ -1,8 +1,8 @@
 //! The text format of Prometheus, version 0.0.4.
 //!
-//! All samples of a family follow its HELP and TYPE. The caller therefore begins a family, adds all its
-//! samples, and then begins the next. A family without samples is also written, so that a reader learns that
-//! it exists.
+//! In the text, all samples of a family follow its lines HELP and TYPE. The caller therefore begins a family,
+//! adds all its samples, and then begins the next. A family without samples is also written, so that a reader
+//! sees that the metric exists.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A value that only rises. The name of the family ends in `_total`.
+    /// A count that only rises. The name of the family ends in `_total`.
     Counter,
     /// A value that rises and falls.
     Gauge,
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name after TYPE.
+    /// Returns the name of the type in the line TYPE.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -33,12 +33,12 @@ impl Kind {
     }
 }
 
-/// The families, in order.
+/// The text of all families, in the order of their calls.
 #[derive(Debug, Default)]
 pub struct Exposition(String);
 
 impl Exposition {
-    /// Begins a family. `help` is one line.
+    /// Begins a family. `help` must be one line.
     pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         push(&mut self.0, format_args!("# HELP {name} {help}\n# TYPE {name} {}\n", kind.name()));
         Family { out: &mut self.0, name }
@@ -63,7 +63,8 @@ impl Family<'_> {
         self.line("", labels, None, value)
     }
 
-    /// Adds a sample of a count. It is exact up to 2^53, as it is for its reader.
+    /// Adds a sample of a count. The sample is exact up to 2^53, because readers of this format use doubles
+    /// too.
     pub fn count(&mut self, labels: &[(&str, &str)], value: u64) -> &mut Self {
         self.sample(labels, value as f64)
     }

@@ -7,7 +7,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
 const S: u64 = 1_000 * MS;
 
-/// Upper bounds of the buckets in nanoseconds. One more bucket holds longer durations.
+/// Upper bounds of the buckets in nanoseconds. One more bucket counts longer durations.
 pub const BOUNDS_NS: [u64; 19] = [
     10 * US,
     25 * US,
@@ -51,7 +51,7 @@ impl Histogram {
         BOUNDS_NS.partition_point(|bound| *bound < nanoseconds)
     }
 
-    /// Counts `count` equal durations whose bucket is known.
+    /// Counts `count` equal durations, in the bucket that [`Self::bucket`] returned.
     #[inline]
     pub fn observe_in(&self, bucket: usize, nanoseconds: u64, count: u64) {
         if let Some(bucket) = self.buckets.get(bucket) {
@@ -76,7 +76,7 @@ fn nanoseconds(took: Duration) -> u64 {
 /// The counts of a histogram at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Observed {
-    /// Number of durations in each bucket, by [`BOUNDS_NS`]. The last bucket holds longer durations.
+    /// Number of durations in each bucket, by [`BOUNDS_NS`]. The last bucket counts longer durations.
     pub buckets: [u64; BUCKETS],
     /// Sum of all durations in nanoseconds.
     pub sum_ns: u64,
@@ -96,7 +96,8 @@ impl Observed {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
     }
 
-    /// Returns the counts since an earlier time. A count that became smaller began again at zero.
+    /// Returns the counts since an earlier reading. If a count is smaller than before, it is assumed to have
+    /// begun again at zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut buckets = self.buckets;
@@ -106,9 +107,10 @@ impl Observed {
         Self { buckets, sum_ns: self.sum_ns.checked_sub(earlier.sum_ns).unwrap_or(self.sum_ns) }
     }
 
-    /// Returns the duration that a share of all durations did not exceed, or `None` without durations.
+    /// Returns the duration that this share of all durations did not exceed. Returns `None` if there are no
+    /// durations.
     ///
-    /// Durations are assumed to be spread evenly within a bucket. In the last bucket the result is its lower
+    /// Durations are assumed to be spread evenly within a bucket. For the last bucket, returns its lower
     /// bound.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let count = self.count();

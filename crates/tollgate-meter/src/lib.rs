@@ -1,11 +1,11 @@
 //! Counters: cells that one thread writes and any thread reads, the text format of Prometheus, and limits on
 //! repeated log lines.
 //!
-//! A write to a cell is a relaxed load and a relaxed store. It needs no lock and no locked instruction. If
-//! each thread has its own cells, no two writers share a cache line. A reader sees each cell whole, but reads
-//! two cells at slightly different times.
+//! A write to a cell is a relaxed load and a relaxed store, without a lock and without a locked instruction.
+//! If each thread has its own cells, no two writers share a cache line. A reader never sees a half-written
+//! cell, but it reads two cells at slightly different times.
 //!
-//! Absent here: names of metrics, threads, clocks. The meaning of a count belongs to its crate.
+//! Absent here: names of metrics, threads, clocks. The crate that counts defines the meaning of a count.
 
 mod cell;
 mod exposition;

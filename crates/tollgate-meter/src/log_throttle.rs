@@ -1,13 +1,13 @@
-//! Limits on repeated log lines. After one line or a few lines there is a pause. The next line states how
-//! many events it stands for.
+//! Limits on repeated log lines. After one or more lines, there is a pause. The next line states the number
+//! of events since the last line.
 //!
-//! A limit writes no line. It counts events, and reports to its caller when a line is due. The caller passes
-//! the time.
+//! The types here write no lines. They count events, and return whether a line is due. The caller passes the
+//! time and writes the line.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Events that share one line in each pause.
+/// Limit of one line in each pause, for all events of the pause together.
 pub struct OncePerPause {
     pause: Duration,
     told: Cell<Option<Instant>>,
@@ -15,7 +15,7 @@ pub struct OncePerPause {
 }
 
 impl OncePerPause {
-    /// Creates a limit with this time between two lines.
+    /// Creates a limit with this pause between two lines.
     pub fn new(pause: Duration) -> Self {
         Self { pause, told: Cell::default(), untold: Cell::default() }
     }
@@ -26,7 +26,7 @@ impl OncePerPause {
         self.untold.set(self.untold.get() + 1);
     }
 
-    /// Returns the count of events since the last line, if a line is due, and counts that line as written.
+    /// Returns the number of events since the last line, if a line is due. The caller has to write that line.
     pub fn due(&self, now: Instant) -> Option<u64> {
         if !self.is_time(now) || self.untold.get() == 0 {
             return None;
@@ -40,7 +40,7 @@ impl OncePerPause {
     }
 }
 
-/// Events with a line each, up to a number of lines in each period.
+/// Limit for events with a line each: a maximum number of lines in each period.
 pub struct FewPerPeriod {
     max: u32,
     period: Duration,
@@ -50,7 +50,8 @@ pub struct FewPerPeriod {
 }
 
 impl FewPerPeriod {
-    /// Creates the limit for failures of one route: 10 lines a second show whether the failures differ.
+    /// Creates the limit for failures of one route. Ten lines a second are enough to show whether the
+    /// failures differ.
     pub fn failures() -> Self {
         Self::new(10, Duration::from_secs(1))
     }
@@ -59,7 +60,8 @@ impl FewPerPeriod {
         Self { max, period, begun: Cell::default(), told: Cell::default(), left_out: Cell::default() }
     }
 
-    /// Counts one event. If its line is due, returns the count of events without a line since the last line.
+    /// Counts one event. If the event may have a line, returns the number of events without a line since the
+    /// last line.
     pub fn note(&self, now: Instant) -> Option<u64> {
         if self.begun.get().is_none_or(|begun| now.saturating_duration_since(begun) >= self.period) {
             self.begun.set(Some(now));
@@ -74,10 +76,10 @@ impl FewPerPeriod {
     }
 }
 
-/// Events that come in episodes.
+/// Limit for events that occur in episodes.
 ///
-/// A line is due when an episode begins, after each pause while it lasts, and once when a pause passed
-/// without an event.
+/// A line is due when an episode begins, and after each pause while the episode lasts. The last line is due
+/// when a pause has passed without an event.
 pub struct Episode {
     happened: OncePerPause,
     is_on: Cell<bool>,
@@ -86,14 +88,14 @@ pub struct Episode {
 /// Content of the next line about an episode.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EpisodeNews {
-    /// The count of events since the last line.
+    /// The episode lasts. Has the number of events since the last line.
     Happened(u64),
-    /// No event came for a pause.
+    /// The episode is over, because no event occurred for a pause.
     Over,
 }
 
 impl Episode {
-    /// Creates a limit with this time between two lines.
+    /// Creates a limit with this pause between two lines.
     pub fn new(pause: Duration) -> Self {
         Self { happened: OncePerPause::new(pause), is_on: Cell::new(false) }
     }
@@ -104,7 +106,7 @@ impl Episode {
         self.happened.note();
     }
 
-    /// Returns the content of a line if one is due, and counts that line as written.
+    /// Returns the content of a line if one is due. The caller has to write that line.
     pub fn news(&self, now: Instant) -> Option<EpisodeNews> {
         if let Some(count) = self.happened.due(now) {
             self.is_on.set(true);

@@ -1,6 +1,6 @@
-//! The short texts that machines leave for each other in the store: one `KEY VALUE` a line.
+//! The short texts by which machines communicate through the store. Each line has one `KEY VALUE`.
 //!
-//! A reader ignores keys that it does not know, so that a later version may add some.
+//! A reader ignores unknown keys, so that a later version may add keys.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,20 +8,20 @@ use tollgate_log::{LogId, Position, Sequence};
 
 use crate::name::NodeName;
 
-/// Maximum bytes of a text. A larger one is not read.
+/// Maximum bytes of a text. A larger text is not read.
 pub(crate) const TEXT_BYTES_MAX: u64 = 64 << 10;
 
-/// How far a sink has a log, as a loader wrote it.
+/// Position of a sink in a log, which a loader wrote to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PositionAnswer {
     /// The position.
     pub position: Position,
-    /// When it was written, in milliseconds since 1970.
+    /// Time when the text was written, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
 impl PositionAnswer {
-    /// Returns the answer of this moment.
+    /// Returns an answer with the current time.
     pub fn now(position: Position) -> Self {
         Self { position, at_ms: now_ms() }
     }
@@ -32,7 +32,7 @@ impl PositionAnswer {
         format!("last {}\n{chain}at_ms {}\n", self.position.last.0, self.at_ms)
     }
 
-    /// Parses a text. `None`: a needed key is missing or has an impossible value.
+    /// Parses a text. Returns `None` if a required key is missing or has an impossible value.
     pub fn parse(text: &str) -> Option<Self> {
         let last = Sequence(number(text, "last")?);
         let chain = number(text, "chain").and_then(|chain| u32::try_from(chain).ok());
@@ -41,10 +41,11 @@ impl PositionAnswer {
     }
 }
 
-/// The end of a log that is over.
+/// The end of a log that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndAnswer {
-    /// The machine that wrote the log. It names the log's segments even if the store lost all of them.
+    /// The machine that wrote the log. With it, the names of the log's segments are known even if the store
+    /// lost all of them.
     pub node: NodeName,
     /// The last record of the log.
     pub last: Sequence,
@@ -56,25 +57,25 @@ impl EndAnswer {
         format!("node {}\nlast {}\n", self.node, self.last.0)
     }
 
-    /// Parses a text. `None`: a key is missing or has an impossible value.
+    /// Parses a text. Returns `None` if a key is missing or has an impossible value.
     pub fn parse(text: &str) -> Option<Self> {
         let (node, last) = (NodeName::parse(value(text, "node")?)?, Sequence(number(text, "last")?));
         (last <= Sequence::MAX).then_some(Self { node, last })
     }
 }
 
-/// What a machine last said of itself.
+/// The last report of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeAnswer {
-    /// The log that it writes. `None`: it only ships.
+    /// The log that the machine writes. `None`: the machine only ships segments.
     pub log: Option<LogId>,
-    /// When it was written, in milliseconds since 1970.
+    /// Time when the text was written, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Interval between two answers, in milliseconds.
+    /// Interval between two reports, in milliseconds.
     pub every_ms: u64,
-    /// Sealed segments that the store lacks.
+    /// Number of sealed segments that the store lacks.
     pub unshipped_segments: u64,
-    /// Their bytes.
+    /// Bytes of these segments.
     pub unshipped_bytes: u64,
 }
 
@@ -89,7 +90,7 @@ impl NodeAnswer {
         )
     }
 
-    /// Parses a text. `None`: a needed key is missing or has an impossible value.
+    /// Parses a text. Returns `None` if a required key is missing or has an impossible value.
     pub fn parse(text: &str) -> Option<Self> {
         Some(Self {
             log: value(text, "log").and_then(|log| log.parse().ok()),
@@ -101,12 +102,12 @@ impl NodeAnswer {
     }
 }
 
-/// What stands at the place of a segment that a loader asked for.
+/// State of a request for a segment: the text of the object `v1/want/LOG/FIRST`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WantAnswer {
-    /// A loader asks for it.
+    /// A loader asks for the segment.
     Wanted,
-    /// The machine that wrote it has it no more.
+    /// The machine that wrote the segment has deleted it.
     Gone,
 }
 
@@ -133,7 +134,8 @@ fn number(text: &str, key: &str) -> Option<u64> {
     value(text, key)?.parse().ok()
 }
 
-/// Returns the milliseconds since 1970. They are for people and for alarms: nothing is deleted by them.
+/// Returns the current time in milliseconds since 1970. The time is for people and for alarms, and no
+/// deletion depends on it.
 #[expect(clippy::disallowed_methods, reason = "other machines read this time")]
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! A folder as a store: on another disk, or shared over the network.
 //!
-//! An object is a file. It is written under a name with `.part`, synced, and renamed only if its name is free
-//! (renameat2(2) with `RENAME_NOREPLACE`). Then the folder is synced. So a reader never sees a part of a
-//! file, and a file that was reported as stored survives a power cut.
+//! Each object is a file. The file is written under a name with `.part`, synced, and renamed only if the
+//! final name is free (renameat2(2) with `RENAME_NOREPLACE`). Then the folder is synced. So a reader never
+//! sees an incomplete file, and a file that was reported as stored survives a power cut.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -21,9 +21,10 @@ use crate::store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
 
 /// Extension of a file that is not complete yet.
 const PART: &str = "part";
-/// Bytes of one piece of a copy.
+/// Bytes that a copy reads and writes at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// The process that wrote a part of this age has ended.
+/// Age from which an incomplete file is deleted. The process that wrote such an old file is assumed to have
+/// ended.
 const PART_AGE_MAX: Duration = Duration::from_hours(1);
 
 /// A folder as a store.
@@ -40,7 +41,7 @@ impl FolderStore {
 
     /// Returns the path of an object.
     ///
-    /// Only names of objects are made to paths. So no name that a store returned leads out of the folder.
+    /// Only valid names of objects become paths, so no name leads out of the folder.
     fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
         if ObjectName::parse(name).is_none() {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not the name of an object");
@@ -52,7 +53,7 @@ impl FolderStore {
         Ok(self.folder.join(name))
     }
 
-    /// Copies a file to the part of an object, synced. Returns the part.
+    /// Copies a file to an incomplete file for an object, and syncs the copy. Returns its path.
     fn write_part(&self, target: &Path, mut from: impl Read) -> Result<PathBuf, StoreError> {
         let folder = target.parent().unwrap_or(&self.folder);
         make_folder(&DiskStorage, folder)
@@ -218,7 +219,7 @@ impl FolderStore {
     }
 }
 
-/// Opens a regular file. Returns it with its size, or `None` if it is missing.
+/// Opens a regular file. Returns the file with its size, or `None` if the file is missing.
 fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
     let failed = || StoreError::file("open", path);
     match path.symlink_metadata() {
@@ -238,15 +239,16 @@ fn modified_ms(found: &fs::Metadata) -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns a name for the part of a file that no other process uses.
+/// Returns a path for an incomplete file that no other process uses.
 fn part_of(target: &Path) -> PathBuf {
-    // Without random bytes, two processes may meet in one part. Then one of them fails and tries again.
+    // Without random bytes, two processes may use the same path. One of them then fails and tries again.
     let random = getrandom::u64().unwrap_or_default();
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!("{name}.{random:016x}.{PART}"))
 }
 
-/// Removes the parts that ended processes left. A failure costs space and nothing else.
+/// Removes the incomplete files of ended processes. Errors are ignored, because such a file only occupies
+/// space.
 fn remove_old_parts(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -261,7 +263,7 @@ fn remove_old_parts(folder: &Path) {
 /// Renames a file to a name that is free.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // NFS and some FUSE file systems lack the flag. A link has the same effect there.
+        // NFS and several FUSE file systems do not support the flag. There, a hard link has the same effect.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)

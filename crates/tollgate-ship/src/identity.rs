@@ -1,4 +1,4 @@
-//! The identity of a segment: it differs between two segments of one name.
+//! The identity of a segment. Two different segments with the same name have different identities.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use tollgate_log::SegmentFooter;
 
 /// The identity of a sealed segment: its last record, its chain of checksums, its size and its digest.
 ///
-/// Two segments of one name and one identity have the same bytes. The text is a property of the object, so
-/// that a machine can compare without a download.
+/// Two segments with the same name and the same identity have the same bytes. The store keeps the text as a
+/// property of the object, so that a machine can compare segments without a download.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SegmentIdentity(String);
 
@@ -21,12 +21,12 @@ impl SegmentIdentity {
         Self(text)
     }
 
-    /// Takes the text that a store returned.
+    /// Makes an identity from the text that a store returned.
     pub fn from_store(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// Returns the text: ASCII letters, digits and hyphens.
+    /// Returns the text of the identity. The text has only ASCII letters, digits and hyphens.
     pub fn as_str(&self) -> &str {
         &self.0
     }

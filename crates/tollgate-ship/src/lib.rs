@@ -1,8 +1,9 @@
-//! Sealed segments leave for a store: an object store, or a folder on another disk.
+//! Sends sealed segments to a store, which is an object store or a folder on another disk. A ship target is a
+//! configured store, with the thread that sends the segments to it.
 //!
-//! A sealed segment never changes. It is stored byte for byte, as one object, under a name that no other
-//! segment has. So a segment may be stored again at any time, by any machine, in any order. The database
-//! decides what is loaded, by the position and the chain of checksums.
+//! A sealed segment never changes. The segment is stored byte for byte, as one object, under a name that no
+//! other segment has. So a segment may be stored again at any time, by any machine, in any order. The
+//! position and the chain of checksums in the sink's database decide which records are loaded.
 //!
 //! | file | task |
 //! | --- | --- |
@@ -14,7 +15,7 @@
 //! | [`pace`] | the limit on bytes per second |
 //! | [`send`] | stores one segment, and distinguishes a lost response from a fork |
 //! | [`probe`] | checks whether a store creates each object once |
-//! | [`progress`] | how far each log is shipped |
+//! | [`progress`] | which segments of each log are shipped |
 //! | [`mod@fetch`] | the thread that fetches segments for the loader, and answers how far the sinks are |
 //! | [`logs`] | the logs of this machine, as a ship target sees them |
 //! | [`shipper`], [`status`] | the thread that ships, and its state |

@@ -1,15 +1,17 @@
-//! The logs of this machine, as a ship target sees them.
+//! The logs of this machine, as a ship target uses them.
 
 use tollgate_log::{Follower, LogId, LogWatch, RoomState, Sequence};
 
-/// Part of the reserve that counts as nearly full before records are refused.
+/// Number by which the reserve is divided to get a slack. If fewer bytes than reserve and slack are free, the
+/// disk counts as nearly full.
 const SLACK_PART: u64 = 4;
 
-/// The logs of this machine, as a ship target sees them.
+/// The logs of this machine, as a ship target uses them.
 pub trait ShippedLogs: Send {
-    /// Returns the log that is being written. `None`: none is.
+    /// Returns the log that this process writes. `None`: it writes no log.
     fn live(&self) -> Option<LogId>;
-    /// Confirms that the segments of a log up to `last` may be deleted, as far as this target is concerned.
+    /// Confirms that this target does not need the segments of a log up to `last` any more, so that they may
+    /// be deleted.
     fn confirm(&self, log: LogId, last: Sequence);
     /// Returns whether the disk is nearly full.
     fn is_room_tight(&self) -> bool;

@@ -1,30 +1,31 @@
-//! The names of objects. Every name in the store is made and parsed here.
+//! The names of objects. This file makes and parses all names in the store.
 //!
 //! | name | content |
 //! | --- | --- |
 //! | `v1/seg/NODE/LOG/FIRST.seg` | a sealed segment, byte for byte |
-//! | `v1/node/NODE` | what a machine last said of itself |
-//! | `v1/end/LOG` | the last record of a log that is over |
-//! | `v1/pos/SINK/LOG` | how far a sink has a log |
-//! | `v1/want/LOG/FIRST` | a segment that a loader asks for again |
+//! | `v1/node/NODE` | the last report of a machine |
+//! | `v1/end/LOG` | the last record of a log that has ended |
+//! | `v1/pos/SINK/LOG` | the position of a sink in a log |
+//! | `v1/want/LOG/FIRST` | the request of a loader to store a segment again |
 //! | `v1/probe/RANDOM` | an object of a check of the store, 16 hexadecimal digits; the check deletes it |
 //!
-//! `NODE` comes first, so that the store can allow a machine its own prefix alone. `FIRST` is the number of
-//! the first record in 20 digits. So the next name of a log is known: the last record plus one.
+//! `NODE` is before `LOG`, so that the store can restrict a machine to its own prefix. `FIRST` is the number
+//! of the first record, in 20 digits. A reader therefore knows the name of the next segment of a log: the
+//! number is the last record plus one.
 
 use std::fmt;
 
 use tollgate_log::{LogId, Sequence};
 
-/// The version of this layout.
+/// Version of the layout of names.
 const VERSION: &str = "v1";
-/// Digits of a sequence number in a name.
+/// Number of digits of a sequence number in a name.
 const SEQUENCE_DIGITS: usize = 20;
 
 /// The name of a machine as a part of an object name: percent-encoded (RFC 3986 section 2.1).
 ///
-/// Letters, digits, `_`, `-` and `.` stay as they are. The names `.` and `..` are encoded whole, because a
-/// file system gives them a meaning.
+/// Letters, digits, `_`, `-` and `.` are not encoded. The names `.` and `..` are encoded, because they have a
+/// meaning in a file system.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(String);
 
@@ -43,7 +44,7 @@ impl NodeName {
         (!text.is_empty()).then_some(Self(text))
     }
 
-    /// Parses a part of an object name. Returns `None` if [`Self::encode`] does not make it.
+    /// Parses a part of an object name. Returns `None` for a text that [`Self::encode`] never returns.
     pub fn parse(text: &str) -> Option<Self> {
         let name = Self(text.to_owned());
         (Self::encode(&name.decode()?)?.0 == text).then_some(name)
@@ -91,29 +92,29 @@ const fn is_plain(byte: u8) -> bool {
 pub enum ObjectName {
     /// A sealed segment.
     Segment {
-        /// The machine that wrote it.
+        /// The machine that wrote the segment.
         node: NodeName,
-        /// Its log.
+        /// Log of the segment.
         log: LogId,
-        /// The number of its first record.
+        /// Number of the first record of the segment.
         first: Sequence,
     },
-    /// What a machine last said of itself.
+    /// The last report of a machine.
     Node(NodeName),
-    /// The last record of a log that is over.
+    /// The last record of a log that has ended.
     End(LogId),
-    /// How far a sink has a log.
+    /// The position of a sink in a log.
     Position {
         /// The name of the sink.
         sink: String,
         /// The log.
         log: LogId,
     },
-    /// A segment that a loader asks for again.
+    /// A request of a loader to store a segment again.
     Want {
-        /// Its log.
+        /// Log of the segment.
         log: LogId,
-        /// The number of its first record.
+        /// Number of the first record of the segment.
         first: Sequence,
     },
     /// An object of a check of the store.
@@ -121,7 +122,8 @@ pub enum ObjectName {
 }
 
 impl ObjectName {
-    /// Parses the name of an object, without the prefix of the store. Returns `None` for any other name.
+    /// Parses the name of an object, which must not have the prefix of the store. Returns `None` for any
+    /// other name.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('/');
         if parts.next()? != VERSION {
@@ -142,7 +144,7 @@ impl ObjectName {
             ("probe", random, None, None) => Self::Probe(u64::from_str_radix(random, 16).ok()?),
             _ => return None,
         };
-        // A second spelling of a name would be a second object.
+        // Only one spelling of a name is accepted, because another spelling would be another object.
         (parts.next().is_none() && name.to_string() == text).then_some(name)
     }
 
@@ -161,12 +163,12 @@ impl ObjectName {
         format!("{VERSION}/seg/{node}/{log}/")
     }
 
-    /// Returns the prefix of what loaders ask for of one log.
+    /// Returns the prefix of the requests for segments of one log.
     pub fn wanted_of(log: LogId) -> String {
         format!("{VERSION}/want/{log}/")
     }
 
-    /// Returns the prefix of the ends of all logs that are over.
+    /// Returns the prefix of the objects that have the last records of ended logs.
     pub fn ends() -> String {
         format!("{VERSION}/end/")
     }
@@ -176,7 +178,7 @@ impl ObjectName {
         format!("{VERSION}/pos/")
     }
 
-    /// Returns the prefix of all machines.
+    /// Returns the prefix of the reports of all machines.
     pub fn nodes() -> String {
         format!("{VERSION}/node/")
     }

@@ -8,38 +8,38 @@ use crate::name::NodeName;
 /// Options of a ship target.
 #[derive(Debug, Clone)]
 pub struct ShipOptions {
-    /// The name in configuration, log lines and metrics.
+    /// Name of the target in configuration, log lines and metrics.
     pub name: String,
-    /// The folder of all logs.
+    /// Folder that has the folders of all logs.
     pub dir: PathBuf,
-    /// The name of this machine.
+    /// Name of this machine.
     pub node: NodeName,
-    /// When a segment may be deleted here.
+    /// When a segment may be deleted on this machine.
     pub delete: DeleteRule,
-    /// Waits of the thread.
+    /// Waits of the thread, and the maximum size of an object.
     pub tuning: ShipTuning,
 }
 
 /// When a shipped segment may be deleted on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeleteRule {
-    /// Once the store has it.
+    /// Once the store has the segment.
     Shipped,
-    /// Once each of these sinks has loaded it, as the store says.
+    /// Once each of these sinks has loaded the segment, as the positions in the store show.
     ///
     /// While the disk is nearly full, shipped segments are deleted before records are refused.
     Loaded {
-        /// The names of the sinks.
+        /// Names of the sinks.
         sinks: Vec<String>,
     },
 }
 
-/// Waits of the thread of a ship target.
+/// Waits of the thread of a ship target, and the maximum size of an object.
 #[derive(Debug, Clone, Copy)]
 pub struct ShipTuning {
     /// Interval between two searches for sealed segments.
     pub look: Duration,
-    /// Interval between two reads of what loaders answered.
+    /// Interval between two reads of the answers of loaders.
     pub poll: Duration,
     /// Interval between two reports of this machine to the store.
     pub heartbeat: Duration,
@@ -47,7 +47,7 @@ pub struct ShipTuning {
     pub backoff_min: Duration,
     /// Longest wait after an error.
     pub backoff_max: Duration,
-    /// Maximum bytes of an object of this store. A larger segment stays here.
+    /// Maximum bytes of an object of this store. A larger segment is not shipped.
     pub object_bytes_max: u64,
 }
 
@@ -59,7 +59,7 @@ impl Default for ShipTuning {
             heartbeat: Duration::from_mins(1),
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(30),
-            // The single PUT of S3 ends at 5 GiB.
+            // S3 accepts at most 5 GiB in a single PUT.
             object_bytes_max: 5 << 30,
         }
     }

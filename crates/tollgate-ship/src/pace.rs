@@ -4,20 +4,20 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest burst, as a time at the full rate.
+/// Length of the longest burst: the number of bytes that the limit allows in this time.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Slows a copy down to a number of bytes per second. All copies of a ship target share one.
+/// Limits copies to a number of bytes per second. All copies of a ship target share one pacer.
 #[derive(Debug)]
 pub struct Pacer {
-    /// `None`: no limit.
+    /// Limit in bytes per second. `None`: no limit.
     bytes_per_second: Option<u64>,
     /// The time from which the next bytes may be sent.
     free_at: Mutex<Option<Instant>>,
 }
 
 impl Pacer {
-    /// Makes a pacer. `None`: no limit.
+    /// Makes a pacer with a limit in bytes per second. `None`: no limit.
     pub fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second: bytes_per_second.map(|rate| rate.max(1)), free_at: Mutex::new(None) }
     }
@@ -56,7 +56,7 @@ mod tests {
             now += pacer.delay(100, now);
         }
         let took = now - start;
-        // The first bytes are a burst of a tenth of a second, and the last ones need no wait after them.
+        // The first bytes are a burst of a tenth of a second. No wait follows the last bytes.
         assert!(took >= Duration::from_millis(9_700) && took <= Duration::from_secs(10), "{took:?}");
     }
 

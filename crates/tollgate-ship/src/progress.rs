@@ -1,4 +1,5 @@
-//! How far each log is shipped. It uses no disk, no store and no clock.
+//! The progress of shipping: which segments of each log the store has. This code uses no disk, no store and
+//! no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ pub(crate) struct LocalSegment {
     pub(crate) bytes: u64,
 }
 
-/// How far one log is shipped.
+/// The segments of one log, and which of them are shipped.
 #[derive(Debug, Default)]
 pub(crate) struct LogProgress {
     /// Sealed segments on this machine, by their first records.
@@ -30,7 +31,8 @@ pub(crate) struct LogProgress {
 }
 
 impl LogProgress {
-    /// Takes the present list of the folder. `read` reads the footer of a segment that is new.
+    /// Compares the known segments with the current list of the log's folder. `read` reads the footer of a
+    /// new segment.
     pub(crate) fn look<E>(
         &mut self,
         names: &[SegmentName],
@@ -72,8 +74,8 @@ impl LogProgress {
         self.faulty.insert(first);
     }
 
-    /// Returns the last record before the first segment that the store lacks. `None` if that is the first one
-    /// of this machine.
+    /// Returns the last record before the first segment that the store lacks. Returns `None` if the store
+    /// lacks the first segment on this machine.
     pub(crate) fn shipped(&self) -> Option<Sequence> {
         let all = self.sealed.keys().chain(&self.faulty).collect::<BTreeSet<_>>();
         let is_before_open = |first: &&Sequence| self.open_from.is_none_or(|open| **first < open);
@@ -82,7 +84,8 @@ impl LogProgress {
         stored.last().and_then(|first| self.sealed.get(first)).map(|segment| segment.last)
     }
 
-    /// Returns the last record of a log that is over, once the store has all of it.
+    /// Returns the last record of a log that has ended. Returns `None` until the store has all segments of
+    /// the log.
     pub(crate) fn end(&self) -> Option<Sequence> {
         let is_whole = self.open_from.is_none() && self.faulty.is_empty() && self.due().is_empty();
         let last = self.sealed.values().next_back()?.last;
@@ -90,14 +93,14 @@ impl LogProgress {
     }
 }
 
-/// How far all logs are shipped.
+/// The progress of all logs.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) logs: BTreeMap<LogId, LogProgress>,
 }
 
 impl Progress {
-    /// Returns the number of sealed segments that the store lacks, and their bytes.
+    /// Returns the number of sealed segments that the store lacks, and the sum of their bytes.
     pub(crate) fn unshipped(&self) -> (u64, u64) {
         let due = self.logs.values().flat_map(LogProgress::due);
         due.fold((0, 0), |(count, bytes), segment| (count + 1, bytes + segment.bytes))

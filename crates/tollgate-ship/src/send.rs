@@ -1,4 +1,5 @@
-//! Stores one segment. A lost response is no fork, and the two are distinguished here.
+//! Stores one segment. If the name already has an object, this code distinguishes a lost response from a
+//! fork.
 //!
 //! | the store answers | it has | result |
 //! | --- | --- | --- |
@@ -13,19 +14,19 @@ use std::path::Path;
 use crate::identity::SegmentIdentity;
 use crate::store::{Created, ObjectHead, Store, StoreError};
 
-/// Tries while the store says that the name has an object, and then that it has none.
+/// Maximum number of tries if the store answers that the name has an object, and then that it has none.
 const CONTRADICTIONS_MAX: u32 = 3;
 
 /// Result of storing a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
-    /// This call stored it.
+    /// This call stored the segment.
     Stored,
-    /// The store had it.
+    /// The store had the segment already.
     Present,
-    /// The store has another segment of this name. Two machines write one log.
+    /// The store has a different segment with this name, because two machines write one log.
     Forked {
-        /// Its identity, as far as the store knows it.
+        /// Identity of that segment, or a description if the store has no identity of it.
         found: String,
     },
 }
@@ -33,7 +34,7 @@ pub enum Sent {
 /// Stores a sealed segment.
 ///
 /// # Errors
-/// It is unknown whether the segment is stored. The call may be repeated at any time.
+/// It is unknown whether the segment is stored. The caller may repeat the call at any time.
 pub fn send_segment(
     store: &dyn Store,
     name: &str,
@@ -53,7 +54,8 @@ pub fn send_segment(
     Err(StoreError::Contradiction { name: name.to_owned() })
 }
 
-/// Returns whether the store has a segment, without sending it. `None`: it has none of this name.
+/// Returns whether the store has a segment, without sending the segment. `None`: the store has no segment
+/// with this name.
 ///
 /// # Errors
 /// The store does not answer.

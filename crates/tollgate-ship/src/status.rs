@@ -1,4 +1,5 @@
-//! The state of a ship target, for reports and metrics.
+//! The state of a ship target, for reports and metrics. A ship target is a store to which a thread sends
+//! sealed segments.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{LogId, Sequence};
 
-/// What a ship target does.
+/// Activity of a ship target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ShipState {
-    /// It sends segments, or looks which ones the store has.
+    /// The target sends segments, or checks which ones the store has.
     #[default]
     Shipping,
     /// The store has every sealed segment, except segments of faulty logs.
     CaughtUp,
-    /// The store did not do what was asked. The target waits and tries again.
+    /// A call on the store failed. The target waits and tries again.
     Retrying,
     /// The target has ended.
     Ended,
@@ -35,65 +36,65 @@ impl ShipState {
 /// Why a segment of a log stays on this machine. All other logs are shipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogFault {
-    /// The store has another segment of the same name: two machines write one log.
+    /// The store has a different segment with the same name, because two machines write one log.
     Forked {
         /// First record of the segment.
         first: Sequence,
         /// Identity of the segment in the store.
         found: String,
     },
-    /// The segment is larger than an object of this store may be.
+    /// The segment is larger than the largest object that the store accepts.
     TooLarge {
         /// First record of the segment.
         first: Sequence,
-        /// Its size in bytes.
+        /// Size of the segment in bytes.
         bytes: u64,
-        /// Limit in bytes.
+        /// Maximum size of an object, in bytes.
         limit: u64,
     },
-    /// The file has no valid footer.
+    /// The file of the segment has no valid footer.
     Unsound {
         /// First record of the segment.
         first: Sequence,
     },
 }
 
-/// State of a ship target. Its counts begin with the process.
+/// State of a ship target. All counts begin with the process.
 #[derive(Debug, Clone, Default)]
 pub struct ShipStatus {
-    /// What it does.
+    /// Activity of the target.
     pub state: ShipState,
-    /// The last error of the store, until it works again.
+    /// The last error of the store. The error is removed when the store works again.
     pub last_error: Option<String>,
     /// Wait before the next try.
     pub backoff: Duration,
-    /// Segments that this process stored.
+    /// Number of segments that this process stored.
     pub segments: u64,
     /// Bytes of these segments.
     pub bytes: u64,
-    /// Segments that the store already had.
+    /// Number of segments that the store already had.
     pub present_segments: u64,
-    /// Segments that were stored again because a loader asked for them.
+    /// Number of segments that were stored again because a loader asked for them.
     pub wanted_segments: u64,
-    /// Segments that a loader asked for and that this machine has no more.
+    /// Number of segments that a loader asked for, but that are deleted on this machine.
     pub gone_segments: u64,
-    /// Sealed segments that the store lacks.
+    /// Number of sealed segments that the store lacks.
     pub unshipped_segments: u64,
     /// Bytes of these segments.
     pub unshipped_bytes: u64,
-    /// Since when some sealed segment is not shipped. `None`: all are.
+    /// Time since which at least one sealed segment is not shipped. `None`: all segments are shipped.
     pub behind_since: Option<Instant>,
     /// Logs with a segment that cannot be shipped.
     pub faults: BTreeMap<LogId, LogFault>,
-    /// Another machine that uses the name of this one, by the log that it writes.
+    /// Log of another machine that uses the name of this machine. `None` if there is no such machine.
     pub namesake: Option<LogId>,
-    /// How far the store has each log.
+    /// Last record of each log up to which the store has all segments.
     pub shipped: BTreeMap<LogId, Sequence>,
-    /// How far the sinks have each log, as loaders answered.
+    /// Last record of each log that all sinks of the target have loaded, as loaders answered.
     pub loaded: BTreeMap<LogId, Sequence>,
 }
 
-/// Reads the state of a ship target. It never waits for the store.
+/// Reads the state of a ship target. A read never waits for the store.
 #[derive(Debug, Clone, Default)]
 pub struct ShipWatch {
     pub(crate) name: Arc<str>,
@@ -110,7 +111,7 @@ impl ShipWatch {
         &self.name
     }
 
-    /// Returns the state.
+    /// Returns the state of the target.
     pub fn status(&self) -> ShipStatus {
         self.lock().clone()
     }

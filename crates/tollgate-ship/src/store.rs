@@ -9,14 +9,14 @@ use crate::identity::SegmentIdentity;
 pub enum Created {
     /// The object is stored durably.
     Stored,
-    /// The name has an object already. It may be the same one.
+    /// There is an object with this name already, which may be the same one.
     Exists,
 }
 
-/// What a store says of an object without its content.
+/// Properties of an object, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectHead {
-    /// Size in bytes.
+    /// Size of the object in bytes.
     pub bytes: u64,
     /// When the object was stored, in milliseconds since 1970, by the clock of the store.
     pub modified_ms: u64,
@@ -24,10 +24,10 @@ pub struct ObjectHead {
     pub identity: Option<SegmentIdentity>,
 }
 
-/// A store of objects. All calls wait until they are done or have failed.
+/// A store of objects. Each call waits until it has succeeded or failed.
 ///
-/// A failed call may have taken place: the response may be lost. So every caller repeats a call that failed,
-/// and a repeated call has the same effect.
+/// A failed call may have had its effect, if only the response was lost. So every caller repeats a call that
+/// failed, and a repeated call has the same effect as one call.
 pub trait Store: Send + Sync {
     /// Stores a file under a new name, with its identity.
     ///
@@ -47,7 +47,7 @@ pub trait Store: Send + Sync {
     /// It is unknown whether the text is stored.
     fn put_text(&self, name: &str, text: &str) -> Result<(), StoreError>;
 
-    /// Returns what the store says of an object. `None`: there is none.
+    /// Returns the properties of an object. `None`: there is no such object.
     ///
     /// # Errors
     /// The store does not answer.
@@ -59,10 +59,10 @@ pub trait Store: Send + Sync {
     /// The store does not answer, or the object has more than `bytes_max` bytes.
     fn text(&self, name: &str, bytes_max: u64) -> Result<Option<String>, StoreError>;
 
-    /// Writes an object to a new file. Returns its size. `None`: there is no such object, and no file is
-    /// made.
+    /// Writes an object to a new file. Returns the size in bytes. `None`: there is no such object, and no
+    /// file is created.
     ///
-    /// The file may be incomplete after an error, so it needs a name that no reader takes for a segment.
+    /// After an error, the file may be incomplete. So its name must not be the name of a segment.
     ///
     /// # Errors
     /// The store does not answer, the file cannot be written, or the object has more than `bytes_max` bytes.
@@ -75,31 +75,32 @@ pub trait Store: Send + Sync {
     fn remove(&self, name: &str) -> Result<(), StoreError>;
 
     /// Returns the names with a prefix that ends in `/`, in the order of their bytes, after the name `after`.
-    /// At most 1,000 names: fewer only at the end.
+    /// Returns at most 1,000 names, and fewer only if no more names follow.
     ///
     /// # Errors
     /// The store does not answer.
     fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<String>, StoreError>;
 
-    /// Returns the parts of names between a prefix that ends in `/` and the next `/`, each once, in order.
+    /// Returns the parts of names between a prefix that ends in `/` and the next `/`. Each part occurs once,
+    /// and the parts are in order.
     ///
     /// # Errors
     /// The store does not answer.
     fn folders(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
 }
 
-/// Names that one call of [`Store::list`] returns at most.
+/// Maximum number of names that one call of [`Store::list`] returns.
 pub const LISTED_MAX: usize = 1_000;
 
-/// Why a call on a store failed. Its caller tries again.
+/// Why a call on a store failed. The caller tries again.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store did not do what was asked, or its answer is lost.
+    /// The store did not carry out the call, or its answer is lost.
     #[error("cannot {action} {name} in the store")]
     Call {
         /// The failed action.
         action: &'static str,
-        /// The object.
+        /// Name of the object.
         name: String,
         /// Error of the store.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -109,7 +110,7 @@ pub enum StoreError {
     File {
         /// The failed action.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// Error of the file.
         source: std::io::Error,
@@ -117,25 +118,25 @@ pub enum StoreError {
     /// The folder of the store is not mounted.
     #[error("{} is no mounted folder: {reason}", folder.display())]
     NotMounted {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
-        /// The reason.
+        /// Why the folder counts as not mounted.
         reason: &'static str,
     },
-    /// The object is larger than any object of its kind.
+    /// The object is larger than objects of its kind may be.
     #[error("{name} in the store has {found} bytes, limit {limit}")]
     TooLarge {
-        /// The object.
+        /// Name of the object.
         name: String,
-        /// Its size in bytes.
+        /// Size of the object in bytes.
         found: u64,
-        /// Limit in bytes.
+        /// Maximum size in bytes.
         limit: u64,
     },
-    /// The store said that the name has an object, and then that it has none.
+    /// The store answered that there is an object with the name, and then that there is none.
     #[error("the store refuses {name} and has no such object")]
     Contradiction {
-        /// The object.
+        /// Name of the object.
         name: String,
     },
 }

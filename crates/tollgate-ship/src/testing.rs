@@ -1,4 +1,4 @@
-//! What the tests of both sides share: real logs, and waits for a condition.
+//! Functions that the tests of the shipper and of the fetcher share: real logs, and waits for a condition.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use tollgate_log::{
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Writes a log of this many rows, in several segments.
+/// Writes a log with `rows` rows, in several segments.
 pub(crate) fn write_log(dir: &Path, node: &str, rows: i64) -> LogId {
     let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
     let schema = Schema::new("visits", vec![column]).unwrap();
@@ -37,7 +37,7 @@ pub(crate) fn write_log(dir: &Path, node: &str, rows: i64) -> LogId {
     id
 }
 
-/// Returns the files of a folder with this extension: the contents by the names without extension.
+/// Returns the contents of the files with this extension in a folder, by the names without the extension.
 pub(crate) fn files(folder: &Path, extension: &str) -> BTreeMap<String, Vec<u8>> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
     let paths = entries.flatten().map(|entry| entry.path());

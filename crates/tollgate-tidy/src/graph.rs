@@ -1,11 +1,12 @@
-//! A directed graph of files: its cycles, and a small set of edges whose removal leaves none.
+//! A directed graph of files. Finds its cycles, and a small set of edges without which the graph has no
+//! cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The names that one file uses of another file, with the lines of the uses.
+/// The names of another file that one file uses, with the line numbers of the uses.
 pub type Names = BTreeMap<String, BTreeSet<usize>>;
 
-/// Nodes are numbers from 0. An edge carries names.
+/// A directed graph. Nodes are numbers from 0. An edge has the names that one file uses of another file.
 #[derive(Debug, Default)]
 pub struct Graph {
     edges: Vec<BTreeMap<usize, Names>>,
@@ -18,7 +19,7 @@ impl Graph {
         Self { edges: vec![BTreeMap::new(); nodes] }
     }
 
-    /// Adds `name` to the edge between two nodes. An edge from a node to itself is left out.
+    /// Adds `name` to the edge between two nodes. Ignores an edge from a node to itself.
     pub fn add(&mut self, from: usize, to: usize, name: &str, line: usize) {
         if from != to {
             self.edges[from].entry(to).or_default().entry(name.to_owned()).or_default().insert(line);
@@ -61,11 +62,11 @@ impl Graph {
         cycles
     }
 
-    /// Returns edges of a component to cut so that it has no cycle. The edges have few names, but not always
+    /// Returns the edges to cut so that a component has no cycle. The edges have few names, but not always
     /// the fewest possible.
     ///
-    /// Nodes are put in an order that leaves few names on edges that point backwards (Eades, Lin and Smyth
-    /// 1993). Then each node moves to its best place until no move helps.
+    /// The function orders the nodes so that edges that point backwards have few names (Eades, Lin and Smyth
+    /// 1993). After that, the function moves nodes to better places in the order, until no move helps.
     #[must_use]
     pub fn cut(&self, component: &[usize]) -> Vec<(usize, usize)> {
         let mut order = self.greedy_order(component);
@@ -75,8 +76,8 @@ impl Graph {
         self.backward(&order).map(|(from, to, _)| (from, to)).collect()
     }
 
-    /// Returns the edges against the order. An earlier node uses the later ones, so these edges point back to
-    /// an earlier node.
+    /// Returns the edges against the order. An earlier node may use later nodes, so these edges lead from a
+    /// later node to an earlier one.
     fn backward<'graph>(
         &'graph self,
         order: &'graph [usize],
@@ -117,7 +118,7 @@ impl Graph {
         (out, into)
     }
 
-    /// Returns the order after the one move that saves most. `None`: no move saves anything.
+    /// Returns the order after the single move that saves the most names. `None`: no move saves a name.
     fn moved(&self, order: &[usize]) -> Option<Vec<usize>> {
         let places = 0..order.len();
         let moves = places.clone().flat_map(|from| places.clone().map(move |to| (from, to)));

@@ -1,13 +1,13 @@
 //! Imports between the files of a crate: which file uses a name that another file defines.
 //!
 //! - A private `use`, and a path in code (`super::clock::now()`), is an import of the file that *defines* the
-//!   name. The path may be inside of a macro or an attribute. A re-export on the way (`pub use child::Thing`
-//!   in `mod.rs`) is not part of the import.
+//!   name. The path may be inside of a macro or an attribute. A re-export between the two files (`pub use
+//!   child::Thing` in `mod.rs`) is not part of the import.
 //! - `mod child;` is no import, and neither is `pub use child::Thing`. A file that re-exports a name and uses
 //!   it in its own code does import it.
 //! - A glob is an import of each name that the file uses from it. If no such name is found, it is an import
 //!   of the module, because the file may use its traits.
-//! - `use some::module;` alone is no import. The paths through it are imports.
+//! - `use some::module;` alone is no import. Paths that begin with `module` are imports.
 //! - A call of a method has no path, so it is no import.
 //! - Tests (`#[cfg(test)]`) and links of comments are left out.
 
@@ -115,15 +115,16 @@ impl Reader<'_> {
     }
 }
 
-/// A path in a macro's tokens, as far as it was read.
+/// The part of a path in a macro's tokens that was read so far.
 #[derive(Default)]
 struct PathInTokens {
     names: Vec<String>,
     line: usize,
     colons: usize,
-    /// Whether the next name belongs to this path, because `::` came before it.
+    /// Whether the next name belongs to this path, because it follows `::`.
     continues: bool,
-    /// Whether this is no path of this crate: a field, a lifetime, `$crate`, `::std`.
+    /// Whether these tokens are ignored, because they are a field, a lifetime, or a path that begins with
+    /// `$crate` or `::`.
     is_other: bool,
 }
 

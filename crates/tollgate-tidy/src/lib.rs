@@ -1,8 +1,8 @@
-//! Reads the source of the workspace and checks rules that the compiler does not know.
+//! Reads the source of the workspace, and checks rules that the compiler does not check.
 //!
-//! - [`target`] reads the files of a crate as the compiler does: from its root, along `mod x;`.
+//! - [`target`] reads the files of a crate as the compiler does: from its root file, along each `mod x;`.
 //! - [`imports`] finds which file uses names that another file defines.
-//! - [`graph`] finds the cycles among those imports, and proposes imports to cut.
+//! - [`graph`] finds the cycles among these imports, and proposes imports to remove.
 //! - [`workspace`] names the crates, their roots and their dependencies on each other.
 //! - [`wrap`] wraps comments that are too wide.
 //! - [`markdown`] finds the links and the headings of a page.

@@ -1,14 +1,15 @@
 //! Finds the links and the headings of a Markdown page.
 //!
-//! It reads the Markdown that the pages of this repository use: headings with `#`, inline links, code spans,
-//! indented and fenced code. Absent: reference links (`[name]: path`), HTML, and underlined headings.
+//! This code reads only the Markdown that the pages of this repository use: headings with `#`, inline links,
+//! code spans, indented and fenced code. Absent: reference links (`[name]: path`), HTML, and underlined
+//! headings.
 
 use std::collections::BTreeSet;
 
 /// Level of the deepest heading.
 const LEVEL_MAX: usize = 6;
 
-/// Returns the targets of the inline links that name no scheme, each with the number of its line.
+/// Returns the targets of the inline links without a scheme, each with the number of its line.
 #[must_use]
 pub fn relative_links(page: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
@@ -46,7 +47,8 @@ pub fn anchors(page: &str) -> BTreeSet<String> {
     found
 }
 
-/// Returns what GitHub makes of a heading: lower case, `-` for a blank, no punctuation but `-` and `_`.
+/// Returns the anchor that GitHub makes of a heading: lower case, `-` for a blank, no punctuation but `-` and
+/// `_`.
 fn slug(heading: &str) -> String {
     let mut parts = heading.split("](");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -70,13 +72,15 @@ fn prose(page: &str) -> Vec<(usize, &str)> {
             lines.push((number, line));
         }
         is_fenced = is_fenced != is_fence;
-        // An indented line continues a paragraph. After a blank line, or after code, it is code.
+        // An indented line is code after a blank line or after code. In all other places, an indented line
+        // continues a paragraph.
         can_be_code = is_indented || line.trim().is_empty();
     }
     lines
 }
 
-/// Returns the paragraphs with the number of their first line. A heading and a row of a table stand alone.
+/// Returns the paragraphs with the number of their first line. A heading is a paragraph of its own, and so is
+/// a row of a table.
 fn paragraphs(page: &str) -> Vec<(usize, String)> {
     let mut paragraphs = Vec::<(usize, String)>::new();
     let mut last = None;

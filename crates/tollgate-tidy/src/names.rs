@@ -2,18 +2,18 @@
 
 use crate::target::{Binds, FileId, ModuleId, Target};
 
-/// The thing that a path names.
+/// The module or item that a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
     Module(ModuleId),
-    /// An item, or a name that a macro of this file seems to define.
+    /// An item, or an unknown name in a file with a macro that may define it.
     Item {
         name: String,
         file: FileId,
     },
 }
 
-/// The lookups that are in progress. A re-export of itself ends here.
+/// The lookups that are in progress. With them, a lookup detects a name that re-exports itself.
 type Asked = Vec<(ModuleId, String)>;
 
 /// Resolves `path` inside of `module`. `None` for names of other crates, and for local variables.
@@ -21,8 +21,8 @@ pub(crate) fn resolve(target: &Target, module: ModuleId, path: &[String]) -> Opt
     walk(target, module, path, true, &mut Vec::new())
 }
 
-/// Walks along the path. A module and an item may have the same name. Before `::` the name is the module. At
-/// the end `wants_item` decides.
+/// Follows the path, name by name. A module and an item may have the same name. Before `::`, the name means
+/// the module. For the last name, `wants_item` decides.
 fn walk(
     target: &Target,
     module: ModuleId,

@@ -19,13 +19,13 @@ pub const WIDTH_MAX: usize = 110;
 /// Maximum number of characters of a test's name.
 pub const TEST_NAME_MAX: usize = 80;
 
-/// Folders of one machine. They mean nothing to other readers of the repository.
+/// Folders that exist only on one machine. Other readers of the repository do not have them.
 const LOCAL_FOLDERS: [&str; 3] = ["/work", "/root", "/home"];
 
 /// Returns the files that git tracks, relative to `root`.
 ///
 /// # Errors
-/// `git ls-files` fails: outside of a clone, or without git.
+/// `git ls-files` fails, for example outside of a clone, or without git.
 pub fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let run = Command::new("git").arg("-C").arg(root).args(["ls-files", "-z"]).output();
     let output = run.context("cannot run git")?;
@@ -34,7 +34,7 @@ pub fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(names.map(|name| PathBuf::from(String::from_utf8_lossy(name).into_owned())).collect())
 }
 
-/// Whether the first line of a source file opens its documentation.
+/// Whether the first line of a source file begins its documentation (`//!`).
 #[must_use]
 pub fn has_head(text: &str) -> bool {
     text.starts_with("//!")
@@ -43,7 +43,7 @@ pub fn has_head(text: &str) -> bool {
 /// Returns the lines with the keyword `unsafe`.
 ///
 /// # Errors
-/// The text is no Rust.
+/// The text is no valid Rust.
 pub fn lines_with_unsafe(text: &str) -> anyhow::Result<Vec<usize>> {
     let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("not valid Rust: {error}"))?;
     let mut lines = Vec::new();
@@ -64,7 +64,7 @@ fn find_unsafe(tokens: TokenStream, lines: &mut Vec<usize>) {
 /// Returns the names of the test functions. Such a function has an attribute whose path ends with `test`.
 ///
 /// # Errors
-/// The text is no Rust.
+/// The text is no valid Rust.
 pub fn test_names(text: &str) -> anyhow::Result<Vec<String>> {
     let tokens = TokenStream::from_str(text).map_err(|error| anyhow::anyhow!("not valid Rust: {error}"))?;
     let mut names = Vec::new();
@@ -115,7 +115,7 @@ pub fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// Whether a line names a folder of one machine.
+/// Whether a line names a folder that exists only on one machine.
 #[must_use]
 pub fn has_local_path(line: &str) -> bool {
     LOCAL_FOLDERS.iter().any(|folder| {

@@ -1,8 +1,9 @@
-//! The modules of one crate, read from its root file along `mod x;`, also with `#[path]`.
+//! The modules of one crate. The modules are read from the root file along each `mod x;`, also with
+//! `#[path]`.
 //!
-//! Items of tests (`#[cfg(test)]`) are left out, because a test may import whatever it tests. Each other item
-//! stays in the module that declares it. An inline module (`mod x { .. }`) is a module of its own in the same
-//! file.
+//! Items of tests (`#[cfg(test)]`) are left out, because a test may import any file that it tests. Each other
+//! item stays in the module that declares it. An inline module (`mod x { .. }`) is a module of its own in the
+//! same file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,14 +19,15 @@ pub type FileId = usize;
 /// Index of a module in [`Target::modules`]. The root of the crate is 0.
 pub type ModuleId = usize;
 
-/// Reads the text of a file.
+/// Function that reads the text of a file.
 pub type Read<'read> = dyn Fn(&Path) -> std::io::Result<String> + 'read;
 
 /// A library or a program, which the compiler builds from one root file.
 pub struct Target {
-    /// Paths as the root file was given, in the order of their declarations.
+    /// Paths of the files, in the order of their declarations. The paths are relative or absolute, like the
+    /// path of the root file.
     pub files: Vec<PathBuf>,
-    /// Each module once. A parent comes before its children.
+    /// All modules, each once. A parent is before its children.
     pub modules: Vec<Module>,
 }
 
@@ -33,15 +35,15 @@ pub struct Target {
 pub struct Module {
     /// The file that contains the module.
     pub file: FileId,
-    /// `None` for the root.
+    /// Parent of the module. `None` for the root.
     pub parent: Option<ModuleId>,
-    /// Modules that it declares, by their names.
+    /// Modules that the module declares, by their names.
     pub children: BTreeMap<String, ModuleId>,
-    /// Names of its own items.
+    /// Names of the items that the module defines.
     pub defined: BTreeSet<String>,
-    /// Its `use` declarations, also those inside of functions.
+    /// `use` declarations of the module, also those inside of functions.
     pub uses: Vec<Use>,
-    /// Everything that is neither `mod` nor `use`.
+    /// Items of the module that are neither `mod` nor `use`.
     pub items: Vec<Item>,
 }
 
@@ -50,18 +52,18 @@ pub struct Module {
 pub struct Use {
     /// The path as it is written, without the leading `::`.
     pub path: Vec<String>,
-    /// The names that it brings into scope.
+    /// Names that the `use` brings into scope.
     pub binds: Binds,
-    /// Whether other modules see it: `pub use` in any form.
+    /// Whether other modules see the name: `pub use` in any form.
     pub is_reexport: bool,
-    /// The line of the file, from 1.
+    /// Number of the line in the file, from 1.
     pub line: usize,
 }
 
 /// The names that a `use` brings into scope.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Binds {
-    /// One name, after `as` if there is one.
+    /// One name. If the `use` has `as`, this is the name after it.
     Name(String),
     /// Each public name of the module.
     Glob,
@@ -71,7 +73,7 @@ impl Target {
     /// Reads the crate whose root is `root`.
     ///
     /// # Errors
-    /// A file cannot be read, or it is no Rust.
+    /// A file cannot be read, or is no valid Rust.
     pub fn load(root: &Path, read: &Read<'_>) -> anyhow::Result<Self> {
         let mut target = Self { files: Vec::new(), modules: Vec::new() };
         target.load_file(root, true, None, read)?;
@@ -95,7 +97,7 @@ impl Target {
         self.load_module(file, &folder, parent, parsed.items, read)
     }
 
-    /// Reads a module. `folder` has the files of its child modules.
+    /// Reads a module. `folder` is the folder with the files of its child modules.
     fn load_module(
         &mut self,
         file: FileId,
@@ -143,7 +145,7 @@ impl Target {
         Ok(id)
     }
 
-    /// Returns the file of `mod name;`, and whether its own children are in the same folder.
+    /// Returns the file of `mod name;`, and whether the files of its child modules are in the same folder.
     fn file_of(
         &self,
         name: &str,
@@ -205,7 +207,8 @@ fn with(path: &[String], name: &str) -> Vec<String> {
     path.iter().cloned().chain([name.to_owned()]).collect()
 }
 
-/// Collects `use` declarations inside of functions. They count as imports of their module.
+/// Collects `use` declarations inside of functions. These declarations count as imports of the module that
+/// contains the function.
 struct UsesOfBlocks<'uses>(&'uses mut Vec<Use>);
 
 impl<'item> Visit<'item> for UsesOfBlocks<'_> {
@@ -230,7 +233,7 @@ pub fn is_seen_outside(visibility: &Visibility) -> bool {
     }
 }
 
-/// Whether the compiler sees an item only when it builds tests.
+/// Whether the compiler compiles an item only when it builds tests.
 #[must_use]
 pub fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {

@@ -13,9 +13,9 @@ use crate::{graph::Graph, imports::imports, target::Target};
 /// A member of the workspace.
 #[derive(Debug)]
 pub struct Crate {
-    /// The name in `[package]`.
+    /// Name of the crate in `[package]`.
     pub name: String,
-    /// Its folder, with the root of the workspace in front.
+    /// Path of the crate's folder, which begins with the root of the workspace.
     pub folder: PathBuf,
     /// The crates of the workspace in its `[dependencies]`.
     pub uses: BTreeSet<String>,
@@ -29,7 +29,7 @@ pub struct Imports {
     /// The crate's name. If a crate has a library and a program, the name of the program ends in `
     /// (program)`.
     pub name: String,
-    /// Paths below `src`. The nodes of `graph` are its indexes.
+    /// Paths of the files below `src`. A node of `graph` is an index of this list.
     pub files: Vec<String>,
     /// The imports from file to file.
     pub graph: Graph,
@@ -47,7 +47,8 @@ impl Imports {
         self.graph.cycles().into_iter().map(names).collect()
     }
 
-    /// Returns the imports between the modules that the root declares. A module stands for all of its files.
+    /// Returns the imports between the modules that the root declares. All files of a module count as one
+    /// node.
     #[must_use]
     pub fn of_modules(&self) -> Self {
         let modules = self.files.iter().map(|file| module_of(file)).collect::<BTreeSet<_>>();
@@ -102,7 +103,7 @@ impl Crate {
         })
     }
 
-    /// Returns the imports of its library, and those of its program.
+    /// Returns the imports of the crate's library, and those of its program.
     ///
     /// # Errors
     /// A source file cannot be read.
@@ -129,7 +130,7 @@ impl Crate {
     }
 }
 
-/// Returns the module of the root that a file below `src` belongs to.
+/// Returns the module of the crate's root to which a file below `src` belongs.
 fn module_of(file: &str) -> &str {
     let first = file.split('/').next().unwrap_or(file);
     first.strip_suffix(".rs").unwrap_or(first)

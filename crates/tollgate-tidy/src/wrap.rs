@@ -1,8 +1,8 @@
 //! Wraps comments that are too wide.
 //!
-//! A paragraph of comment lines is wrapped again from its first wide line on. Tables, code, headings, lines
-//! with an address, and paragraphs with significant blanks are not changed. Code is never changed: a file
-//! whose tokens would differ is left out.
+//! From its first wide line on, a paragraph of comment lines is wrapped again. Tables, code, headings, lines
+//! with an address, and paragraphs with significant blanks are not changed. Code is never changed: if the
+//! tokens of a file would differ, the file is not written.
 
 use std::str::FromStr;
 
@@ -40,7 +40,7 @@ pub fn wrapped(text: &str) -> Option<String> {
 
 /// A line that contains only a comment.
 struct Comment {
-    /// The blanks in front, the slashes, and one blank.
+    /// Beginning of the line: the indentation, the slashes, and one blank.
     head: String,
     text: String,
 }
@@ -57,7 +57,7 @@ impl Comment {
         Some(Self { head, text: text.strip_prefix(' ').unwrap_or(text).to_owned() })
     }
 
-    /// Whether it belongs to a paragraph or to an item of a list.
+    /// Whether the line belongs to a paragraph or to an item of a list.
     fn is_prose(&self) -> bool {
         let text = self.text.trim();
         let is_code = self.text.starts_with("    ");
@@ -71,7 +71,8 @@ impl Comment {
         !(is_code || is_command || is_definition || has_address || has_meaning || is_mark)
     }
 
-    /// Bytes of the mark of a list item with the blanks around it. 0 if it is no item.
+    /// Returns the number of bytes of a list item's mark with the blanks around it, or 0 if the line begins
+    /// no item.
     fn mark(&self) -> usize {
         let blanks = self.text.len() - self.text.trim_start().len();
         let text = &self.text[blanks..];
@@ -102,7 +103,7 @@ impl Paragraph {
         first.head == next.head && next.mark() == 0 && next.indent() == first.mark().max(first.indent())
     }
 
-    /// Appends its lines, wrapped from the first wide line on.
+    /// Appends the lines of the paragraph to `out`, wrapped from the first wide line on.
     fn end(&mut self, out: &mut Vec<String>) {
         let lines = std::mem::take(&mut self.lines);
         let Some(wide) = lines.iter().position(|(line, _)| is_too_wide(line)) else {
@@ -122,7 +123,7 @@ impl Paragraph {
     }
 }
 
-/// Splits a text at its blanks, but not inside of code.
+/// Splits a text at its blanks, except blanks inside of code spans.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut begin, mut is_code) = (0, false);
@@ -138,7 +139,8 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Fills lines with words. `None` if a line would begin like something other than prose.
+/// Fills lines with words. Returns `None` if a line would begin with the sign of a list, a table, a heading
+/// or a quote.
 fn fill(words: &[&str], first: &str, rest: &str) -> Option<Vec<String>> {
     let mut lines = vec![first.to_owned()];
     let mut is_begun = false;
@@ -192,7 +194,7 @@ fn code_of(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Returns words of five letters: `6 * count - 1` characters.
+    /// Returns `count` words of five letters, which have `6 * count - 1` characters.
     fn letters(count: usize) -> String {
         vec!["words"; count].join(" ")
     }

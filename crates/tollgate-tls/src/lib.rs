@@ -17,7 +17,7 @@ use rustls::time_provider::TimeProvider;
 pub use pem::{PemError, certificates, private_key};
 pub use verifier::{Trust, Verifier};
 
-/// Reason why the trusted authorities are unknown.
+/// Reason why the trusted authorities cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
     /// The configured file cannot be used.
@@ -36,14 +36,14 @@ pub fn provider() -> Arc<CryptoProvider> {
     PROVIDER.clone()
 }
 
-/// The lists of the provider are created once, because each verified signature uses them.
+/// The provider is created only once, because each verified signature uses its lists of algorithms.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
 
 /// Returns the clock for the validity of certificates.
 ///
-/// The clock of rustls panics before 1970. This clock returns 1970 then, and no certificate is valid at that
-/// time. The handshake therefore fails with that reason.
+/// The clock of rustls panics if the time of the system is before 1970. This clock then returns 1970. No
+/// certificate is valid at that time, so the handshake fails with that reason.
 pub fn clock() -> Arc<dyn TimeProvider> {
     Arc::new(WallClock)
 }
@@ -58,7 +58,7 @@ impl TimeProvider for WallClock {
     }
 }
 
-/// The trusted authorities.
+/// Certificates of the trusted authorities.
 pub(crate) struct Authorities {
     pub(crate) certificates: Vec<CertificateDer<'static>>,
     /// The same authorities, as trust anchors of certificate paths.
@@ -66,10 +66,10 @@ pub(crate) struct Authorities {
 }
 
 impl Authorities {
-    /// Reads the authorities of a PEM file, or of the system without a file.
+    /// Reads the authorities from a PEM file, or from the system if `file` is `None`.
     ///
     /// # Errors
-    /// There are no authorities, or the file has an invalid one.
+    /// There are no authorities, or the file has an invalid certificate.
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, RootsError> {
         let mut roots = RootCertStore::empty();
         let Some(file) = file else {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Far more bytes than the authorities of any system have.
+/// Maximum bytes of a file. The authorities of any system have far fewer bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Reason why a file cannot be used. It never contains any content of the file.
+/// Reason why a file cannot be used. The error never contains any content of the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", .path.display())]
 pub struct PemError {
@@ -24,10 +24,10 @@ impl PemError {
     }
 }
 
-/// Reads all certificates of a file in their order, at least one.
+/// Reads all certificates of a file, in the order of the file. There is at least one.
 ///
 /// # Errors
-/// There is none, or not all of them can be read.
+/// The file has no certificate, or not all of them can be read.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
     let text = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -41,7 +41,7 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemErro
 /// Reads the first private key of a file: PKCS#8, PKCS#1 or SEC1, without a passphrase.
 ///
 /// # Errors
-/// There is none.
+/// The file has no private key.
 pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
     let text = read(path)?;
     // The cause is not reported, because it may contain parts of the key.
@@ -49,7 +49,7 @@ pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
         .map_err(|_| PemError::new(path, &"it has no private key in PEM without a passphrase"))
 }
 
-/// Reads a regular file. Reading a pipe could block the start forever.
+/// Reads a regular file, and refuses any other kind, because reading a pipe could block the start forever.
 fn read(path: &Path) -> Result<Vec<u8>, PemError> {
     let about = fs::metadata(path).map_err(|error| PemError::new(path, &error))?;
     if !about.is_file() {

@@ -12,7 +12,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use crate::{Authorities, RootsError, provider};
 
-/// How far a server must prove its identity.
+/// Proof of identity that a server must give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
     /// No certificate is verified. An attacker on the path can read the data.
@@ -23,16 +23,16 @@ pub enum Trust {
     Host,
 }
 
-/// Verifies certificates of servers by authorities (RFC 5280 section 6).
+/// Verifies certificates of servers with the trusted authorities (RFC 5280 section 6).
 ///
 /// A self-signed certificate is accepted if it is among the authorities. Signatures of the handshake are
 /// always verified.
 ///
-/// A certificate made by `openssl req -x509` claims to be an authority. Path validation never accepts such a
-/// certificate for a server. Comparable programs accept it if they are configured to trust it.
+/// A certificate that `openssl req -x509` makes claims to be an authority. Path validation never accepts such
+/// a certificate for a server. Comparable programs accept the certificate if they are configured to trust it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verifier {
-    /// `None` if any server is trusted.
+    /// Trusted authorities. `None` if any server is trusted.
     known: Option<TrustedAuthorities>,
     trust: Trust,
 }
@@ -45,10 +45,10 @@ struct TrustedAuthorities {
 }
 
 impl Verifier {
-    /// Trusts the authorities of a PEM file, or of the system without a file.
+    /// Makes a verifier that trusts the authorities of a PEM file, or of the system if `file` is `None`.
     ///
     /// # Errors
-    /// There are no authorities, or the file has an invalid one.
+    /// There are no authorities, or the file has an invalid certificate.
     pub fn new(file: Option<&Path>, trust: Trust) -> Result<Self, RootsError> {
         if trust == Trust::Anybody {
             return Ok(Self { known: None, trust });
@@ -109,7 +109,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let Some(known) = &self.known else { return Ok(ServerCertVerified::assertion()) };
         match known.verify(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The name is checked last, so all other checks have passed.
+            // The name of the host is checked last, so all other checks have passed.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.trust == Trust::Authority => Ok(ServerCertVerified::assertion()),

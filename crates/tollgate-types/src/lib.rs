@@ -1,12 +1,13 @@
-//! Luau's type checker for scripts. It checks how scripts use `tollgate.*`, and each other, against the
-//! declared types.
+//! Luau's type checker for scripts. It checks the calls of `tollgate.*`, and the calls from one script to
+//! another, against the declared types.
 //!
-//! The checker is the library `luau-analysis`, Luau's own checker in Rust. It runs on a thread with its own
-//! stack, and a failure inside it is reported as [`CheckError::Checker`]. The caller passes the files and the
-//! declarations. No script runs.
+//! The checker is the library `luau-analysis`, Luau's own checker in Rust. The checker runs on a thread with
+//! its own stack. A failure inside the checker is reported as [`CheckError::Checker`]. The caller passes the
+//! files and the declarations. No script runs.
 //!
-//! Each file states how much is checked. With `--!strict` everything is checked. With `--!nonstrict` or
-//! without a mode, only code that is certain to fail is reported. With `--!nocheck` nothing is checked.
+//! The mode comment of a file states how much of its code is checked. With `--!strict`, all code is checked.
+//! With `--!nonstrict` or without a mode, only code that is certain to fail is reported. With `--!nocheck`,
+//! no code is checked.
 
 mod modules;
 
@@ -24,23 +25,23 @@ use luau_common::flags::{LuauIntegerLibrary, LuauIntegerType2};
 
 use modules::Modules;
 
-/// A fault in a file.
+/// A type fault in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeFault {
-    /// The file, below the root as the caller gave it.
+    /// Path of the file, below the root as the caller gave it.
     pub file: PathBuf,
-    /// The line, from 1.
+    /// Number of the line, from 1.
     pub line: u32,
-    /// The byte in the line, from 1.
+    /// Number of the byte in the line, from 1.
     pub column: u32,
-    /// The value found and the allowed values, in one line.
+    /// Message in one line, with the value found and the allowed values.
     pub text: String,
 }
 
 /// Reason why no file could be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The operating system refuses a thread.
+    /// The operating system cannot start a thread.
     #[error("cannot start the thread of the type checker")]
     Thread(#[source] io::Error),
     /// The declarations have faults.
@@ -57,7 +58,7 @@ pub enum CheckError {
 /// `require` begins at `root`. `declarations` is the text of a definition file.
 ///
 /// # Errors
-/// No file was checked.
+/// No file was checked, for the reason in the error.
 pub fn check(declarations: &str, root: &Path, files: &[PathBuf]) -> Result<Vec<TypeFault>, CheckError> {
     thread::scope(|scope| {
         let checker = thread::Builder::new().name("types".to_owned()).stack_size(STACK_BYTES);
@@ -76,7 +77,7 @@ struct Checker {
 
 impl Checker {
     fn new(declarations: &str, root: &Path) -> Result<Self, CheckError> {
-        // Enables 64-bit integers, which scripts have, and their library.
+        // Enables the type of 64-bit integers and its library, because scripts have both.
         LuauIntegerType2.set(true);
         LuauIntegerLibrary.set(true);
         let options =
@@ -136,9 +137,10 @@ impl Checker {
     }
 }
 
-/// Returns whether an argument is reported although it has the expected type.
+/// Returns whether the checker reports an argument that has the expected type.
 ///
-/// In files that are not strict, the checker does not recognise `integer` as `integer`.
+/// In files that are not strict, the checker reports an argument of type `integer` although `integer` is
+/// expected.
 fn is_same_type(error: &TypeError) -> bool {
     matches!(&error.data, TypeErrorData::CheckedFunctionCallError(call) if call.expected == call.passed)
 }
@@ -148,11 +150,12 @@ fn failed(error: AnalysisError) -> CheckError {
     CheckError::Checker(error.to_string())
 }
 
-/// Joins the lines of a text, because the checker separates types by lines and tabs.
+/// Joins the lines of a message, because the checker puts line breaks and tabs between types.
 fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A large stack, because the checker walks types by recursion.
+/// Bytes of the stack of the checker's thread. The stack is large, because the checker walks types by
+/// recursion.
 const STACK_BYTES: usize = 64 << 20;
 const MODULE_SECONDS_MAX: f64 = 10.0;

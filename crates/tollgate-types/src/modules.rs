@@ -11,7 +11,7 @@ use luau_analysis::{FileResolver, ModuleName, SourceCode, SourceCodeType};
 use luau_common::BString;
 use luau_syntax::ast::{Expression, ExpressionKind};
 
-/// The files below a folder. The name of a module is the resolved path of its file.
+/// The modules below a folder. The name of a module is the resolved path of its file.
 pub(crate) struct Modules {
     /// The resolved root, if it exists.
     root: PathBuf,
@@ -36,12 +36,12 @@ impl Modules {
         path.strip_prefix(&self.root).map(|below| self.shown.join(below)).unwrap_or(path)
     }
 
-    /// Removes the root from a message, so that it names modules like scripts do.
+    /// Removes the root from a message, so that the message names modules as scripts name them.
     pub(crate) fn without_root(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.root.display()), "")
     }
 
-    /// Returns the file for a name. If there is none, the path does not exist.
+    /// Returns the path of the file for a name. If there is no such file, the returned path does not exist.
     fn resolve(&self, name: &[u8]) -> PathBuf {
         let name = Path::new(OsStr::from_bytes(name.strip_prefix(b"./").unwrap_or(name)));
         let file = self.root.join(name.with_added_extension("luau"));
@@ -79,5 +79,5 @@ fn path_of(name: &ModuleName) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(name))
 }
 
-/// Maximum size of a script, as when scripts run.
+/// Maximum size of a script in bytes. Scripts have the same maximum when they run.
 const SOURCE_BYTES_MAX: u64 = 4 << 20;

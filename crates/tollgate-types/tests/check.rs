@@ -1,4 +1,4 @@
-//! Files with correct and wrong types.
+//! Tests of files with correct and wrong types.
 
 // clippy recognises test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -126,7 +126,7 @@ impl Line {
         out.push('}');
     }
 
-    /// Returns the problem of a sum. `None`: every record is accounted for.
+    /// Returns the problem in these counts. `None`: every record is accounted for.
     fn problem(&self) -> Option<String> {
         let parts = [self.pending, self.loaded, self.rejected, self.duplicate, self.missing];
         let accounted = parts.into_iter().fold(0, u64::saturating_add);

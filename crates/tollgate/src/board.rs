@@ -9,8 +9,9 @@ use tollgate_load::{LoadStatus, LoadWatch};
 
 use crate::sinks::Followers;
 
-/// Bounds of the error text, and of the number of stopped logs in a report, because a report is one line.
+/// Bytes of the error text in a report, at most. A report is one line.
 const ERROR_BYTES_MAX: usize = 1 << 10;
+/// Stopped logs in a report, at most.
 const LOGS_MAX: usize = 8;
 
 /// The reports at this moment.
@@ -25,12 +26,12 @@ struct Inner {
     loaders: Mutex<Vec<LoadWatch>>,
     /// The last reports of loaders in other processes, by connection.
     reports: Mutex<BTreeMap<u64, Value>>,
-    /// Sinks without a loader, and the time since when each has none.
+    /// Sinks without a loader, and the time when each lost its loader.
     absent_since: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Board {
-    /// Makes the board of these sinks.
+    /// Makes the board of the sinks that segments are kept for.
     pub(crate) fn of(sinks: Followers) -> Self {
         let board = Self::default();
         *locked(&board.0.sinks) = sinks;
@@ -47,12 +48,12 @@ impl Board {
         locked(&self.0.reports).insert(connection, report);
     }
 
-    /// Drops the report of a connection that is gone.
+    /// Drops the report that came over a closed connection.
     pub(crate) fn forget(&self, connection: u64) {
         locked(&self.0.reports).remove(&connection);
     }
 
-    /// Forgets how long sinks had no loader.
+    /// Forgets since when each sink has had no loader.
     pub(crate) fn forget_absences(&self) {
         locked(&self.0.absent_since).clear();
     }
@@ -77,12 +78,12 @@ impl Board {
     }
 }
 
-/// The value is whole after every statement.
+/// Locks a value, also after a panic of another thread. The value is consistent after every statement.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the report of a loader on its sink. Counters begin at the start of the loader's process.
+/// Returns the report of a loader on its sink. The counters begin at zero when the loader's process starts.
 pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
     let stopped = status.stopped_logs.iter().take(LOGS_MAX);
     let stopped_logs: Map<_, _> =

@@ -38,7 +38,7 @@ pub(crate) fn run(
 
 fn print_lines(lines: &[String]) {
     let mut stderr = io::stderr().lock();
-    // A caller that closed stderr gets the exit code.
+    // If the caller closed stderr, the exit code still reports the result.
     drop(lines.iter().try_for_each(|line| writeln!(stderr, "{line}")));
 }
 

@@ -1,9 +1,10 @@
-//! The budget of descriptors: how many connections fit the limit of the process.
+//! The budget of descriptors: the number of connections that fit the descriptor limit of the process.
 //!
-//! The budget is made once, when a configuration takes effect. It counts the most descriptors that log,
-//! sinks, databases, admin listener, workers and kept files hold. It also counts descriptors that a request
-//! opens for itself: a connection to a backend, a spooled body. Connections get the rest, so they never use
-//! descriptors that the other parts need. Only the log keeps descriptors in reserve.
+//! The budget is made once, when a configuration takes effect. The budget counts the maximum of descriptors
+//! that log, sinks, databases, admin listener, workers and open files of routes hold. It also counts
+//! descriptors that a request opens: a connection to a backend, and a spooled body. Connections get the
+//! remaining descriptors, so they never use descriptors that the other parts need. Only the log keeps
+//! descriptors in reserve.
 
 use std::cmp::{max, min};
 
@@ -12,18 +13,19 @@ use tollgate_server::{BackendOptions, CapacityLimits, ServerOptions};
 
 use crate::config::{AdminListen, Config};
 
-/// Standard streams, signals, the control socket and its 56 clients, the loader's segments, and files that
-/// scripts save.
+/// Descriptors of the process: standard streams, signals, the control socket and its 56 clients, the loader's
+/// segments, and files that scripts save.
 const OF_THE_PROCESS: u64 = 96;
-/// The open segment, the folder, the lock, and the descriptors in reserve.
+/// Descriptors of the log: the open segment, the folder, the lock, and the reserve.
 const OF_THE_LOG: u64 = 16;
-/// The socket, its 32 clients, and one more client that replaces the oldest.
+/// Descriptors of the admin listener: its socket, its 32 clients, and one more client that replaces the
+/// oldest.
 const OF_THE_ADMIN_LISTENER: u64 = 34;
-/// The connections to one database, and the files of SQLite.
+/// Descriptors of one database: the connections, and the files of SQLite.
 const OF_A_DATABASE: u64 = 8;
-/// The runtime of a worker, and a file that it opens for a moment.
+/// Descriptors of one worker: its runtime, and a file that it opens for a moment.
 const OF_A_WORKER: u64 = 8;
-/// Files that a worker keeps open, at least.
+/// Files that a worker may keep open, at least.
 const FILES_OPEN_MIN: u64 = 16;
 
 /// Raises the soft limit of the process to its hard limit.
@@ -35,17 +37,17 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// Returns the limit at the start.
+/// Returns the hard limit of descriptors of this process.
 pub(crate) fn limit() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
-/// Fits a configuration into the limit. A default `connections_max` that does not fit is lowered, and
+/// Fits a configuration into the limit. If the default `connections_max` does not fit, it is lowered, and
 /// `connections_note` of the configuration says so. A value that the operator wrote is not changed.
 ///
 /// # Errors
-/// The written `connections_max` does not fit, or there is no descriptor for a connection. Contains the text
-/// for the operator.
+/// The written `connections_max` does not fit, or there is no descriptor for a connection. The error is the
+/// text for the operator.
 pub(crate) fn fit(config: &mut Config, limit: u64) -> Result<(), String> {
     let budget = Budget::of(config, limit);
     let (wanted, possible) = (config.server.capacity.connections_max, budget.connections_max());
@@ -75,13 +77,14 @@ pub(crate) fn fit(config: &mut Config, limit: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The shares of the limit.
+/// The descriptors of each part within the limit.
 struct Budget {
     limit: u64,
     workers: u64,
     /// Descriptors that do not depend on the number of connections.
     reserved: u64,
-    /// Requests to backends at once, and bodies in the spool at once. A connection has at most one of each.
+    /// Requests to backends at once, and spooled bodies at once, at most. A connection has at most one of
+    /// each.
     requests_max: [u64; 2],
 }
 
@@ -140,7 +143,7 @@ fn idle_connections(backend: &BackendOptions, workers: u64) -> u64 {
     min(places * backend.pool.idle_max as u64, backend.concurrency_max as u64)
 }
 
-/// Returns how many bodies fit the spool. Each is longer than the bound for memory.
+/// Returns the maximum number of bodies in the spool. Each spooled body is longer than `body_memory_max`.
 fn spooled_bodies(server: &ServerOptions) -> u64 {
     server.spool.bytes_max / (server.connection.body_memory_max as u64).max(1)
 }

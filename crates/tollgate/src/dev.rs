@@ -1,8 +1,8 @@
 //! `tollgate serve --dev`: reloads the configuration when a file of it changes, and shows errors to clients.
 //!
-//! The errors show source code. A server in development therefore listens only on loopback addresses. Other
-//! addresses are refused, and so are Unix sockets, because proxies use them. The option `--dev-anywhere`
-//! allows them.
+//! The errors show source code. A server with `--dev` therefore listens only on loopback addresses. Other
+//! addresses are refused. Unix sockets are also refused, because proxies forward requests of other machines
+//! to them. The option `--dev-anywhere` allows all addresses.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -15,10 +15,11 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::watch::{Watch, Watched};
 
-/// Begins to watch the files of a start with `--dev`, then reads them again. No later change is missed.
+/// Begins to watch the files of the configuration, if the start has `--dev`. Reads them again after the watch
+/// began, so that no change is missed.
 ///
 /// # Errors
-/// The system gives no watches, or a file changed meanwhile and is faulty.
+/// The system allows no watch, or a file changed before the watch began and is faulty now.
 pub(crate) fn watch(command: &ServeCommand, config: &mut Config) -> anyhow::Result<Option<Watch>> {
     if !command.dev {
         return Ok(None);
@@ -66,7 +67,7 @@ pub(crate) fn follow(
             if teller.send(Event::Changed(sender)).is_err() {
                 return;
             }
-            // A server that stops reloads no more.
+            // A server that stops does not reload.
             let Ok(now) = reloaded.recv() else { return };
             watched = now;
             is_due = watch.look_at(&watched);

@@ -16,8 +16,8 @@ pub(crate) enum Stop {
 /// An event for the main thread.
 pub(crate) enum Event {
     Stop(Stop),
-    /// The configuration is to be read again. The asker, if there is one, waits for the answer.
+    /// An order to read the configuration again. The asker, if there is one, waits for the answer.
     Reload(Option<Asker>),
-    /// A file changed. The watcher waits for the list of files to watch from now on.
+    /// A watched file changed. The watcher waits for the new list of files to watch.
     Changed(Sender<Watched>),
 }

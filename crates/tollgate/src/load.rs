@@ -1,8 +1,8 @@
 //! `tollgate load`: loaders in a process of their own, with or without a server.
 //!
 //! A server reports its watermark over `control.sock`, and gets the loaded positions. Without a server, only
-//! sealed segments are read. Only the writer or a recovery can say which records of an open segment are
-//! synced.
+//! sealed segments are read. Only the server that writes an open segment, or a recovery, knows which of its
+//! records are synced.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -63,7 +63,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     }
     tracing::info!(sinks = loaders.len(), log = %config.log.dir.display(), "loading until SIGTERM");
     let progress = show_progress(loaders.iter().map(Loader::watch).collect());
-    // A signal or a closed channel: both end the wait.
+    // A signal and a closed channel both end the wait.
     while signals.recv_timeout(REPORT_PERIOD) == Err(RecvTimeoutError::Timeout) {
         for (loader, server) in loaders.iter().zip(&servers) {
             server.report(&report(loader.name(), &loader.status()));
@@ -78,7 +78,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
 fn load_from(from: LoadFrom, store: &str, signals: &Receiver<i32>) -> ExitCode {
     tracing::info!(store, "loading from a store until SIGTERM");
     let progress = show_progress(from.watches());
-    // A signal or a closed channel: both end the wait.
+    // A signal and a closed channel both end the wait.
     let _ = signals.recv();
     drop(progress);
     drop(from);
@@ -106,7 +106,7 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
     let (teller, receiver) = channel();
     let listen = move || {
         for signal in signals.forever() {
-            // A process that ends by itself receives no more signals.
+            // If the process ends by itself, the receiver is gone and the signal is dropped.
             let _ = teller.send(signal);
         }
     };
@@ -117,8 +117,8 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
     Ok(receiver)
 }
 
-/// Waits until every loader is caught up at the same look, or cannot go on. The command must end by itself,
-/// so it does not wait for a person to mend a fault.
+/// Waits until one check finds that every loader is caught up or cannot continue. The command must end by
+/// itself, so it does not wait until a person mends a fault.
 fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
     let progress = show_progress(loaders.iter().map(Loader::watch).collect());
     let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);

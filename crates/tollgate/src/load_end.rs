@@ -1,4 +1,4 @@
-//! How a load that ends by itself ends: whether a loader can go on, and what is printed of it.
+//! The end of a load that ends by itself: whether a loader can continue, and the printed result.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use tollgate_load::{LoadState, LoadStatus};
 
 use crate::print::{counted, note};
 
-/// Time for which logs that cannot be read are tried again when nothing else is left to load.
+/// Time for which unreadable logs are tried again when nothing else is left to load.
 const FAILING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether a loader has only logs left that failed for `FAILING_PATIENCE`.
+/// Whether every log that is left for a loader has failed for `FAILING_PATIENCE`.
 pub(crate) fn is_left_with_failing(status: &LoadStatus) -> bool {
     status.only_failing_since.is_some_and(|since| since.elapsed() >= FAILING_PATIENCE)
 }
 
-/// Prints the counts of a sink, and what stopped it. Returns whether nothing did.
+/// Prints the counts of a sink, and the fault that stopped its loader. Returns whether there was no fault.
 pub(crate) fn print_end(sink: &str, status: &LoadStatus) -> bool {
     let LoadStatus { rows, rejects, missing, .. } = status;
     note(&format!(

@@ -1,7 +1,8 @@
 //! `tollgate load --from`: loads what other machines shipped to a store.
 //!
-//! A fetcher copies sound segments into a folder of this machine, and one loader a sink reads that folder.
-//! Any number of machines may load from one store: the positions in the database decide which load counts.
+//! A fetcher copies undamaged segments into a folder of this machine. One loader for each sink reads this
+//! folder. Any number of machines may load from one store, because the position in the database decides which
+//! of them commits a record.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -26,20 +27,20 @@ use crate::store::open_store;
 
 /// Time between two checks whether all is loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// Interval between two looks at the store, for a command that ends by itself.
+/// Time between two checks of the store, for a command that ends by itself.
 const POLL_ONCE: Duration = Duration::from_millis(500);
-/// Bytes of fetched segments that are not loaded yet, at most.
+/// Maximum bytes of fetched segments that are not loaded yet.
 const SPOOL_BYTES_MAX: u64 = 4 << 30;
 /// Maximum bytes of one segment: twice the largest configurable size of a shipped segment.
 const SEGMENT_BYTES_MAX: u64 = 2 << 30;
-/// Name of the folder of fetched segments, beside the log folder.
+/// Name of the folder of fetched segments, which is next to the log folder.
 const SPOOL: &str = "fetched";
 /// Time for which faulty logs are tried again when nothing else is left to load.
 const FAULTY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A fetcher, and the loaders that read its folder.
 pub(crate) struct LoadFrom {
-    /// Dropped first: the fetcher writes the last positions when it is dropped.
+    /// The loaders, dropped before the fetcher. The fetcher writes the last positions when it is dropped.
     loaders: Vec<Loader>,
     fetcher: Fetcher,
 }
@@ -71,7 +72,7 @@ impl LoadFrom {
         // The fetcher empties the folder, so no loader may read it before.
         let fetcher = Fetcher::start(options, Arc::new(DiskStorage), store, positions_of(sinks))?;
         let start = |sink: &SinkConfig| {
-            // Streams and types come from the segments, whatever this configuration says.
+            // Streams and types are read from the segments. The streams of this configuration are ignored.
             let sink = SinkOptions { declared: DeclaredStreams::default(), ..sink.options.clone() };
             let mut options = LoadOptions::new(&spool, sink);
             options.tuning = options.tuning.within(config.log.reserve_bytes);
@@ -87,7 +88,8 @@ impl LoadFrom {
         self.loaders.iter().map(Loader::watch).collect()
     }
 
-    /// Waits until all that the store has is loaded, or cannot be loaded without an operator. Prints the end.
+    /// Waits until every record in the store is loaded, or needs an operator before it can be loaded. Prints
+    /// the result.
     pub(crate) fn finish(self, signals: &Receiver<i32>) -> ExitCode {
         let mut faulty_since = None;
         loop {
@@ -132,7 +134,7 @@ fn is_unusable(status: &LoadStatus) -> bool {
     status.is_unusable || status.state == LoadState::Stopped
 }
 
-/// Returns whether only faulty logs, or a store that does not answer, are left.
+/// Returns whether only faulty logs are left, or the store does not answer.
 fn is_left_with_faults(fetch: &FetchStatus, loads: &[LoadStatus]) -> bool {
     let is_idle = |status: &LoadStatus| {
         status.state == LoadState::CaughtUp

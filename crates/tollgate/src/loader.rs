@@ -7,7 +7,7 @@ use tollgate_log::DiskStorage;
 
 use crate::config::{Config, SinkConfig};
 
-/// Starts the loader of a sink. It reads the live log through `live`.
+/// Starts the loader of a sink. The loader gets the watermark of the present log from `live`.
 ///
 /// # Errors
 /// The thread cannot be started.

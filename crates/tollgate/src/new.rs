@@ -60,7 +60,7 @@ fn is_free(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Writes a new file. A file that another process wrote meanwhile is not changed.
+/// Writes a new file. If the file exists by now, because another process wrote it, it is not changed.
 fn write(file: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;

@@ -14,12 +14,13 @@ pub(crate) struct Notifier(Option<Arc<Socket>>);
 
 struct Socket {
     socket: UnixDatagram,
-    /// Time within which the supervisor expects a sign of life.
+    /// Time within which the supervisor expects the next watchdog report.
     watchdog: Option<Duration>,
 }
 
 impl Notifier {
-    /// Finds the socket. A socket that cannot be reached is logged, and nothing is sent then.
+    /// Opens the socket that the variable names. If the socket cannot be reached, this is logged, and nothing
+    /// is sent.
     pub(crate) fn from_environment() -> Self {
         let variable = |name| std::env::var(name).ok();
         let Some(name) = variable("NOTIFY_SOCKET") else { return Self::default() };
@@ -39,7 +40,7 @@ impl Notifier {
         }
     }
 
-    /// Returns the time within which a sign of life is expected. `None`: none is expected.
+    /// Returns the time within which the supervisor expects a watchdog report. `None`: it expects none.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.0.as_ref()?.watchdog
     }
@@ -66,7 +67,7 @@ impl Notifier {
         self.send(&format!("STATUS={}\n", text.replace('\n', " ")));
     }
 
-    /// Reports that the server is alive, if the supervisor expects it.
+    /// Reports that the server is alive, if the supervisor expects watchdog reports.
     pub(crate) fn watchdog_alive(&self) {
         if self.watchdog().is_some() {
             self.send("WATCHDOG=1\n");
@@ -75,7 +76,7 @@ impl Notifier {
 
     fn send(&self, text: &str) {
         if let Some(socket) = &self.0 {
-            // If the supervisor is gone or too busy, this report is lost. It gets the next one.
+            // If the supervisor is gone or too busy, this report is lost. The next one replaces it.
             let _ = socket.socket.send(text.as_bytes());
         }
     }
@@ -93,7 +94,7 @@ fn connect(name: &str) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Returns the watchdog time, if it is for this process (sd_watchdog_enabled(3)).
+/// Returns the watchdog time, if the variables are set for this process (sd_watchdog_enabled(3)).
 fn watchdog(usec: Option<String>, pid: Option<String>) -> Option<Duration> {
     let is_ours = pid.is_none_or(|pid| pid == std::process::id().to_string());
     let usec: u64 = usec?.parse().ok()?;

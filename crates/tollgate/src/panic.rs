@@ -6,9 +6,11 @@ use std::{panic, process, thread};
 use crate::print::note;
 use crate::tracing_lines;
 
-/// Ends the process when a thread panics. Loaders are the exception: their own watcher restarts them.
+/// Ends the process when a thread panics. Loader threads are the exception, because their own watcher
+/// restarts them.
 ///
-/// The state of a worker or a log thread is unknown after a panic. The log makes the end of the process safe.
+/// The state of a worker or a log thread is unknown after a panic. The end of the process is safe, because
+/// the next start recovers the log.
 pub(crate) fn abort_on_panic() {
     panic::set_hook(Box::new(|info| {
         let thread = thread::current();
@@ -21,7 +23,7 @@ pub(crate) fn abort_on_panic() {
     }));
 }
 
-/// Returns the stack of the thread, if `RUST_BACKTRACE` asks for it.
+/// Returns the stack of the thread, if `RUST_BACKTRACE` is set.
 fn backtrace() -> String {
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() }

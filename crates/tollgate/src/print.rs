@@ -1,4 +1,4 @@
-//! Output for people and pipes. A closed pipe is no error, because its reader has what it needs.
+//! Output for people and pipes. A closed pipe is no error, because its reader needs no more output.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     causes.any(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }
 
-/// Prints a note on stderr, apart from the output.
+/// Prints a note on stderr, so that it is not part of the output.
 pub(crate) fn note(text: &str) {
     tracing_lines::write(format!("tollgate: {text}\n").as_bytes());
 }
@@ -48,7 +48,7 @@ pub(crate) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Writes a table, if it has columns. Lines have no blanks at their ends.
+/// Writes a table, if it has columns. Blanks at the ends of lines are left out.
 pub(crate) fn write_table(out: &mut dyn Write, table: &mut Table) -> io::Result<()> {
     table.column_iter_mut().for_each(|column| {
         column.set_padding((0, 2));

@@ -1,7 +1,7 @@
-//! Progress of long work, on stderr if that is a terminal, and nowhere else.
+//! Progress of long work. Progress is shown on stderr, and only if stderr is a terminal.
 //!
-//! The bytes that are read come from the system's count for this process, so the work does not need to count
-//! them. The cursor goes back to the start of the line, so the next output overwrites it.
+//! The system counts the bytes that this process reads, so the code that does the work does not count them.
+//! After each output the cursor returns to the start of the line, so the next output overwrites the line.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Progress is not shown before this time, because short work needs none.
+/// Time before progress is shown, because short work needs no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PERIOD: Duration = Duration::from_millis(200);
 
@@ -36,8 +36,8 @@ impl Progress {
         })
     }
 
-    /// Begins to show a load: the loaded records and the rest. Nothing is shown while there is nothing to
-    /// load, or for short loads.
+    /// Begins to show the progress of a load: the loaded records and the remaining bytes. Nothing is shown
+    /// for a load shorter than `PATIENCE`, or while nothing is left to load.
     pub(crate) fn of_load(mut look: impl FnMut() -> Load + Send + 'static) -> Self {
         let mut before: Option<(Load, Duration)> = None;
         Self::showing("load", move |time| {
@@ -84,13 +84,14 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.0.take() {
             drop(end);
-            // The thread only draws, so its failure does not matter.
+            // The thread only shows progress, so a panic in it is ignored.
             drop(thread.join());
         }
     }
 }
 
-/// Draws over the line and goes back to its start. A terminal that is gone needs no progress.
+/// Overwrites the line and returns the cursor to its start. An error is ignored, because a terminal that is
+/// gone needs no progress.
 fn draw(text: &str) {
     drop(write!(io::stderr().lock(), "{text}\x1b[K\r"));
 }
@@ -102,14 +103,14 @@ fn bytes_read() -> u64 {
     read.and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
-/// Returns the bytes done, the total, and the rate.
+/// Returns the text of progress: the bytes read, the total, and the rate.
 fn state(done: u64, total: u64, time: Duration) -> String {
     let percent = (done * 100).checked_div(total).unwrap_or(100);
     let per_second = done as f64 / time.as_secs_f64().max(0.001);
     format!("{} of {}  {percent}%  {}/s", size(done), size(total), size(per_second as u64))
 }
 
-/// Returns records and their bytes, the rates of both, and the remaining bytes.
+/// Returns the text of a load: records and their bytes, the rates of both, and the remaining bytes.
 fn load_state(Load { records, bytes, left_bytes }: Load, time: Duration) -> String {
     let rate = |count: u64| (count as f64 / time.as_secs_f64().max(0.001)) as u64;
     let (read, per_second, left) = (size(bytes), size(rate(bytes)), size(left_bytes));

@@ -1,5 +1,5 @@
-//! A reload reads the configuration again and checks it as a whole. Then either all of it serves, or nothing
-//! changes.
+//! A reload reads the configuration again and checks it as a whole. After the check, either the whole
+//! configuration serves, or nothing changes.
 
 use std::process::ExitCode;
 
@@ -43,11 +43,11 @@ pub(crate) struct Present {
     pub(crate) version: Version,
 }
 
-/// Why a reload changes nothing.
+/// The reason why a reload changed nothing.
 enum Refusal {
-    /// All faults of the configuration. The operator mends them.
+    /// All faults of the configuration, for the operator to mend.
     Faults(Vec<SourceFault>),
-    /// A step of the server failed.
+    /// A step of the reload failed in the server.
     Failed(String),
 }
 
@@ -62,7 +62,7 @@ impl Refusal {
 }
 
 impl Present {
-    /// Takes the configuration of the start, and logs it with its place.
+    /// Stores the configuration of the start, and logs its version and addresses.
     pub(crate) fn new(
         command: ServeCommand,
         config: Config,
@@ -79,7 +79,7 @@ impl Present {
         Self { command, config, version }
     }
 
-    /// Reads the configuration again and serves by it, or says why not. Logs the outcome.
+    /// Reads the configuration again and serves with it, or returns why it is refused. Logs the outcome.
     pub(crate) fn reload(
         &mut self,
         server: &Server,
@@ -206,8 +206,8 @@ fn unplaced(text: String) -> SourceFault {
     SourceFault { text, file: None, line: 0 }
 }
 
-/// Returns columns whose type differs from the newest type in this log for their stream. The sink's table
-/// would accept no such row.
+/// Returns the columns whose type differs from the type in this log's newest schema of the stream. The table
+/// of the sink has the type of the log, so it would refuse each row with another type.
 fn retyped(config: &Config, known: &[std::sync::Arc<Schema>]) -> Vec<String> {
     let streams = config.server.streams.iter();
     let faults = streams.flat_map(|stream| retyped_columns(stream, known));

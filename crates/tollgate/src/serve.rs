@@ -1,6 +1,6 @@
 //! `tollgate serve`: wires the log, the loader and the workers, then waits for a signal.
 //!
-//! Reloads run during the wait. At the end the parts are taken down in the opposite order.
+//! Reloads run during the wait. When the server stops, it ends these parts in the opposite order.
 
 mod announce;
 mod ending;
@@ -37,7 +37,8 @@ use announce::announce;
 use ending::{FINISH_TIMEOUT, delay_drain, refuse_from_now_on, wait_failed};
 use reporters::Reporters;
 
-/// Time that the loader has after the log failed. It is short because the server needs a restart then.
+/// Time that the loader has after the log failed. This time is short, because a failed log needs a restart of
+/// the server.
 const FINISH_TIMEOUT_FAILED: Duration = Duration::from_secs(1);
 
 impl ServeCommand {
@@ -54,7 +55,8 @@ impl ServeCommand {
     }
 }
 
-/// Serves until a signal comes or the log fails. Loads rows meanwhile, or leaves them to a later start.
+/// Serves until a signal arrives or the log fails. Also loads rows, unless an option leaves them to a later
+/// start.
 pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     let mut config = command.load()?;
     let watch = dev::watch(&command, &mut config)?;
@@ -140,7 +142,7 @@ fn listen_for_signals(teller: Sender<Event>) -> anyhow::Result<()> {
                     Event::Stop(Stop::Signal(signal))
                 }
             };
-            // A server that stops by itself receives no more events.
+            // If the server stops by itself, the receiver is gone and the event is dropped.
             let _ = teller.send(event);
         }
     };
@@ -158,7 +160,7 @@ fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> an
     let on_event = move |event: &LogEvent| {
         report_event(event, &observer);
         if let LogEvent::Failed(reason) = event {
-            // A server that stops by itself receives no more events.
+            // If the server stops by itself, the receiver is gone and the event is dropped.
             let _ = teller.send(Event::Stop(Stop::LogFailed(reason.clone())));
         }
     };
@@ -167,7 +169,7 @@ fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> an
     Ok(log)
 }
 
-/// Answers other processes. The server also serves when this cannot start.
+/// Starts the control socket. If it cannot start, the server serves without it.
 fn start_control(
     config: &Config,
     log: &Log,
@@ -175,7 +177,7 @@ fn start_control(
     observer: &Observer,
     teller: Sender<Event>,
 ) -> Option<Control> {
-    // A server that stops reloads no more. The asker sees its connection end.
+    // If the server stops, the event is dropped. Dropping it closes the connection of the asker.
     let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
     let (board, asked) = (observer.board(), observer.clone());
     let on_status = move || asked.status_line();
@@ -287,7 +289,7 @@ fn report_recovery(report: &RecoveryReport, observer: &Observer) {
     observer.note_unmended(report.failed.iter().map(|(log, error)| (*log, join_chain(error))).collect());
 }
 
-/// Waits for the reason to stop, and reloads meanwhile.
+/// Waits for a reason to stop. Handles orders to reload until then.
 fn wait(
     events: &Receiver<Event>,
     present: &mut Present,

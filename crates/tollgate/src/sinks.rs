@@ -1,5 +1,5 @@
-//! The sinks of a running server. This includes the sinks that segments are kept for, the loaders of this
-//! process, and the effect of a reload on both.
+//! The sinks of a running server. This module registers the sinks that segments are kept for, owns the
+//! loaders of this process, and changes both after a reload.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +14,11 @@ use tollgate_log::{Follower, Log, LogId, Sequence, SinkPlace};
 use crate::config::{Config, Fault, LoadedBy, SinkConfig};
 use crate::loader::start_loader;
 
-/// Time that the check of streams waits for databases. The loader of a later database reports the result.
+/// Time that the check of streams waits for databases. If a database answers later, its loader reports the
+/// faults.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The sinks that segments are kept for, by name. Reports on any other sink are ignored.
+/// The sinks that segments are kept for, by name. A position that is reported for another sink is ignored.
 #[derive(Clone, Default)]
 pub(crate) struct Followers(Arc<Mutex<BTreeMap<String, Follower>>>);
 
@@ -27,7 +28,7 @@ impl Followers {
         Self(Arc::new(Mutex::new(BTreeMap::from([(sink.to_owned(), follower)]))))
     }
 
-    /// Notes that a sink has a log durably up to this record.
+    /// Notes that a sink has committed all records of a log up to `last`.
     pub(crate) fn confirm(&self, sink: &str, log: LogId, last: Sequence) {
         if let Some(follower) = self.all().get(sink) {
             follower.confirm(log, last);
@@ -39,7 +40,7 @@ impl Followers {
         self.all().keys().cloned().collect()
     }
 
-    /// The map is whole after every statement.
+    /// Locks the map, also after a panic of another thread. The map is consistent after every statement.
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Follower>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,7 +61,7 @@ enum Loading {
 }
 
 impl Sinks {
-    /// Registers the sinks. From now on, no segment is deleted that one of them lacks.
+    /// Registers the sinks. From now on, a segment is deleted only after each of these sinks has loaded it.
     pub(crate) fn follow(config: &Config, log: &Log) -> Self {
         let loading = match config.load.by {
             LoadedBy::Nobody => Loading::Nobody,
@@ -72,7 +73,8 @@ impl Sinks {
         sinks
     }
 
-    /// Registers the sinks of this configuration. From now on, no segment is deleted that one of them lacks.
+    /// Registers the sinks of this configuration. From now on, a segment is deleted only after each of these
+    /// sinks has loaded it.
     pub(crate) fn admit(&self, config: &Config, log: &Log) {
         if matches!(self.loading, Loading::Nobody) {
             return;
@@ -82,7 +84,7 @@ impl Sinks {
         }
     }
 
-    /// Stops waiting for sinks that this configuration does not have.
+    /// Removes the sinks that this configuration does not have. Segments are no longer kept for them.
     pub(crate) fn dismiss(&self, config: &Config, log: &Log) {
         self.followers.all().retain(|name, follower| {
             let is_kept = config.sink(name).is_some();
@@ -128,7 +130,7 @@ impl Sinks {
     }
 
     /// Returns the reasons why the sinks of a new configuration cannot be used. No sink may move to another
-    /// database, and the streams must fit.
+    /// database, and the streams must fit the tables.
     pub(crate) fn faults(&self, present: &Config, new: &Config) -> Vec<String> {
         let moved = new.sinks.iter().filter_map(|sink| move_of(present.sink(sink.name())?, sink));
         let left = present.awaited_sinks().filter_map(|(stream, sink)| leaving_of(stream, sink, new));
@@ -140,8 +142,9 @@ impl Sinks {
         faults
     }
 
-    /// Changes to the sinks of another configuration, which were admitted before. A sink that stays keeps its
-    /// loader. A sink that is removed is not waited for.
+    /// Changes to the sinks of another configuration, after [`Self::admit`] registered them. A sink that both
+    /// configurations have keeps its loader. The loader of a removed sink ends, and segments are no longer
+    /// kept for this sink.
     pub(crate) fn change(&mut self, present: &Config, new: &Config, log: &Log) {
         if matches!(self.loading, Loading::Nobody) {
             return;
@@ -174,8 +177,8 @@ impl Sinks {
         }
     }
 
-    /// Ends all loaders at the same time, each within `timeout`. A slow loader does not use up the time of
-    /// the others.
+    /// Ends all loaders at the same time, each within `timeout`. A slow loader therefore does not shorten the
+    /// time of another.
     pub(crate) fn finish(self, timeout: Duration) {
         let Loading::Here(loaders) = self.loading else { return };
         thread::scope(|scope| {
@@ -196,7 +199,7 @@ fn report_load(sink: &str, finished: Result<LoadStatus, FinishError>) {
     }
 }
 
-/// Returns a fault if the new sink of this name is another database than the present one.
+/// Returns a fault if the new configuration gives this sink another database.
 fn move_of(present: &SinkConfig, new: &SinkConfig) -> Option<String> {
     let differs = present.options.moved_by(&new.options)?;
     let (name, before) = (new.name(), present);
@@ -206,8 +209,8 @@ fn move_of(present: &SinkConfig, new: &SinkConfig) -> Option<String> {
     ))
 }
 
-/// Returns a fault if replies of a stream wait for a sink that no longer accepts it. Such replies may still
-/// be waiting.
+/// Returns a fault if the new configuration takes a stream from the sink that its replies wait for. Replies
+/// to earlier requests may still wait for this sink.
 fn leaving_of(stream: &str, sink: &str, new: &Config) -> Option<String> {
     let is_kept = new.sink(sink).is_some_and(|sink| sink.options.taken.takes(stream));
     (!is_kept).then(|| {
@@ -218,8 +221,9 @@ fn leaving_of(stream: &str, sink: &str, new: &Config) -> Option<String> {
     })
 }
 
-/// Returns streams that do not fit the tables of a sink, as far as the databases answer in time. Other faults
-/// of a database do not concern the server. Its loader waits for the database and reports them.
+/// Returns the streams that do not fit the tables of a sink. A database that does not answer within
+/// `LOOK_TIMEOUT` is left out. Other faults of a database are left out too, because its loader waits for the
+/// database and reports them.
 pub(crate) fn unfit_streams(config: &Config) -> Vec<String> {
     let (teller, answers) = channel();
     for sink in &config.sinks {

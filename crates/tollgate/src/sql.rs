@@ -1,7 +1,7 @@
 //! `tollgate sql`: runs one statement that reads, on the database that the loader fills.
 //!
-//! The connection cannot write. The file is opened read-only, and a statement that writes is refused before,
-//! with its name.
+//! The connection cannot write, because the file is opened read-only. A statement that writes is refused
+//! before it runs, with an error that names the statement.
 
 use std::io::Write;
 use std::path::Path;
@@ -44,7 +44,8 @@ fn query(database: &Path, text: &str, format: Format, out: &mut dyn Write) -> an
     answer(database, text, format, out).map_err(plainly)
 }
 
-/// Keeps only SQLite's own message, if there is one, without the error code after it.
+/// Reduces an error to SQLite's own message, without the error code after it. An error without such a message
+/// is not changed.
 fn plainly(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(rusqlite::Error::SqliteFailure(_, Some(message))) => anyhow::Error::msg(message.clone()),

@@ -1,4 +1,4 @@
-//! The stores that commands name.
+//! Opens the stores that commands name.
 
 use std::path::{Path, absolute};
 use std::sync::Arc;

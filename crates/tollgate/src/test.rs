@@ -44,7 +44,7 @@ pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode
     show_lines_of_scripts();
     let mut watched = Watched::at(path);
     loop {
-        // The watch begins first, so that changes during the tests are seen too.
+        // The watch begins before the tests, so that changes during the tests are noticed.
         watch.look_at(&watched);
         let code = match Config::load(path) {
             Ok(config) => {
@@ -66,12 +66,12 @@ pub(crate) fn run_watching(path: &Path, filter: &str) -> anyhow::Result<ExitCode
     }
 }
 
-/// A reader that closed stderr needs no more lines.
+/// An error is ignored, because a reader that closed stderr needs no more lines.
 fn print_faults(error: &ConfigError) {
     let _ = writeln!(std::io::stderr().lock(), "{error}");
 }
 
-/// Ends the process at a signal, with the exit code of that moment.
+/// Starts a thread that ends the process at a signal, with the last exit code in the returned cell.
 fn end_by_signals() -> anyhow::Result<Arc<AtomicU8>> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
     let last = Arc::new(AtomicU8::new(UNUSABLE));
@@ -199,8 +199,8 @@ pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Prints the lines of scripts and tests on stderr for the user of the command. A failure is printed with its
-/// test.
+/// Prints the lines of scripts and tests on stderr for the user of the command. A failure is printed together
+/// with its test.
 fn show_lines_of_scripts() {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off,tollgate::script=info"));
@@ -229,7 +229,7 @@ fn print_result(out: &mut dyn Write, file: &str, result: &TestResult) -> std::io
     notes.iter().try_for_each(|note| print_indented(out, note))
 }
 
-/// Returns the message. Frames of files below the first follow, if there are any.
+/// Returns the message, then the frames of the traceback that called the failing line, each on a line.
 fn with_callers(message: &str, traceback: &str) -> String {
     let frames = traceback.lines().map(str::trim).filter(|frame| !frame.starts_with('['));
     frames.skip(1).fold(message.to_owned(), |text, frame| format!("{text}\n  {frame}"))

@@ -12,11 +12,11 @@ use tracing_subscriber::EnvFilter;
 
 use queue::LineQueue;
 
-/// Time that the end of the process waits for the reader of the lines.
+/// Time for which a process waits at its end until the remaining lines are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Lines of a process that runs until it is stopped. Other processes write to stderr directly, and wait for
-/// it.
+/// The queue of log lines in a process that runs until it is stopped. Other processes have no queue: they
+/// write to stderr directly, and wait until the write is done.
 static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
 
 /// Starts a thread that writes the lines to stderr. `RUST_LOG` selects the events.
@@ -53,19 +53,19 @@ pub(crate) fn left_out() -> u64 {
 pub(crate) fn write(text: &[u8]) {
     match QUEUE.get() {
         Some(queue) => queue.push(text.to_vec()),
-        // A reader that closed stderr needs no more lines.
+        // An error is ignored, because a reader that closed stderr needs no more lines.
         None => drop(io::stderr().write_all(text)),
     }
 }
 
-/// Writes the remaining lines before the process ends, if a reader takes them.
+/// Writes the remaining lines before the process ends, for at most `PATIENCE`.
 pub(crate) fn finish() {
     if let Some(queue) = QUEUE.get() {
         queue.wait_written(PATIENCE);
     }
 }
 
-/// The destination of events. An event arrives in one call.
+/// Writes events to the queue. Each event arrives in one call.
 struct Lines;
 
 impl Write for Lines {
@@ -80,7 +80,7 @@ impl Write for Lines {
 }
 
 /// Whether a character misleads a reader. Some readers treat it as a line end, or it changes the direction of
-/// the text (Unicode Standard Annex 9). The rest of the line would then be read as other text.
+/// the text (Unicode Standard Annex 9). The remainder of the line would then be read as other text.
 const fn is_misleading(character: char) -> bool {
     matches!(
         character,
@@ -119,8 +119,8 @@ impl<W: Write> Write for Indented<W> {
     }
 }
 
-/// Escapes characters in a line of JSON that JSON leaves unchanged. They control a terminal, or some readers
-/// treat them as a line end. An event arrives in one call.
+/// Escapes characters in a line of JSON that JSON leaves unchanged. Such characters control a terminal, or
+/// some readers treat them as a line end. An event arrives in one call.
 struct Escaped<W>(W);
 
 impl<W: Write> Write for Escaped<W> {

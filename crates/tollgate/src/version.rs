@@ -12,8 +12,9 @@ use tollgate_server::{SourceFile, Sources};
 use crate::config::{Change, Config, Mount};
 use crate::wall;
 
-/// Bytes that are shown of a digest: of the whole, and of one file.
+/// Bytes of a configuration's digest that are shown.
 const DIGEST_BYTES: usize = 6;
+/// Bytes of a file's digest that are shown.
 const FILE_DIGEST_BYTES: usize = 4;
 
 /// A configuration that was loaded.
@@ -21,7 +22,7 @@ const FILE_DIGEST_BYTES: usize = 4;
 pub(crate) struct Version {
     /// Counts from 1, which is the version of the start.
     pub(crate) number: u64,
-    /// When it began to serve.
+    /// The time when the configuration began to serve.
     pub(crate) loaded_at: Timestamp,
     /// Digest of the texts of the configuration, apps, scripts and modules, by their names below its folder.
     /// Servers with the same texts have the same digest.

@@ -1,7 +1,7 @@
-//! The one wall clock of the program, for times that people read. The program decides nothing by it.
+//! The one wall clock of the program, for times that people read. No decision of the program depends on it.
 //!
-//! A machine without a clock battery starts before 1970, and a wrong clock may be after 9999. Times are then
-//! shown as the nearest valid time, and a finding says so.
+//! A machine without a clock battery starts before 1970, and a wrong clock may be after 9999. In both cases
+//! the nearest valid time is shown, and a finding reports the fault.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,7 @@ pub(crate) enum ClockFault {
 }
 
 impl ClockFault {
-    /// Returns the fault, and how times are shown.
+    /// Returns a text with the fault, and with the time that is shown instead.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Early => "the wall clock is before 1970: times are shown and recorded as 1970-01-01",

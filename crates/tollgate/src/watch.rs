@@ -1,8 +1,8 @@
-//! Reports that files of a configuration changed: its own, and those of apps, scripts and tests.
+//! Reports changes of the files of a configuration, of its apps, scripts and tests.
 //!
 //! The kernel reports changes, so nothing is polled. Changes that come close together are reported once,
-//! after a short quiet time. Folders are watched one by one, so that folders that a server writes into are
-//! left out. The number of watched folders is bounded.
+//! after a short quiet time. Each folder is watched separately, so that folders that a server writes into can
+//! be left out. The number of watched folders is bounded.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ use crate::config::Config;
 /// Quiet time before a change is reported. An editor writes a file in several steps, and a checkout changes
 /// many files.
 const QUIET: Duration = Duration::from_millis(50);
-/// A change is reported after this time even if changes go on.
+/// A change is reported at most this much later, even if further changes follow.
 const PATIENCE: Duration = Duration::from_secs(1);
 const FOLDERS_MAX: usize = 4096;
 const DEPTH_MAX: usize = 32;
@@ -77,10 +77,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Makes a watch of nothing.
+    /// Makes a watch without folders.
     ///
     /// # Errors
-    /// The system gives no watches.
+    /// The system allows no watch.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let (changed, changes) = sync_channel(1);
         let watched: Arc<Mutex<Watched>> = Arc::default();
@@ -96,7 +96,8 @@ impl Watch {
         Ok(Self { watcher, changes, watched, folders: BTreeSet::new() })
     }
 
-    /// Watches these folders from now on and no others. Returns whether any of them is new.
+    /// Watches these folders from now on, and stops watching all other folders. Returns whether any of them
+    /// is new.
     pub(crate) fn look_at(&mut self, watched: &Watched) -> bool {
         locked(&self.watched).clone_from(watched);
         let mut found = BTreeSet::new();
@@ -109,7 +110,7 @@ impl Watch {
         }
         let gone: Vec<_> = self.folders.difference(&found).cloned().collect();
         for folder in gone {
-            // A folder that no longer exists is not watched either.
+            // An error means that the folder no longer exists, so the system has removed the watch already.
             let _ = self.watcher.unwatch(&folder);
             self.folders.remove(&folder);
         }
@@ -129,9 +130,9 @@ impl Watch {
         !new.is_empty()
     }
 
-    /// Waits for a change, and then until there is a short quiet time.
+    /// Waits for a change, and then until no change follows for `QUIET`.
     pub(crate) fn wait(&self) {
-        // The watcher lives as long as `self`.
+        // The watcher has the sending end and lives as long as `self`, so `recv` does not fail.
         let _ = self.changes.recv();
         let first = Instant::now();
         while first.elapsed() < PATIENCE && self.changes.recv_timeout(QUIET).is_ok() {}
@@ -142,14 +143,14 @@ fn gather(folder: &Path, watched: &Watched, depth: usize, found: &mut BTreeSet<P
     if depth > DEPTH_MAX || found.len() >= FOLDERS_MAX || watched.leaves_out(folder) {
         return;
     }
-    // A folder that cannot be read has no scripts for the server.
+    // A server cannot load scripts from a folder that it cannot read.
     let Ok(entries) = fs::read_dir(folder) else { return };
     found.insert(folder.to_owned());
     let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.for_each(|entry| gather(&entry.path(), watched, depth + 1, found));
 }
 
-/// The value is whole after every statement.
+/// Locks the value, also after a panic of another thread. The value is consistent after every statement.
 fn locked(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -166,7 +167,7 @@ fn is_relevant(event: &Event, watched: &Watched) -> bool {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => is_source,
         EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => false,
         EventKind::Create(CreateKind::Folder) | EventKind::Remove(RemoveKind::Folder) => !paths.is_empty(),
-        // A folder usually has no extension.
+        // A renamed folder may contain scripts. A folder usually has no extension.
         EventKind::Modify(ModifyKind::Name(_)) => is_source || is_of(&[None]),
         _ => is_source,
     }

@@ -1,4 +1,4 @@
-// A beacon leaves also when the page goes away. The id makes it safe that it may come twice.
+// A beacon is sent even if the page is closed. It may arrive twice, so each event has an id.
 const send = (kind, detail) =>
   navigator.sendBeacon("/events", JSON.stringify({ id: crypto.randomUUID(), kind, page: location.pathname, detail }))
 

@@ -1,7 +1,7 @@
 const list = document.querySelector("ol")
 const form = document.querySelector("form")
 
-// A browser that is cut off connects again by itself, and hears what it missed.
+// A browser that loses the connection connects again by itself, and gets the messages that it missed.
 const source = new EventSource("/events")
 const state = document.querySelector("output")
 source.addEventListener("open", () => { state.value = "listening" })

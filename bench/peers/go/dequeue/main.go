@@ -1,5 +1,6 @@
-// Takes records from a Redis stream and inserts them one by one, side by side: `dequeue SOCKET DATABASE`. A record leaves the stream
-// when its row is committed; a crash between the two would insert it twice.
+// Reads records from a Redis stream and inserts each with one statement, up to 256 at a time: `dequeue SOCKET
+// DATABASE`. A record leaves the stream after its row is committed. A crash between the two steps would
+// insert it twice.
 package main
 
 import (

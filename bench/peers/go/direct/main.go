@@ -1,4 +1,5 @@
-// An INSERT for each request, from a pool: `direct ADDRESS DATABASE`. The reply leaves when the row is committed.
+// An INSERT for each request, on a connection of a pool: `direct ADDRESS DATABASE`. The reply leaves when the
+// row is committed.
 package main
 
 import (

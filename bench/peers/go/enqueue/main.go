@@ -1,4 +1,5 @@
-// Takes requests into a Redis stream: `enqueue ADDRESS SOCKET`. The reply leaves when Redis has the record.
+// Appends each request to a Redis stream: `enqueue ADDRESS SOCKET`. The reply leaves when Redis has the
+// record.
 package main
 
 import (

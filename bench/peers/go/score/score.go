@@ -1,4 +1,5 @@
-// Package score is what the Go peers share: the scored reply, its record, and the INSERT of one.
+// Package score has the parts that the Go peers share: the scored reply, its record, and the INSERT of a
+// record.
 package score
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Record is what is kept of a request.
+// Record has the values that are recorded for a request.
 type Record struct {
 	At     time.Time
 	Client netip.Addr
@@ -25,7 +26,8 @@ type Record struct {
 	Score  float64
 }
 
-// Serve answers until SIGTERM: keep gets the record of a reply before it leaves; if it fails the reply is 503.
+// Serve answers requests until SIGTERM. keep gets the record of a reply before the reply leaves. If keep
+// fails, the reply is 503.
 func Serve(address string, keep func(context.Context, *Record) error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /fixed", func(reply http.ResponseWriter, _ *http.Request) {
@@ -56,17 +58,17 @@ func Serve(address string, keep func(context.Context, *Record) error) {
 	}
 }
 
-// Ended tells when the program is to end.
+// Ended returns a channel that gets the signal to end.
 func Ended() <-chan os.Signal {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
 	return ended
 }
 
-// Rows is a pool of connections to a database. It prepares a statement once for each of them.
+// Rows is a pool of connections to a database. The statement is prepared once on each connection.
 type Rows struct{ pool *pgxpool.Pool }
 
-// Open dials lazily.
+// Open makes the pool. Its connections are opened when they are needed.
 func Open(database string) Rows {
 	pool, err := pgxpool.New(context.Background(), database)
 	if err != nil {
@@ -75,7 +77,7 @@ func Open(database string) Rows {
 	return Rows{pool}
 }
 
-// Insert returns when the row is committed.
+// Insert inserts a row, and returns when it is committed.
 func (rows Rows) Insert(ctx context.Context, record *Record) error {
 	_, err := rows.pool.Exec(ctx, "INSERT INTO scores VALUES ($1, $2, $3, $4, $5, $6)",
 		record.At, record.Client, record.Path, record.Status, record.TookUs, record.Score)

@@ -1,4 +1,5 @@
-//! A backend on a socket of its own. It answers by its fault, and keeps the requests that it saw.
+//! A backend on its own socket. The backend applies its fault to each request, and keeps the received
+//! requests.
 
 mod serve;
 mod state;
@@ -18,10 +19,10 @@ use state::{BackendState, Observed};
 
 pub use state::Seen;
 
-/// A change of the fault that lasts longer is stuck.
+/// Longest duration of a change of the fault. If it lasts longer, the backend hangs.
 const CHANGE_MAX: Duration = Duration::from_secs(30);
 
-/// A backend that misbehaves. It ends when it is dropped.
+/// A backend that misbehaves. The backend ends when this value is dropped.
 pub struct Backend {
     address: SocketAddr,
     shared: Arc<BackendState>,
@@ -32,7 +33,7 @@ impl Backend {
     /// Listens on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// The system has no socket, port or thread.
+    /// The system has no free socket or port, or cannot start a thread.
     pub fn start(fault: Fault) -> io::Result<Self> {
         Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), fault)
     }
@@ -44,8 +45,8 @@ impl Backend {
     pub fn start_at(address: SocketAddr, fault: Fault) -> io::Result<Self> {
         let reservation = socket::bind(address)?;
         let address = reservation.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        // The reservation keeps the port while the backend does not listen. This call fails if another server
-        // listens on the port.
+        // The reservation keeps the port while the backend does not listen. This listener fails if another
+        // server uses the port.
         drop(socket::listening(address, 1)?);
         let (change, changes) = watch::channel(fault);
         let shared = Arc::new(BackendState::new(change));
@@ -61,8 +62,8 @@ impl Backend {
         self.address
     }
 
-    /// Changes the fault of the backend. When this returns, connections are accepted or refused by the new
-    /// fault. Requests that began before end by the old fault.
+    /// Changes the fault of the backend. After this call, connections are accepted or refused as the new
+    /// fault says. The old fault still applies to requests that began before.
     ///
     /// # Errors
     /// The backend could not listen again.
@@ -84,12 +85,13 @@ impl Backend {
         }
     }
 
-    /// Returns the counts up to now.
+    /// Returns the current counts.
     pub fn seen(&self) -> Seen {
         self.shared.observed().seen
     }
 
-    /// Waits for `patience` at most until `is_enough`. `None`: it never was.
+    /// Waits at most `patience` until `is_enough` returns true for the counts. Returns these counts, or
+    /// `None` if it never did.
     pub fn wait_until(&self, patience: Duration, is_enough: impl Fn(&Seen) -> bool) -> Option<Seen> {
         let observed = self.shared.observed();
         let is_due = |observed: &mut Observed| !is_enough(&observed.seen);
@@ -98,8 +100,8 @@ impl Backend {
         is_enough(&observed.seen).then_some(observed.seen)
     }
 
-    /// Returns the latest thousand requests, oldest first. A request whose body is read is included once the
-    /// body has ended.
+    /// Returns the last 1,000 requests, oldest first. If the fault reads the body of a request, the request
+    /// is included once the body has ended.
     pub fn requests(&self) -> Vec<Request> {
         self.shared.observed().requests.iter().cloned().collect()
     }

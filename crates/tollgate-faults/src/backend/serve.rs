@@ -1,4 +1,5 @@
-//! The thread of a backend. It accepts connections, reads requests, and applies the present fault to each.
+//! The thread of a backend. The thread accepts connections, reads requests, and applies the current fault to
+//! each request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,12 +19,13 @@ use crate::request::{Incoming, Request};
 use crate::socket;
 
 const BACKLOG: i32 = 4096;
-/// Time for reading bytes after our end of the connection. Unread bytes would turn the end into a reset.
+/// How long the backend reads bytes after it has ended the connection. Unread bytes would turn the end into a
+/// reset.
 const LINGER_MAX: Duration = Duration::from_secs(1);
-/// After this time, the queue of the kernel is treated as full.
+/// Duration of an unfinished connect after which the queue of the kernel counts as full.
 const FULL_AFTER: Duration = Duration::from_millis(100);
 
-/// How connections are accepted.
+/// How a backend accepts connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepting {
     Usual,
@@ -43,7 +45,7 @@ impl Accepting {
     }
 }
 
-/// Serves, and never returns. `_reservation` keeps the port while no socket listens.
+/// Serves connections, and never returns. `_reservation` keeps the port while no socket listens.
 pub(super) async fn run(
     _reservation: Socket,
     address: SocketAddr,
@@ -69,14 +71,14 @@ pub(super) async fn run(
     }
 }
 
-/// A listener, its way to accept, and the connections that fill its queue.
+/// A listener, how it accepts connections, and the connections that fill its queue.
 struct Listening {
     accepting: Accepting,
     listener: TcpListener,
     _waiting: Vec<TcpStream>,
 }
 
-/// Listens in this way, unless the backend already does.
+/// Makes the backend listen in this way, unless it already does.
 async fn stand(
     listening: &mut Option<Listening>,
     accepting: Accepting,
@@ -177,7 +179,7 @@ impl Drop for InFlight<'_> {
 }
 
 async fn serve(stream: TcpStream, connection: OpenConnection) {
-    // This fails only if the peer is already gone.
+    // This call fails only if the peer has ended the connection already.
     let _ = stream.set_nodelay(true);
     match converse(&stream, &connection).await {
         Then::Reset => socket::reset(stream),
@@ -208,7 +210,7 @@ async fn converse(stream: &TcpStream, connection: &OpenConnection) -> Then {
     }
 }
 
-/// Reads a request, and applies the present fault to it.
+/// Reads a request, and applies the current fault to it.
 async fn exchange(
     stream: &TcpStream,
     incoming: &mut Incoming,
@@ -216,8 +218,8 @@ async fn exchange(
     nth: u64,
 ) -> Then {
     let Some(mut request) = incoming.head(stream).await else { return Then::Close };
-    // The fault is read before the request counts. A test may wait for the count and then change the fault.
-    // The change then does not affect this request.
+    // The fault is read before the request is counted. A test may wait for the count, and then change the
+    // fault. Because of this order, the change does not affect this request.
     let fault = connection.fault();
     let in_flight = InFlight::new(&connection.shared);
     request.connection = connection.number;

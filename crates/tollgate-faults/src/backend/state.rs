@@ -1,4 +1,4 @@
-//! The state of a backend, which its thread fills and its handle reads.
+//! The state of a backend. Its thread writes the state, and its handle reads it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,28 +12,28 @@ use crate::request::Request;
 /// The counts of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Connections that were accepted.
+    /// Number of accepted connections.
     pub connections: u64,
-    /// Connections that are open now.
+    /// Number of connections that are open now.
     pub open: u64,
     /// Highest number of connections open at the same time.
     pub open_max: u64,
-    /// Requests whose heads arrived.
+    /// Number of requests whose heads arrived.
     pub requests: u64,
-    /// Requests whose reply is not finished yet.
+    /// Number of requests whose reply is not finished yet.
     pub in_flight: u64,
     /// Highest number of requests in flight at the same time.
     pub in_flight_max: u64,
 }
 
-/// The part of a backend that its thread and its handle share.
+/// The state that the thread and the handle of a backend share.
 pub(super) struct BackendState {
     observed: Mutex<Observed>,
     pub(super) changed: Condvar,
     pub(super) change: watch::Sender<Fault>,
 }
 
-/// Requests and counts that the thread observed, and the results of its changes of fault.
+/// Requests and counts of the thread, and the results of the changes of its fault.
 #[derive(Default)]
 pub(super) struct Observed {
     pub(super) seen: Seen,
@@ -67,5 +67,5 @@ impl BackendState {
     }
 }
 
-/// Requests that are kept, at most. The oldest is dropped first.
+/// Maximum number of requests that are kept. The oldest request is dropped first.
 const REQUESTS_KEPT_MAX: usize = 1000;

@@ -1,4 +1,4 @@
-//! The faults of clients: the catalogue, the spelling of each, and its steps.
+//! The faults of clients: the catalogue, and the spelling and the steps of each fault.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::spelling::{Spelled, SpellingError};
 use crate::step::Step;
 
-/// The fault of a client, on each of its connections. The spelling and the default of the argument are those
-/// of `tollgate-faults list`.
+/// The fault of a client, which applies to each of its connections. `tollgate-faults list` prints the
+/// spelling and the default argument of each fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientFault {
     /// Sends a request, reads the reply, and ends the connection.
@@ -38,7 +38,7 @@ pub enum ClientFault {
     ResetBeforeReply,
     /// Connects and resets the connection.
     ResetAtOnce,
-    /// Sends this number of bytes that are no HTTP.
+    /// Sends this number of bytes that are not HTTP.
     Garbage(u64),
     /// Sends this number of requests at once, then reads the replies.
     Pipeline(u64),
@@ -62,7 +62,7 @@ pub enum ClientFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     All,
-    /// One byte at a time, with this pause.
+    /// Reads one byte at a time, with this pause.
     Slowly(Duration),
     Nothing,
 }
@@ -77,13 +77,13 @@ pub(super) enum After {
 }
 
 const FOREVER: u64 = u64::MAX;
-/// Number of requests that a slow reader sends. Unless the replies are short, they fill the buffers of the
-/// kernel.
+/// Number of requests that a slow reader sends. The replies fill the buffers of the kernel, unless they are
+/// short.
 const ASKED_OF_SLOW: u64 = 64;
 const BODY_BYTES: u64 = 900_000;
 
 impl ClientFault {
-    /// The spelling of each fault, with its default, and its effect.
+    /// The spelling of each fault with its default argument, and the effect of the fault.
     pub const LIST: &[(&str, &str)] = &[
         ("none", "sends one request, reads the reply, and closes the connection"),
         ("slow-head:1s", "sends a head byte by byte, with this pause, and never completes it"),

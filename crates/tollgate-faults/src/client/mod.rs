@@ -17,7 +17,7 @@ pub use fault::ClientFault;
 pub use options::{FaultyClientsOptions, TargetReach};
 pub use tally::Tally;
 
-/// Clients that misbehave. They end when this is dropped.
+/// Clients that misbehave. The clients end when this value is dropped.
 pub struct FaultyClients {
     shared: Arc<SharedTally>,
     _running: Running,
@@ -26,10 +26,10 @@ pub struct FaultyClients {
 /// Why the clients did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum FaultyClientsError {
-    /// The server is not on this machine, and the options do not allow this.
+    /// The server is not on this machine, and the options do not allow other machines.
     #[error("{0} is not an address of this machine's loopback: use --anywhere if the server is yours")]
     NotLoopback(SocketAddr),
-    /// The system has no thread.
+    /// The system cannot start a thread.
     #[error("cannot start the thread of the clients")]
     System(#[from] io::Error),
 }
@@ -38,7 +38,7 @@ impl FaultyClients {
     /// Starts the clients.
     ///
     /// # Errors
-    /// The server is not on loopback, or the system has no thread.
+    /// The server is not on loopback, or the system cannot start a thread.
     pub fn start(options: FaultyClientsOptions) -> Result<Self, FaultyClientsError> {
         if options.reach == TargetReach::Loopback && !options.to.ip().is_loopback() {
             return Err(FaultyClientsError::NotLoopback(options.to));
@@ -49,12 +49,13 @@ impl FaultyClients {
         Ok(Self { shared, _running: running })
     }
 
-    /// Returns the counts up to now.
+    /// Returns the current counts.
     pub fn tally(&self) -> Tally {
         self.shared.tally().clone()
     }
 
-    /// Waits for `patience` at most until `is_enough`. `None`: it never was.
+    /// Waits at most `patience` until `is_enough` returns true for the counts. Returns these counts, or
+    /// `None` if it never did.
     pub fn wait_until(&self, patience: Duration, is_enough: impl Fn(&Tally) -> bool) -> Option<Tally> {
         let is_due = |tally: &mut Tally| !is_enough(tally);
         let waited = self.shared.changed.wait_timeout_while(self.shared.tally(), patience, is_due);

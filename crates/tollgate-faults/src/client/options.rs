@@ -10,15 +10,16 @@ use super::fault::ClientFault;
 pub struct FaultyClientsOptions {
     /// The fault of each client.
     pub fault: ClientFault,
-    /// The server.
+    /// Address of the server.
     pub to: SocketAddr,
-    /// Clients at the same time.
+    /// Number of clients at the same time.
     pub count: usize,
-    /// The path of their requests.
+    /// Path that the clients request.
     pub path: String,
-    /// Their source address, if it matters. On this machine 127.0.0.2 works like 127.0.0.1.
+    /// Source address of the clients. `None`: the system chooses the address. On loopback, any address of
+    /// 127.0.0.0/8 can be used, such as 127.0.0.2.
     pub from: Option<IpAddr>,
-    /// Pause before a client connects again after its end. `None`: it does not.
+    /// Pause between the end of a client and its next connection. `None`: it connects only once.
     pub again_after: Option<Duration>,
     /// Whether the server may be on another machine.
     pub reach: TargetReach,
@@ -29,12 +30,12 @@ pub struct FaultyClientsOptions {
 pub enum TargetReach {
     /// Only this machine.
     Loopback,
-    /// Any machine. Use it only against your own servers.
+    /// Any machine. Use this only against your own servers.
     Anywhere,
 }
 
 impl FaultyClientsOptions {
-    /// Returns the options of `count` clients that ask for `/` once.
+    /// Returns the options of `count` clients that connect once and request `/`.
     pub fn new(fault: ClientFault, to: SocketAddr, count: usize) -> Self {
         let path = "/".to_owned();
         Self { fault, to, count, path, from: None, again_after: None, reach: TargetReach::Loopback }

@@ -1,4 +1,5 @@
-//! The thread of the clients: connects, plays the steps, reads, and counts how each connection ended.
+//! The thread of the clients. The thread connects, plays the steps, reads, and counts how each connection
+//! ended.
 
 use std::io::{self, ErrorKind};
 use std::pin::pin;
@@ -17,11 +18,12 @@ use crate::socket;
 use crate::step::Step;
 
 const CONNECT_MAX: Duration = Duration::from_secs(30);
-/// Time that a client waits for the server's end after its own.
+/// How long a client that has ended its connection waits for the server to end it too.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
-/// A slow reader has a small receive buffer, so that unread bytes block the server soon.
+/// Bytes of the receive buffer of a slow reader. The buffer is small, so that unread bytes block the server
+/// soon.
 const SMALL_BUFFER_BYTES: u32 = 4096;
-/// Clients that start before other tasks may run.
+/// Number of clients that start before other tasks may run.
 const CONNECTING_MAX: usize = 64;
 /// Bytes of `HTTP/1.1 200`.
 const STATUS_BYTES: usize = 12;
@@ -65,7 +67,7 @@ async fn visit(options: &FaultyClientsOptions, shared: &SharedTally, number: u64
     open.end = Some(converse(options, stream, &mut heard, number).await);
 }
 
-/// An open connection. If it is dropped without an end, it was cut off together with its clients.
+/// An open connection. If it is dropped without an end, the thread of the clients was stopped.
 struct Open<'a> {
     shared: &'a SharedTally,
     begun: Instant,
@@ -109,7 +111,7 @@ async fn connect(options: &FaultyClientsOptions) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Plays and reads at the same time, until one of them ends.
+/// Plays the steps and reads at the same time, until the client or the server ends the connection.
 async fn converse(
     options: &FaultyClientsOptions,
     stream: TcpStream,
@@ -147,7 +149,7 @@ async fn play_and_read(
         Ok(then) => Over::ByClient(then),
         Err(error) => {
             let end = reading.await;
-            // The system reports a reset once: to the sender or to the reader.
+            // The system reports a reset only once, either to the sender or to the reader.
             Over::ByServer(if error.kind() == ErrorKind::ConnectionReset { End::Reset } else { end })
         }
     }
@@ -158,14 +160,14 @@ async fn leave(stream: &TcpStream) {
     let _ = timeout(LEAVE_MAX, socket::drain(stream)).await;
 }
 
-/// The first bytes of a connection.
+/// The received bytes of a connection: their number, and the beginning of the first reply.
 struct Heard<'a> {
     shared: &'a SharedTally,
     came: Vec<u8>,
 }
 
 impl Heard<'_> {
-    /// Takes the next bytes. Returns whether they complete the status of a reply.
+    /// Adds the next bytes. Returns whether they complete the status of the first reply.
     fn take(&mut self, part: &[u8]) -> bool {
         let was_known = self.came.len() == STATUS_BYTES;
         let more = part.len().min(STATUS_BYTES - self.came.len());

@@ -7,19 +7,19 @@ use std::time::Duration;
 /// The results of the clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Connections that were made.
+    /// Number of connections that were made.
     pub connected: u64,
-    /// Connections that could not be made.
+    /// Number of connections that could not be made.
     pub unconnected: u64,
-    /// Connections that are open now.
+    /// Number of connections that are open now.
     pub open: u64,
-    /// Connections that the server closed.
+    /// Number of connections that the server closed.
     pub closed: u64,
-    /// Connections that the server reset.
+    /// Number of connections that the server reset.
     pub reset: u64,
-    /// Connections that the client ended, because its fault says so.
+    /// Number of connections that the client ended, as its fault says.
     pub left: u64,
-    /// The status of the first reply on each connection that had one, with the number of such connections.
+    /// For each status, the number of connections whose first reply had it.
     pub statuses: BTreeMap<u16, u64>,
     /// Bytes received on all connections.
     pub bytes: u64,
@@ -28,7 +28,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns how many connections ended or could not be made.
+    /// Returns the number of connections that ended or could not be made.
     pub fn ended(&self) -> u64 {
         self.closed + self.reset + self.left + self.unconnected
     }

@@ -1,4 +1,4 @@
-//! The steps of each fault, and the moment at which it begins.
+//! The steps of each fault, and the moment at which the fault begins.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::step::Step;
 /// The moment in a connection at which a fault begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
-    /// Before anything is read.
+    /// Before the backend reads.
     AtOnce,
-    /// After the head of a request.
+    /// After the backend has read the head of a request.
     AfterHead,
-    /// After a whole request.
+    /// After the backend has read a whole request.
     AfterRequest,
 }
 
@@ -27,8 +27,8 @@ impl Fault {
         }
     }
 
-    /// Returns the steps for a request. `nth` counts the requests of its connection and `number` those of the
-    /// backend, each from 0.
+    /// Returns the steps for a request. `nth` is the number of the request on its connection, and `number`
+    /// its number at the backend, both from 0.
     pub(crate) fn steps(&self, request: &Request, nth: u64, number: u64) -> Vec<Step> {
         use Step::{Close, Drip, Freeze, Hold, Noise, Repeat, Reset, Send, Wait};
         let right = || Send(right_bytes(request));

@@ -1,4 +1,4 @@
-//! The bytes that a backend sends for a request, and how it ends the connection.
+//! Tests of the bytes that a backend sends for a request, and of the end of the connection.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ fn start(fault: &str) -> Backend {
     Backend::start(fault.parse().unwrap()).unwrap()
 }
 
-/// Sends one request on a connection that ends after the reply, and reads to the end.
+/// Sends one request on a connection that ends after the reply, and reads until the end.
 fn ask(fault: &str, request: &str) -> (String, End) {
     let backend = start(fault);
-    // A reset may arrive as soon as there is a connection.
+    // A reset may arrive before the request is sent.
     let Some(mut peer) = Peer::asking(backend.address(), request) else { return (String::new(), End::Reset) };
     let (came, end) = peer.rest();
     (String::from_utf8_lossy(&came).into_owned(), end)

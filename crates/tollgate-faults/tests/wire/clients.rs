@@ -1,4 +1,4 @@
-//! The bytes that a client sends, and how it reports the end of its connection.
+//! Tests of the bytes that a client sends, and of the reported end of its connection.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn post(fields: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: faults\r\nContent-Type: text/plain\r\n{fields}\r\n")
 }
 
-/// Checks that one client connects, sends this, and ends the connection like this.
+/// Checks that one client connects, sends the text `says`, and ends the connection by `end`.
 #[track_caller]
 fn sends_all(fault: &str, says: &str, end: End) {
     let server = come(fault, 1);
@@ -40,7 +40,7 @@ fn sends_all(fault: &str, says: &str, end: End) {
     assert_eq!((tally.left, tally.open), (1, 0), "{fault}");
 }
 
-/// Checks that one client connects, sends this, and waits.
+/// Checks that one client connects, sends the text `says`, and then waits.
 #[track_caller]
 fn sends_and_waits(fault: &str, says: &str) {
     let server = come(fault, 1);

@@ -1,4 +1,4 @@
-//! The command: its output, and the arguments that it accepts and refuses.
+//! Tests of the command: its output, and the arguments that it accepts and refuses.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(BINARY).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// A process with a backend. It ends with the test.
+/// A process of the command. The process ends with the test.
 struct Process {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -29,7 +29,7 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Reads lines up to one with this beginning, and returns the rest of that line.
+    /// Reads lines until one begins with `start`, and returns the text after `start` in that line.
     fn line(&mut self, start: &str) -> String {
         let mut line = String::new();
         loop {

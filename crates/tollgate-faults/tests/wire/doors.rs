@@ -1,4 +1,4 @@
-//! How a backend accepts connections, and how it changes from one fault to another.
+//! Tests of how a backend accepts connections, and of the change from one fault to another.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use tollgate_faults::{Backend, Fault};
 
 use crate::peer::{End, GET, LAST, PATIENCE, Peer};
 
-/// Bytes of a head and ten bytes of content.
+/// Bytes of a correct reply: a head, and ten bytes of content.
 const RIGHT_BYTES: usize = 75;
 
 fn is_answered(backend: &Backend) -> bool {

@@ -1,4 +1,4 @@
-//! The bytes of each fault on the wire agree with its description.
+//! Tests that compare the bytes of each fault on the wire with its description.
 
 // clippy knows test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

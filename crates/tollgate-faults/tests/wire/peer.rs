@@ -1,10 +1,10 @@
-//! Plain sockets as the peer of the faults.
+//! The other end of a connection with a faulty backend or client: a plain socket.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Deadline of each wait. No step of these tests lasts this long.
+/// Longest wait of a test. No step of these tests lasts this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -27,7 +27,7 @@ impl Peer {
         Self::new(stream)
     }
 
-    /// Connects and sends. `None`: the connection was reset before.
+    /// Connects, and sends a request. `None`: the connection was reset before the request was sent.
     pub(crate) fn asking(address: SocketAddr, request: &str) -> Option<Self> {
         let asked = TcpStream::connect_timeout(&address, PATIENCE).and_then(|mut stream| {
             stream.write_all(request.as_bytes())?;
@@ -62,7 +62,7 @@ impl Peer {
         String::from_utf8_lossy(&came).into_owned()
     }
 
-    /// Reads up to the end of this text.
+    /// Reads until the received bytes contain `end`. Returns the text up to the end of `end`.
     pub(crate) fn read_until(&mut self, end: &str) -> String {
         let mut came = String::new();
         while !came.ends_with(end) {
@@ -85,7 +85,7 @@ impl Peer {
         }
     }
 
-    /// Whether nothing arrives for this time and the connection stays open.
+    /// Returns whether the connection stays open without any received byte for `time`.
     pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
         self.stream.set_read_timeout(Some(time)).unwrap();
         let read = self.stream.read(&mut [0]);

@@ -1,5 +1,5 @@
-//! The backlog of a loader: segments with records to load, counted now and then, and the age of the oldest
-//! record.
+//! The backlog of a loader: the segments with records to load, counted at intervals, and the age of the
+//! oldest of these records.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,14 +14,14 @@ use super::follow::ReadableEnd;
 use crate::clock::now_us;
 use crate::footer::read_footer;
 
-/// Segments with records that are not loaded yet and may be.
+/// Segments with records that may be loaded and are not loaded yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadBacklog {
     /// Number of segments.
     pub segments: u64,
-    /// Bytes of the segments, including records that are loaded already.
+    /// Bytes of these segments, including records that are loaded already.
     pub bytes: u64,
-    /// Records in them that are not loaded, as far as the ends of the segments are known.
+    /// Number of records in these segments that are not loaded. Segments with an unknown end do not count.
     pub records: u64,
     /// Wall clock at the write of the oldest batch that is not loaded, in microseconds since 1970. `None` if
     /// there is no such batch, or if it cannot be read.
@@ -29,18 +29,18 @@ pub struct LoadBacklog {
 }
 
 impl LoadBacklog {
-    /// Returns the age of the oldest record, for people: the wall clock may jump.
+    /// Returns the age of the oldest record. Use the age only for people, because the wall clock may jump.
     pub(super) fn age(&self) -> Duration {
         let age_us = self.oldest_us.map_or(0, |oldest_us| now_us().saturating_sub(oldest_us).max(0));
         Duration::from_micros(age_us.cast_unsigned())
     }
 
-    /// Notes that something was recorded just now.
+    /// Notes that new records were synced just now.
     pub(super) fn saw_more(&mut self) {
         self.oldest_us.get_or_insert_with(now_us);
     }
 
-    /// Adds the part of a log after `position`. Returns false if there is none.
+    /// Adds the part of a log after `position`. Returns false if the log has no records there.
     pub(super) fn add(
         &mut self,
         storage: &dyn Storage,
@@ -64,7 +64,7 @@ impl LoadBacklog {
                     let next = position.after(1).max(name.first);
                     self.records = self.records.saturating_add(next.count_to(last.min(limit)));
                 }
-                // A segment that was sealed or deleted meanwhile is counted next time.
+                // A segment that was sealed or deleted during this count is counted the next time.
                 self.bytes = self.bytes.saturating_add(file.unwrap_or_default());
             }
         }
@@ -72,44 +72,45 @@ impl LoadBacklog {
     }
 }
 
-/// State that is kept between two counts of the backlog, also while the sink is away and cannot be read.
+/// State that the loader keeps between two counts of the backlog. With it, the backlog can be counted even
+/// while the sink does not answer.
 #[derive(Default)]
 pub(super) struct Pending {
-    /// How far each log is loaded, as the sink last reported.
+    /// Last loaded record of each log, as the sink last reported.
     positions: BTreeMap<LogId, Sequence>,
-    /// For each log, the position that the oldest record follows, and the stamp of that record. It is
-    /// searched once, not at each count.
+    /// For each log, the position before the oldest record that is not loaded, and the stamp of that record.
+    /// The stamp is read once, not at each count.
     oldest: BTreeMap<LogId, (Sequence, i64)>,
-    /// The log that is being loaded, and the stamp of its last loaded batch. It approximates the oldest
-    /// record and costs no read.
+    /// The log that is being loaded, and the stamp of its last loaded batch. This stamp approximates the
+    /// stamp of the oldest record, and needs no read.
     loading: Option<(LogId, i64)>,
     seen_at: Option<Instant>,
 }
 
 impl Pending {
-    /// Notes how far the sink has a log.
+    /// Notes the last record of a log that the sink has.
     pub(super) fn passed(&mut self, log: LogId, last: Sequence) {
         self.positions.insert(log, last);
     }
 
-    /// Returns the position in each log that the sink has records of.
+    /// Returns the position in each log of which the sink has records.
     pub(super) fn ends(&self) -> BTreeMap<LogId, Position> {
         let end = |last: Sequence| Position { last, chain: None };
         let begun = self.positions.iter().filter(|(_, last)| **last > Sequence(0));
         begun.map(|(log, last)| (*log, end(*last))).collect()
     }
 
-    /// Notes when the last loaded batch was written.
+    /// Notes the time at which the last loaded batch was written.
     pub(super) fn loaded(&mut self, log: LogId, stamp_us: Option<i64>) {
         self.loading = stamp_us.map(|stamp_us| (log, stamp_us));
     }
 
-    /// Notes that nothing is being loaded.
+    /// Notes that no log is being loaded.
     pub(super) fn paused(&mut self) {
         self.loading = None;
     }
 
-    /// Returns whether a count is due. If so, notes that it begins.
+    /// Returns whether a count is due. If so, notes that the count begins.
     pub(super) fn is_due(&mut self, period: Duration) -> bool {
         let is_due = self.seen_at.is_none_or(|at| at.elapsed() >= period);
         if is_due {
@@ -118,7 +119,7 @@ impl Pending {
         is_due
     }
 
-    /// Adds a log to a backlog. Without a known position, all of it counts.
+    /// Adds a log to a backlog. If its position is not known, all its records count.
     pub(super) fn add(
         &mut self,
         backlog: &mut LoadBacklog,

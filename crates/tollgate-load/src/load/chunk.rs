@@ -26,24 +26,24 @@ impl From<SinkError> for ChunkError {
     }
 }
 
-/// A chunk ends with the batch that reaches this many tables. Each table is checked and locked in the
+/// Number of tables at which a chunk ends, after the current batch. Each table is checked and locked in the
 /// transaction of the chunk.
 const TABLES_MAX: usize = 64;
 
-/// One chunk while it is filled.
+/// State of a chunk while it is filled.
 #[derive(Default)]
 pub(super) struct Chunk {
     pub(super) end: Option<Position>,
     pub(super) rows: u64,
     pub(super) bytes: u64,
-    /// Wall clock at the write of its last batch.
+    /// Wall clock at the write of the last batch, in microseconds since 1970.
     pub(super) stamp_us: Option<i64>,
 }
 
-/// Writes batches and gaps into a transaction until the chunk is full or nothing more may be read.
+/// Writes batches and gaps into a transaction until the chunk is full or no more records may be read.
 ///
-/// Each batch and each gap is progress, and calls `on_progress`. Nothing is copied: a batch goes from the
-/// cursor's window into the database. The transaction begins with the first batch or gap.
+/// Calls `on_progress` after each batch and each gap. Batches are not copied: the sink reads their records
+/// from the window of the cursor. The transaction begins with the first batch or gap.
 pub(super) fn fill(
     cursor: &mut Cursor,
     sink: &mut dyn Sink,
@@ -59,8 +59,8 @@ pub(super) fn fill(
         && sink.tables_met() < TABLES_MAX
     {
         let step = match cursor.step(limit) {
-            // The batches that were read before the error are loaded first. The next chunk then begins with
-            // the error.
+            // The batches that were read before the error are loaded first. The next chunk meets the error
+            // again, with its first read.
             Err(_) if chunk.end.is_some() => break,
             step => step?,
         };
@@ -91,7 +91,7 @@ pub(super) fn fill(
     Ok(chunk)
 }
 
-/// Leaves out records of streams that the sink does not take, and has the sink count them.
+/// Excludes the records of streams that the sink does not take. The sink only counts them.
 pub(super) fn leave_out(batch: &mut RecordBatch<'_>, taken: &Taken, sink: &mut dyn Sink) {
     if *taken == Taken::All {
         return;

@@ -1,4 +1,5 @@
-//! The state that a loader's thread and its owner share: the order to the thread, and its status.
+//! The state that a loader's thread and its owner share: the owner's order to the thread, and the status of
+//! the thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,12 +8,12 @@ use std::time::{Duration, Instant};
 use super::status::{LoadState, LoadStatus, STALLED_MIN};
 use crate::sink::SinkOptions;
 
-/// Order to the thread.
+/// Order of the owner to the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Order {
     #[default]
     Follow,
-    /// Load what is synced, then end.
+    /// Load all synced records, then end.
     Finish,
     /// End after the current chunk.
     Abort,
@@ -21,7 +22,7 @@ pub(super) enum Order {
 #[derive(Default)]
 pub(super) struct ControlState {
     pub(super) order: Order,
-    /// New options of the sink, until the thread takes them.
+    /// New options of the sink that the thread does not use yet.
     pub(super) change: Option<SinkOptions>,
     pub(super) status: LoadStatus,
 }
@@ -53,12 +54,13 @@ impl LoaderControl {
         self.progress_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Notes that the thread has nothing to do at present.
+    /// Notes that the thread waits for records or for its next try.
     pub(super) fn note_rest(&self) {
         self.progress_ms.store(RESTING, Ordering::Relaxed);
     }
 
-    /// Returns how long the thread has made no progress, or zero below [`STALLED_MIN`].
+    /// Returns how long the thread has made no progress. Returns zero if that is shorter than
+    /// [`STALLED_MIN`].
     pub(super) fn stalled(&self) -> Duration {
         let progress_ms = self.progress_ms.load(Ordering::Relaxed);
         if progress_ms == RESTING {
@@ -88,7 +90,7 @@ impl LoaderControl {
             LoadState::Ended | LoadState::Opening => Duration::ZERO,
             _ => self.stalled(),
         };
-        // A stalled thread knows nothing of records that came after it stalled.
+        // A stalled thread has not seen the records that were written after it stalled.
         let is_outdated = status.state == LoadState::CaughtUp && !stalled.is_zero();
         let state = if is_outdated { LoadState::Loading } else { status.state };
         LoadStatus { state, lag: status.backlog.age(), stalled, ..status }
@@ -98,13 +100,13 @@ impl LoaderControl {
         change(&mut self.state().status);
     }
 
-    /// Waits at most `time`. Returns earlier if the order is no longer `seen` or the sink changes, and at
-    /// once if the loader has to end.
+    /// Waits at most `time`. Returns earlier if the order is no longer `seen` or the options of the sink
+    /// change. Returns at once if the loader has to end.
     pub(super) fn rest(&self, seen: Order, time: Duration) {
         self.is_undisturbed_for(seen, time);
     }
 
-    /// Waits as [`Self::rest`] does. Returns whether it waited the whole time.
+    /// Waits as [`Self::rest`] does. Returns whether the call waited the whole time.
     pub(super) fn is_undisturbed_for(&self, seen: Order, time: Duration) -> bool {
         let state = self.state();
         let is_undisturbed =

@@ -1,7 +1,7 @@
-//! Records that retention deleted because the sink had them, and that its restored database lacks.
+//! Records that retention deleted because the sink had them, but that the sink's restored database lacks.
 //!
-//! Their segments are gone, and maybe the folder of their log too, so no cursor finds them. The file
-//! `log.dir/deleted` shows them.
+//! The segments of these records are gone, and possibly the folder of the log too, so no cursor finds the
+//! records. The file `log.dir/deleted` shows that they existed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use tollgate_log::{Deleted, LogError, LogId, Position, Sequence, Storage, join_c
 
 use super::follow::is_lasting;
 
-/// Reason of the gap with such records. If the records are found again, they are loaded.
+/// Reason of a gap with such records. If the records are found again, they are loaded.
 pub(super) const DELETED: &str = "deleted before the database was put back";
 
-/// Returns the position in each log of a sink that has all deleted records: just before the oldest kept
-/// record.
+/// Returns the position in each log that is just before the oldest kept record. A sink at this position has
+/// all deleted records.
 ///
 /// A line with an impossible record number is skipped. A log whose folder cannot be listed is skipped too,
-/// because its loader reports that. Neither stops the other logs.
+/// because the loader reports that error. In both cases the other logs are in the result.
 pub(crate) fn deleted_ends(storage: &dyn Storage, dir: &Path) -> Result<BTreeMap<LogId, Position>, LogError> {
     let mut ends = BTreeMap::new();
     let deleted = match Deleted::read(storage, dir) {

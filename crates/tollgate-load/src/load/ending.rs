@@ -1,9 +1,9 @@
-//! The end of a loader, as its owner sees it. The thread loads the rest or the current chunk, and is not
-//! waited for if it hangs.
+//! The end of a loader, as its owner sees it. The thread loads all remaining records, or only the current
+//! chunk. If the thread hangs, the owner does not wait for it.
 //!
 //! A thread that waits for a database or a disk cannot be woken, so it is not joined. If the process ends
-//! without it, that is like a kill: it costs work, but never a row. If the process continues, the thread ends
-//! after its wait.
+//! before the thread, that is like a kill: work is repeated, but no row is lost. If the process continues,
+//! the thread ends after its wait.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -13,29 +13,30 @@ use super::control::Order;
 use super::status::{LoadState, LoadStatus};
 use crate::error::FinishError;
 
-/// Longest wait for a sink that is away.
+/// Longest wait for a sink that does not answer.
 const AWAY_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest wait for the next commit of a sink that answers.
 const CHUNK_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two checks of the state.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Why a thread is not waited for any longer.
+/// Why the owner stops waiting for the thread.
 enum Late {
-    /// The time is over.
+    /// The timeout passed.
     Timeout,
     /// The sink does not answer.
     Away,
 }
 
 impl Loader {
-    /// Loads all synced records, then ends the thread. Call it after the log was closed.
+    /// Loads all synced records, then ends the thread. Call this after the log was closed.
     ///
     /// `Ok` does not promise that every log is loaded: see `stopped_logs`. The call waits at most one second
-    /// for a sink that is away, and at most five seconds for one that hangs in a load.
+    /// for a sink that does not answer. For a sink that hangs in a load, the call waits at most five seconds.
     ///
     /// # Errors
-    /// The time was over, the sink is away, or the loader stopped. Nothing is lost: the next run continues.
+    /// The timeout passed, the sink does not answer, or the loader stopped. No record is lost: the next run
+    /// continues.
     pub fn finish(mut self, timeout: Duration) -> Result<LoadStatus, FinishError> {
         let began = Instant::now();
         self.control.give(Order::Finish);
@@ -57,7 +58,8 @@ impl Loader {
         })
     }
 
-    /// Waits for another state, as long as the sink answers.
+    /// Waits until the state of the loader changes. Stops waiting if the sink does not answer or `timeout`
+    /// passes.
     fn wait_while(&self, timeout: Duration, is_waiting: impl Fn(LoadState) -> bool) -> Result<(), Late> {
         let began = Instant::now();
         let (mut present_at, mut committed_at, mut commits) = (began, began, None);
@@ -94,7 +96,7 @@ impl Drop for Loader {
         let Some(thread) = self.thread.take() else { return };
         let is_running = |state| state != LoadState::Ended && !thread.is_finished();
         if self.wait_while(Duration::MAX, is_running).is_ok() {
-            // A thread that panicked has logged that.
+            // If the thread panicked, it has logged the panic.
             let _ = thread.join();
         }
     }

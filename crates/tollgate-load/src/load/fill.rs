@@ -1,6 +1,6 @@
-//! Fills gaps: a segment that was repaired, or came late, has records that the sink counts as missing.
+//! Fills gaps. A segment that was repaired or added later has records that the sink counts as missing.
 //!
-//! Gaps are checked again when the segment files of their log changed since the last check.
+//! The gaps of a log are checked again if its segment files changed since the last check.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::sink::{Sink, Taken, Tally};
 
 /// Loads the records of a gap that can be read. Returns `None` if no record can be read.
 ///
-/// One call loads at most `chunk_rows_max` records and the rest of the last batch. The rest of the gap is
-/// checked again.
+/// One call loads at most `chunk_rows_max` records, and then ends after the current batch. The remaining gap
+/// is checked again by the next call.
 pub(super) fn fill(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -37,7 +37,8 @@ pub(super) fn fill(
                 left.push(Gap { reason: gap.reason.clone(), ..found });
                 next = found.last.after(1);
             }
-            // An operator skipped only the end of this batch, and had a reason. So the batch is not loaded.
+            // The gap covers only the end of this batch, because an operator skipped it. So the batch is not
+            // loaded.
             CursorStep::Batch(batch) if batch.end().last > gap.last => break,
             CursorStep::Batch(mut batch) => {
                 if !is_begun {

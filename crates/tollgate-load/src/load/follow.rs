@@ -1,4 +1,4 @@
-//! One log as the loader sees it: its position, how far it may be read, and what stopped it.
+//! One log as the loader sees it: its position, the last record that may be read, and its errors.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -11,17 +11,17 @@ use tollgate_log::{
 
 use crate::footer::read_footer;
 
-/// How far a log may be read.
+/// The end of the part of a log that may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadableEnd {
-    /// None of it may be read.
+    /// No record may be read.
     Nothing,
-    /// It may be read up to this record.
+    /// The records up to this one may be read.
     UpTo(Sequence),
-    /// It may be read up to this record. The records after it are in an open segment, and how far that is
-    /// synced is unknown.
+    /// The records up to this one may be read. The later records are in an open segment, and it is unknown
+    /// which of them are synced.
     Sealed(Sequence),
-    /// It may be read to its end, because no process writes it.
+    /// All records may be read, because no process writes the log.
     End,
 }
 
@@ -35,10 +35,11 @@ impl ReadableEnd {
     }
 }
 
-/// Returns how far a log of another process may be read: its sealed and damaged segments. A missing log has
-/// nothing to read.
+/// Returns the end of the readable part of a log of another process. This part has the sealed and damaged
+/// segments. A missing log has no records to read.
 ///
-/// An open segment belongs to another process, which alone knows what is synced. Or it waits for recovery.
+/// An open segment is not read. An open segment belongs to another process, and only that process knows which
+/// records are synced. Or the segment waits for recovery.
 pub(super) fn reach_of_sealed(
     storage: &dyn Storage,
     dir: &Path,
@@ -50,19 +51,21 @@ pub(super) fn reach_of_sealed(
     }
     match segments.last() {
         None => Ok(ReadableEnd::Nothing),
-        // A start set it aside, so the run is over. Segments after it may have been loaded and deleted.
+        // The recovery of a start set this segment aside, so the run of the log has ended. Later segments may
+        // have been loaded and deleted.
         Some((name, _)) if name.state == SegmentState::Damaged => Ok(ReadableEnd::End),
-        // Its writer may open another segment at any moment. So the reader stops at the end of this one.
+        // The writer of the log may open another segment at any moment. So the reader stops at the end of
+        // this segment.
         Some((_, path)) => match read_footer(storage, path) {
             Ok(footer) => Ok(footer.map_or(ReadableEnd::End, |footer| ReadableEnd::UpTo(footer.last))),
-            // The records before it are read. Then the cursor reports the error.
+            // The records before this segment are read first. Then the cursor reports the error.
             Err(error) if is_lasting(&error) => Ok(ReadableEnd::End),
             Err(error) => Err(error),
         },
     }
 }
 
-/// Returns where a log ends now, as far as it may be read. Returns `None` if none of it may be.
+/// Returns the position after the last record that may be read now. Returns `None` if no record may be read.
 pub(super) fn end_of_log(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -85,9 +88,9 @@ pub(super) fn end_of_log(
     }
 }
 
-/// Returns whether the log is the one that the position was made with, as far as its sealed segments show.
+/// Returns whether the position belongs to this log, as far as its sealed segments show.
 ///
-/// A diverged copy of the log has other records under the same numbers. No sink has those.
+/// A diverged copy of the log has other records under the same numbers. No sink has these records.
 pub(super) fn is_log_of_position(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -102,13 +105,13 @@ pub(super) fn is_log_of_position(
     match read_footer(&**storage, path)? {
         Some(footer) if footer.last == position.last && footer.chain == chain => Ok(true),
         Some(footer) if footer.last < position.last => Ok(false),
-        // The position is inside the segment, or before schemas whose records were lost in a crash. The
-        // cursor compares the chain before it reads on.
+        // The position is inside the segment, or before a batch of schemas whose records were lost in a
+        // crash. The cursor compares the chain of the position before it reads the next batch.
         _ => Ok(Cursor::new(storage.clone(), dir, log, Some(position)).step(None).is_ok()),
     }
 }
 
-/// State of a log between two visits.
+/// State of a log between two visits of the loader.
 #[derive(Default)]
 pub(super) struct Following {
     pub(super) cursor: Option<Cursor>,
@@ -121,15 +124,16 @@ pub(super) struct Following {
     pause: Pause,
 }
 
-/// What is known of the gaps that the sink has of a log.
+/// Knowledge about the gaps of a log in the sink.
 #[derive(Default)]
 pub(super) enum Gaps {
-    /// There may be gaps.
+    /// The log may have gaps.
     #[default]
     Unknown,
-    /// There are no gaps to check.
+    /// The log has no gaps to check.
     None,
-    /// None of the gaps can be filled from these segments.
+    /// None of the gaps can be filled from these segments. The gaps are checked again when the segments
+    /// change.
     Unfilled(Vec<SegmentName>),
 }
 
@@ -138,9 +142,9 @@ pub(super) enum Gaps {
 enum Pause {
     #[default]
     None,
-    /// The log could not be read. The time of the next try, and the wait before it.
+    /// The log could not be read. Has the time of the next try, and the wait before it.
     Retry(Instant, Duration),
-    /// Another loader is loading the log. The time of the next visit.
+    /// Another loader is loading the log. Has the time of the next visit.
     Left(Instant),
 }
 
@@ -168,17 +172,17 @@ impl Following {
         !self.is_stopped && matches!(self.pause, Pause::Retry(..))
     }
 
-    /// Returns whether the log is loaded, as far as it may be read.
+    /// Returns whether no error delays or stops the load of the log.
     pub(super) fn is_well(&self) -> bool {
         !self.is_stopped && !self.is_failing()
     }
 
-    /// Returns whether another loader had the log at the last visit.
+    /// Returns whether another loader was loading the log at the last visit.
     pub(super) fn is_left(&self) -> bool {
         matches!(self.pause, Pause::Left(_))
     }
 
-    /// Leaves the log to another loader for `pause`. `position` is where that loader is.
+    /// Leaves the log to another loader for `pause`. `position` is the position of that loader.
     pub(super) fn leave(&mut self, position: Option<Position>, pause: Duration) {
         self.position = position;
         self.gaps = Gaps::Unknown;
@@ -186,7 +190,7 @@ impl Following {
         self.reset();
     }
 
-    /// Puts the next visit off, each time twice as long.
+    /// Delays the next visit. Each delay in a row is twice as long.
     pub(super) fn put_off(&mut self, min: Duration, max: Duration) {
         let wait = match self.pause {
             Pause::Retry(_, wait) => (wait * 2).min(max),
@@ -201,8 +205,9 @@ impl Following {
     }
 }
 
-/// Returns whether a log stays unreadable until an operator acts. Errors of a disk may end. Damage, later
-/// versions and special files stay. After a damaged end the next batch may follow.
+/// Returns whether a log stays unreadable until an operator acts. The function returns true for damage, later
+/// versions and special files. An error of a disk may end without an operator. After a damaged end of an open
+/// segment, the log may still write an intact batch.
 pub(super) fn is_lasting(error: &LogError) -> bool {
     match error {
         LogError::Damaged { .. } => true,

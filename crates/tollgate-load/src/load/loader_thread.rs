@@ -11,8 +11,8 @@
 //! | a log of an earlier run makes the sink fail permanently, or three times in a row | that log waits 30 s; the others are loaded |
 //! | a panic | as a temporary failure of the sink |
 //!
-//! Replies may wait for the sink. Then the live log is loaded first, as soon as it is synced. While one
-//! commit runs, the next batch gathers. While the sink fails, the breaker is open, so that no further reply
+//! If replies wait for the sink, the live log is loaded first, as soon as its records are synced. During a
+//! commit, the next records gather. While the sink fails, the breaker is open, so that no further reply
 //! waits.
 
 mod gaps;
@@ -38,23 +38,23 @@ use crate::error::SinkError;
 use crate::live::LiveLog;
 use crate::sink::{LoadFrom, Sink, SinkOptions};
 
-/// Longest delay before an order is noticed while the thread waits for the watermark.
+/// Longest time until the thread sees a new order while it waits for the watermark.
 const ORDER_LATENCY: Duration = Duration::from_millis(50);
 
-/// Failures in a row with one log before the log counts as their cause.
+/// Number of failures in a row with one log after which the log counts as their cause.
 const FAILURES_OF_LOG: u32 = 3;
 
-/// Niceness that the thread of a loader adds to its own, so that requests come first while processors are
-/// scarce.
+/// Increase of the niceness of a loader's thread, so that requests get the processors first if these are
+/// busy.
 const LOADER_NICENESS: i32 = 5;
-/// Longest wait before the next try to take a lock. The thread that holds it usually works and releases it
-/// soon.
+/// Longest wait before the next try to take a lock. The wait is short, because the holder of a lock usually
+/// releases it soon.
 const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Result of one pass over the logs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// All that may be read is loaded, except stopped logs.
+    /// All records that may be read are loaded, except those of stopped logs.
     Done,
     /// A log is left to another loader.
     Left,
@@ -70,16 +70,16 @@ enum Pass {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
     All,
-    /// Only the live log. The others were visited recently.
+    /// Only the live log. The other logs were visited recently.
     Live,
 }
 
 /// Whether the database knows the sink.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Enrolled {
-    /// Not checked yet.
+    /// The database has not been checked yet.
     Unknown,
-    /// The database that was open before knows it.
+    /// The database that was open before knows the sink.
     Before,
     Here,
 }
@@ -89,14 +89,14 @@ pub(super) struct LoaderThread {
     options: LoadOptions,
     storage: Arc<dyn Storage>,
     live: Option<Box<dyn LiveLog>>,
-    /// How far the live log may be read in this pass.
+    /// Watermark up to which the live log may be read in this pass.
     watermark: Option<Watermark>,
     open: OpenSink,
     sink: Option<Box<dyn Sink>>,
     enrolled: Enrolled,
-    /// Whether deleted records that the database lacks were named since it was opened.
+    /// Whether a gap was made of the deleted records that the database lacks, since the database was opened.
     is_deleted_named: bool,
-    /// Records in gaps that no operator has given up. `None` if that may have changed.
+    /// Number of records in gaps that no operator has given up. `None` if the number may have changed.
     gap_records: Option<u64>,
     logs: BTreeMap<LogId, Following>,
     control: Arc<LoaderControl>,
@@ -107,9 +107,9 @@ pub(super) struct LoaderThread {
     pending: Pending,
     /// Time of the last warning that the sink lags. `None` if it does not lag.
     behind_reported_at: Option<Instant>,
-    /// Time when a pass found that all logs are loaded. `None` if something happened since.
+    /// Time when a pass found that all logs are loaded. `None` if that may have changed since.
     all_looked_at: Option<Instant>,
-    /// Failures of the sink in a row with each log.
+    /// Number of failures of the sink in a row with each log.
     failures: BTreeMap<LogId, u32>,
 }
 
@@ -142,9 +142,9 @@ impl LoaderThread {
         }
     }
 
-    /// Runs until the owner orders the end. A panic costs a wait and the current chunk.
+    /// Runs until the owner orders the end. After a panic, the thread waits, and repeats the current chunk.
     pub(super) fn run(&mut self) {
-        // A failure is only logged, because the loader works with any priority.
+        // A failure is only logged, because the loader also works with another priority.
         if let Err(error) = rustix::process::nice(LOADER_NICENESS) {
             tracing::debug!(%error, "the loader keeps the priority of the process");
         }
@@ -167,7 +167,7 @@ impl LoaderThread {
         self.control.end();
     }
 
-    /// Notes that all visited logs are loaded.
+    /// Notes that all visited logs are loaded up to their readable end.
     fn caught_up(&mut self, look: Look) {
         self.caught_up_at = Instant::now();
         if look == Look::All {
@@ -215,7 +215,7 @@ impl LoaderThread {
         }
     }
 
-    /// Notes since when only unreadable logs are left to load.
+    /// Notes the time since which only unreadable logs remain to be loaded.
     fn note_failing(&self, is_left: bool) {
         self.control.update(|status| {
             status.only_failing_since =
@@ -224,7 +224,7 @@ impl LoaderThread {
     }
 
     /// Returns which logs are due. New logs and segments are searched once in `poll`, and more often while
-    /// something is not loaded.
+    /// records remain to be loaded.
     fn look_due(&self, order: Order) -> Look {
         let is_known = self.watermark.is_some_and(|watermark| self.logs.contains_key(&watermark.log));
         let is_recent = self.all_looked_at.is_some_and(|at| at.elapsed() < self.options.tuning.poll);
@@ -246,8 +246,8 @@ impl LoaderThread {
         });
     }
 
-    /// Takes new options of the sink, if there are any. Opens a new connection, unless only the streams
-    /// changed.
+    /// Uses the new options of the sink, if there are any. Unless only the streams changed, the sink is
+    /// opened again.
     fn take_change(&mut self) {
         let Some(sink) = self.control.take_change() else { return };
         let before = std::mem::replace(&mut self.options.sink, sink);
@@ -270,7 +270,7 @@ impl LoaderThread {
         self.control.update(|status| status.last_error = Some(reason));
         if error.is_retriable() {
             match error {
-                // The connection works: it only waited for a lock. So it is kept.
+                // The connection is kept, because it works and only waited for a lock.
                 SinkError::Locked { .. } => {
                     self.restart_logs();
                     self.backoff = self.backoff.map(|wait| wait.min(LOCKED_PAUSE_MAX / 2));
@@ -295,7 +295,7 @@ impl LoaderThread {
         self.restart_logs();
     }
 
-    /// Forgets what was known of the database.
+    /// Forgets the known state of the database.
     fn forget_positions(&mut self) {
         self.is_deleted_named = false;
         self.gap_records = None;
@@ -312,7 +312,7 @@ impl LoaderThread {
 
     fn restart_logs(&mut self) {
         self.pending.paused();
-        // A log that is stopped permanently stays so. The others are read again.
+        // A log that is stopped permanently stays stopped. The other logs are read again.
         self.logs.retain(|_, following| following.is_stopped);
         self.all_looked_at = None;
     }
@@ -326,7 +326,7 @@ impl LoaderThread {
         self.rest_and_look(wait);
     }
 
-    /// Waits until the time is over or another order comes. Meanwhile the backlog is counted.
+    /// Waits for `wait`, or until the owner gives another order. Counts the backlog during the wait.
     fn rest_and_look(&mut self, wait: Duration) {
         let (order, until) = (self.control.order(), Instant::now() + wait);
         loop {
@@ -340,7 +340,7 @@ impl LoaderThread {
         }
     }
 
-    /// Visits each log once and loads what may be loaded. Returns only errors of the sink.
+    /// Visits each log once, and loads the records that may be read. Returns only errors of the sink.
     fn pass(&mut self, look: Look) -> Result<Pass, SinkError> {
         self.sink()?;
         if let (Look::Live, Some(live)) = (look, self.watermark) {
@@ -384,7 +384,8 @@ impl LoaderThread {
                 Pass::Done | Pass::Left | Pass::Waiting => {}
             }
         }
-        // Next to a server, the other logs are loaded meanwhile. Without one they are loaded already.
+        // If a server writes a log, other logs are loaded while this one waits. Without a server, all other
+        // logs are loaded already, so the sink stops.
         if let (Some(error), None, RefusedLogs::StopSink) = (refused, self.watermark, self.options.refused) {
             return Err(error);
         }
@@ -397,10 +398,10 @@ impl LoaderThread {
         })
     }
 
-    /// Returns whether an error of the sink is caused by the records of this log. The tables may not take a
-    /// stream, or may refuse rows.
+    /// Returns whether the records of this log cause an error of the sink. For example, a table does not fit
+    /// a stream, or refuses rows.
     ///
-    /// A permanent error counts as a fault of the log. An error of the database counts after
+    /// A permanent error counts as a fault of the log. An error of the database counts as such a fault after
     /// `FAILURES_OF_LOG` failures in a row. An error of the live log always counts as a fault of the sink.
     fn is_fault_of_log(&mut self, log: LogId, error: &SinkError) -> bool {
         if self.is_live(log) {
@@ -416,13 +417,14 @@ impl LoaderThread {
         }
     }
 
-    /// Notes that the logs cannot be listed at present.
+    /// Notes that the logs cannot be listed at present. The next pass lists them again.
     fn put_off(&self, error: &LogError) -> Pass {
         self.control.update(|status| status.last_error = Some(join_chain(error)));
         Pass::Waiting
     }
 
-    /// If the database does not know the sink, enrolls it where its configuration says.
+    /// If the database does not know the sink, enrolls the sink at the positions that its configuration asks
+    /// for.
     fn enroll(&mut self, logs: &[LogId]) -> Result<(), ChunkError> {
         if self.enrolled == Enrolled::Here {
             return Ok(());
@@ -431,8 +433,8 @@ impl LoaderThread {
             let mut ends = deleted_ends(&*self.storage, &self.options.dir)?;
             match (self.options.sink.from, self.enrolled) {
                 (LoadFrom::Oldest, _) => {}
-                // The database lost a state that it is known to have had. Later records have to be loaded,
-                // and replies wait for them.
+                // The database no longer knows the sink, but knew it earlier in this run. The records after
+                // the last known positions have to be loaded, and replies wait for them.
                 (LoadFrom::Now, Enrolled::Before) => ends.extend(self.pending.ends()),
                 (LoadFrom::Now, _) => ends.extend(self.ends_of(logs)?),
             }
@@ -464,7 +466,7 @@ impl LoaderThread {
             let end = reach.and_then(|reach| end_of_log(&self.storage, &self.options.dir, *log, reach));
             match end {
                 Ok(end) => ends.extend(end.map(|end| (*log, end))),
-                // The pass over the logs reports this error. The ends of the other logs are known.
+                // The pass over the logs reports this error. The ends of the other logs can still be used.
                 Err(error) if is_lasting(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -484,7 +486,8 @@ impl LoaderThread {
                 }
             });
             self.sink = Some(opened?);
-            // The sink answers, so an owner that waits for the end keeps waiting.
+            // The state shows that the sink answers, so an owner that waits for the end of the loader
+            // continues to wait.
             self.control.update(|status| status.state = LoadState::Loading);
         }
         match &mut self.sink {

@@ -1,4 +1,4 @@
-//! Options of a loader: which logs, which sink, and how loads are split.
+//! Options of a loader: the logs, the sink, and the sizes and waits of loads.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use crate::sink::{Sink, SinkOptions};
 /// Options of a loader.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// The folder of all logs.
+    /// Folder that has the folders of all logs.
     pub dir: PathBuf,
-    /// The sink.
+    /// Options of the sink.
     pub sink: SinkOptions,
-    /// How loads are split.
+    /// Sizes and waits of loads.
     pub tuning: LoadTuning,
-    /// What follows when only logs are left that the sink refuses.
+    /// Action of the loader when only logs remain that the sink refuses.
     pub refused: RefusedLogs,
 }
 
-/// What a loader without a live log does when only logs are left that the sink refuses.
+/// Action of a loader without a live log when only logs remain that the sink refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RefusedLogs {
-    /// The sink stops, because nothing else is left to load.
+    /// The sink stops, because no other log remains to be loaded.
     #[default]
     StopSink,
-    /// They are tried again, because other logs may still arrive.
+    /// The loader tries these logs again, because other logs may still arrive.
     Wait,
 }
 
@@ -39,14 +39,14 @@ impl LoadOptions {
 /// Bounds of one commit, and of waits.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadTuning {
-    /// A chunk ends with the batch that reaches this many records.
+    /// Number of records at which a chunk ends, after the current batch.
     pub chunk_rows_max: u64,
-    /// A chunk ends with the batch that reaches this many bytes.
+    /// Bytes of records at which a chunk ends, after the current batch.
     pub chunk_bytes_max: u64,
-    /// The sink does maintenance after about this many written bytes.
+    /// Approximate number of written bytes after which the sink does maintenance.
     pub tidy_bytes: u64,
-    /// How long records of a live log gather before they are committed together. The wait is cut short if a
-    /// reply waits for them.
+    /// How long records of a live log gather before they are committed together. The wait ends at once if a
+    /// reply waits for one of them.
     pub gather: Duration,
     /// Interval between two searches for new logs.
     pub poll: Duration,
@@ -54,7 +54,7 @@ pub struct LoadTuning {
     pub backoff_min: Duration,
     /// Longest wait after an error.
     pub backoff_max: Duration,
-    /// A loader that has not caught up for this long logs a warning once a minute.
+    /// Time without having caught up after which a loader logs a warning once a minute.
     pub lag_max: Duration,
 }
 
@@ -74,7 +74,8 @@ impl Default for LoadTuning {
 }
 
 impl LoadTuning {
-    /// Limits what a load needs on the sink's disk, apart from its rows, to a part of the reserve.
+    /// Limits the sizes so that a load needs only a part of the reserve on the sink's disk, apart from the
+    /// space for its rows.
     #[must_use]
     pub fn within(self, reserve_bytes: u64) -> Self {
         Self {
@@ -85,5 +86,5 @@ impl LoadTuning {
     }
 }
 
-/// Function that opens the sink, again after errors.
+/// Function that opens the sink. The loader calls it at first, and again after errors.
 pub(super) type OpenSink = Box<dyn Fn(&SinkOptions) -> Result<Box<dyn Sink>, SinkError> + Send>;

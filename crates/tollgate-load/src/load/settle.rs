@@ -1,8 +1,8 @@
-//! Reports to waiting replies what the sink did with their records.
+//! Releases waiting replies with the results of their records in the sink.
 //!
-//! Rejects and gaps are read back from the database, but only if replies wait and some record is no row. So
-//! the result is the same for a commit of this loader, a commit with unknown outcome, and a commit of another
-//! loader.
+//! Rejects and gaps are read from the database, but only if replies wait and a record may be no row. The
+//! result is therefore the same for a commit of this loader, a commit with unknown outcome, and a commit of
+//! another loader.
 
 use tollgate_log::{Exception, LogId, Mishap, Sequence};
 
@@ -10,19 +10,19 @@ use crate::error::SinkError;
 use crate::live::LiveLog;
 use crate::sink::Sink;
 
-/// Whether records of a load may be anything else than rows and duplicates.
+/// Results that the records of a load may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Brought {
-    /// They are only rows and duplicates.
+    /// All records are rows or duplicates.
     Rows,
-    /// They may be rejects or in gaps too.
+    /// Records may also be rejects or in gaps.
     Anything,
 }
 
-/// Releases the replies that wait for records of a log up to `last`. The sink has all of these.
+/// Releases the replies that wait for records of a log up to `last`. The sink has all of these records.
 ///
 /// # Errors
-/// The database does not return what became of the records. The replies keep waiting.
+/// The rejects and gaps cannot be read from the database. The replies continue to wait.
 pub(super) fn settle(
     live: &dyn LiveLog,
     sink: &mut dyn Sink,

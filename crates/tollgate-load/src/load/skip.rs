@@ -1,7 +1,7 @@
 //! Skips records by command. Records that are lost or unwanted become a gap, and the load continues after
 //! them.
 //!
-//! The records of an existing gap can be given up. They are then no longer reported as missing.
+//! The records of an existing gap can be given up. Such records are then no longer reported as missing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::sink::{Sink, SinkOptions};
 
 /// Reason of a gap whose records could not be read. If they become readable, they are loaded.
 pub(super) const SKIPPED: &str = "skipped by command";
-/// Reason of a gap whose records could be read. They are not loaded automatically.
+/// Reason of a gap whose records could be read. Such records are not loaded automatically.
 pub(super) const SKIPPED_READABLE: &str = "skipped by command while readable";
 
 /// Returns whether an operator has given up the records of a gap.
@@ -22,10 +22,10 @@ pub(super) fn is_given_up(reason: &str) -> bool {
     reason.starts_with(SKIPPED)
 }
 
-/// Why nothing was skipped.
+/// Why no record was skipped.
 #[derive(Debug, thiserror::Error)]
 pub enum SkipError {
-    /// The records are not the next ones, and not those of a gap that no operator has given up.
+    /// The records are neither the next ones, nor the records of a gap that no operator has given up.
     #[error("records {first}-{last} of log {log} cannot be skipped: the next record to load is {next}")]
     NotNext {
         /// The log.
@@ -34,7 +34,7 @@ pub enum SkipError {
         first: Sequence,
         /// Last record of the command.
         last: Sequence,
-        /// Next record of the sink.
+        /// Next record that the sink needs.
         next: Sequence,
     },
     /// The records are not written yet, or are in an open segment.
@@ -63,16 +63,17 @@ pub enum SkipError {
     /// The log cannot be listed.
     #[error("cannot find the end of the log")]
     Log(#[from] LogError),
-    /// The database failed, or another loader moved the position meanwhile.
+    /// The database failed, or another loader moved the position during the command.
     #[error("cannot record the gap")]
     Sink(#[from] SinkError),
 }
 
-/// Makes records `first` to `last` of a log a gap of the sink, and moves its position after them. An existing
-/// gap is given up instead. If its records are found again, they are loaded nevertheless.
+/// Makes records `first` to `last` of a log a gap of the sink, and moves the sink's position after them. If
+/// there is a gap with these records already, that gap is given up. If the records of such a gap are found
+/// again, they are loaded nevertheless.
 ///
 /// # Errors
-/// The records are neither the next ones nor a gap, some of them do not exist here, or the sink cannot be
+/// The records are neither the next ones nor a gap, not all of them exist in the log, or the sink cannot be
 /// used.
 pub fn skip(
     storage: &Arc<dyn Storage>,
@@ -84,7 +85,7 @@ pub fn skip(
     let mut sink = sink.open()?;
     let is_meant = |gap: &&Gap| (gap.first, gap.last) == (first, last) && !is_given_up(&gap.reason);
     if let Some(gap) = sink.gaps(log)?.iter().find(is_meant) {
-        // If a loader has filled the gap meanwhile, nothing has to be renamed.
+        // If a loader has filled the gap in the meantime, there is no gap to rename.
         sink.rename_gap(log, gap, &format!("{SKIPPED}: {}", gap.reason))?;
         return Ok(());
     }
@@ -103,7 +104,8 @@ pub fn skip(
     Ok(noted?)
 }
 
-/// Checks that the log has the records. If the log is missing, the operator's number counts as its end.
+/// Checks that the log has the records. If the log is missing, it is assumed to end with the operator's last
+/// record.
 fn check_end(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, last: Sequence) -> Result<(), SkipError> {
     let reach = match reach_of_sealed(&**storage, dir, log) {
         Err(error) if error.is_not_found() => return Ok(()),

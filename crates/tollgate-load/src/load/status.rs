@@ -7,10 +7,10 @@ use tollgate_log::LogId;
 
 use super::backlog::LoadBacklog;
 
-/// A loader that makes no progress for this long is stalled.
+/// Time without progress after which a loader counts as stalled.
 ///
-/// It makes progress when it reads a batch, commits, or waits for more. Between these it makes one call of
-/// the database or reads one batch.
+/// A loader makes progress when it reads a batch, commits, or waits for records. Between two such steps, it
+/// makes only one call of the database or reads one batch.
 pub const STALLED_MIN: Duration = Duration::from_secs(5);
 
 /// Activity of a loader.
@@ -19,13 +19,13 @@ pub enum LoadState {
     /// There are records to load.
     #[default]
     Loading,
-    /// The sink is being opened, and has not answered yet.
+    /// The loader opens the sink, and the sink has not answered yet.
     Opening,
     /// All records that were synced at the last visit are loaded.
     CaughtUp,
     /// The loader waits after an error.
     Retrying,
-    /// An operator has to act. The loader tries again now and then.
+    /// An operator has to act. Until then, the loader tries again every `backoff_max`.
     Stopped,
     /// The thread has ended.
     Ended,
@@ -45,46 +45,47 @@ impl LoadState {
     }
 }
 
-/// State of a loader. Its counts begin with its start.
+/// State of a loader. All counts begin with the start of the loader.
 #[derive(Debug, Clone, Default)]
 pub struct LoadStatus {
     /// Current activity.
     pub state: LoadState,
-    /// Rows loaded.
+    /// Number of rows loaded.
     pub rows: u64,
-    /// Rejects loaded.
+    /// Number of rejects loaded.
     pub rejects: u64,
-    /// Records with the key of an earlier record. They are counted, not loaded.
+    /// Number of duplicates: records with the key of an earlier record. Duplicates are counted, not loaded.
     pub duplicates: u64,
-    /// Records in gaps that the position passed.
+    /// Number of records in gaps that the position passed.
     pub missing: u64,
-    /// Records of gaps that were found later and loaded.
+    /// Number of records of gaps that were found later and loaded.
     pub filled: u64,
-    /// Records in gaps that the sink has now, including those of earlier runs. Gaps that were given up by
-    /// command do not count.
+    /// Number of records in the current gaps of the sink, including gaps of earlier runs. Gaps that were
+    /// given up by command do not count.
     pub in_gaps: u64,
     /// Number of commits.
     pub commits: u64,
     /// Bytes of the committed records, as they are in the log. Records that filled gaps do not count.
     pub bytes: u64,
-    /// Age of the oldest record that is not loaded, by the stamp of its batch. It is zero when caught up.
+    /// Age of the oldest record that is not loaded, by the stamp of its batch. Zero if all records are
+    /// loaded.
     pub lag: Duration,
     /// Records to load, at the last count.
     pub backlog: LoadBacklog,
-    /// Logs that are no longer followed, with the reason.
+    /// Logs that the loader does not load any more, with the reason.
     pub stopped_logs: BTreeMap<LogId, String>,
     /// Logs that cannot be read at present, with the reason. Each is tried again.
     pub failing_logs: BTreeMap<LogId, String>,
-    /// Since when only such logs are left to load. `None` if more is left, or nothing.
+    /// Time since which only failing logs remain to be loaded. `None` if other logs remain, or no log.
     pub only_failing_since: Option<Instant>,
-    /// How long the loader has made no progress, if at least [`STALLED_MIN`]. Otherwise zero.
+    /// How long the loader has made no progress. Zero if that is shorter than [`STALLED_MIN`].
     pub stalled: Duration,
     /// The last error, with its causes.
     pub last_error: Option<String>,
-    /// The last attempt to open the sink failed, and waiting alone will not change that.
+    /// Whether the last attempt to open the sink failed with an error that does not end by waiting.
     pub is_unusable: bool,
-    /// Current wait after errors. It is zero while the sink works.
+    /// Current wait after errors. Zero while the sink works.
     pub backoff: Duration,
-    /// Restarts of the thread after a panic.
+    /// Number of restarts of the thread after a panic.
     pub restarts: u64,
 }

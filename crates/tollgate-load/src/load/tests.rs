@@ -1,4 +1,4 @@
-//! Tests with real logs and databases: each record of a log is in the database exactly once, whatever happens
+//! Tests with real logs and databases: each record of a log is in the database exactly once, whatever fails
 //! in between.
 
 use std::collections::BTreeMap;
@@ -51,12 +51,12 @@ fn visits() -> Schema {
         .unwrap()
 }
 
-/// Returns the sink of a configuration with these streams.
+/// Returns the options of the sink for a configuration with these streams.
 fn declared(sink: SinkOptions, streams: impl IntoIterator<Item = Schema>) -> SinkOptions {
     SinkOptions { declared: streams.into_iter().collect(), ..sink }
 }
 
-/// Reads items of rejects where no test has an item of a client.
+/// Function to read items of rejects, for tests without items that a client sent. Fails if it is called.
 fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
     Err(format!("an item of {stream} is read"))
 }
@@ -107,7 +107,7 @@ impl Site {
         Log::open(self.storage.clone(), options, schemas, on_event).unwrap().0
     }
 
-    /// Writes a log to its end and seals it.
+    /// Writes a whole log, and seals it.
     fn write<R>(
         &self,
         schemas: Vec<Schema>,
@@ -128,7 +128,7 @@ impl Site {
             for n in numbers {
                 let appended = visit(appender, n);
                 // A segment is closed only between writes, and one write takes all waiting batches. So the
-                // test waits for a write now and then.
+                // test waits for a write after every 20 records.
                 if n % 20 == 0 {
                     eventually("it is written", || appender.reached(appended, Level::Written).is_some());
                 }
@@ -142,8 +142,8 @@ impl Site {
 
     fn load(&self) -> LoadStatus {
         let loader = self.start();
-        // On a busy disk, opening a database takes longer than the wait for a sink that is away. So the test
-        // waits here first.
+        // On a busy disk, a database may need more time to open than `finish` waits for a sink that does not
+        // answer. So the test waits here first.
         let is_at_work = |state| matches!(state, LoadState::Loading | LoadState::Opening);
         eventually("it has looked at all", || !is_at_work(loader.status().state));
         loader.finish(PATIENCE).unwrap()
@@ -205,8 +205,8 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until the retainer of a log has begun and ended a pass. The pass under way may have begun before
-/// this call.
+/// Waits until the retainer of a log has begun and ended a pass after this call. The current pass does not
+/// count, because it may have begun before the call.
 fn wait_for_retainer(log: &Log) {
     let watch = log.watch();
     let before = watch.status().retain_passes;

@@ -1,7 +1,8 @@
-//! Queries to databases. A few threads ask them, each with a read-only connection.
+//! Queries to databases. A few threads run the queries, each with a read-only connection.
 //!
-//! A query waits in a bounded queue, and then for its answer no longer than `timeout`. A query whose asker
-//! gave up before its turn is not run. Rows and bytes are bounded. A longer answer is an error, never cut.
+//! A query waits in a bounded queue. After that, it waits for its answer, but no longer than `timeout`. If
+//! the asker of a query gives up before its turn, the query is not run. The rows and bytes of an answer are
+//! bounded. A longer answer is an error, and is never cut.
 //!
 //! The database itself enforces that queries only read. SQLite opens the file read-only, and PostgreSQL runs
 //! each query in a read-only transaction.

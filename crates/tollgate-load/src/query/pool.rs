@@ -11,11 +11,12 @@ use super::question::{
 };
 use super::{postgres, sqlite};
 
-/// Interval between two checks of an idle connection. An open connection to a removed file keeps its space on
-/// the disk occupied.
+/// Interval between two checks of an idle connection. A check closes the connection to a removed file,
+/// because the file otherwise continues to occupy space on the disk.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 
-/// A database that can be queried. Its threads start with the first queries, and end when this is dropped.
+/// The threads that query one database. The threads start with the first queries, and end when the pool is
+/// dropped.
 pub struct QueryPool {
     state: Arc<PoolState>,
 }
@@ -43,13 +44,13 @@ struct Question {
 /// Next work of a thread.
 enum Next {
     Question(Question),
-    /// No query came for a while: check the connection.
+    /// No query came for `LOOK_PERIOD`: check the connection.
     Look,
     End,
 }
 
 impl QueryPool {
-    /// Makes a pool. Nothing is opened yet.
+    /// Makes a pool, without opening a connection.
     pub fn new(options: QueryOptions) -> Self {
         let (queue, is_work_there) = (Mutex::default(), Condvar::new());
         Self { state: Arc::new(PoolState { options, queue, is_work_there }) }
@@ -60,7 +61,7 @@ impl QueryPool {
         &self.state.options.name
     }
 
-    /// Returns which database it is, and the bounds of its queries.
+    /// Returns the address of the database and the bounds of its queries.
     pub fn options(&self) -> &QueryOptions {
         &self.state.options
     }
@@ -147,7 +148,7 @@ impl PoolState {
         })
     }
 
-    /// Waits for a query. With a connection, waits only until it has to be checked.
+    /// Waits for a query. If the thread has a connection, waits only until the connection has to be checked.
     fn next(&self, has_connection: bool) -> Next {
         let mut queue = self.queue();
         loop {

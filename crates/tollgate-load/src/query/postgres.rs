@@ -1,8 +1,8 @@
-//! Queries to PostgreSQL. Each runs in its own read-only transaction, which is rolled back, so nothing of it
-//! stays in the session.
+//! Queries to PostgreSQL. Each query runs in its own read-only transaction. The transaction is rolled back,
+//! so that the query leaves no change in the session.
 //!
-//! The query becomes a subquery, and the server makes JSON of its rows. So one query has one form for all
-//! types.
+//! The query becomes a subquery, and the server encodes its rows as JSON. So the answer has the same form for
+//! all column types.
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use super::question::{
 };
 use crate::sink::{PostgresUrl, connect};
 
-/// The server ends a query at its timeout. If the server does not answer, the client gives up this much
-/// later.
+/// How much longer than the timeout the client waits for an answer. The server itself ends a query at its
+/// timeout.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) struct Server {
@@ -32,7 +32,7 @@ pub(super) struct Server {
 #[derive(PartialEq, Eq)]
 enum Health {
     Good,
-    /// An answer is still due.
+    /// The server has not answered the last query yet.
     Unknown,
 }
 
@@ -111,7 +111,7 @@ async fn rows(
     Ok(answer)
 }
 
-/// A parameter as text. The server knows its type.
+/// A parameter that is sent as text. The server determines its type.
 #[derive(Debug)]
 struct Bound<'a>(&'a QueryValue);
 

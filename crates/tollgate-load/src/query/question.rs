@@ -11,7 +11,7 @@ pub(super) const QUEUE_MAX: usize = 1024;
 /// Options of a database that is queried: its address and the bounds.
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
-    /// Its name, for threads and errors.
+    /// Name of the database, for threads and errors.
     pub name: String,
     /// Address of the database.
     pub source: QuerySource,
@@ -28,9 +28,9 @@ pub struct QueryOptions {
 /// Address of a database.
 #[derive(Debug, Clone)]
 pub enum QuerySource {
-    /// A file.
+    /// Path of an SQLite file.
     Sqlite(PathBuf),
-    /// A server.
+    /// Address of a PostgreSQL server.
     Postgres(Box<PostgresUrl>),
 }
 
@@ -58,7 +58,7 @@ pub enum QueryRow {
 /// Answer of a database.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryAnswer {
-    /// The names of the columns of [`QueryRow::Values`].
+    /// Names of the columns of [`QueryRow::Values`].
     pub columns: Vec<String>,
     /// The rows, in order.
     pub rows: Vec<QueryRow>,
@@ -67,7 +67,7 @@ pub struct QueryAnswer {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// The database returned this error, about the query or about itself.
+    /// The database returned this error. The cause may be the query or the database.
     #[error("{0}")]
     Refused(String),
     /// The answer is too long.
@@ -78,7 +78,7 @@ pub enum QueryError {
         /// Maximum bytes.
         bytes_max: usize,
     },
-    /// No answer came in time.
+    /// The answer did not arrive within this timeout.
     #[error("no answer within {} ms", .0.as_millis())]
     Late(Duration),
     /// The queue is full.
@@ -90,7 +90,7 @@ pub enum QueryError {
 pub trait Asker: Send {
     /// Returns whether the receiver no longer waits.
     fn is_gone(&self) -> bool;
-    /// Takes the answer.
+    /// Passes the answer to the receiver.
     fn deliver(self: Box<Self>, answer: Result<QueryAnswer, QueryError>);
 }
 
@@ -102,7 +102,7 @@ pub(super) trait Connection {
     fn is_usable(&self) -> bool;
 }
 
-/// Rows and bytes that an answer may still add.
+/// Remaining number of rows and bytes of an answer.
 pub(super) struct AnswerBudget {
     rows: usize,
     bytes: usize,

@@ -1,6 +1,6 @@
-//! Queries to an SQLite file. It is opened read-only, and opened again when another file is at its path.
+//! Queries to an SQLite file. The file is opened read-only, and opened again if another file is at its path.
 //!
-//! A query waits for a program that writes the file, but no longer than for an answer.
+//! If another program writes the file, a query waits, but no longer than the timeout of an answer.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,9 +15,10 @@ use super::question::{
 };
 use crate::sqlite_files::SqliteFiles;
 
-/// Steps of the virtual machine between two checks of the clock.
+/// Number of steps of SQLite's virtual machine between two checks of the clock.
 const STEPS: i32 = 10_000;
-/// Minimum bytes for SQLite to read its own schema, also if answers are bounded lower.
+/// Minimum of SQLite's limit for the bytes of a value. SQLite needs this limit to read its own schema, even
+/// if `bytes_max` is lower.
 const LENGTH_MIN: i32 = 64 << 10;
 
 pub(super) struct File {
@@ -31,7 +32,8 @@ impl File {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = rusqlite::Connection::open_with_flags(path, flags).map_err(refused)?;
         connection.busy_timeout(options.timeout).map_err(refused)?;
-        // No value may be larger than an answer. So values that a function makes use no more memory either.
+        // No value may be larger than an answer. This limit also bounds the memory of values that SQL
+        // functions make.
         let bytes_max = i32::try_from(options.bytes_max).unwrap_or(i32::MAX);
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes_max.max(LENGTH_MIN)).map_err(refused)?;
         // The first read makes SQLite open all of its files.
@@ -66,8 +68,8 @@ impl File {
     }
 }
 
-/// Allows a statement only to read. SQLite counts ATTACH and PRAGMA as read-only too. But they would open
-/// another file, or change state that all connections of the process share.
+/// Allows a statement only to read. SQLite counts ATTACH and PRAGMA as read-only too. Both are denied here,
+/// because they would open another file, or change state that all connections of the process share.
 fn judge(action: AuthAction<'_>) -> Authorization {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => Authorization::Allow,
@@ -89,7 +91,7 @@ impl Connection for File {
         let is_over = move || Instant::now() > deadline;
         self.connection.progress_handler(STEPS, Some(is_over)).map_err(refused)?;
         let answer = self.rows(sql, parameters);
-        // The handler has the deadline of this query, so it is removed here.
+        // The handler has the deadline of this query, so it is removed after the query.
         let _ = self.connection.progress_handler(0, None::<fn() -> bool>);
         match answer {
             Err(QueryError::Refused(_)) if is_over() => Err(QueryError::Late(timeout)),
@@ -102,7 +104,8 @@ impl Connection for File {
     }
 }
 
-/// Binds the parameters. `$2` means the second parameter at any place, and so does the second `?`.
+/// Binds the parameters. `$2` means the second parameter at any place in the statement. The second `?` means
+/// that parameter too.
 fn bind(statement: &mut Statement<'_>, parameters: &[QueryValue]) -> Result<(), QueryError> {
     let mut most = 0;
     for at in 1..=statement.parameter_count() {

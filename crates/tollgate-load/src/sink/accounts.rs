@@ -1,18 +1,18 @@
-//! The bookkeeping of a sink about the logs, the same in any database.
+//! The bookkeeping of a sink about the logs, which is the same in every kind of database.
 
 use std::collections::BTreeMap;
 
 use tollgate_log::{LogId, Position, Sequence};
 
 /// Version of the layout of the bookkeeping tables, as the database stores it. A program that finds another
-/// version changes nothing.
+/// version does not change the database.
 pub(super) const BOOKKEEPING_VERSION: i64 = 1;
 
 /// The bookkeeping of a sink about one log.
 #[derive(Debug, Clone)]
 pub(crate) struct LogCounts {
     pub(crate) log: LogId,
-    /// The record before the first that the sink was given.
+    /// Number of the last record before the start of the sink.
     pub(crate) start: Sequence,
     pub(crate) position: Position,
     /// The name of the machine that wrote the log, if it is known.
@@ -26,12 +26,12 @@ pub(crate) struct StreamCounts {
     pub(crate) loaded: u64,
     pub(crate) rejected: u64,
     pub(crate) duplicates: u64,
-    /// Records that the position passed while the sink did not take the stream.
+    /// Number of records that the position passed while the sink did not take the stream.
     pub(crate) skipped: u64,
 }
 
 impl StreamCounts {
-    /// Returns how many records became rows, rejects or duplicates.
+    /// Returns the number of records that became rows, rejects or duplicates.
     pub(crate) fn settled(&self) -> u64 {
         self.loaded.saturating_add(self.rejected).saturating_add(self.duplicates)
     }

@@ -1,4 +1,4 @@
-//! The operator's own statements at the end of each load, in its transaction.
+//! The operator's own statements, which run at the end of each load, in its transaction.
 
 use std::error::Error;
 use std::fs;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use crate::error::SinkError;
 
-/// A file of SQL that runs after the rows of a load are in their tables. It is read for each load, because it
-/// may change.
+/// A file of SQL that runs after the rows of a load are written to their tables. The file is read for each
+/// load, because it may change.
 #[derive(Debug, Clone)]
 pub(super) struct AfterLoad {
     file: PathBuf,

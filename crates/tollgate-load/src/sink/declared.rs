@@ -1,7 +1,8 @@
-//! The streams of the configuration. A table or a column is created only if it fits them.
+//! The streams of the configuration. A table or a column is created only if it fits these streams.
 //!
-//! A log of an earlier run may hold a stream whose name or type the configuration uses otherwise. Its table
-//! would keep the configured stream out of the database. So such a log is refused, and the others are loaded.
+//! A log of an earlier run may have a stream whose table or columns do not fit the streams of the
+//! configuration. If they were created, the configured stream could not be loaded. So the sink refuses such a
+//! log, and loads the other logs.
 
 use std::sync::Arc;
 
@@ -43,11 +44,11 @@ impl DeclaredStreams {
         self.0.iter()
     }
 
-    /// Checks the columns that a stream needs and that its table lacks. All columns are missing if the table
-    /// is.
+    /// Checks the columns that a stream needs and that its table lacks. If the table is missing, these are
+    /// all columns.
     ///
     /// # Errors
-    /// `StreamName` if the database would take the table for the table of another configured stream.
+    /// `StreamName` if the table would have the name of the table of another configured stream.
     /// `TypeDeclared` if the configuration gives one of the columns another type.
     pub(crate) fn check_missing(
         &self,

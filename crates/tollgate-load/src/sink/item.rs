@@ -1,6 +1,7 @@
 //! Reads the columns of rejects from JSON objects, as [`super::ItemRow`] writes them.
 //!
-//! Rejects of databases that do not store who refused them may be items as clients sent them.
+//! In older databases, a reject does not have the place where it was refused. Its item may then be one that a
+//! client sent.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +9,16 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value};
 
-/// Parses an item. The values are read later by the types of their columns. JSON values stay as they were
-/// written, at any depth.
+/// Parses an item. The values are read later, by the types of their columns. JSON values keep their text, at
+/// any depth.
 ///
 /// # Errors
-/// A text for people: why the bytes are no item.
+/// The reason why the bytes are no item, as a text for people.
 pub(super) fn parse(item: &[u8]) -> Result<BTreeMap<String, &RawValue>, String> {
     serde_json::from_slice(item).map_err(|error| format!("item is not a JSON object: {error}"))
 }
 
-/// Passes a value to `take` as the log would have it.
+/// Passes a value to `take`, as the same value would be in the log.
 ///
 /// # Errors
 /// The value does not fit a column of that type.
@@ -34,7 +35,7 @@ fn value_of<R>(kind: ColumnType, raw: &RawValue, take: impl FnOnce(&Value<'_>) -
         return Some(take(&Value::Null));
     }
     let json = match kind {
-        // JSON is taken without parsing.
+        // A JSON value is used without parsing.
         ColumnType::Json => Json::Null,
         _ => serde_json::from_str(raw.get()).ok()?,
     };
@@ -59,7 +60,7 @@ fn not_finite(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| !number.is_finite())
 }
 
-/// Decodes base64 as clients send it (RFC 4648 section 4), or hexadecimal after `\x` as sinks write it.
+/// Decodes base64 (RFC 4648 section 4), which clients send, or hexadecimal after `\x`, which sinks write.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     use base64::Engine;
     let Some(digits) = text.strip_prefix("\\x") else {

@@ -1,4 +1,4 @@
-//! Rows and values as JSON, which rejects store for programs and for people.
+//! Rows and values as JSON. A reject stores its row as JSON, for programs and for people.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tollgate_log::{Schema, Value};
 use super::key::{KeptKey, millis};
 use super::timestamp::timestamp_text;
 
-/// Maximum bytes of the readable text. The item itself is stored completely.
+/// Maximum bytes of an item as readable text. The item itself is stored completely.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// A record as a row, with the columns that it has a value for.
+/// A record as a row, with the columns for which it has a value.
 #[derive(Default)]
 pub struct ItemRow {
     fields: BTreeMap<String, String>,
@@ -26,7 +26,7 @@ impl ItemRow {
         self.fields.insert(column.to_owned(), json_text(value));
     }
 
-    /// Sets the key, and how long a sink remembers it.
+    /// Sets the key of the row, and how long a sink remembers the key.
     pub fn set_key(&mut self, key: &[u8], window: Duration) {
         self.key = Some(KeptKey { bytes: key.into(), window_ms: millis(window) });
     }
@@ -47,8 +47,8 @@ pub(super) fn row_as_json(schema: &Schema, values: &[Value<'_>]) -> Vec<u8> {
     row.to_json()
 }
 
-/// Returns a value as JSON. JSON stays as it was written, so no digit is lost. It may also be too deep to be
-/// parsed.
+/// Returns a value as JSON. A value of the type json keeps its text, so no digit is lost, and the value may
+/// be nested too deeply to be parsed.
 pub(super) fn json_text(value: &Value<'_>) -> String {
     match value {
         Value::Json(text) if serde_json::from_str::<&RawValue>(text).is_ok() => (*text).to_owned(),
@@ -56,8 +56,8 @@ pub(super) fn json_text(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns a value as JSON. Numbers that JSON lacks and invalid JSON become text. Bytes become hexadecimal
-/// after `\x`.
+/// Returns a value as JSON. Numbers that JSON cannot represent, and invalid JSON, become text. Bytes become
+/// hexadecimal after `\x`.
 fn value_as_json(value: &Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -79,7 +79,7 @@ fn value_as_json(value: &Value<'_>) -> Json {
     }
 }
 
-/// Returns the beginning of an item for people. U+FFFD replaces invalid UTF-8 and U+0000.
+/// Returns the beginning of an item as text for people. U+FFFD replaces invalid UTF-8 and U+0000.
 pub(super) fn readable(item: &[u8]) -> String {
     let head = &item[..item.len().min(TEXT_BYTES_MAX)];
     String::from_utf8_lossy(head).replace('\0', "\u{fffd}")

@@ -1,16 +1,16 @@
-//! Keys of records and the count of ticks that bounds their windows, the same in every sink.
+//! Keys of records, and the count of ticks that bounds their windows. This code is the same for every sink.
 //!
-//! Ticks are milliseconds that a loader ran with its database. They do not depend on wall time, so setting a
-//! clock moves no window. A loader continues the stored count by its monotonic clock. If two loaders run,
-//! each continues the count that it found, and the larger count is stored. So the count never runs faster
-//! than time.
+//! A tick is a millisecond in which a loader ran with its database. Ticks do not depend on wall time, so a
+//! clock that is set moves no window. A loader continues the stored count with its monotonic clock. If two
+//! loaders run, each continues the count that it found, and the larger count is stored. So the count never
+//! grows faster than time passes.
 
 use std::time::{Duration, Instant};
 
 use tollgate_log::{Schema, Value};
 
-/// Expired keys that each load deletes, in addition to twice the keys that it claimed. So the table shrinks
-/// during loads.
+/// Number of expired keys that each load may delete, in addition to twice the number of keys that it claimed.
+/// A load deletes more keys than it adds, so the table shrinks during loads.
 pub(super) const PURGE_MIN: u64 = 1_000;
 
 /// The key of one row.
@@ -31,14 +31,14 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The key that a reject would have as a row.
+/// The key that a reject has when it becomes a row.
 pub(super) struct KeptKey {
     pub(super) bytes: Box<[u8]>,
     pub(super) window_ms: u64,
 }
 
 impl KeptKey {
-    /// Makes a key from the columns of a database. Both are null or none is.
+    /// Makes a key from two columns of a database. Either both are null, or neither is.
     pub(super) fn read(bytes: Option<Vec<u8>>, window_ms: Option<i64>) -> Option<Self> {
         Some(Self { bytes: bytes?.into(), window_ms: window_ms?.cast_unsigned() })
     }
@@ -48,7 +48,7 @@ impl KeptKey {
     }
 }
 
-/// Time since some moment, by a clock that cannot be set.
+/// Clock that returns the time since a fixed moment, and that cannot be set.
 pub(crate) type Monotonic = Box<dyn Fn() -> Duration + Send>;
 
 /// Returns the clock of the system (`CLOCK_MONOTONIC`).
@@ -57,15 +57,15 @@ pub(super) fn system_clock() -> Monotonic {
     Box::new(move || begun.elapsed())
 }
 
-/// Milliseconds that loaders ran with a database.
+/// Count of the milliseconds in which loaders ran with a database.
 pub(super) struct Ticks {
     clock: Monotonic,
-    /// The count when the clock was at zero.
+    /// Count of ticks, in milliseconds, at the time when the clock was zero.
     base_ms: u64,
 }
 
 impl Ticks {
-    /// Continues the count of the database.
+    /// Continues the count that the database stores.
     pub(super) fn new(stored_ms: i64, clock: Monotonic) -> Self {
         let base_ms = stored_ms.cast_unsigned().saturating_sub(millis(clock()));
         Self { clock, base_ms }
@@ -80,12 +80,14 @@ pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Converts a count for the database. A larger count than an `i64` holds is never reached.
+/// Converts a count of milliseconds to the signed integer that a database stores. No count reaches the
+/// maximum of an `i64`.
 pub(super) fn storable(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Returns how many expired keys a load deletes at most. `claimed` is the number of keys that it claimed.
+/// Returns the maximum number of expired keys that a load deletes. `claimed` is the number of keys that the
+/// load claimed.
 pub(super) fn purged_max(claimed: u64) -> i64 {
     storable(PURGE_MIN.saturating_add(claimed.saturating_mul(2)))
 }

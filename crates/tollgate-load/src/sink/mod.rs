@@ -1,5 +1,5 @@
-//! The databases that rows are loaded into: the contract of a sink, code that all sinks share, SQLite and
-//! PostgreSQL.
+//! Sinks, the databases into which rows are loaded: the contract of a sink, code that all sinks share, SQLite
+//! and PostgreSQL.
 
 mod accounts;
 mod after;

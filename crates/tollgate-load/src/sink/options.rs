@@ -1,4 +1,5 @@
-//! Options of a sink: its name, its database, its streams. Opens and reads it.
+//! Options of a sink: its name, its database, its streams. Functions that open the sink or read its
+//! bookkeeping.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,41 +17,43 @@ use super::streams::Taken;
 use super::write_rules::WriteRules;
 use crate::error::SinkError;
 
-/// Rows of one segment that the database may refuse. More refusals mean that something other than the rows is
-/// wrong.
+/// Default of `rejects_max`, in rows. If the database refuses more rows of one segment, the cause is probably
+/// not their content.
 const REJECTS_MAX: u64 = 1_000;
 
 /// Options of a sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkOptions {
-    /// The name in configuration, log lines and metrics.
+    /// Name of the sink in configuration, log lines and metrics.
     pub name: String,
-    /// Its database.
+    /// Database of the sink.
     pub kind: SinkKind,
-    /// Streams that it takes.
+    /// Streams whose records the sink takes.
     pub taken: Taken,
-    /// Streams of the configuration. No table is made that would keep their rows out.
+    /// Streams of the configuration. The sink creates no table or column that their rows would not fit.
     pub declared: DeclaredStreams,
-    /// Where it begins if the database has never seen it.
+    /// Where the sink begins if the database does not know it.
     pub from: LoadFrom,
     /// A file of SQL that runs in the transaction of each load, after its rows are written.
     pub after_load: Option<PathBuf>,
-    /// The sink stops if the database refuses more rows of one segment than this.
+    /// Maximum number of rows of one segment that the database may refuse. If it refuses more, the sink
+    /// stops.
     pub rejects_max: u64,
 }
 
 /// Where a new sink begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadFrom {
-    /// At the oldest kept record.
+    /// The sink begins at the oldest kept record.
     #[default]
     Oldest,
-    /// After the records that may be read at that moment. Earlier records are neither pending nor missing.
+    /// The sink begins after the records that may be read at its first start. Earlier records are neither
+    /// pending nor missing.
     Now,
 }
 
 impl LoadFrom {
-    /// Both values, with their names in configuration.
+    /// All values, with their names in configuration.
     pub const ALL: [(&'static str, Self); 2] = [("oldest", Self::Oldest), ("now", Self::Now)];
 
     /// Returns the name in configuration.
@@ -65,7 +68,7 @@ impl LoadFrom {
 /// Kinds of sinks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SinkKind {
-    /// An SQLite database in a file. The file and its folder are created if missing.
+    /// An SQLite database in a file. If the file or its folder is missing, the sink creates it.
     Sqlite {
         /// Path of the file.
         path: PathBuf,
@@ -88,8 +91,8 @@ impl SinkOptions {
         }
     }
 
-    /// Returns what makes `new` another database under the same name, so that its positions would be missing.
-    /// Returns `None` if it is the same.
+    /// Returns the option that makes `new` a different database under the same name. The positions would be
+    /// missing there. Returns `None` if the database is the same.
     pub fn moved_by(&self, new: &Self) -> Option<&'static str> {
         match (&self.kind, &new.kind) {
             (SinkKind::Sqlite { path }, SinkKind::Sqlite { path: new }) if path == new => None,
@@ -111,10 +114,11 @@ impl SinkOptions {
         }
     }
 
-    /// Checks whether the rows of the declared streams fit the existing tables. Changes nothing.
+    /// Checks whether the rows of the declared streams fit the existing tables. Does not change the database.
     ///
     /// # Errors
-    /// [`SinkError::is_of_configuration`] is true if they do not fit. Otherwise the database does not answer.
+    /// If rows do not fit, [`SinkError::is_of_configuration`] of the error is true. Any other error means
+    /// that the check was not possible.
     pub fn check(&self) -> Result<(), SinkError> {
         let taken = self.declared.iter().filter(|schema| self.taken.takes(schema.stream()));
         match &self.kind {
@@ -123,16 +127,16 @@ impl SinkOptions {
         }
     }
 
-    /// Tries the rejects of the sink again. `read` reads items by the current streams.
+    /// Tries the rejects of the sink again. `read` reads items with the columns of the current streams.
     ///
     /// # Errors
-    /// The sink cannot be opened or fails. Transactions that were committed before stay.
+    /// The sink cannot be opened or fails. Transactions that were committed before the error stay committed.
     pub fn retry_rejects(&self, read: &ReadItem<'_>) -> Result<Retried, SinkError> {
         self.open()?.retry_rejects(read)
     }
 
-    /// Reads how far each log is loaded, and changes nothing. Returns `None` if the database does not exist
-    /// or nothing was loaded.
+    /// Reads the position of each log, without changing the database. Returns `None` if the database does not
+    /// exist or no record was loaded.
     ///
     /// # Errors
     /// The database exists and cannot be read.
@@ -143,7 +147,7 @@ impl SinkOptions {
         }
     }
 
-    /// Reads positions and counters, and changes nothing. A missing database has loaded nothing.
+    /// Reads positions and counters, without changing the database. A missing database has no counts.
     pub(crate) fn counts(&self) -> Result<Vec<LogCounts>, SinkError> {
         match &self.kind {
             SinkKind::Sqlite { path } => sqlite::read_counts(path, &self.name),

@@ -1,15 +1,15 @@
-//! PostgreSQL 15 and later as a sink: rows by binary COPY, directly from the log's columns.
+//! PostgreSQL 15 and later as a sink. Rows are written by binary COPY, directly from the log's columns.
 //!
-//! One transaction writes rows, rejects, gaps, counters and the position, under the lock of the position's
-//! row. The loader with the lock loads. Other loaders wait for the lock, at most `lock_timeout`, and then
-//! find that the position moved. The first load of a log inserts that row, and the primary key decides
-//! between two loaders.
+//! One transaction writes rows, rejects, gaps, counters and the position, under a lock of the row that has
+//! the position. Only the loader with the lock loads. Other loaders wait for the lock, at most
+//! `lock_timeout`, and then find that the position moved. The first load of a log inserts the row with the
+//! position. If two loaders insert it at once, the primary key lets only one of them continue.
 //!
-//! If a connection breaks at COMMIT, the outcome is unknown. The next connection reads the position. Its lock
-//! waits for a server process that still works on the commit.
+//! If a connection breaks at COMMIT, the outcome is unknown. The next connection reads the position with a
+//! lock, so it waits for a server process that still works on the commit.
 //!
-//! `synchronous_commit` is on. The statement that moves the position checks it again, because a trigger may
-//! have changed it. `error` classifies the errors.
+//! `synchronous_commit` is on. The statement that moves the position checks that setting again, because a
+//! trigger may have changed it. `error` classifies the errors.
 
 mod bisection;
 mod bookkeeping;
@@ -50,7 +50,7 @@ pub(crate) use bookkeeping::{read_counts, read_positions};
 pub use options::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub(crate) use table::check;
 
-/// A PostgreSQL database that is loaded into.
+/// A PostgreSQL database as a sink.
 pub(crate) struct PostgresSink {
     options: PostgresOptions,
     /// Name of the sink in the bookkeeping.
@@ -65,7 +65,7 @@ impl PostgresSink {
     /// Connects, and creates the bookkeeping tables.
     ///
     /// # Errors
-    /// No server answers, it refuses the login, or its settings could lose rows.
+    /// No server answers, the server refuses the login, or its settings could lose rows.
     pub(crate) fn open(options: &PostgresOptions, name: &str, rules: WriteRules) -> Result<Self, SinkError> {
         let mut session = Session::open(options)?;
         make(&mut session, options)?;
@@ -83,7 +83,8 @@ impl PostgresSink {
         table(&self.options, name)
     }
 
-    /// Reads the position of a log. `lock` may keep other loaders from changing it.
+    /// Reads the position of a log. `lock` is the end of the statement, which may lock the row against other
+    /// loaders.
     fn read_position(&mut self, log: LogId, lock: &str) -> Result<Option<Position>, SinkError> {
         let positions = self.table("positions");
         let question = format!("SELECT last, chain FROM {positions} WHERE sink = $1 AND log = $2 {lock}");
@@ -103,7 +104,7 @@ impl PostgresSink {
         Ok(())
     }
 
-    /// Notes the first record of a chunk. The first chunk of a log inserts its position.
+    /// Notes the first record of a chunk. For the first chunk of a log, inserts the row with the position.
     fn saw(&mut self, first: Sequence) -> Result<(), SinkError> {
         let insert = format!(
             "INSERT INTO {} (sink, log, start, last) VALUES ($1, $2, $3, $3) ON CONFLICT (sink, log) DO NOTHING",
@@ -182,8 +183,8 @@ impl PostgresSink {
 
     /// Runs the operator's file.
     ///
-    /// The file cannot be kept from ending the transaction. Rows and position are then committed together, or
-    /// rolled back together. After a rollback the load is reported as failed.
+    /// The file may end the transaction, which cannot be prevented. Rows and position are then committed
+    /// together, or rolled back together. After a rollback, the load is reported as failed.
     fn run_after(&mut self, chunk: &PostgresChunk, last: Sequence) -> Result<(), SinkError> {
         let Some(after) = self.rules.after.clone() else { return Ok(()) };
         let text = after.read()?;
@@ -351,7 +352,7 @@ impl Sink for PostgresSink {
 
     fn rollback(&mut self) {
         self.chunk = None;
-        // A broken connection has ended its transaction.
+        // If the connection is broken, the server ends the transaction.
         if self.session.is_usable()
             && let Err(error) = self.session.run("ROLLBACK")
         {
@@ -359,12 +360,13 @@ impl Sink for PostgresSink {
         }
     }
 
-    /// Returns false. A server that is restored ends its sessions, and the next session reads the positions.
+    /// Returns false, because no check is needed. If a server is restored, its sessions end, and the next
+    /// session reads the positions.
     fn is_changed(&mut self) -> Result<bool, SinkError> {
         Ok(false)
     }
 
-    /// Does nothing, because autovacuum tidies up PostgreSQL.
+    /// Does nothing, because the autovacuum of PostgreSQL does the maintenance.
     fn tidy(&mut self, _bytes: u64) -> Result<(), SinkError> {
         Ok(())
     }

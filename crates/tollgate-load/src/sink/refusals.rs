@@ -1,7 +1,7 @@
 //! Counts the rows of each segment that a database refused for their content.
 //!
-//! At most `rejects_max` rows of one segment may be refused, over all loads and runs. More refusals mean that
-//! something other than the rows is wrong.
+//! At most `rejects_max` rows of one segment may be refused, in all loads and runs together. If there are
+//! more refusals, the cause is probably not the content of the rows.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use tollgate_log::{LogId, Sequence};
 
 use crate::error::SinkError;
 
-/// Refused rows of the segments in an open transaction.
+/// Counts of the refused rows of the segments in an open transaction.
 #[derive(Debug)]
 pub(super) struct Refusals {
     log: LogId,
@@ -19,10 +19,10 @@ pub(super) struct Refusals {
     counts: BTreeMap<Sequence, Count>,
 }
 
-/// Refused rows of one segment.
+/// Count of the refused rows of one segment.
 #[derive(Debug, Clone, Copy)]
 struct Count {
-    /// Rows refused in earlier loads.
+    /// Number of rows refused in earlier loads.
     kept: u64,
     new: u64,
 }
@@ -32,14 +32,15 @@ impl Refusals {
         Self { log, max, segments: Vec::new(), counts: BTreeMap::new() }
     }
 
-    /// Notes the segment of the next records. `segment` is its first record.
+    /// Notes the segment of the next records. `segment` is the first record of that segment.
     pub(super) fn enter(&mut self, segment: Sequence) {
         if self.segments.last() != Some(&segment) {
             self.segments.push(segment);
         }
     }
 
-    /// Counts a refused row. `kept` reads how many of its segment were refused in earlier loads.
+    /// Counts a refused row. `kept` reads the number of rows of the segment that were refused in earlier
+    /// loads.
     ///
     /// # Errors
     /// More rows are refused than allowed, or `kept` failed.
@@ -64,7 +65,7 @@ impl Refusals {
         }
     }
 
-    /// Returns the refused rows of this transaction, by segment.
+    /// Returns the number of rows that were refused in this transaction, by segment.
     pub(super) fn new_ones(&self) -> impl Iterator<Item = (Sequence, u64)> {
         self.counts.iter().map(|(segment, count)| (*segment, count.new))
     }

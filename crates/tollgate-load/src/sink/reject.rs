@@ -1,8 +1,8 @@
-//! Records that are no rows: what a sink stores of them, and how they are retried.
+//! Rejects: the data that a sink stores of them, and their retry.
 //!
-//! How an item is read depends on who refused it. A row that the database refused is stored by its columns.
-//! An item that was refused at ingest is stored as the client sent it, by the fields of its stream. The
-//! current configuration then decides which columns these fields fill.
+//! The stored item depends on where the record was refused. A row that the database refused is stored with
+//! one field for each column. An item that was refused at ingest is stored as the client sent it. At a retry,
+//! the current configuration decides which columns the fields of such an item fill.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use tollgate_log::{Schema, Value};
 use super::json::{ItemRow, row_as_json};
 use super::key::{KeptKey, Key};
 
-/// Rejects that are retried in one transaction.
+/// Number of rejects that are retried in one transaction.
 pub(super) const RETRIED_AT_ONCE: i64 = 500;
 
 /// Where a record was refused.
@@ -30,8 +30,7 @@ impl RefusedBy {
         }
     }
 
-    /// Reads the name in databases. Older rejects without one were refused by the database, as far as is
-    /// known.
+    /// Reads the name in databases. An older reject without a name counts as refused by the database.
     fn read(name: Option<&str>) -> Self {
         if name == Some(Self::Ingest.name()) { Self::Ingest } else { Self::Database }
     }
@@ -58,8 +57,8 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// Reads an item that was refused at ingest by the current streams. Returns its row, or the reason why it is
-/// none.
+/// Function that reads an item that was refused at ingest, with the columns of the current streams. Returns
+/// its row, or the reason why the item does not fit.
 pub type ReadItem<'a> = dyn Fn(&str, &[u8]) -> Result<ItemRow, String> + 'a;
 
 /// A reject that is retried. The type of its log id depends on the database.
@@ -68,7 +67,7 @@ pub(super) struct Reject<L> {
     pub(super) sequence: i64,
     pub(super) stream: String,
     pub(super) reason: String,
-    /// Its columns as a JSON object, or the reason why it has none.
+    /// Columns of the reject as a JSON object, or the reason why the item does not fit its stream.
     pub(super) item: Result<Vec<u8>, String>,
     pub(super) key: Option<KeptKey>,
 }
@@ -101,11 +100,11 @@ impl<L> StoredReject<L> {
 /// Counts of retried rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retried {
-    /// Rejects that became rows.
+    /// Number of rejects that became rows.
     pub loaded: u64,
-    /// Rejects whose key another record now has.
+    /// Number of rejects whose key another record now has.
     pub duplicates: u64,
-    /// Rejects that stay.
+    /// Number of rejects that still do not fit.
     pub kept: u64,
 }
 

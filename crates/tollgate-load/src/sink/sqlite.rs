@@ -1,16 +1,17 @@
-//! SQLite as a sink: one connection that writes, in WAL mode, with a sync at every commit.
+//! SQLite as a sink. One connection writes, in WAL mode, with a sync at every commit.
 //!
-//! Other programs may read meanwhile (for example `tollgate sql`), and even write. The sink waits for the
-//! lock while another program holds it. Checkpoints run between commits, never inside one. So a commit costs
-//! one sync of the WAL. The WAL stays bounded unless a reader keeps an old snapshot for a long time.
+//! Other programs may read the database at the same time (for example `tollgate sql`), and even write to it.
+//! While another program holds the lock, the sink waits. Checkpoints run between commits, never inside one,
+//! so a commit needs only one sync of the WAL. The WAL stays bounded unless a reader keeps an old snapshot
+//! for a long time.
 //!
-//! The file is checked before each load and after each commit. A file that was removed or replaced meanwhile
-//! has lost the load. Its connection is closed without a checkpoint, because a checkpoint would write into
-//! the files of another database.
+//! The file is checked before each load and after each commit. If the file was removed or replaced in
+//! between, the load is lost. The connection is then closed without a checkpoint, because a checkpoint would
+//! write into the files of another database.
 //!
-//! A statement that fails for the content of its row keeps the transaction intact (`INSERT OR ABORT`;
-//! `insert` lists the cases that need a savepoint). So rows need no bisection: the row becomes a reject, and
-//! the other rows are loaded.
+//! If a statement fails because of the content of its row, the transaction stays intact (`INSERT OR ABORT`).
+//! `insert` lists the cases that need a savepoint. So rows need no bisection: a refused row becomes a reject,
+//! and the other rows are loaded.
 
 mod bind;
 mod bookkeeping;
@@ -99,7 +100,8 @@ impl Sink for SqliteSink {
 
     fn begin(&mut self, log: LogId, expected: Option<Position>) -> Result<(), SinkError> {
         self.begin_chunk(log, expected, None)?;
-        // The commit decides. This early check saves the work of a chunk that cannot be committed.
+        // The commit checks the position again. The early check saves the work of a chunk that cannot be
+        // committed.
         if self.position(log)?.map(|found| found.last) != expected.map(|position| position.last) {
             return Err(SinkError::Lost { log });
         }
@@ -254,7 +256,7 @@ impl Sink for SqliteSink {
     }
 }
 
-/// Enrolls the sink. Does nothing if another loader has enrolled it already.
+/// Enrolls the sink. Does nothing if another loader has enrolled the sink already.
 fn enroll(
     connection: &Connection,
     sink: &str,

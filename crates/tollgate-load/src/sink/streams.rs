@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-/// Stream of records whose stream is unknown. No real stream has this name in parentheses.
+/// Name that stands for the stream of records whose stream is unknown. No real stream has a name in
+/// parentheses.
 pub const STREAM_UNKNOWN: &str = "(unknown)";
 
 /// The streams that a sink takes.
@@ -16,7 +17,7 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// Returns whether the sink takes records of a stream. Records with an unknown stream go to every sink.
+    /// Returns whether the sink takes records of a stream. Every sink takes records whose stream is unknown.
     pub fn takes(&self, stream: &str) -> bool {
         match self {
             Self::All => true,

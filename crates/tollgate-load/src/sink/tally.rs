@@ -6,20 +6,20 @@ use std::ops::AddAssign;
 /// Results of one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Rows in tables.
+    /// Number of rows in tables.
     pub rows: u64,
-    /// Rejects, from ingest and from the database.
+    /// Number of rejects, from ingest and from the database.
     pub rejects: u64,
-    /// Records whose key another record of their stream has.
+    /// Number of duplicates: records whose key another record of their stream has.
     pub duplicates: u64,
-    /// Records that are in gaps.
+    /// Number of records in gaps.
     pub missing: u64,
-    /// Records of streams that the sink does not take.
+    /// Number of records of streams that the sink does not take.
     pub skipped: u64,
 }
 
 impl Tally {
-    /// Returns the number of records read, with any result.
+    /// Returns the number of records with any result.
     pub(crate) fn records(&self) -> u64 {
         self.rows + self.rejects + self.duplicates + self.skipped
     }
@@ -51,7 +51,7 @@ impl Counts {
         self.0.iter()
     }
 
-    /// Returns the sum over all streams, with the missing records.
+    /// Returns the sum over all streams. `missing` is the number of missing records, which have no stream.
     pub(crate) fn total(&self, missing: u64) -> Tally {
         let mut total = Tally { missing, ..Tally::default() };
         self.0.values().for_each(|tally| total += *tally);

@@ -1,12 +1,13 @@
 //! Timestamps as text.
 
 const DAY_US: i64 = 86_400_000_000;
-/// 0000-01-01T00:00:00Z.
+/// 0000-01-01T00:00:00Z, in microseconds since 1970.
 const TIMESTAMP_US_MIN: i64 = -62_167_219_200_000_000;
-/// 9999-12-31T23:59:59.999999Z.
+/// 9999-12-31T23:59:59.999999Z, in microseconds since 1970.
 const TIMESTAMP_US_MAX: i64 = 253_402_300_799_999_999;
 
-/// Returns RFC 3339 in UTC with six digits after the seconds. Returns `None` outside the years 0000 to 9999.
+/// Returns a timestamp as RFC 3339 text in UTC, with six digits after the seconds. Returns `None` outside the
+/// years 0000 to 9999.
 pub(in crate::sink) fn timestamp_text(us: i64) -> Option<[u8; 27]> {
     if !(TIMESTAMP_US_MIN..=TIMESTAMP_US_MAX).contains(&us) {
         return None;
@@ -33,7 +34,7 @@ pub(in crate::sink) fn timestamp_text(us: i64) -> Option<[u8; 27]> {
     Some(text)
 }
 
-/// Returns year, month and day of a count of days since 1970-01-01.
+/// Returns the year, month and day of a number of days since 1970-01-01.
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {

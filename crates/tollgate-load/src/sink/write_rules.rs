@@ -7,7 +7,8 @@ use super::declared::DeclaredStreams;
 pub(crate) struct WriteRules {
     /// The file of SQL that runs after each load.
     pub(super) after: Option<AfterLoad>,
-    /// The sink stops if the database refuses more rows of one segment than this.
+    /// Maximum number of rows of one segment that the database may refuse. If it refuses more, the sink
+    /// stops.
     pub(super) rejects_max: u64,
     /// Streams of the configuration.
     pub(super) declared: DeclaredStreams,

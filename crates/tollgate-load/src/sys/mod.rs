@@ -1,4 +1,4 @@
-//! The `unsafe` code: a call of SQLite that rusqlite has no function for.
+//! The `unsafe` code: a call of a SQLite function that rusqlite does not offer.
 
 #![expect(unsafe_code, reason = "rusqlite has no call for the status of a connection")]
 
@@ -7,8 +7,9 @@ use rusqlite::{Connection, ffi};
 /// Returns whether the open transaction breaks a deferred foreign key at present.
 pub(crate) fn has_unresolved_foreign_keys(connection: &Connection) -> bool {
     let (mut unresolved, mut unused) = (0, 0);
-    // SAFETY: the handle is that of an open connection. No other thread uses it while it is borrowed here,
-    // because it is not `Sync`. SQLite writes to the two numbers only, before it returns.
+    // SAFETY: the handle belongs to an open connection. No other thread uses the connection while it is
+    // borrowed here, because it is not `Sync`. SQLite writes only to the two numbers, and does so before it
+    // returns.
     let code = unsafe {
         ffi::sqlite3_db_status(
             connection.handle(),

@@ -34,7 +34,7 @@ fn an_error_in_the_file_stops_the_sink_and_takes_the_load_back() {
     site.write_visits(0..30);
     let reason = site.load_until_stopped();
     assert!(reason.contains("after.sql after a load: division by zero (SQLSTATE 22012)"), "{reason}");
-    // The table was created for the first row. It is rolled back with the row.
+    // The load created the table for the first row. The rollback removes the table with the row.
     assert_eq!(site.sql("SELECT to_regclass('visits') IS NULL, count(*) FROM totals"), "t|0");
     assert_eq!(site.sql("SELECT count(*) FROM tollgate.rejects"), "0");
     fs::write(site.file("after.sql"), "INSERT INTO totals (rows) VALUES (1)").unwrap();

@@ -1,10 +1,10 @@
-//! The PostgreSQL server of the tests: made by `initdb` in a temporary folder, on a Unix socket and a free
-//! loopback port.
+//! The PostgreSQL server of the tests. `initdb` makes it in a temporary folder. The server listens on a Unix
+//! socket and on a free loopback port.
 //!
-//! A keeper process holds a pipe to the test. When the pipe breaks, however the test ended, the keeper stops
-//! the server and removes the folder.
+//! A keeper process holds a pipe to the test. When the test ends in any way, the pipe breaks. The keeper then
+//! stops the server and removes the folder.
 
-// Each test binary that includes this file uses a part of it.
+// Each test binary that includes this file uses only a part of it.
 #![allow(dead_code)]
 
 use std::fs;
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// User that runs the server when root runs the tests, because the server refuses to run as root.
+/// Id of the user that runs the server if root runs the tests. The server refuses to run as root.
 const NOBODY: u32 = 65534;
 const INSTALL: &str = "PostgreSQL is not installed; on Debian: apt-get install -y --no-install-recommends postgresql (make tools)";
 
@@ -29,7 +29,7 @@ pub(crate) struct Cluster {
 
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the server that all tests share if they do not harm it.
+/// Returns the server that tests share. Tests that stop or change their server start their own.
 pub(crate) fn shared() -> &'static Cluster {
     static SHARED: OnceLock<Cluster> = OnceLock::new();
     SHARED.get_or_init(|| Cluster::start(""))
@@ -65,7 +65,8 @@ impl Cluster {
         cluster
     }
 
-    /// Starts the server, also after it was killed. Its shared memory may then need a moment to disappear.
+    /// Starts the server, also after a kill. After a kill, the function may have to wait until the shared
+    /// memory of the server is gone.
     pub(crate) fn boot(&self) {
         let start = || {
             as_nobody(&self.bin.join("pg_ctl"))
@@ -99,7 +100,7 @@ impl Cluster {
         let pid = pid.lines().next().unwrap().to_owned();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         let pids: Vec<_> = std::iter::once(&*pid).chain(children.split_whitespace()).collect();
-        // Some children end as soon as the first process is dead.
+        // The result is ignored, because children may end as soon as the first process is dead.
         let _ = Command::new("kill").arg("-9").args(&pids).stderr(Stdio::null()).status().unwrap();
         for pid in pids {
             while Path::new(&format!("/proc/{pid}/exe")).read_link().is_ok() {
@@ -108,12 +109,12 @@ impl Cluster {
         }
     }
 
-    /// Returns the folder of its socket, data and log.
+    /// Returns the folder of the server's socket, data and log.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Creates a database that no other test has. Returns its name.
+    /// Creates a database that no other test uses. Returns its name.
     pub(crate) fn database(&self) -> String {
         let name = format!("d{}", DATABASES.fetch_add(1, Ordering::SeqCst));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
@@ -155,7 +156,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Returns the folder of `initdb`: from the PATH, or the one of Debian.
+/// Returns the folder of `initdb`: a folder of PATH, or the folder where Debian installs it.
 fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<_> = std::env::split_paths(&path).collect();
@@ -209,8 +210,8 @@ fn keep(bin: &Path, folder: &Path) -> Child {
 }
 
 fn run(command: &mut Command) {
-    // A running server keeps its outputs open. They are files, because a reader of pipes would wait for their
-    // end.
+    // A running server keeps its outputs open. The outputs are files, because a reader of pipes would wait
+    // until the server closes them.
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
     let status = status.unwrap_or_else(|error| panic!("{command:?}: {error}; {INSTALL}"));
     assert!(status.success(), "{command:?}: {status}");

@@ -10,7 +10,7 @@ use tollgate_log::DiskStorage;
 use crate::cluster::shared;
 use crate::site::{PATIENCE, Site, eventually};
 
-/// Locks the table against new rows until the process is ended.
+/// Starts a process that locks the table against new rows until the process ends.
 fn lock_table(site: &Site<'_>) -> Child {
     let mut psql = Command::new("psql");
     psql.args(["-X", "-q", "-d", &site.cluster.url(&site.database), "-c"]);
@@ -29,7 +29,7 @@ fn unlock_table(site: &Site<'_>, mut holder: Child) {
 #[test]
 fn a_load_that_hangs_is_left_after_five_seconds_and_its_rows_are_loaded_once() {
     let mut site = Site::new(shared());
-    // No timeout of the database may end the wait first.
+    // The timeout of the lock is so long that it does not end the wait first.
     site.postgres().lock_timeout = Duration::from_secs(60);
     site.write_visits(0..50);
     site.load();
@@ -43,7 +43,7 @@ fn a_load_that_hangs_is_left_after_five_seconds_and_its_rows_are_loaded_once() {
     assert!(matches!(error, FinishError::Away { .. }), "{error}");
     assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
     unlock_table(&site, holder);
-    // The abandoned loader may still load. Each row is loaded once, by either loader.
+    // The loader that was not joined may still load. Each row is loaded once, by either loader.
     site.load();
     site.assert_visits(0..100);
     assert_eq!(site.audit().iter().map(|row| row.loaded).sum::<u64>(), 100);

@@ -1,4 +1,4 @@
-//! Tests of dying servers, broken connections, racing loaders, and restored databases.
+//! Tests of killed servers, broken connections, loaders that race, and restored databases.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -123,7 +123,7 @@ fn a_database_put_back_to_an_earlier_point_is_loaded_from_there() {
     let follower = log.sink_followers(1).pop();
     let loader = Loader::start(site.load_options(), Arc::new(DiskStorage), follower).unwrap();
     eventually("all is loaded", || loader.status().rows == 100);
-    // The server fails over to a copy without the last commits, while the loader runs.
+    // While the loader runs, the server fails over to a copy that lacks the last commits.
     let swap = format!(
         "ALTER DATABASE {now} ALLOW_CONNECTIONS false;
          SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{now}'"
@@ -168,7 +168,7 @@ fn records_deleted_before_the_database_was_put_back_are_a_named_gap() {
     site.cluster.sql("postgres", &format!("ALTER DATABASE {copy} RENAME TO {now}"));
     let segments = tollgate_log::segments(&DiskStorage, &site.dir(), id).unwrap();
     let behind = segments.iter().position(|(name, _)| name.first.0 > 101).unwrap();
-    // Retention would have deleted these segments, because the sink had them.
+    // Retention would have deleted these segments before the restore, because the sink had them.
     for (_, path) in &segments[..behind] {
         std::fs::remove_file(path).unwrap();
     }

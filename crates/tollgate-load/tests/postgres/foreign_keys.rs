@@ -1,5 +1,5 @@
 //! Tests of rows that refer to rows of the same load. A parent may come after its children, in another stream
-//! or in the same.
+//! or in the same stream.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tollgate_log::{Appender, ColumnType, Level, RowEncoder, Schema, SchemaId, Va
 use crate::cluster::shared;
 use crate::site::{Site, column, eventually, visits};
 
-/// Streams of a log. The index of each is its schema number.
+/// Streams of a log. The index of a stream is its schema number.
 const STREAMS: [&str; 3] = ["items", "orders", "visits"];
 
 fn streams() -> Vec<Schema> {
@@ -47,7 +47,7 @@ const DEFERRED: &str = "DEFERRABLE INITIALLY DEFERRED";
 /// All ways to declare a foreign key.
 const MODES: [&str; 3] = [DEFERRED, "DEFERRABLE INITIALLY IMMEDIATE", "NOT DEFERRABLE"];
 
-/// Makes a database where items refer to orders, and negative numbers are refused.
+/// Makes a database where items refer to orders. The database refuses negative numbers.
 fn shop(mode: &str) -> Site<'static> {
     let site = Site::new(shared());
     site.sql(&format!(
@@ -63,7 +63,7 @@ impl Site<'_> {
         self.write(&streams(), |appender| records.iter().for_each(|record| put(appender, record)));
     }
 
-    /// Loads, and checks the stream and number of all rejects.
+    /// Loads the log, and checks the stream and the number of all rejects.
     fn assert_rejects(&self, expected: &str) {
         self.load();
         let rejects = "SELECT string_agg(stream || ' ' || (text::json->>'n'), ', ' ORDER BY sequence) FROM tollgate.rejects";
@@ -141,7 +141,7 @@ fn nodes() -> Schema {
 /// A node and its parent.
 type Node = (i64, Option<i64>);
 
-/// Loads nodes that refer to each other. Returns the numbers of the loaded ones.
+/// Loads nodes that refer to each other. Returns the numbers of the nodes that were loaded.
 fn loaded_nodes(mode: &str, nodes_in_order: &[Node]) -> BTreeSet<i64> {
     let site = Site::new(shared());
     site.sql(&format!("CREATE TABLE nodes (n bigint PRIMARY KEY, parent bigint REFERENCES nodes {mode})"));
@@ -168,7 +168,8 @@ fn a_chain_of_parents_that_come_later_is_loaded_link_by_link() {
 
 #[test]
 fn rows_that_are_each_others_parents_are_tried_together() {
-    // The bad rows make the bisection split the range, so that the others are apart.
+    // The two bad rows make the bisection split the range, so that the nodes of the ring are in different
+    // parts.
     let ring = [(1, Some(4)), (2, Some(1)), (-1, None), (-1, None), (3, Some(2)), (4, Some(3))];
     assert_eq!(loaded_nodes(DEFERRED, &ring), BTreeSet::from([-1, 1, 2, 3, 4]));
 }

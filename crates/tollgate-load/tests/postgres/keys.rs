@@ -1,4 +1,4 @@
-//! Tests of keys: of several records with one key, exactly one becomes a row, whatever happens in between.
+//! Tests of keys: of several records with one key, exactly one becomes a row, whatever fails in between.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
 fn orders() -> Schema {
     let origin = ColumnOrigin::Key { window_ms: WINDOW_MS };
     let key = Column { name: "(key)".to_owned(), kind: ColumnType::Bytes, origin };
-    // The key is in the middle, because its place among the columns must not matter.
+    // The key is in the middle, to test that its place among the columns does not matter.
     Schema::new("orders", vec![column("n", ColumnType::Int), key, column("item", ColumnType::Text)]).unwrap()
 }
 
@@ -90,7 +90,7 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     let site = Site::new(shared());
     site.sql("CREATE TABLE orders (n bigint CONSTRAINT not_one CHECK (n <> 1), item text)");
     site.write_orders(&[&[(1, Some(1)), (1, Some(2)), (8, Some(8)), (1, Some(2)), (1, None)]]);
-    // The client sent the first rejected order again, corrected.
+    // The client sends a corrected order with the key of the first rejected one.
     site.write_orders(&[&[(2, Some(1))]]);
     site.load();
     assert_eq!(site.counted(), (2, 4, 0));
@@ -171,7 +171,7 @@ fn a_log_whose_position_was_taken_back_is_loaded_again_in_full() {
     assert_eq!(site.loaded_orders(), "2 4");
     let back = "DELETE FROM tollgate.positions; DELETE FROM tollgate.counts; DELETE FROM tollgate.rejects; \
                 DELETE FROM orders";
-    // The second order holds the key. So the first, which would fit now, is the duplicate.
+    // The second order holds the key. So the first order is the duplicate, although it would fit now.
     site.sql(&format!("{back}; ALTER TABLE orders DROP CONSTRAINT orders_n_check"));
     site.load();
     assert_eq!(site.loaded_orders(), "2 4");
@@ -217,8 +217,8 @@ fn a_key_is_loaded_by_one_of_two_loaders_and_counted_by_the_other() {
     other.options = site.options.clone();
     let keys: Vec<u8> = (0..200).collect();
     let a: Vec<Order> = keys.iter().map(|key| (i64::from(*key), Some(*key))).collect();
-    // The other log has the reverse order. Without a fixed order of claims, the two loaders would wait for
-    // each other.
+    // The other log has the keys in reverse order. Without a fixed order of claims, the two loaders would
+    // wait for each other.
     let b: Vec<Order> = keys.iter().rev().map(|key| (1000 + i64::from(*key), Some(*key))).collect();
     site.write_orders(&a.chunks(7).collect::<Vec<_>>());
     other.write_orders(&b.chunks(7).collect::<Vec<_>>());
@@ -244,7 +244,7 @@ fn sinks_of_one_database_have_keys_of_their_own() {
     options.table_schema = "copy".to_owned();
     site.sql("CREATE SCHEMA copy");
     assert_eq!(site.load_into(&copy).rows, 0);
-    // The first record is a row in only one of the sinks.
+    // The first record becomes a row in only one of the two sinks.
     site.write_orders(&[&[(2, Some(1)), (3, Some(1))]]);
     assert_eq!(site.load().duplicates, 2);
     let status = site.load_into(&copy);
@@ -252,8 +252,8 @@ fn sinks_of_one_database_have_keys_of_their_own() {
     assert_eq!(site.sql("SELECT n FROM copy.orders"), "2");
 }
 
-/// Returns the expected result of records that are loaded one by one: the loaded numbers, and the counts of
-/// loaded, rejected and duplicates.
+/// Returns the expected result if records are loaded one by one: the loaded numbers, and the counts of loaded
+/// records, rejects and duplicates.
 fn model(orders: &[Order], refuses: impl Fn(i64) -> bool) -> (Vec<i64>, (u64, u64, u64)) {
     let (mut seen, mut loaded, mut rejects, mut duplicates) = (HashSet::new(), Vec::new(), 0, 0);
     for (n, key) in orders {

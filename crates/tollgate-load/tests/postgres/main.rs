@@ -1,5 +1,5 @@
 //! Tests with real logs and a real PostgreSQL: each record of a log is in the database exactly once, whatever
-//! happens in between.
+//! fails in between.
 
 // clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

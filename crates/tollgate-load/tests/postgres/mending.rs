@@ -1,4 +1,4 @@
-//! Tests of later repairs: filled gaps, skipped records, retried rejects.
+//! Tests of repairs by an operator: filled gaps, skipped records, retried rejects.
 
 use std::fs;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::site::{PATIENCE, Site, column, eventually, row, unread, visits};
 const GAPS: &str =
     "SELECT coalesce(string_agg(first || '-' || last, ' ' ORDER BY first), '') FROM tollgate.gaps";
 
-/// Writes a log and moves its second segment away. Returns both paths and the records of the segment.
+/// Writes a log, and moves its second segment away. Returns both paths of the segment, and its records.
 fn with_a_lost_segment(site: &Site<'_>) -> (PathBuf, PathBuf, Range<u64>) {
     let log = site.write_visits(0..500);
     let names = segments(&DiskStorage, &site.dir(), log).unwrap();

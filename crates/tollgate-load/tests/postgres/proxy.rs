@@ -1,5 +1,5 @@
-//! A proxy between loader and server that breaks the connection at the worst moment: when COMMIT is on its
-//! way.
+//! A proxy between loader and server that breaks the connection at the worst moment: while a COMMIT is sent
+//! or answered.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// What happens to the first COMMIT.
+/// Outcome of the first COMMIT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The server gets and executes it. The answer is lost.
+    /// The server receives and executes the COMMIT. The answer is lost.
     Arrives,
     /// The COMMIT is lost.
     Lost,
@@ -24,7 +24,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Forwards to a port, except the first COMMIT after a COPY.
+    /// Starts a proxy that forwards all bytes to a port, except the first COMMIT after a COPY.
     pub(crate) fn start(server: u16, fate: Fate) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -46,9 +46,9 @@ impl Proxy {
     }
 }
 
-/// Message of a COMMIT: `Q`, length 11, text.
+/// Message of a COMMIT: `Q`, the length 11, and the text.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
-/// End of the server's answer to a COMMIT.
+/// Last bytes of the server's answer to a COMMIT.
 const DONE: &[u8] = b"COMMIT\0";
 /// First bytes of the data of a binary COPY.
 const COPY: &[u8] = b"PGCOPY";

@@ -1,4 +1,4 @@
-//! Tests of rows that the database refuses for their content, and of errors that no row causes.
+//! Tests of rows that the database refuses for their content, and of errors with other causes.
 
 use std::net::IpAddr;
 
@@ -81,7 +81,7 @@ fn a_constraint_that_waits_for_the_commit_rejects_the_row_that_breaks_it() {
     assert_eq!((status.rows, status.rejects), (199, 1));
 }
 
-/// Returns text that compression does not shorten.
+/// Returns random text that the server cannot compress.
 fn noise(bytes: usize) -> String {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
@@ -205,7 +205,7 @@ fn too_many_rejects_stop_the_sink() {
 fn too_many_refused_rows_of_a_segment_stop_the_sink_over_any_loads_and_runs() {
     let mut site = Site::new(shared());
     site.sql("CREATE TABLE visits (n bigint CHECK (n % 10 <> 9), path text)");
-    // The limit is lower than the rows of a segment.
+    // The limit `rejects_max` is lower than the number of rows of a segment.
     let log = site.write_visits(0..60);
     let mut tuned = |rejects_max| {
         site.options.rejects_max = rejects_max;
@@ -257,7 +257,7 @@ fn extremes_of_all_types_arrive_as_they_are() {
         row(appender, &[Value::Null; 9]);
         let first_us = -210_866_803_200_000_000;
         row(appender, &full(true, 0, -0.0, "first", &[], first_us, "[]", [1; 16], address[0]));
-        // The database cannot hold these two: a time before the first day, and a U+0000 in jsonb.
+        // The database cannot store these two values: a time before the first day, and a U+0000 in jsonb.
         row(appender, &full(true, 1, 0.0, "early", &[], first_us - 1, "[]", [1; 16], address[0]));
         row(appender, &full(true, 2, 0.0, "nul", &[], 0, "\"\\u0000\"", [1; 16], address[0]));
     });

@@ -1,4 +1,4 @@
-//! Tests of several sinks in one database: each has its own streams, positions and account.
+//! Tests of several sinks in one database. Each sink has its own streams, positions and account.
 
 use tollgate_load::{LoadFrom, SinkKind, SinkOptions, Taken};
 use tollgate_log::{ColumnType, Level, LogId, Schema, SchemaId, Value};
@@ -25,7 +25,7 @@ fn write_both(site: &Site<'_>, count: i64) -> LogId {
     })
 }
 
-/// Makes another sink of the same database, with its tables in another schema.
+/// Makes the options of another sink of the same database, with its tables in another schema.
 fn beside(site: &Site<'_>, name: &str, taken: &[&str]) -> SinkOptions {
     site.sql(&format!("CREATE SCHEMA IF NOT EXISTS {name}"));
     let mut sink = SinkOptions { name: name.to_owned(), ..site.options.clone() };
@@ -37,7 +37,7 @@ fn beside(site: &Site<'_>, name: &str, taken: &[&str]) -> SinkOptions {
     sink
 }
 
-/// Returns stream, ingested, pending, loaded and missing of each row.
+/// Returns stream, ingested, pending, loaded and missing of each row of the audit.
 fn account(site: &Site<'_>, sink: &SinkOptions) -> Vec<(String, [u64; 4])> {
     let rows = site.audit_of(sink).into_iter();
     rows.map(|row| (row.stream, [row.ingested, row.pending, row.loaded, row.missing])).collect()

@@ -28,7 +28,7 @@ pub(crate) fn visits() -> Schema {
     Schema::new("visits", vec![column("n", ColumnType::Int), column("path", ColumnType::Text)]).unwrap()
 }
 
-/// Reads items of rejects where no test has an item of a client.
+/// Function to read items of rejects, for tests without items that a client sent. Fails if it is called.
 pub(crate) fn unread(stream: &str, _: &[u8]) -> Result<ItemRow, String> {
     Err(format!("an item of {stream} is read"))
 }
@@ -67,8 +67,8 @@ impl<'a> Site<'a> {
         let mut log = None;
         eventually("the log is free", || {
             log = match Log::open(Arc::new(DiskStorage), options.clone(), schemas.to_vec(), |_| {}) {
-                // Another test may be starting a program. Between fork and exec that process still holds the
-                // lock of the log before.
+                // Another test may be starting a program. Between fork and exec, the new process still holds
+                // the lock of the previous log.
                 Err(OpenError::Locked(_)) => None,
                 opened => Some(opened.unwrap().0),
             };
@@ -77,7 +77,7 @@ impl<'a> Site<'a> {
         log.unwrap()
     }
 
-    /// Writes a log to its end and seals it.
+    /// Writes a whole log, and seals it.
     pub(crate) fn write<R>(&self, schemas: &[Schema], fill: impl FnOnce(&mut Appender) -> R) -> LogId {
         let log = self.open_log(schemas);
         let mut appender = log.appender(|| {});
@@ -93,7 +93,7 @@ impl<'a> Site<'a> {
             for n in numbers {
                 let appended = visit(appender, n);
                 // A segment is closed only between writes, and one write takes all waiting batches. So the
-                // test waits for a write now and then.
+                // test waits for a write after every 20 records.
                 if n % 20 == 0 {
                     eventually("it is written", || appender.reached(appended, Level::Written).is_some());
                 }
@@ -165,8 +165,8 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Returns the loader after its first look at all logs. On a busy disk, opening a database takes longer than
-/// an ending loader waits for a sink that is away.
+/// Returns the loader after its first visit of all logs. On a busy disk, a database may need more time to
+/// open than `finish` waits for a sink that does not answer.
 fn looked(loader: Loader) -> Loader {
     let is_at_work = |state| matches!(state, LoadState::Loading | LoadState::Opening);
     eventually("it has looked at all", || !is_at_work(loader.status().state));

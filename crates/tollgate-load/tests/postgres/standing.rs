@@ -1,5 +1,5 @@
-//! Tests of sinks that cannot be opened or loaded into: they wait, report the reason, and continue after the
-//! repair without a restart.
+//! Tests of sinks that cannot be opened or loaded into. Their loaders wait, report the reason, and continue
+//! after the repair without a restart.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use tollgate_log::{ColumnType, DiskStorage, Schema};
 use crate::cluster::shared;
 use crate::site::{Site, chain, column, eventually, sink_at, visits};
 
-/// Starts a loader and waits until it reports `told`. Then calls `mend`, and waits until all rows are loaded
-/// and none is rejected.
+/// Starts a loader, and waits until its last error contains `told`. Then calls `mend`, and waits until all
+/// rows are loaded and none is rejected.
 fn check(site: &Site<'_>, told: &str, mend: impl FnOnce()) {
     site.write_visits(0..20);
     let loader = Loader::start(site.load_options(), Arc::new(DiskStorage), None).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of tables that are created, extended, or existed before.
+//! Tests of tables that the sink creates or extends, or that existed before.
 
 use tollgate_log::{ColumnType, Schema, Value};
 

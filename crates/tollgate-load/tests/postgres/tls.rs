@@ -17,7 +17,7 @@ fn openssl(folder: &Path, arguments: &str) {
     assert!(status.success(), "openssl {arguments}");
 }
 
-/// Makes an authority, and its certificate for the host name `localhost`.
+/// Makes a certificate authority, and a certificate that it issues for the host name `localhost`.
 fn authority(folder: &Path, name: &str) {
     openssl(
         folder,

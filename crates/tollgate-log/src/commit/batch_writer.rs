@@ -13,17 +13,17 @@ use crate::queue_age::earlier;
 use crate::segment_writer::{Handover, SegmentWriter};
 use crate::worker_batch::{BatchOrigin, WorkerBatch, WorkerMarks};
 
-/// The writer of the log, with the batches of its next write. It also counts how quick the disk was.
+/// The writer of the log, with the batches of its next write. The writer also counts quick writes in a row.
 pub(crate) struct BatchWriter {
     pub(super) segments: SegmentWriter,
-    /// When the active segment was opened.
+    /// Time when the active segment was opened.
     pub(super) opened_at: Instant,
-    /// Count of the last writes that were all quick.
+    /// Number of quick writes since the last slow one.
     quick_writes: u32,
-    /// Bytes that were written and not synced, as counted after the last write.
+    /// Bytes that were written and not synced when the last write ended.
     unsynced_bytes: u64,
     pub(super) batches: Vec<Handover>,
-    /// Origin of each batch, in the same order.
+    /// Origins of `batches`, in the same order.
     origins: Vec<BatchOrigin>,
 }
 
@@ -45,11 +45,12 @@ impl BatchWriter {
         self.origins.push(batch.origin);
     }
 
-    /// Returns whether a worker may write all queued batches. It may if that is likely to take no longer than
-    /// a quick write.
+    /// Returns whether a worker may write all queued batches. A worker may do so if the write is likely to be
+    /// quick.
     ///
-    /// After a failure no worker may write. The failed thread sets the failure before it puts the writer
-    /// back. So no write follows a failed one, even by a worker that checked for a failure earlier.
+    /// After a failure no worker may write. A thread whose write fails sets the failure before it puts the
+    /// writer back. So no write follows a failed one, even if a worker checked for a failure before the
+    /// failed write.
     pub(super) fn can_serve_worker(&self, log: &LogState) -> bool {
         let rule = &log.options.worker_writes;
         let bytes = self.unsynced_bytes + log.queued_bytes();
@@ -65,14 +66,14 @@ impl BatchWriter {
         self.segments.active_bytes() >= log.options.segment_bytes_max
     }
 
-    /// Returns until when the active segment may stay open. Returns `None` if no segment is open, or if that
-    /// time is beyond what an `Instant` can hold.
+    /// Returns the time until which the active segment may stay open. Returns `None` if no segment is open,
+    /// or if an `Instant` cannot represent that time.
     pub(super) fn open_until(&self, log: &LogState) -> Option<Instant> {
         let age_max = log.options.segment_age_max;
         (self.segments.active_bytes() > 0).then(|| self.opened_at.checked_add(age_max)).flatten()
     }
 
-    /// Writes the taken batches in one gathered write, and publishes the write to their workers.
+    /// Writes all batches of this writer in one gathered write, and publishes the write to their workers.
     pub(super) fn write(
         &mut self,
         log: &LogState,
@@ -87,7 +88,8 @@ impl BatchWriter {
         if writes_itself.is_some() {
             log.meter.writer.by_workers.add(1);
         }
-        // These are noted before a sync can cover the batches. Otherwise a loader could pass them unseen.
+        // The waiting replies are noted before a sync can cover the batches. In another order, a loader could
+        // commit these records without releasing the replies.
         add_pending_acks(log, &self.origins, &self.batches, last);
         self.publish(log, bytes, writes_itself);
         Ok(())
@@ -98,7 +100,8 @@ impl BatchWriter {
         self.quick_writes = if is_quick { self.quick_writes.saturating_add(1) } else { 0 };
     }
 
-    /// Tells the workers that their batches are written, and the syncer what it has to sync.
+    /// Publishes the write. Workers see that their batches are written, and the syncer gets the files to
+    /// sync.
     fn publish(&mut self, log: &LogState, bytes: u64, writes_itself: Option<&Arc<WorkerMarks>>) {
         let waits_for_sync = |origin: &&BatchOrigin| origin.is_sync_wanted || !origin.awaited.is_empty();
         let wanted_since = self
@@ -111,7 +114,7 @@ impl BatchWriter {
         log.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         {
             // The writer holds the lock here. A sync that begins now therefore covers all of these batches,
-            // or publishes none of them.
+            // or publishes none of these batches as synced.
             let mut progress = log.progress();
             for origin in &self.origins {
                 origin.marks.set_written(origin.batch_number, origin.is_sync_wanted);
@@ -143,16 +146,16 @@ impl BatchWriter {
         }
     }
 
-    /// Returns whether a sync is due, so that the next writes can stay with the workers. They may not write
-    /// once `unsynced_bytes_max` is exceeded.
+    /// Returns whether a sync is due so that workers can continue to write. Workers may not write once
+    /// `unsynced_bytes_max` is exceeded.
     fn is_sync_due(&self, log: &LogState, unsynced_bytes: u64) -> bool {
         let rule = &log.options.worker_writes;
         self.quick_writes >= rule.after && unsynced_bytes >= rule.unsynced_bytes_max / 2
     }
 }
 
-/// Notes the replies that wait until sinks have records of these batches. `last` is the last record of the
-/// last batch.
+/// Adds the records whose replies wait for sinks to the pending acknowledgements. `last` is the last record
+/// of the last batch.
 fn add_pending_acks(log: &LogState, origins: &[BatchOrigin], batches: &[Handover], last: Sequence) {
     let is_awaited = |(_, origin): &(usize, &BatchOrigin)| !origin.awaited.is_empty();
     for (index, origin) in origins.iter().enumerate().filter(is_awaited) {

@@ -1,4 +1,5 @@
-//! The sink's side of the log: follows the watermark, and confirms and settles what the sink loaded.
+//! The sink's side of the log: follows the watermark, confirms loaded records, and releases the replies that
+//! wait for them.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +11,7 @@ use crate::awaited::{Exception, SinkBreaker, SinkPlace};
 use crate::id::{LogId, Sequence};
 use crate::pending_acks::PendingAcks;
 
-/// Follows the watermark of the log of this run, and reports what its sink has.
+/// Follows the watermark of the log of this run, and reports to the log which records a sink has.
 #[derive(Clone)]
 pub struct Follower {
     pub(crate) pipeline: Arc<CommitPipeline>,
@@ -18,23 +19,23 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Returns how far the log is on disk.
+    /// Returns the watermark of the log.
     pub fn watermark(&self) -> Watermark {
         self.pipeline.state.watermark()
     }
 
-    /// Confirms that the sink durably has all records of a log up to `last`. Their segments may then be
-    /// deleted.
+    /// Confirms that the sink durably has all records of a log up to `last`. The segments of these records
+    /// may then be deleted.
     ///
-    /// A later call may name a lower number, when the sink has less than before. A follower without a sink
-    /// confirms nothing.
+    /// A later call may name a lower number, if the sink has fewer records than before. On a follower without
+    /// a sink, the call does nothing.
     pub fn confirm(&self, log: LogId, last: Sequence) {
         if let Some(sink) = self.place() {
             self.pipeline.state.loaded().confirm(sink, log, last);
         }
     }
 
-    /// Returns whether replies wait for records that are synced and that the sink lacks.
+    /// Returns whether replies wait for records that are synced and not yet in the sink.
     pub fn is_awaited(&self) -> bool {
         self.acks().is_some_and(|acks| acks.is_awaited(self.pipeline.state.synced()))
     }
@@ -51,13 +52,13 @@ impl Follower {
     }
 
     /// Returns the first record of the oldest batch with a reply that waits for the sink. Returns `None` if
-    /// no reply waits for records of that log up to `last`.
+    /// no reply waits for a record of `log` up to `last`.
     pub fn awaited_from(&self, log: LogId, last: Sequence) -> Option<Sequence> {
         self.acks().filter(|_| log == self.pipeline.state.id)?.awaited_from(last)
     }
 
-    /// Releases the replies that wait for records of a log up to `last`. The sink durably has these as rows
-    /// or duplicates, apart from `exceptions`.
+    /// Releases the replies that wait for records of a log up to `last`. Apart from `exceptions`, the sink
+    /// durably has these records as rows or duplicates.
     ///
     /// `exceptions` are in the order of the log.
     pub fn settle(&self, log: LogId, last: Sequence, exceptions: &[Exception]) {
@@ -66,14 +67,14 @@ impl Follower {
         }
     }
 
-    /// Sets whether the sink takes records.
+    /// Sets whether the sink accepts records.
     pub fn set_breaker(&self, breaker: SinkBreaker) {
         if let Some(acks) = self.acks() {
             acks.set_breaker(breaker);
         }
     }
 
-    /// Returns the place of its sink, if it has one.
+    /// Returns the place of the sink, or `None` for a follower without a sink.
     pub fn place(&self) -> Option<SinkPlace> {
         self.acks().map(PendingAcks::sink)
     }

@@ -1,18 +1,19 @@
-//! The commit pipeline of a log: its state, the queue of batches before it, and how it stops.
+//! The commit pipeline of a log: the shared state, the queue of batches, and the end after a failure.
 
 use super::queue::WriteQueue;
 use super::state::LogState;
 use crate::error::{LogError, join_chain};
 use crate::event::LogEvent;
 
-/// The state and the queue that a batch passes from an appender to the disk.
+/// The queue in which a batch waits between an appender and the disk, and the state that the threads of the
+/// log share.
 pub(crate) struct CommitPipeline {
     pub(crate) state: LogState,
     pub(crate) queue: WriteQueue,
 }
 
 impl CommitPipeline {
-    /// Stops the log. Only the first reason is kept and reported.
+    /// Stops the log because of an error. Only the first error is kept and reported.
     pub(crate) fn fail(&self, error: &LogError) {
         let reason = format!("{}; {}", join_chain(error), what_is_kept(error));
         if self.state.set_failure(&reason) {
@@ -22,7 +23,7 @@ impl CommitPipeline {
     }
 }
 
-/// Returns what a restart will find after this failure.
+/// Returns the text that says which records a restart will find after this failure.
 fn what_is_kept(error: &LogError) -> &'static str {
     match error {
         LogError::Io { .. } => "a restart keeps every record that was acknowledged as synced",

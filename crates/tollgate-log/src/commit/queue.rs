@@ -1,9 +1,10 @@
-//! Batches on their way to the active segment, and the turn to write them.
+//! The queue of batches that wait to be written, and the turn of a thread to write them.
 //!
-//! There is one [`BatchWriter`]. The thread that writes takes it out of the queue and puts it back. Meanwhile
-//! batches gather in the queue. A worker takes the writer for its own batch and the waiting ones, if
-//! [`BatchWriter::can_serve_worker`] allows it. Otherwise the writer thread takes it. Therefore two threads
-//! never write at the same time, and batches keep the order in which they came.
+//! There is one [`BatchWriter`]. A thread that wants to write takes the writer out of the queue, and puts it
+//! back after the write. During the write, further batches gather in the queue. If
+//! [`BatchWriter::can_serve_worker`] allows it, a worker takes the writer to write its own batch and the
+//! waiting ones. If not, the writer thread takes the writer. Therefore two threads never write at the same
+//! time, and batches are written in the order in which they were queued.
 //!
 //! No thread holds the lock during a disk call.
 
@@ -21,7 +22,7 @@ use crate::worker_batch::WorkerBatch;
 const QUEUE_BATCHES_MAX: usize = 1024;
 /// Maximum number of batches in one write.
 const WRITE_BATCHES_MAX: usize = 256;
-/// Pause of the writer thread when it has work while a worker writes.
+/// Pause of the writer thread if it has work, but a worker holds the writer.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
 /// Longest sleep of the writer thread before it checks the free space of the disk again.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -41,13 +42,13 @@ enum Message {
 pub(crate) enum Pushed {
     /// The batch waits for the next thread that writes.
     Queued,
-    /// The worker writes the batch, with all waiting batches.
+    /// The worker itself has to write the batch, with all waiting batches.
     Turn(Box<BatchWriter>),
-    /// The queue is full. The batch comes back.
+    /// The queue is full, and returns the batch.
     Full(Box<WorkerBatch>),
 }
 
-/// The waiting batches, and the writer while no thread writes.
+/// The queue of waiting batches. It also has the writer while no thread writes.
 pub(crate) struct WriteQueue {
     state: Mutex<State>,
     /// Signals the writer thread that it has work.
@@ -56,9 +57,9 @@ pub(crate) struct WriteQueue {
 
 struct State {
     waiting: VecDeque<Message>,
-    /// How many of the waiting messages are schemas.
+    /// Number of waiting messages that are schemas.
     declarations: usize,
-    /// Empty while a thread writes, and after the writer thread ended.
+    /// The writer. `None` while a thread writes, and after the writer thread ended.
     writer: Option<Box<BatchWriter>>,
     appenders: usize,
     is_closing: bool,
@@ -73,7 +74,7 @@ impl State {
         self.writer.as_ref().is_some_and(|writer| writer.is_segment_full(log))
     }
 
-    /// Gives a worker the writer with all waiting batches, if it may write.
+    /// Returns the writer with all waiting batches, if a worker may write now.
     fn turn_of_worker(&mut self, log: &LogState) -> Option<Box<BatchWriter>> {
         let can_serve = self.declarations == 0
             && self.waiting.len() < WRITE_BATCHES_MAX
@@ -83,7 +84,8 @@ impl State {
         Some(writer)
     }
 
-    /// Moves batches to the writer, up to the next schemas. Returns the time of the oldest batch.
+    /// Moves batches to the writer, up to the next message with schemas. Returns the time of the oldest
+    /// batch.
     fn move_batches_to(&mut self, writer: &mut BatchWriter) -> Option<Moment> {
         let mut oldest = None;
         for _ in 0..WRITE_BATCHES_MAX {
@@ -102,7 +104,7 @@ impl State {
         oldest
     }
 
-    /// Takes the schemas at the front of the queue.
+    /// Removes the schemas at the front of the queue, and returns them.
     fn next_schemas(&mut self) -> Option<Declared> {
         match self.waiting.pop_front()? {
             Message::Schemas(schemas) => {
@@ -116,7 +118,7 @@ impl State {
         }
     }
 
-    /// Returns since when the first batch in the queue waits.
+    /// Returns the time since which the first batch in the queue waits.
     fn oldest_waiting(&self) -> Option<Moment> {
         self.waiting.iter().find_map(|message| match message {
             Message::Batch(batch) => Some(batch.origin.since),
@@ -154,7 +156,7 @@ impl WriteQueue {
         }
     }
 
-    /// Lets the writer thread end once the last appender is gone and the queue is empty.
+    /// Lets the writer thread end once the last appender is dropped and the queue is empty.
     pub(crate) fn close(&self) {
         self.state().is_closing = true;
         self.wake.notify_one();
@@ -181,14 +183,15 @@ impl WriteQueue {
         if let Some(writer) = state.turn_of_worker(log) {
             return Pushed::Turn(writer);
         }
-        // A thread that is writing checks the queue when it puts the writer back. It needs no wake-up.
+        // A thread that is writing needs no wake-up, because it checks the queue when it puts the writer
+        // back.
         if state.writer.is_some() {
             self.wake.notify_one();
         }
         Pushed::Queued
     }
 
-    /// Adds schemas to the queue. Schemas are few, so the queue sets no bound on them.
+    /// Adds schemas to the queue. The number of schemas is not bounded here, because there are few of them.
     pub(crate) fn declare(&self, schemas: Declared) {
         let mut state = self.state();
         state.waiting.push_back(Message::Schemas(schemas));
@@ -198,12 +201,12 @@ impl WriteQueue {
         }
     }
 
-    /// Waits until the writer thread has work, and takes the writer. The flag says whether this is the last
-    /// time.
+    /// Waits until the writer thread has work, and returns the writer. The flag is true if the thread has to
+    /// end after this work.
     ///
     /// The thread has work when a message waits, when the active segment has to be closed, or when the log
     /// ends. A segment has to be closed when it is full, at `open_until`, or when the disk is short of space.
-    /// Otherwise the thread leaves the writer to the workers.
+    /// In all other cases the thread leaves the writer to the workers.
     pub(crate) fn turn_of_thread(
         &self,
         log: &LogState,
@@ -223,8 +226,8 @@ impl WriteQueue {
         }
     }
 
-    /// Moves waiting batches to the writer of the writer thread. Returns the schemas that stand before the
-    /// other batches.
+    /// Moves waiting batches to the writer of the writer thread, up to the next schemas. Returns these
+    /// schemas.
     pub(crate) fn take_batches(&self, log: &LogState, writer: &mut BatchWriter) -> Option<Declared> {
         let mut state = self.state();
         let oldest = state.move_batches_to(writer);
@@ -234,8 +237,8 @@ impl WriteQueue {
         state.next_schemas()
     }
 
-    /// Puts the writer back. If the worker goes on, returns the writer again with the batches that came
-    /// meanwhile, provided that the worker may write them.
+    /// Puts the writer back. If `goes_on`, and a worker may write the batches that were queued during the
+    /// write, returns the writer again with these batches.
     pub(crate) fn put_back(
         &self,
         log: &LogState,

@@ -7,12 +7,12 @@ use super::state::LogState;
 use crate::segment_list::SealedSegment;
 use crate::segment_writer::ClosedSegment;
 
-/// Niceness that the sealer adds to its own, so that workers get the processor first.
+/// Increase of the niceness of the sealer thread, so that workers get the processor first.
 const SEALER_NICENESS: i32 = 10;
 
 pub(crate) fn seal_loop(pipeline: &CommitPipeline) {
     let log = &pipeline.state;
-    // A failure is ignored, because lower priority is only a courtesy to the workers.
+    // A failure is ignored, because sealing works at any priority.
     let _ = rustix::process::nice(SEALER_NICENESS);
     let mut digest_before = [0; 64];
     while let Some(segment) = next_closed(log) {

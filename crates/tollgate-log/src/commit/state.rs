@@ -1,7 +1,7 @@
 //! The state that appenders and threads of a log share, apart from the queue of batches.
 //!
-//! The lock of [`Progress`] guards what the threads hand to each other. No thread holds it during a disk
-//! call.
+//! The lock of [`Progress`] guards the work that the threads pass to each other. No thread holds this lock
+//! during a disk call.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::segment_writer::{ClosedSegment, SyncWork};
 use crate::storage::{Space, Storage, StorageLock};
 use crate::worker_batch::WorkerMarks;
 
-/// How far the log of this run is on disk.
+/// The watermark of the log of this run: its last synced record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermark {
     /// The log.
@@ -34,7 +34,7 @@ pub struct Watermark {
 /// The state that appenders and threads of a log share.
 pub(crate) struct LogState {
     pub(crate) options: LogOptions,
-    /// Schemas at the index of their number. The list only grows.
+    /// Schemas of the log. The index of a schema is its number. The list only grows.
     pub(crate) schemas: Mutex<Vec<Arc<Schema>>>,
     /// Bytes of batches that are handed over and not yet written.
     pub(crate) queued_bytes: AtomicU64,
@@ -48,17 +48,18 @@ pub(crate) struct LogState {
     pub(crate) on_event: Box<dyn Fn(&LogEvent) + Send + Sync>,
     pub(crate) progress: Mutex<Progress>,
     pub(crate) loaded: Mutex<Loaded>,
-    /// Pending acknowledgements at the place of each sink. The entry of a removed sink stays, unused.
+    /// Pending acknowledgements of each sink. The index is the place of the sink. The entry of a removed sink
+    /// stays, unused.
     pub(crate) pending_acks: RwLock<Vec<Arc<PendingAcks>>>,
-    /// Signals the syncer that there is something to sync.
+    /// Signals the syncer that there are files to sync.
     pub(crate) sync_wake: Condvar,
-    /// Signals that there is something to seal, or that the sealer finished a segment.
+    /// Signals the sealer that there is a segment to seal, and the writer that the sealer finished a segment.
     pub(crate) seal_wake: Condvar,
-    /// Signals that the watermark moved.
+    /// Signals the followers that the watermark moved.
     pub(crate) watermark_wake: Condvar,
-    /// Signals the retainer that the log closes, or that disk space is wanted.
+    /// Signals the retainer that the log closes, or that it has to free disk space.
     pub(crate) retain_wake: Condvar,
-    /// The lock of the directory, held until the last thread ends.
+    /// The lock of the folder of all logs, which is held until the last thread ends.
     pub(crate) _lock: StorageLock,
 }
 
@@ -71,19 +72,20 @@ pub(crate) struct Progress {
     pub(crate) unsynced_bytes: u64,
     /// Bytes of records that the running sync covers.
     pub(crate) syncing_bytes: u64,
-    /// Since when replies wait for a sync.
+    /// The times since which replies wait for a sync.
     pub(crate) wanted: Wanted,
     pub(crate) oldest_unsynced: Option<Instant>,
     /// Write time of the oldest record that the running sync covers.
     pub(crate) oldest_syncing: Option<Instant>,
-    /// Closed segments in order. The sealer takes the first as soon as its records are synced.
+    /// Closed segments in the order of their records. The sealer seals the first one as soon as its records
+    /// are synced.
     pub(crate) closed: VecDeque<ClosedSegment>,
-    /// Segments that were sealed since the retainer last looked.
+    /// Segments that were sealed since the retainer last took this list.
     pub(crate) sealed: Vec<SealedSegment>,
     pub(crate) is_writer_done: bool,
     pub(crate) is_syncer_done: bool,
     pub(crate) is_sealer_done: bool,
-    /// The retainer has to make space at once.
+    /// Whether the retainer has to make space at once.
     pub(crate) is_room_wanted: bool,
 }
 
@@ -92,7 +94,7 @@ impl LogState {
         self.failure.get().map(String::as_str)
     }
 
-    /// Returns all schemas declared so far, at the index of their number.
+    /// Returns all schemas declared so far. The index of a schema is its number.
     pub(crate) fn schemas(&self) -> Vec<Arc<Schema>> {
         self.schemas.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -101,7 +103,7 @@ impl LogState {
         self.progress().workers.push(marks);
     }
 
-    /// Locks the progress. A poisoned lock is never seen, because a panic under the lock ends the process.
+    /// Locks the progress. The lock is never poisoned here, because a panic under the lock ends the process.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,7 +122,7 @@ impl LogState {
         self.queued_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns how far the log is on disk.
+    /// Returns the watermark of the log.
     pub(crate) fn watermark(&self) -> Watermark {
         Watermark { log: self.id, synced: self.synced() }
     }
@@ -137,7 +139,7 @@ impl LogState {
         Sequence(self.synced.load(Ordering::Acquire))
     }
 
-    /// Locks how far the sinks are. A poisoned lock is taken too, because each statement leaves the map
+    /// Locks the positions of the sinks. A poisoned lock is taken too, because each statement leaves the map
     /// consistent.
     pub(crate) fn loaded(&self) -> MutexGuard<'_, Loaded> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
@@ -153,7 +155,7 @@ impl LogState {
         (self.on_event)(event);
     }
 
-    /// Notes that records were refused because the disk is too slow. Reports the first refusal.
+    /// Notes that records were refused because the disk is too slow. Reports only the first refusal.
     #[cold]
     pub(crate) fn note_refusal(&self, now: Moment) {
         if self.queue_age.note_refusal(now) {
@@ -161,7 +163,7 @@ impl LogState {
         }
     }
 
-    /// Reports when a disk that caused refusals keeps up again.
+    /// Checks whether a disk that caused refusals keeps up again, and reports that.
     pub(crate) fn look_at_queue(&self, now: Moment) {
         let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
         let keeps_up = queued_bytes <= self.options.queue_bytes_max
@@ -178,7 +180,8 @@ impl LogState {
         self.report(&LogEvent::Queue { state, age, age_max, queued_bytes, queue_bytes_max });
     }
 
-    /// Reads the free space of the file system. Returns `None` if the call fails: the last known value stays.
+    /// Reads the free space of the file system. Returns `None` if the call fails. The log then uses the last
+    /// known value.
     pub(crate) fn look_for_room(&self) -> Option<Space> {
         let space = self.storage.space(&self.options.dir).ok()?;
         self.meter.retainer.note_space(space);
@@ -189,8 +192,8 @@ impl LogState {
         Some(space)
     }
 
-    /// Waits at most `pause`, and returns the segments sealed meanwhile. Returns `None` once the log is
-    /// closed or failed.
+    /// Waits at most `pause`, and returns the segments that were sealed since the last call. Returns `None`
+    /// once the log is closed or has failed.
     pub(crate) fn next_sealed(&self, pause: Duration) -> Option<Vec<SealedSegment>> {
         let progress = self.progress();
         let is_over = |progress: &Progress| progress.is_sealer_done || self.failure().is_some();
@@ -201,8 +204,8 @@ impl LogState {
         (!is_over(&progress)).then(|| std::mem::take(&mut progress.sealed))
     }
 
-    /// Notes why the log stops, and wakes the workers and all threads except the writer. Returns false if it
-    /// had stopped before.
+    /// Notes why the log stops, and wakes the workers and all threads except the writer. Returns false if the
+    /// log had stopped before.
     pub(crate) fn set_failure(&self, reason: &str) -> bool {
         if self.failure.set(reason.to_owned()).is_err() {
             return false;

@@ -1,7 +1,7 @@
 //! The syncer: group commit without a timer.
 //!
-//! A sync covers what was written before it began. Then the syncer publishes the watermark, and wakes each
-//! waiting worker once. The next batches gather while it syncs.
+//! A sync covers all writes that ended before it began. After the sync, the syncer publishes the watermark,
+//! and wakes each waiting worker once. Batches that are written during a sync wait for the next one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,8 +20,8 @@ pub(crate) fn sync_loop(pipeline: &CommitPipeline) {
         let result = work.run(&*log.storage);
         log.meter.syncer.took.observe(begun.elapsed());
         match result {
-            // Another thread failed meanwhile, and reported that nothing more is acknowledged. That must stay
-            // true.
+            // Another thread failed during the sync. The owner of the log then knows that no more records are
+            // acknowledged, so this sync must not acknowledge any.
             Ok(_) if log.failure().is_some() => break,
             Ok(last) => publish_synced(log, last, &written),
             Err(error) => {
@@ -37,8 +37,8 @@ pub(crate) fn sync_loop(pipeline: &CommitPipeline) {
 /// Number of the last written batch of each worker.
 type WrittenBatches = Vec<(Arc<WorkerMarks>, u64)>;
 
-/// Waits until a sync is due: at once if a reply waits for it, otherwise once the oldest unsynced record is
-/// `sync_age_max` old. Returns `None` when the log closes or failed.
+/// Waits until a sync is due. A sync is due at once if a reply waits for it, otherwise when the oldest
+/// unsynced record is `sync_age_max` old. Returns `None` when the log is closed or has failed.
 ///
 /// The batch numbers are read before the sync begins. A batch that is written later waits for the next sync.
 fn next_sync(log: &LogState) -> Option<(SyncWork, WrittenBatches)> {
@@ -66,7 +66,7 @@ fn next_sync(log: &LogState) -> Option<(SyncWork, WrittenBatches)> {
 
 fn publish_synced(log: &LogState, last: Sequence, written: &WrittenBatches) {
     {
-        // The syncer holds the lock here, so that no thread that is about to wait misses the change.
+        // The syncer holds the lock here, so that a thread that is about to wait does not miss the change.
         let mut progress = log.progress();
         progress.oldest_syncing = None;
         progress.syncing_bytes = 0;

@@ -1,8 +1,9 @@
 //! Decides which thread writes: the worker of a batch, or the writer thread.
 //!
-//! A worker writes its own batch and the waiting ones when the last writes were quick. Its reply then needs
-//! no other thread. The writer thread does all other writes: those that open a segment, those with many
-//! bytes, and those on a slow disk. No thread that writes waits for the sync of a file.
+//! A worker writes its own batch and the waiting ones when the last writes were quick. A reply that waits for
+//! this write then needs no other thread. The writer thread does all other writes: writes that open a
+//! segment, writes of many bytes, and writes to a slow disk. No thread that writes waits for the sync of a
+//! file.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +17,12 @@ use crate::worker_batch::WorkerMarks;
 
 /// Maximum number of segments that are closed and not sealed.
 const UNSEALED_MAX: usize = 4;
-/// Maximum number of writes of a worker in a row: its own batch, then batches that came meanwhile.
+/// Maximum number of writes of a worker in a row. The first write has its own batch. The second has the
+/// batches that were queued during the first.
 const WORKER_WRITES_MAX: usize = 2;
 
-/// Writes for a worker, and returns the emptied buffer of its own batch. That batch was the last in the
-/// queue.
+/// Writes the batches that a worker took with the writer. The worker's own batch is the last of these
+/// batches. Returns the emptied buffer of that batch.
 pub(crate) fn serve_worker(
     mut writer: Box<BatchWriter>,
     pipeline: &CommitPipeline,
@@ -45,7 +47,8 @@ pub(crate) fn serve_worker(
     buffer
 }
 
-/// Runs the writer thread. It writes what workers leave to it, opens segments, and closes full or old ones.
+/// Runs the writer thread. The thread writes the batches that workers do not write, opens segments, and
+/// closes full or old ones.
 pub(crate) fn write_loop(pipeline: &CommitPipeline) {
     let log = &pipeline.state;
     let mut open_until = None;
@@ -62,7 +65,7 @@ pub(crate) fn write_loop(pipeline: &CommitPipeline) {
     }
 }
 
-/// Closes the last segment. After a failure the segment stays unsealed.
+/// Closes the last segment at the end of the thread. After a failure the segment stays unsealed.
 fn end(log: &LogState, mut writer: Box<BatchWriter>) {
     let closed = writer.segments.close_segment();
     let mut progress = log.progress();
@@ -74,11 +77,11 @@ fn end(log: &LogState, mut writer: Box<BatchWriter>) {
     log.sync_wake.notify_all();
 }
 
-/// Writes the waiting batches in one write. Closes and opens segments where that is due.
+/// Writes the waiting batches in one write. Closes and opens segments if that is due.
 fn write_queued(pipeline: &CommitPipeline, writer: &mut BatchWriter) -> Result<(), LogError> {
     let log = &pipeline.state;
-    // On a disk that is short of space, the segment is closed early. Only a sealed segment can be deleted,
-    // which frees space.
+    // If the disk is short of space, the segment is closed early, because only a sealed segment can be
+    // deleted to free space.
     let is_old = writer.open_until(log).is_some_and(|until| until <= Instant::now());
     if is_old || writer.is_segment_full(log) || log.room.is_short() {
         close_segment(log, &mut writer.segments);

@@ -1,4 +1,4 @@
-//! A batch of records, as a cursor returns it.
+//! The batch of records that a cursor returns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl<'a> RecordBatch<'a> {
         self.first
     }
 
-    /// Returns the number of the first record of its segment.
+    /// Returns the number of the first record of the segment that contains the batch.
     pub fn segment(&self) -> Sequence {
         self.segment
     }
@@ -47,7 +47,8 @@ impl<'a> RecordBatch<'a> {
         Position { last: self.last, chain: Some(self.chain) }
     }
 
-    /// Returns the wall clock at the write of the batch, in microseconds since 1970, for people.
+    /// Returns the wall clock at the write of the batch, in microseconds since 1970. Only people use this
+    /// value.
     pub fn stamp_us(&self) -> i64 {
         self.stamp_us
     }
@@ -62,7 +63,8 @@ impl<'a> RecordBatch<'a> {
         self.schemas.iter().map(|(id, schema)| (*id, schema))
     }
 
-    /// Leaves the records of some schemas out of later reads. Returns how many there are of each.
+    /// Excludes the records of these schemas from later reads of the batch. Returns the number of excluded
+    /// records of each schema.
     pub fn leave_out(&mut self, schemas: Vec<SchemaId>) -> BTreeMap<SchemaId, u64> {
         let mut counts = BTreeMap::new();
         let mut rest = self.payload;
@@ -76,14 +78,14 @@ impl<'a> RecordBatch<'a> {
         counts
     }
 
-    /// Returns the records in order, except those left out. An error means that a row does not follow its
+    /// Returns the records in order, without the excluded ones. An error means that a row does not follow its
     /// schema, although the checksums are right.
     pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, FormatError>> + use<'a> {
         self.numbered().map(|(_, record)| record)
     }
 
-    /// Returns the same records as [`Self::records`], each with its number. A record that cannot be read has
-    /// no other source of its number.
+    /// Returns the same records as [`Self::records`], each with its number. The number is known even if the
+    /// record cannot be read.
     pub fn numbered(&self) -> impl Iterator<Item = (Sequence, Result<Record<'a>, FormatError>)> + use<'a> {
         let (log, schemas, mut rest, mut next) = (self.log, self.schemas, self.payload, self.first);
         let left_out = self.left_out.clone();

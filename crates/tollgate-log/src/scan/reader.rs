@@ -1,5 +1,5 @@
-//! Reads a segment batch by batch, in bounded memory, with every check that the format allows. It can skip
-//! damage.
+//! Reads a segment batch by batch, in bounded memory, with every check that the format allows. The reader can
+//! skip damage.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::segment::{
 };
 use crate::storage::{Storage, StorageFile};
 
-/// Bytes of one read from the file. Batches are small, so one read gets many.
+/// Bytes of one read from the file. Batches are small, so one read returns many of them.
 pub(super) const WINDOW_BYTES: usize = 256 << 10;
 /// Batches begin at multiples of this many bytes.
 const BATCH_ALIGNMENT: u64 = 8;
@@ -24,7 +24,7 @@ const BATCH_ALIGNMENT: u64 = 8;
 /// The schemas that a log has declared so far.
 pub(crate) type Schemas = HashMap<SchemaId, Arc<Schema>>;
 
-/// What the reader found at its offset.
+/// Part of the segment that the reader found at its offset.
 pub(crate) enum Found {
     /// An intact batch. [`SegmentReader::payload`] returns its payload until the next step.
     Batch(BatchHeader),
@@ -60,22 +60,22 @@ pub(crate) struct SegmentReader {
     pub(crate) schemas: Schemas,
     /// Offset where the next batch begins.
     pub(crate) offset: u64,
-    /// Header checksum of the batch before that.
+    /// Header checksum of the batch before that offset.
     pub(crate) chain: u32,
     /// Number of the next record.
     pub(crate) next: Sequence,
     /// Count of the batches so far. `None` after the reader skipped damage.
     batches: Option<u64>,
-    /// Whether the segment header is intact. Otherwise `header` is a stand-in.
+    /// Whether the segment header is intact. If it is not, `header` is a stand-in.
     pub(crate) is_header_whole: bool,
     /// The last damage that the reader found.
     pub(crate) damage: Option<FormatError>,
-    /// Target of the last jump over damage. The next jump goes further, so that the number of jumps is
-    /// bounded.
+    /// Offset to which the last search moved the reader. The next search moves the reader further, so that
+    /// the number of searches is bounded.
     jumped_to: Option<u64>,
-    /// Bytes of all batches that were examined after damage.
+    /// Bytes of all batches that searches after damage examined.
     searched_bytes: u64,
-    /// Whether schemas of other segments were added.
+    /// Whether the reader also has schemas of other segments.
     pub(crate) has_foreign_schemas: bool,
     /// Read buffer. Its first `window_bytes` bytes hold the file from offset `window_start`.
     window: Vec<u8>,
@@ -85,7 +85,7 @@ pub(crate) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Opens a segment. `schemas` are those of the segments before it.
+    /// Opens a segment. `schemas` are the schemas of the segments before it.
     ///
     /// A segment with a damaged header is read nevertheless if its nonce can be found.
     pub(crate) fn open(storage: &dyn Storage, path: &Path, schemas: Schemas) -> Result<Self, LogError> {
@@ -102,7 +102,7 @@ impl SegmentReader {
         Err(LogError::damaged(path, 0, error))
     }
 
-    /// Opens a segment without its header. Returns `None` if no batch has one of the possible nonces.
+    /// Opens a segment whose header is damaged. Returns `None` if no batch has one of the possible nonces.
     pub(super) fn behind_damaged_header(
         path: &Path,
         file: &Arc<dyn StorageFile>,
@@ -156,10 +156,10 @@ impl SegmentReader {
         &self.window[self.payload.clone()]
     }
 
-    /// Reads what is at the offset. If it is a batch, moves the offset to its end.
+    /// Reads the part at the offset. If the part is a batch, moves the offset to the end of the batch.
     ///
-    /// The window may be older than the file. So the reader fills the window again before it reports anything
-    /// else than an intact batch.
+    /// The window may be older than the file. So the reader fills the window again before it returns a
+    /// footer, the end or an error.
     pub(crate) fn step(&mut self) -> Result<Found, StepError> {
         match self.look() {
             Ok(Found::End) | Err(StepError::Format(_)) => {
@@ -196,7 +196,7 @@ impl SegmentReader {
         Ok(Found::Batch(header))
     }
 
-    /// Returns whether the rest of the file is only a runway.
+    /// Returns whether all bytes from an offset to the end of the file are zero.
     fn is_zero_behind(&self, offset: u64) -> Result<bool, StepError> {
         let size = self.file.size().map_err(|error| self.io("read the size of", error))?;
         Ok(used_bytes(&*self.file, &self.path, offset, size)? <= offset)
@@ -243,7 +243,7 @@ impl SegmentReader {
         self.batches = self.batches.map(|count| count + 1);
     }
 
-    /// Reads the footer at the offset. The rest of a runway may follow it.
+    /// Reads the footer at the offset. Zeros of a runway may follow it.
     fn footer(&mut self) -> Result<SegmentFooter, StepError> {
         let head = self.window_of(self.offset, FOOTER_HEAD_BYTES)?;
         let bytes = SegmentFooter::bytes_from_head(&self.window[head..self.window_bytes]);
@@ -278,12 +278,13 @@ impl SegmentReader {
     /// Searches after damage for the next batch with an intact header and payload, and moves the offset to
     /// it.
     ///
-    /// Returns false and keeps its offset if there is none. The numbers between are a gap. Each jump goes
-    /// further than the one before. So a batch that is intact here and fails at the next step is not found
-    /// again.
+    /// Returns false and keeps the offset if there is no such batch. The records between the old and the new
+    /// offset are a gap. Each search begins after the batch that the previous search found. If it did not, a
+    /// batch that is intact here, but fails at the next step, would be found again and again.
     ///
-    /// Batches do not overlap, so all of them have at most as many bytes as the file. Forged headers may
-    /// claim more, to make the search long. The search then ends.
+    /// Batches do not overlap, so together they have at most as many bytes as the file. Forged headers may
+    /// claim more bytes, to make the search long. The search ends when the examined batches have more than
+    /// twice the bytes of the file.
     pub(crate) fn skip_damage(&mut self) -> Result<bool, LogError> {
         let (place, batches) = ((self.offset, self.chain, self.next), self.batches.take());
         let mut from = self.jumped_to.map_or(self.offset, |before| self.offset.max(before + BATCH_ALIGNMENT));
@@ -311,12 +312,13 @@ impl SegmentReader {
         Ok(false)
     }
 
-    /// Finds the next intact header at or after an offset. Its numbers must be possible in a segment of this
-    /// size.
+    /// Finds the next intact header at or after an offset. Its record numbers must be possible in a segment
+    /// of this size.
     pub(crate) fn find_header(&mut self, from: u64) -> Result<Option<(u64, BatchHeader)>, LogError> {
         let nonce = self.header.nonce;
         let size = self.file.size().map_err(LogError::io("read the size of", &self.path))?;
-        // Each record has at least the bytes of its frame, so this number bounds the records of the file.
+        // Each record has at least the bytes of its frame. The number of frames that fit into the file
+        // therefore bounds the number of records.
         let last_possible = self.header.first.after(size / FRAME_BYTES as u64);
         let mut at = from.next_multiple_of(BATCH_ALIGNMENT);
         loop {
@@ -342,8 +344,8 @@ impl SegmentReader {
         }
     }
 
-    /// Reads `count` bytes at an offset into the window, or fewer at the end of the file. Returns where in
-    /// the window they begin.
+    /// Reads `count` bytes at an offset into the window, or fewer at the end of the file. Returns the index
+    /// of the first one in the window.
     fn window_of(&mut self, at: u64, count: usize) -> Result<usize, StepError> {
         let window_end = self.window_start + self.window_bytes as u64;
         if at >= self.window_start && at.saturating_add(count as u64) <= window_end {
@@ -376,10 +378,10 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// Returns where the last byte that is not zero ends, or `from` if all bytes after it are zero.
+/// Returns the offset after the last byte that is not zero, or `from` if all bytes after `from` are zero.
 ///
-/// The search runs from the end, because the rest of a runway is short. It reads no holes, because a sparse
-/// file may have terabytes of them.
+/// The search runs backwards from the end, because an unused runway is short. The search reads no holes,
+/// because a sparse file may have terabytes of them.
 pub(crate) fn used_bytes(file: &dyn StorageFile, path: &Path, from: u64, size: u64) -> Result<u64, LogError> {
     const PIECE_BYTES: u64 = 64 << 10;
     let extents = file.data_extents(from, size).map_err(LogError::io("look for data in", path))?;
@@ -399,8 +401,8 @@ pub(crate) fn used_bytes(file: &dyn StorageFile, path: &Path, from: u64, size: u
     Ok(from)
 }
 
-/// Returns the place of the last byte that is not zero. Blocks of zeros are compared as a whole, which is
-/// faster.
+/// Returns the index of the last byte that is not zero. Blocks of zeros are compared as a whole, because that
+/// is faster.
 fn last_byte(bytes: &[u8]) -> Option<usize> {
     const BLOCK_BYTES: usize = 4 << 10;
     let mut end = bytes.len();
@@ -428,10 +430,10 @@ pub(super) fn read_header(
     Ok(SegmentHeader::decode(&bytes))
 }
 
-/// Returns the possible nonces of a segment with a damaged header. They come from the header, the first batch
-/// and the footer.
+/// Returns the possible nonces of a segment with a damaged header: those in the header, the first batch and
+/// the footer.
 ///
-/// Batches at other places are not used. Such a place could be a payload with bytes that a client sent.
+/// Batches at other offsets are not used. The bytes there could be part of a payload, which a client sent.
 fn nonces_of_damaged(file: &dyn StorageFile, path: &Path) -> Result<Vec<u64>, LogError> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES + 8];
     file.read_at(0, &mut bytes).map_err(LogError::io("read", path))?;
@@ -441,7 +443,7 @@ fn nonces_of_damaged(file: &dyn StorageFile, path: &Path) -> Result<Vec<u64>, Lo
     Ok(nonces.into_iter().flatten().filter(|nonce| is_nonce(*nonce)).collect())
 }
 
-/// Checks the records of a payload, and returns the schemas that it declares.
+/// Checks the records of a payload, and returns the schemas that the payload declares.
 fn check_records(
     payload: &[u8],
     header: &BatchHeader,
@@ -484,7 +486,7 @@ fn check_records(
     Ok(schemas)
 }
 
-/// The set of schemas that the records of a batch use, one bit for each.
+/// The set of schemas that the records of a batch use. Each schema has one bit.
 struct UsedSchemas([u64; SCHEMAS_MAX / 64]);
 
 impl Default for UsedSchemas {

@@ -56,7 +56,7 @@ impl SegmentDigestAlgorithm {
     }
 }
 
-/// Digests a segment piece by piece.
+/// Computes the digest of a segment piece by piece.
 pub(crate) enum Digester {
     None,
     Sha224(Sha224),
@@ -97,7 +97,7 @@ impl Digester {
     }
 }
 
-/// The digest of a segment's bytes before its footer. Shown as `sha256:HEX`.
+/// The digest of a segment's bytes before its footer. A digest is printed as `sha256:HEX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest {
     algorithm: SegmentDigestAlgorithm,

@@ -1,4 +1,4 @@
-//! The footer of a sealed segment: its bytes, and how to read it from the end of a file.
+//! The footer of a sealed segment: its encoding, and reading it from the end of a file.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::record::FRAME_BYTES;
 use crate::schema::SchemaId;
 use crate::storage::{Storage, StorageFile};
 
-/// Offset of the count of schemas in a footer.
+/// Offset in bytes of the count of schemas in a footer.
 const COUNTED_AT: usize = 184;
 
 /// Counts of the records of one schema in a segment.
@@ -23,9 +23,9 @@ const COUNTED_AT: usize = 184;
 pub struct StreamCount {
     /// The schema.
     pub schema: SchemaId,
-    /// Number of its rows.
+    /// Number of rows of the schema.
     pub rows: u64,
-    /// Number of its rejects.
+    /// Number of rejects of the schema.
     pub rejects: u64,
 }
 
@@ -40,20 +40,20 @@ pub struct SegmentFooter {
     pub records: u64,
     /// The last sequence number.
     pub last: Sequence,
-    /// Bytes before the footer.
+    /// Number of bytes before the footer.
     pub content_bytes: u64,
     /// Header checksum of the last batch.
     pub chain: u32,
     /// Digest of the bytes before the footer.
     pub digest: Digest,
-    /// Digest of the segment before, from its footer. It is zero if there is none.
+    /// Digest of the previous segment, from its footer. Zero if there is no previous segment.
     pub digest_before: [u8; 64],
     /// Rows and rejects by schema, in the order of the ids.
     pub counts: Vec<StreamCount>,
 }
 
 impl SegmentFooter {
-    /// Returns the digest bytes that the next footer repeats.
+    /// Returns the bytes of the digest. The footer of the next segment repeats them.
     pub fn digest_bytes(&self) -> [u8; 64] {
         self.digest.bytes
     }
@@ -64,7 +64,7 @@ impl SegmentFooter {
         self.content_bytes.saturating_add(footer_bytes as u64)
     }
 
-    /// Checks the numbers against each other, and against the name and the size of the file.
+    /// Checks whether the numbers of the footer match each other, the name of the file, and its size.
     ///
     /// The batches are not read. A footer with impossible numbers counts as no footer, even if its checksum
     /// is right.
@@ -131,7 +131,8 @@ impl SegmentFooter {
         bytes
     }
 
-    /// Returns the length of the footer with these last eight bytes, if a footer can have it.
+    /// Returns the length of the footer with these last eight bytes. Returns `None` if no footer can have
+    /// that length.
     pub(crate) fn bytes_from_tail(tail: [u8; FOOTER_TAIL_BYTES]) -> Option<usize> {
         let footer_bytes = u32_at(&tail, 0) as usize;
         (FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES..=FOOTER_BYTES_MAX)
@@ -139,7 +140,8 @@ impl SegmentFooter {
             .then_some(footer_bytes)
     }
 
-    /// Returns the length of the footer with these first bytes, if a footer can have it.
+    /// Returns the length of the footer with these first bytes. Returns `None` if no footer can have that
+    /// length.
     pub(crate) fn bytes_from_head(head: &[u8]) -> Option<usize> {
         let counted = head.get(COUNTED_AT..COUNTED_AT + 4).map(|bytes| u32_at(bytes, 0) as usize)?;
         let footer_bytes = FOOTER_FIXED_BYTES + FOOTER_COUNT_BYTES * counted + FOOTER_TAIL_BYTES;
@@ -149,7 +151,8 @@ impl SegmentFooter {
     /// Decodes a whole footer.
     ///
     /// # Errors
-    /// Too few bytes, no footer, a wrong checksum, or counts that do not match its length.
+    /// There are too few bytes, the magic bytes or the checksum are wrong, or the counts do not match the
+    /// length.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let least = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES;
         if bytes.len() < least {
@@ -203,7 +206,7 @@ impl SegmentFooter {
 /// Reads the footer of a segment from its last eight bytes. Returns `None` without a whole footer, or if its
 /// numbers are impossible.
 ///
-/// The batches before it are not read.
+/// The batches before the footer are not read.
 ///
 /// # Errors
 /// An error of the disk, also if the segment is missing.

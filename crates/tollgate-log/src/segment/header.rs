@@ -13,20 +13,21 @@ const NODE_BYTES: usize = 48;
 pub struct SegmentHeader {
     /// Id of the log.
     pub log: LogId,
-    /// Id of the log before it, if there was one.
+    /// Id of the previous log, if there was one.
     pub log_before: Option<LogId>,
-    /// Random number that is never shown outside, so that no payload can contain a forged batch header.
+    /// Random number that no client ever gets, so that no payload can contain a forged batch header.
     pub nonce: u64,
     /// Number of the first record.
     pub first: Sequence,
-    /// Header checksum of the last batch in the segment before. It is 0 in the first segment.
+    /// Header checksum of the last batch in the previous segment. Zero in the first segment.
     pub chain: u32,
-    /// Name of the machine that wrote it.
+    /// Name of the machine that wrote the segment.
     pub node: String,
 }
 
 impl SegmentHeader {
-    /// Encodes the header. Returns it with its checksum, which the first batch repeats as `previous`.
+    /// Encodes the header. Returns the bytes with their checksum, which the first batch repeats as
+    /// `previous`.
     pub fn encode(&self) -> ([u8; SEGMENT_HEADER_BYTES], u32) {
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes[0..8].copy_from_slice(HEADER_MAGIC);
@@ -46,11 +47,11 @@ impl SegmentHeader {
         (bytes, checksum)
     }
 
-    /// Decodes a header. Returns it with its checksum.
+    /// Decodes a header. Returns the header with its checksum.
     ///
     /// # Errors
-    /// The bytes are no segment header, have a later version (leave the file unchanged), or have a wrong
-    /// checksum.
+    /// The bytes are no segment header, or have a wrong checksum or a later version. Leave a file of a later
+    /// version unchanged.
     pub fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<(Self, u32), FormatError> {
         if &bytes[0..8] != HEADER_MAGIC {
             return Err(FormatError::Magic { what: "segment" });
@@ -87,7 +88,7 @@ impl SegmentHeader {
         Ok(())
     }
 
-    /// Decodes the fields without any check.
+    /// Decodes the fields of a header without any check.
     pub(crate) fn as_it_stands(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Self {
         let node = bytes[72..72 + NODE_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
         let before = id_at(bytes, 32);
@@ -101,8 +102,8 @@ impl SegmentHeader {
         }
     }
 
-    /// Returns whether the checksum is right with the version of this program. Then only the version field is
-    /// damaged.
+    /// Returns whether the checksum is right for the version of this program. If it is, only the version
+    /// field is damaged.
     fn is_known_below_its_version(bytes: &[u8; SEGMENT_HEADER_BYTES], stored: u32) -> bool {
         let mut restored = *bytes;
         restored[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -116,8 +117,8 @@ impl SegmentHeader {
     }
 }
 
-/// Returns whether a segment can have this nonce. A batch begins with the nonce, and must look neither like a
-/// runway nor like a footer.
+/// Returns whether a segment can have this nonce. A batch begins with the nonce. So the nonce must differ
+/// from the first bytes of a runway and of a footer.
 pub(crate) fn is_nonce(nonce: u64) -> bool {
     nonce != 0 && nonce.to_le_bytes() != *FOOTER_MAGIC
 }

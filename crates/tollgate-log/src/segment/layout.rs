@@ -4,7 +4,7 @@
 pub const SEGMENT_HEADER_BYTES: usize = 128;
 /// The version of the format that this program writes.
 pub(super) const FORMAT_VERSION: u16 = 1;
-/// The first bytes of a footer.
+/// The first eight bytes of a footer.
 pub(crate) const FOOTER_MAGIC: &[u8; 8] = b"TGSEALED";
 /// Bytes of a footer before its counts.
 pub(super) const FOOTER_FIXED_BYTES: usize = 192;
@@ -12,8 +12,8 @@ pub(super) const FOOTER_FIXED_BYTES: usize = 192;
 pub(super) const FOOTER_COUNT_BYTES: usize = 24;
 /// Bytes of the length and the checksum that end a footer.
 pub(super) const FOOTER_TAIL_BYTES: usize = 8;
-/// Bytes of a footer that its reader needs to find its length.
+/// Bytes from the start of a footer that a reader needs to find its length.
 pub(crate) const FOOTER_HEAD_BYTES: usize = FOOTER_FIXED_BYTES + FOOTER_TAIL_BYTES;
-/// Bytes of a footer with counts for all schema numbers.
+/// Bytes of the longest footer, which has counts for all schema numbers.
 pub(super) const FOOTER_BYTES_MAX: usize =
     FOOTER_FIXED_BYTES + FOOTER_COUNT_BYTES * 65_536 + FOOTER_TAIL_BYTES;

@@ -8,11 +8,11 @@ use crate::id::Sequence;
 /// State of a segment, as its file name shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SegmentState {
-    /// Being written, or closed and not yet sealed.
+    /// The segment is being written, or is closed and not yet sealed.
     Open,
-    /// Complete with its footer.
+    /// The segment is complete and has its footer.
     Sealed,
-    /// Set aside by recovery.
+    /// Recovery set the segment aside.
     Damaged,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for SegmentState {
 /// The file name of a segment: the number of its first record, and its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentName {
-    /// The number of its first record.
+    /// Number of the first record of the segment.
     pub first: Sequence,
     /// State of the segment.
     pub state: SegmentState,

@@ -1,5 +1,5 @@
-//! Tests of replies that wait until a sink has records: the log reports in order, once, and in bounded
-//! memory.
+//! Tests of replies that wait until a sink has records. The log reports each record once, in order, and in
+//! bounded memory.
 
 use tollgate_log::{
     AppendedRecords, Appender, Exception, Follower, Log, LogOptions, Mishap, SchemaId, Sequence, SinkPlace,
@@ -63,7 +63,7 @@ impl Site {
 #[test]
 fn each_transaction_is_told_what_became_of_its_own_records() {
     let mut site = Site::new();
-    // Records 1-3, 4, 5-6 are in one batch, 7-8 in the next.
+    // The first batch has the records 1 to 3, 4, and 5 to 6. The next batch has 7 to 8.
     let (a, c, b) = (site.append(0, 3), site.append(1, 1), site.append(0, 2));
     site.hand_over();
     let d = site.append(0, 2);

@@ -1,4 +1,5 @@
-//! Tests of group commit: which sync releases which reply, and that a failure releases none.
+//! Tests of group commit: a sync releases the replies of the records that it covers, and a failure releases
+//! no reply.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -48,7 +49,7 @@ impl Site {
         Ok(appended)
     }
 
-    /// Waits as a worker does: checks, sleeps until it is woken, checks again.
+    /// Waits as a worker does: checks, sleeps until the log wakes it, and checks again.
     fn wait(&self, appended: AppendedRecords, level: Level) -> Result<(), AppendError> {
         loop {
             if let Some(result) = self.appender.reached(appended, level) {
@@ -117,8 +118,8 @@ fn written_is_reached_while_a_sync_is_held() {
     site.close().2.unwrap();
 }
 
-/// The call that fails, which one of its kind since the first record, the error, and the text that the owner
-/// gets.
+/// The failures. Each row has the call that fails, its index among such calls since the first record, the
+/// error number, and the reported text.
 const FAILURES: &[(Call, usize, i32, &str)] = &[
     (Call::Create, 0, ENOSPC, "cannot create"),
     (Call::Write, 0, ENOSPC, "cannot write"),
@@ -166,8 +167,8 @@ fn a_disk_failure_says_that_a_restart_keeps_synced_records_and_damage_does_not()
     assert!(!reason.contains("keeps"), "{reason}");
 }
 
-/// Checks that the log takes no more records and reported the failure once, and that a restart finds a lawful
-/// log.
+/// Checks that the log accepts no more records and reported the failure once. Then checks that a restart
+/// finds a log that obeys the [`Law`].
 fn check_stopped(mut site: Site, appended: AppendedRecords, context: &str) {
     let refused = site.append(Level::Received).expect_err(context);
     assert!(matches!(refused, AppendError::Stopped(_)), "{context}: {refused}");
@@ -205,7 +206,7 @@ fn a_file_whose_sync_failed_is_never_synced_again() {
     assert_eq!(syncs.count(), 1);
 }
 
-/// Lets a write fail while a sync runs. The sync ends afterwards.
+/// Makes a write fail while a sync runs. The sync ends after the failure.
 fn check_write_that_fails_beside_a_sync(mut site: Site, context: &str) {
     site.sim.pause_syncs();
     let first = site.append(Level::Synced).unwrap();

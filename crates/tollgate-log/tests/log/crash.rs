@@ -1,4 +1,4 @@
-//! Tests of a crash after every operation of the log and of its recovery. The law is checked afterwards.
+//! Tests of a crash after every operation of the log and of its recovery. Each case then checks the [`Law`].
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::sim::{Call, EIO, PATIENCE, Sim};
 use crate::workload::Step::{Close, Seal, Sync, Take, Write};
 use crate::workload::{Driver, Law, RUNWAYS, Step, append, dir, mend, read, schema, try_mend};
 
-/// Returns how many outcomes of each crash point are tried. `TOLLGATE_CRASH_SEEDS` sets another number.
+/// Returns the number of outcomes to try for each crash point. `TOLLGATE_CRASH_SEEDS` sets another number.
 fn seeds() -> u64 {
     std::env::var("TOLLGATE_CRASH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
 }
@@ -17,7 +17,7 @@ fn seeds() -> u64 {
 const WORKLOADS: &[&[Step]] = &[
     &[Write(2), Sync, Write(3), Write(1), Sync],
     &[Write(2), Sync, Close, Seal, Write(3), Sync, Close, Seal],
-    // The seal is late: the next segment is acknowledged, and no header shows it yet.
+    // The seal is late: records of the next segment are acknowledged, and no header shows that yet.
     &[Write(2), Close, Write(3), Sync, Seal, Close, Seal],
     // Records are written while a sync runs.
     &[Write(1), Take, Write(2), Close, Write(1), Sync, Write(2), Sync, Seal],
@@ -39,7 +39,7 @@ const WORKLOADS: &[&[Step]] = &[
         Sync,
         Seal,
     ],
-    // Nothing is synced before several rolls.
+    // Several segments are closed before the first sync.
     &[Write(1), Close, Write(2), Close, Write(1), Sync, Write(1), Seal, Seal],
 ];
 
@@ -49,7 +49,7 @@ pub(crate) fn operations(steps: &[Step], runway: usize) -> usize {
     sim.calls().len()
 }
 
-/// Returns the disks that a crash after `count` operations may leave, with their names.
+/// Returns the disks that a crash after `count` operations may leave, each with a name.
 fn crashed(steps: &[Step], runway: usize, count: usize) -> (Vec<(String, Sim)>, Law) {
     let sim = Sim::new();
     let mut driver = Driver::with_runway(&sim, runway);
@@ -152,7 +152,7 @@ fn threaded(count: usize) -> (Sim, Law) {
     (sim, law)
 }
 
-/// Every second transaction waits, so that some share a sync.
+/// Appends transactions. Waits only for every second one, so that two transactions can share a sync.
 fn append_transactions(log: &Log, law: &mut Law) {
     let this = thread::current();
     let mut appender = log.appender(move || this.unpark());

@@ -1,4 +1,4 @@
-//! Tests of the digest of a segment that is too large for a single pass.
+//! Tests of the digest of a segment that is larger than one stride of the scan.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use tollgate_log::{SegmentDigestAlgorithm, SegmentState, Sequence, read_footer, 
 use crate::sim::Sim;
 use crate::workload::{batch, dir, file_bytes, new_writer, segments_of};
 
-/// Several times the stride after which the digest follows the scan.
+/// Size of the segment in bytes: several strides after which the scan publishes its offset to the digest.
 const SEGMENT_BYTES: u64 = 5 << 20;
 
-/// Makes a dead run with one large open segment. A small batch ends it, and the bytes `torn` follow.
+/// Makes a dead run with one large open segment. The segment ends with a small batch and the bytes `torn`.
 fn crashed(torn: &[u8]) -> Sim {
     let sim = Sim::new();
     let mut writer = new_writer(&sim);

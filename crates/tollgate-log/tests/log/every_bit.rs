@@ -1,5 +1,5 @@
-//! Flips every single bit of a sealed segment of 64 KiB, and cuts it at every length. Each change is
-//! detected.
+//! Flips every single bit of a sealed segment of 64 KiB, and cuts the segment at every length. Checks that
+//! each change is detected.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const SEGMENT_BYTES: usize = 64 << 10;
 /// Bytes of a footer that counts one schema.
 const FOOTER_BYTES: usize = 224;
 const BATCH_BYTES: usize = 2 << 10;
-/// Bytes of a row before its text: frame, bitmap, number, length.
+/// Bytes of a row before its text: the frame, the bitmap, the number, and the length of the text.
 const ROW_BYTES: usize = 8 + 1 + 8 + 4;
 
 /// Makes a batch of exactly `bytes` bytes, with its header and three bytes of padding. `bytes` is a multiple

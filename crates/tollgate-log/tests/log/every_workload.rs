@@ -1,7 +1,7 @@
 //! Tests all workloads of up to three operations, a crash at every point of each, and every disk that the
 //! crash may leave.
 //!
-//! Nothing is random here. A property that passes is true for all of these cases.
+//! No case is random. A test that passes therefore proves its property for all of these cases.
 
 use crate::crash::operations;
 use crate::sim::Sim;

@@ -1,4 +1,5 @@
-//! Tests with segments that a version of this program wrote. All later versions must read them.
+//! Tests with segments that an earlier version of this program wrote. All later versions must read these
+//! segments.
 //!
 //! `tests/fixtures/README.md` describes each file. A version that changes the format adds a folder and leaves
 //! the others unchanged.
@@ -30,13 +31,13 @@ const UNSEALED: [&str; 2] = ["unsealed.open", "runway.open"];
 const TORN: [&str; 2] = ["torn.open", "torn-runway.open"];
 /// Bytes that are missing at the end of the torn segments.
 const TORN_BYTES: usize = 13;
-/// A segment written later, with a schema that earlier builds of this version did not have: a stream with a
-/// key.
+/// A segment of a stream with a key. It was written later than the other segments, because earlier builds of
+/// this version had no keys.
 const KEYED: &str = "keyed.sealed";
 const NODE: &str = "fixture";
-/// Rounds of records. Each round is a batch.
+/// Number of rounds of records. Each round is a batch.
 const ROUNDS: u64 = 3;
-/// Records of a round: two rows with every type, one row of the small stream, one reject.
+/// Number of records of a round: two rows with every type, one row of the small stream, one reject.
 const ROUND_RECORDS: u64 = 4;
 
 fn folder() -> PathBuf {
@@ -96,7 +97,7 @@ fn append_round(transaction: &mut Transaction<'_>, round: u64) {
     transaction.reject(SchemaId(1), "column \"n\" takes int, found \"many\"", b"{\"n\":\"many\"}\xff");
 }
 
-/// Puts a fixture into its own log, under its original name.
+/// Makes a disk with a log that has only this fixture, under its original name.
 fn on_disk(name: &str, bytes: &[u8]) -> (Sim, LogId) {
     let (header, _) = SegmentHeader::decode(bytes.first_chunk().unwrap()).unwrap();
     assert_eq!((header.first, header.chain, header.node.as_str()), (Sequence::FIRST, 0, NODE), "{name}");
@@ -200,7 +201,7 @@ fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// Keeps the written segments if `TOLLGATE_FIXTURES` names a folder.
+/// Copies the written segments to the folder that `TOLLGATE_FIXTURES` names, if it is set.
 #[test]
 fn segments_written_now_pass_the_checks_of_version_1() {
     let kept = std::env::var_os("TOLLGATE_FIXTURES").map(PathBuf::from);

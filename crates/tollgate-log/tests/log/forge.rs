@@ -1,8 +1,8 @@
 //! Splits a segment into parts, so that a test can change any number and recompute every checksum, chain and
 //! digest.
 //!
-//! It follows `docs/reference/log-format.md` and does not use the code under test. The tests of the loader and
-//! of the program use this file too.
+//! This file follows `docs/reference/log-format.md`, and does not use the code under test. The tests of the
+//! loader and of the program use it too.
 
 #![allow(dead_code, reason = "each crate whose tests use it needs another part of it")]
 
@@ -15,7 +15,7 @@ const FOOTER_MAGIC: &[u8; 8] = b"TGSEALED";
 /// A segment, split into parts.
 #[derive(Clone)]
 pub(crate) struct Forged {
-    /// The segment header. Its checksum is computed.
+    /// The segment header. [`Self::bytes`] computes its checksum.
     pub(crate) header: Vec<u8>,
     pub(crate) batches: Vec<ForgedBatch>,
     pub(crate) footer: Option<ForgedFooter>,
@@ -50,7 +50,7 @@ pub(crate) struct ForgedFooter {
     pub(crate) digest_number: u8,
     pub(crate) digest: Option<[u8; 64]>,
     pub(crate) digest_before: [u8; 64],
-    /// Schema, rows and rejects of each count.
+    /// Schema number, rows and rejects of each count.
     pub(crate) counts: Vec<(u16, u64, u64)>,
 }
 
@@ -182,7 +182,8 @@ impl ForgedFooter {
     }
 }
 
-/// Returns the SHA-256 of the content, because the tests use it. Any other digest is forged as zeros.
+/// Returns the SHA-256 of the content, because the tests use only this algorithm. The digest of any other
+/// algorithm is zeros.
 fn digest_of(number: u8, content: &[u8]) -> [u8; 64] {
     let mut digest = [0; 64];
     if number == 2 {

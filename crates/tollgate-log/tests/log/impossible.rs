@@ -1,5 +1,5 @@
-//! Tests of segments with correct checksums and impossible numbers. Each read ends, and no number counts
-//! beyond what the bytes allow.
+//! Tests of segments with correct checksums and impossible numbers. Each read ends, and no count exceeds the
+//! number of records that fit into the bytes.
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
@@ -91,7 +91,7 @@ fn a_footer_whose_numbers_cannot_be_is_none_and_its_records_are_read() {
     ];
     for (place, set) in fields.iter().enumerate() {
         for number in EXTREMES {
-            // Only the footer of the last segment shows where it ends.
+            // Only its footer shows at which record the last segment ends.
             for index in [0, 2] {
                 let (sim, law) = dead_log(THREE_SEALED);
                 let mut is_same = false;
@@ -103,7 +103,7 @@ fn a_footer_whose_numbers_cannot_be_is_none_and_its_records_are_read() {
                 });
                 let context = format!("field {place} is {number}, segment {index}");
                 let path = segment_path(&sim, law.log, index);
-                // Only the batches show that the footer counts too few of them.
+                // Only a count of the batches shows that the number of batches in the footer is too low.
                 let is_within_bytes = place == 2 && number == 0;
                 assert!(read_footer(&sim, &path).unwrap().is_none() || is_within_bytes, "{context}");
                 assert_eq!(read_to_end(&sim, law.log), read_whole(9, 0), "{context}");
@@ -253,7 +253,8 @@ fn headers_that_claim_more_than_the_file_has_make_no_search_long() {
     forge(&sim, &law, 2, |forged| {
         let mut lie = forged.batches.last().unwrap().clone();
         (lie.payload, lie.payload_bytes) = (Vec::new(), Some(16 << 20));
-        // Enough bytes follow the forged headers that each claim could be true.
+        // The bytes that follow the forged headers are so many that the payload length in each header is
+        // possible.
         let lies = vec![lie; 20_000];
         forged.batches.truncate(1);
         forged.batches.extend(lies);

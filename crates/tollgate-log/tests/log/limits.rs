@@ -1,4 +1,4 @@
-//! Tests of what a log refuses, and where it rolls.
+//! Tests of the limits of a log: which appends it refuses, and when it closes a segment.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Tests of the log on a simulated disk: crashes, damage, failing calls, and the promises of its threads
-//! meanwhile.
+//! Tests of the log on a simulated disk: crashes, damage, failing calls, and the promises of its threads in
+//! each of these cases.
 
 // clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,5 +1,5 @@
-//! Tests of random runs. Each run starts on the disk that the run before left, and is compared with what was
-//! appended.
+//! Tests of random runs. Each run starts on the disk that the previous run left. The records on the disk are
+//! compared with the appended ones.
 
 use proptest::prelude::*;
 use tollgate_log::{SegmentDigestAlgorithm, SegmentState, verify_segment};
@@ -7,7 +7,7 @@ use tollgate_log::{SegmentDigestAlgorithm, SegmentState, verify_segment};
 use crate::sim::Sim;
 use crate::workload::{Driver, Law, Step, mend, read, segments_of, try_mend};
 
-/// One process run: its steps, the count of operations after which it ends, and what the disk keeps.
+/// One process run: its steps, the count of operations after which the run ends, and the kind of its end.
 #[derive(Debug, Clone)]
 struct Run {
     steps: Vec<Step>,
@@ -54,7 +54,7 @@ proptest! {
     }
 }
 
-/// Returns how many cases run. `TOLLGATE_CRASH_SEEDS` sets more: 2,000 mean 120,000 cases.
+/// Returns the number of cases to run. `TOLLGATE_CRASH_SEEDS` sets a larger number: 2,000 mean 120,000 cases.
 fn cases() -> u32 {
     let seeds = std::env::var("TOLLGATE_CRASH_SEEDS").ok().and_then(|text| text.parse::<u32>().ok());
     seeds.map_or(1000, |seeds| seeds.saturating_mul(60))

@@ -1,7 +1,8 @@
-//! Tests of refusals while the disk is slow: a record is refused if its reply would wait longer than it may.
+//! Tests of refusals while the disk is slow: a record is refused if its reply would wait longer than
+//! `queue_age_max`.
 //!
-//! [`Appender::check`] takes the time as an argument. So most tests ask for the answer in an hour, and do not
-//! wait.
+//! [`Appender::check`] takes the time as an argument. So most tests pass a time that is an hour later, and
+//! need not wait.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use crate::sim::Sim;
 use crate::workload::{append, dir, read, schema};
 
 const AGE_MAX: Duration = Duration::from_secs(60);
-/// Short enough for a test to wait for it.
+/// A `queue_age_max` that is short enough for a test to wait for it.
 const SHORT: Duration = Duration::from_millis(10);
 
 struct Site {
@@ -111,7 +112,7 @@ fn only_records_that_wait_for_a_sync_are_late_while_only_the_sync_hangs() {
     let written = site.append(Level::Written).unwrap();
     site.sim.wait_until("both are written", || site.appender.reached(written, Level::Written).is_some());
     site.wait_until_late(&[Level::Synced]);
-    // Once a sync ends, the records after it decide the age.
+    // After the sync, the age is the wait of the oldest record that the sync did not cover.
     site.sim.release_one_sync();
     site.sim.wait_for_paused_sync();
     assert!(site.appender.reached(second, Level::Synced).is_none());
@@ -198,7 +199,7 @@ fn records_that_would_wait_too_long_are_refused_and_begin_and_end_are_logged_onc
     site.append(Level::Received).unwrap();
     assert!(site.append(Level::Synced).is_err());
     assert_eq!(site.log.watch().status().queue, QueueState::Behind);
-    // The state stays while no record is taken, however much time passes.
+    // While no record is accepted, the state does not change, however much time passes.
     site.appender.look(Instant::now() + Duration::from_hours(1));
     assert_eq!(*site.told.lock().unwrap(), [QueueState::Behind]);
     site.sim.release_syncs();

@@ -18,7 +18,7 @@ pub(crate) struct Row {
     sealed: u64,
     is_torn: bool,
     set_aside: usize,
-    /// Numbers that can be read, and numbers that a gap names.
+    /// Numbers of the records that can be read. `missing` has the numbers that a gap names.
     pub(crate) found: &'static [u64],
     pub(crate) missing: &'static [u64],
 }
@@ -34,7 +34,7 @@ const NOTHING: Row = Row {
     missing: &[],
 };
 
-/// Records 1 to 3 are acknowledged, and the headers of 4 to 6 show it.
+/// Steps after which records 1 to 3 are acknowledged. The batch headers of records 4 to 6 show that.
 const HALF_ACKNOWLEDGED: &[Step] = &[Write(2), Sync, Write(2)];
 
 pub(crate) const TABLE: &[Row] = &[
@@ -66,8 +66,8 @@ pub(crate) const TABLE: &[Row] = &[
         disk: || edited(HALF_ACKNOWLEDGED, 0, |bytes| bytes[..200].fill(0)),
         names: &["1.damaged"],
         set_aside: 1,
-        // The nonce cannot be found in a trusted place. So the records that are known to be durable are named
-        // as a gap.
+        // The nonce is in none of the trusted places, so no batch can be read. The records that are known to
+        // be durable are therefore named as a gap.
         missing: &[1, 2, 3],
         ..NOTHING
     },
@@ -306,7 +306,7 @@ fn footer_written(steps: &[Step], edit: fn(&mut Vec<u8>)) -> (Sim, LogId) {
     (sim, log)
 }
 
-/// Sets another chain than the segment before ends with, and recomputes the header's checksum.
+/// Sets a chain that differs from the end of the previous segment, and recomputes the header's checksum.
 fn break_chain(bytes: &mut [u8]) {
     let (mut header, _) = SegmentHeader::decode(bytes[..128].try_into().unwrap()).unwrap();
     header.chain ^= 1;
@@ -414,7 +414,7 @@ fn records_that_a_failed_sync_lost_are_not_sealed_after_a_restart() {
     driver.run(HALF_ACKNOWLEDGED).unwrap();
     sim.fail(Call::Sync, 0, EIO);
     driver.step(Sync).unwrap_err();
-    // The cache still shows records 4 to 6, but the disk will never have them.
+    // The page cache still has records 4 to 6, but they are never written to the disk.
     let (sim, law) = (sim.restart(), driver.law.clone());
     law.check(&sim, &mend(&sim), "after the restart");
     assert_eq!(read(&sim, law.log).numbers, [1, 2, 3]);

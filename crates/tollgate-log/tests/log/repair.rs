@@ -1,4 +1,4 @@
-//! Tests of repairs by command: they decide as a start does, and lose no byte.
+//! Tests of repairs by command: a repair makes the same decisions as a start, and loses no byte.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -154,7 +154,7 @@ fn an_error_of_the_disk_is_told_and_a_later_repair_goes_on() {
 #[test]
 fn a_repair_that_crashes_at_any_operation_leaves_the_law_to_the_next() {
     after_every_crash(&workloads(2), &RUNWAYS[1..], |sim, law, context| {
-        // Without the folder of all logs there is nothing to repair.
+        // If the folder of all logs does not exist, there is nothing to repair.
         if !sim.is_folder(&dir()) {
             return;
         }

@@ -1,4 +1,5 @@
-//! Tests of retention: which segments are deleted, in which order, and that no reader is disturbed.
+//! Tests of retention: which segments are deleted and in which order, and that readers can read deleted
+//! segments to their end.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -51,7 +52,8 @@ impl Site {
     }
 }
 
-/// Waits until the retainer has begun and ended a pass. The pass under way may have begun before this call.
+/// Waits until the retainer has begun and ended a pass after this call. The current pass does not count,
+/// because it may have begun before the call.
 fn wait_for_whole_pass(sim: &Sim, log: &Log) {
     let watch = log.watch();
     let before = watch.status().retain_passes;
@@ -92,7 +94,7 @@ fn only_segments_whose_last_record_is_confirmed_go_and_the_folder_with_the_last(
     assert_eq!(sim.files().into_keys().collect::<Vec<_>>(), [dir().join("deleted")]);
 }
 
-/// Returns the noted deletions.
+/// Returns the content of the file `deleted`.
 fn deleted(sim: &Sim) -> Vec<(LogId, u64)> {
     Deleted::read(&*sim.storage(), &dir()).unwrap().iter().map(|(log, last)| (log, last.0)).collect()
 }
@@ -232,7 +234,7 @@ fn segments_that_are_damaged_or_of_another_run_stay_and_so_does_their_folder() {
     let (sim, law) = dead_log(THREE);
     let [first, second, _] = [0, 1, 2].map(|index| segment_path(&sim, law.log, index));
     sim.rename(&first, &first.with_extension("damaged")).unwrap();
-    // Without a footer the last record is unknown.
+    // Without a footer, the last record of the segment is unknown.
     sim.edit(&second, |bytes| bytes.truncate(bytes.len() - 1));
     let site = Site::open(&sim, |_| {});
     site.sink.confirm(law.log, Sequence(9));
@@ -297,7 +299,7 @@ fn a_note_that_a_run_left_unfinished_is_written_anew() {
 fn a_folder_that_cannot_be_synced_after_an_unlink_stops_the_log() {
     let (sim, law) = dead_log(THREE);
     let site = Site::open(&sim, |_| {});
-    // The sync before this one wrote the note.
+    // The sync with index 0 is the sync of the note.
     sim.fail(Call::SyncFolder, 1, EIO);
     site.sink.confirm(law.log, Sequence(9));
     assert!(site.next_event().starts_with(&format!("failed: cannot sync {}", folder(law.log).display())));
@@ -363,7 +365,7 @@ fn a_reader_at_the_end_is_caught_up_if_the_last_segment_is_deleted_as_it_opens_i
     assert_eq!(found, Found::default());
 }
 
-/// Appends single records until one is refused, and counts them in `taken`.
+/// Appends single records until one is refused. Counts the accepted records in `taken`.
 fn fill(site: &Site, appender: &mut Appender, taken: &mut u64) {
     while let Ok(appended) = append(appender, Level::Synced, *taken + 1..=*taken + 1) {
         assert!(appender.hand_over());

@@ -18,7 +18,8 @@ const THREE_SEALED: &[Step] =
     &[Write(2), Sync, Close, Seal, Write(2), Write(1), Sync, Close, Seal, Write(2), Sync, Close, Seal];
 const RECORDS: u64 = 11;
 
-/// Returns the parts of a segment: their bytes, and the records that are lost with them.
+/// Returns the parts of a segment. Each has the range of its bytes, and the records that are lost if these
+/// bytes are damaged.
 fn parts(bytes: &[u8], next_segment: u64) -> Vec<(Range<usize>, Range<u64>)> {
     let batches = batches_in(bytes);
     let last = batches.last().unwrap().0;
@@ -105,7 +106,7 @@ fn a_position_between_two_damaged_batches_loses_the_second_by_name() {
             bytes[at + 80] ^= 1;
         }
     });
-    // Batches 4-5 and 6 are damaged. The reader has 4-5 already.
+    // The batches with the records 4 to 5 and 6 are damaged. The reader has already passed 4 and 5.
     let found = read_from(&sim, law.log, Some(Position { last: Sequence(5), chain: None }));
     assert_eq!((found.missing(), found.numbers), (vec![6], vec![7, 8, 9, 10, 11]));
 }
@@ -274,7 +275,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
         }
         2 => bytes.extend((0..random.below(900)).map(|n| n as u8)),
         3 => {
-            // A piece of the segment is repeated, or is at another place.
+            // Moves the last part of the segment to another offset, so that bytes are repeated or missing.
             let (from, to) = (random.below(bytes.len()) / 8 * 8, random.below(bytes.len()) / 8 * 8);
             let piece = bytes[from..].to_vec();
             bytes.truncate(to);
@@ -306,7 +307,8 @@ fn no_bytes_make_a_reader_panic_or_read_a_row_that_was_not_written() {
     }
 }
 
-/// Checks that reads never return wrong rows: numbers rise, and gaps are where they claim to be.
+/// Checks that reads never return wrong rows, that the record numbers increase, and that gaps have the
+/// missing numbers.
 fn check_never_wrong(sim: &Sim, log: LogId, context: &str) {
     for (name, path) in segments_of(sim, log) {
         scan_segment(sim, &path).unwrap();
@@ -364,7 +366,7 @@ fn a_segment_of_another_log_is_never_read_as_this_one() {
         let found = read(&sim, law.log);
         assert_eq!(found.numbers, [0; 0], "{steps:?}");
         assert_eq!(file_bytes(&sim, &segment_path(&sim, law.log, 0)), bytes, "left as it was");
-        // Only a footer shows which records should have been there.
+        // Only a footer shows which records the segment had.
         match &found.gaps[..] {
             [] => assert_eq!(names_of(&sim, law.log), ["00000000000000000001.damaged"]),
             [gap] => assert!(gap.reason.contains(&stranger.log.to_string()), "{gap:?}"),

@@ -1,5 +1,5 @@
-//! Tests of the runway: zeros after the batches of an open segment mark its end, and are never part of a
-//! sealed one.
+//! Tests of the runway. Zeros after the batches of an open segment mark the end of the batches. A sealed
+//! segment has no runway.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ use crate::workload::{
 
 const RUNWAY: usize = 4096;
 
-/// Makes a dead run with one open segment: two acknowledged batches and a runway. Returns where the batches
-/// end.
+/// Makes a dead run with one open segment: two acknowledged batches and a runway. Returns the offset at which
+/// the batches end.
 fn open_segment() -> (Sim, LogId, PathBuf, usize) {
     let (sim, law) = dead_log_with_runway(&[Write(2), Sync], RUNWAY);
     let path = segment_path(&sim, law.log, 0);
@@ -45,7 +45,7 @@ fn a_file_grows_by_its_runway_and_later_writes_find_their_place_in_it() {
 fn a_write_that_is_larger_than_half_a_runway_gets_none() {
     let sim = Sim::new();
     let mut writer = new_writer(&sim).with_runway(RUNWAY);
-    // The runway after the schemas has space. The first of these writes exceeds it, and so does the second.
+    // Both writes exceed the space of the runway that follows the schemas.
     for n in [1, 51] {
         writer.write(&[batch(n, 50)], Sequence(0), 0).unwrap();
         let bytes = file_bytes(&sim, &segment_path(&sim, writer.log(), 0)).len();
@@ -82,7 +82,7 @@ fn zeros_behind_the_last_batch_are_no_torn_tail() {
 #[test]
 fn a_write_torn_within_the_runway_counts_only_the_bytes_that_came() {
     let (sim, log, path, end) = open_segment();
-    // The header and 3 bytes of the first record reached the disk. A sector then did not, and 8 bytes after
+    // The header and 3 bytes of the first record reached the disk. The next sector did not, but 8 bytes after
     // it did.
     sim.edit(&path, |bytes| {
         bytes[end + 64..end + 67].fill(7);

@@ -13,7 +13,7 @@ use crate::workload::{
     Driver, Step, append, batches_in, dir, file_bytes, mend, read, schema, segment_path, segments_of,
 };
 
-/// Makes the schema of the other tests with one more column.
+/// Makes the schema that the other tests use, with one more column.
 fn wider() -> Schema {
     let column = |name: &str, kind| Column { name: name.to_owned(), kind, origin: ColumnOrigin::Stored };
     let columns = [("n", ColumnType::Int), ("path", ColumnType::Text), ("took", ColumnType::Float)];
@@ -134,7 +134,7 @@ fn schemas_larger_than_a_batch_are_in_several_batches_and_read_in_every_segment(
     for (_, path) in &segments {
         assert_eq!(scan_segment(&sim, path).unwrap().failure, None, "{path:?}");
     }
-    // A segment that lost some schemas gets them from its neighbour.
+    // A segment with damaged schemas gets them from its neighbour.
     let at = batches_in(&file_bytes(&sim, &segments[1].1)).iter().rev().nth(1).unwrap().0;
     sim.edit(&segments[1].1, |bytes| bytes[at + 70] ^= 1);
     assert_eq!(widths(&sim, id), [2, 1000, 1000, 1000]);

@@ -1,9 +1,11 @@
-//! A simulated disk that can lose power. It keeps the contents of memory and of the disk apart.
+//! A simulated disk that can lose power. The disk has separate contents for the memory of the system and for
+//! the medium.
 //!
 //! A write is pending until its file is synced, and a name until its folder is synced. [`Sim::power_cut`]
-//! returns a disk as it may be found afterwards. A seed decides whether each pending write is kept, dropped,
-//! torn or zeroed. [`Sim::restart`] ends only the process, and loses nothing. A failed sync drops what it
-//! should have written, as Linux does. So a second sync of the same file succeeds and proves nothing.
+//! returns a disk as a power cut may leave it. A seed decides whether each pending write is kept, dropped,
+//! torn or zeroed. [`Sim::restart`] ends only the process, and loses nothing. A failed sync drops the pending
+//! writes of its file, as Linux does. So a second sync of the same file succeeds, although these writes are
+//! lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{Space, Storage, StorageFile, StorageLock};
 
-/// Longest wait of a test for something that has to happen.
+/// Longest time that a test waits for an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// EIO of Linux.
@@ -22,7 +24,7 @@ pub(crate) const EIO: i32 = 5;
 /// ENOSPC of Linux.
 pub(crate) const ENOSPC: i32 = 28;
 
-/// Calls that change something. Each counts as an operation, and may fail.
+/// Calls that change the disk. Each call counts as an operation, and may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Call {
     CreateFolder,
@@ -89,8 +91,8 @@ impl Change {
         }
     }
 
-    /// Returns what a power cut may leave of a change: nothing or all. A write may also keep only the first
-    /// half of its bytes before the runway, with the new file size or without.
+    /// Returns the outcomes of an unsynced change after a power cut: it is lost or kept. Of a write, also
+    /// only the first half of the bytes before the runway may be kept, with the new file size or without.
     fn every_fate(&self) -> Vec<Option<Self>> {
         let mut fates = vec![None, Some(self.clone())];
         if let Self::Write(offset, bytes) = self {
@@ -105,7 +107,7 @@ impl Change {
         fates
     }
 
-    /// Returns what a power cut leaves of an unsynced change.
+    /// Returns the outcome of an unsynced change after a power cut. `None` if the change is lost.
     fn survivor(self, random: &mut Random) -> Option<Self> {
         match self {
             Self::Write(offset, mut bytes) => match random.below(5) {
@@ -115,7 +117,7 @@ impl Change {
                     Some(Self::Write(offset, bytes))
                 }
                 2 => {
-                    // The size grew, but some of the sectors were never written.
+                    // The file has its new size, but single sectors of the write were never written.
                     for sector in bytes.chunks_mut(SECTOR_BYTES) {
                         if random.below(2) == 0 {
                             sector.fill(0);
@@ -164,7 +166,7 @@ struct State {
     pending: Vec<NameChange>,
     locks: BTreeSet<PathBuf>,
     calls: Vec<(Call, PathBuf)>,
-    /// The thread of each write.
+    /// The thread that made each write.
     writers: Vec<ThreadId>,
     crash_after: Option<usize>,
     is_frozen: bool,
@@ -208,13 +210,13 @@ impl Sim {
         self.0.0.lock().unwrap()
     }
 
-    /// Lets `count` further operations succeed. All later ones fail, as if the system had ended.
+    /// Lets `count` further operations succeed. All later operations fail, as if the system had ended.
     pub(crate) fn crash_after(&self, count: usize) {
         let mut state = self.state();
         state.crash_after = Some(state.calls.len() + count);
     }
 
-    /// Makes the `nth` such call from now on fail, counted from 0.
+    /// Makes the `nth` call of this kind from now on fail, counted from 0.
     pub(crate) fn fail(&self, call: Call, nth: usize, errno: i32) {
         let mut state = self.state();
         let before = state.calls.iter().filter(|(one, _)| *one == call).count();
@@ -226,7 +228,7 @@ impl Sim {
         self.state().calls.clone()
     }
 
-    /// Returns how many writes this thread has begun.
+    /// Returns the number of writes that this thread has begun.
     pub(crate) fn writes_of(&self, thread: ThreadId) -> usize {
         self.state().writers.iter().filter(|one| **one == thread).count()
     }
@@ -235,7 +237,7 @@ impl Sim {
         self.state().calls.iter().filter(|(one, _)| *one == call).count()
     }
 
-    /// Holds the syncs of files: from now on they begin and do not end.
+    /// Holds the syncs of files: from now on, a sync begins and does not end.
     pub(crate) fn pause_syncs(&self) {
         self.state().is_sync_paused = true;
     }
@@ -245,7 +247,7 @@ impl Sim {
         self.0.1.notify_all();
     }
 
-    /// Holds writes: from now on they begin and do not end.
+    /// Holds writes: from now on, a write begins and does not end.
     pub(crate) fn pause_writes(&self) {
         self.state().is_write_paused = true;
     }
@@ -264,7 +266,7 @@ impl Sim {
         }
     }
 
-    /// Lets one sync end: the held one, or the next.
+    /// Lets one sync end: the sync that is held, or the next one.
     pub(crate) fn release_one_sync(&self) {
         self.state().permits += 1;
         self.0.1.notify_all();
@@ -275,12 +277,12 @@ impl Sim {
         self.state().capacity = Some(bytes);
     }
 
-    /// Sets whether overwritten bytes stay in place. At first they do.
+    /// Sets whether the disk overwrites bytes in place. A new disk does.
     pub(crate) fn set_in_place(&self, is_in_place: bool) {
         self.state().is_copy_on_write = !is_in_place;
     }
 
-    /// Deletes a file when it is opened the next time, which is after it was listed.
+    /// Deletes a file at the next call that opens it. At that time the file is already listed.
     pub(crate) fn delete_before_open(&self, path: &Path) {
         self.state().vanishing = Some(path.to_owned());
     }
@@ -344,8 +346,8 @@ impl Sim {
         disks
     }
 
-    /// Returns the same system after the end of the process. It has no locks and no faults, and nothing is
-    /// lost.
+    /// Returns the same system after the end of the process. The new system has no locks and no faults, and
+    /// no write is lost.
     pub(crate) fn restart(&self) -> Self {
         let state = self.state().clone();
         Self::with(State {
@@ -378,7 +380,7 @@ impl Sim {
         content.pending.clear();
     }
 
-    /// Puts a file on the disk, with its name and bytes synced.
+    /// Adds a file to the disk, with its name and bytes synced.
     pub(crate) fn put(&self, path: &Path, bytes: &[u8]) {
         self.create_folder(path.parent().unwrap()).unwrap();
         drop(self.create(path).unwrap());
@@ -388,7 +390,7 @@ impl Sim {
         state.pending.clear();
     }
 
-    /// Counts an operation. Returns an error if the system has ended, or if the call has to fail.
+    /// Counts an operation. Returns an error if the system has ended, or if a fault is set for the call.
     fn begin(&self, call: Call, path: &Path) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         if state.crash_after.is_some_and(|count| state.calls.len() >= count) {
@@ -424,7 +426,7 @@ fn reachable(names: &BTreeMap<PathBuf, Inode>) -> BTreeMap<PathBuf, Inode> {
     found.map(|(path, inode)| (path.clone(), *inode)).collect()
 }
 
-/// Returns all states that a power cut may leave of a node, each content once.
+/// Returns all states in which a power cut may leave a file. Each content occurs once.
 fn every_survivor(node: &Node) -> Vec<Node> {
     let Node::File(content) = node else { return vec![Node::Folder] };
     let mut found = vec![content.durable.clone()];
@@ -444,7 +446,7 @@ fn every_survivor(node: &Node) -> Vec<Node> {
     found.into_iter().map(file).collect()
 }
 
-/// Returns every combination of one option of each list.
+/// Returns every combination that has one option of each list.
 fn every_choice(options: &[Vec<Node>]) -> Vec<Vec<Node>> {
     options.iter().fold(vec![Vec::new()], |begun, options| {
         let with = |one: &Node| {
@@ -492,7 +494,7 @@ impl State {
         sizes.sum()
     }
 
-    /// Returns the error that the last counted call has to return, if any.
+    /// Returns the fault of the last counted call, if any.
     fn fault(&self, call: Call) -> Option<io::Error> {
         let nth = self.calls.iter().filter(|(one, _)| *one == call).count() - 1;
         let fault = self.faults.iter().find(|fault| (fault.0, fault.1) == (call, nth))?;

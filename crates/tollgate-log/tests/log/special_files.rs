@@ -1,4 +1,5 @@
-//! Tests of special files under the names of segments: no call waits for them, and the error names the log.
+//! Tests of special files that have names of segments: no call waits for such a file, and the error names the
+//! log.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -19,7 +20,7 @@ use tollgate_log::{
 use crate::sim::PATIENCE;
 use crate::workload::{batch, schema};
 
-/// More bytes than any segment has, as a hole.
+/// Size in bytes of a file that is one hole. No segment has as many bytes.
 const SPARSE_BYTES: u64 = 20 << 30;
 
 type Maker = fn(&Path);
@@ -40,7 +41,7 @@ fn ends<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static)
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("it never ended: {what}"))
 }
 
-/// Makes a log folder with a file that `make` creates under the name of its first segment.
+/// Makes a log folder with a file that `make` creates. The file has the name of the first segment.
 fn site(state: SegmentState, make: impl FnOnce(&Path)) -> (TempDir, LogId, PathBuf) {
     let dir = TempDir::new().unwrap();
     let log = LogId::random();
@@ -121,7 +122,8 @@ fn a_file_that_is_none_behind_the_last_segment_is_named_and_makes_no_gap() {
 
 #[test]
 fn holes_of_a_sparse_file_are_not_read() {
-    // An empty file, bytes before the hole, bytes after it, and stored zeros after it.
+    // The cases: no stored bytes, bytes before the hole, bytes after the hole, and stored zeros after the
+    // hole.
     let fillings: [fn(&File); 4] = [
         |_| {},
         |mut file| file.write_all(b"TOLLGATE and no header").unwrap(),

@@ -1,4 +1,5 @@
-//! Tests of batches that workers write themselves: when they do, and that the log still keeps every promise.
+//! Tests of batches that workers write themselves: when a worker may write, and that the log still keeps
+//! every promise.
 
 use std::sync::Barrier;
 use std::thread;
@@ -12,7 +13,7 @@ use tollgate_log::{
 use crate::sim::{Call, EIO, PATIENCE, Sim};
 use crate::workload::{Law, append, dir, mend, read, schema};
 
-/// Every write that a worker may do is done by a worker.
+/// Options with which a worker does every write that it may do.
 const ALWAYS: WorkerWrites =
     WorkerWrites { after: 0, took_max: Duration::MAX, unsynced_bytes_max: u64::MAX / 2 };
 
@@ -41,7 +42,7 @@ impl TestWorker {
         Ok(appended)
     }
 
-    /// Waits for a level. Returns false if the log stopped.
+    /// Waits until the records reach a level. Returns false if the log stopped.
     fn wait(&self, appended: AppendedRecords, level: Level) -> bool {
         let begun = Instant::now();
         loop {
@@ -69,8 +70,8 @@ fn a_worker_writes_its_batch_before_the_hand_over_returns() {
     assert!(worker.wait(first, Level::Written));
     let this = thread::current().id();
     assert_eq!(sim.writes_of(this), 0, "the writer thread opens the segment");
-    // The writer thread may hold the writer shortly after the first batch. From the worker's first write on,
-    // it does all writes.
+    // The writer thread may hold the writer shortly after the first batch. After its first write, the worker
+    // does all writes.
     let mut n = 1;
     while sim.writes_of(this) < 20 {
         n += 1;
@@ -102,7 +103,8 @@ fn the_writer_thread_writes_until_enough_writes_in_a_row_were_quick() {
         let appended = worker.hand_over(Level::Written, n).unwrap();
         assert!(worker.wait(appended, Level::Written));
     }
-    // The first ten writes are those of the thread. It wrote more only if it held the writer too long.
+    // The writer thread does the first ten writes. The thread did more writes only if it held the writer too
+    // long.
     assert!(n > 10, "{n}");
     drop(worker);
     log.close().unwrap();
@@ -126,7 +128,7 @@ fn the_writer_thread_writes_at_a_full_segment_a_new_schema_or_many_unsynced_byte
         sim.writes_of(thread::current().id())
     };
     let nothing: fn(&Log, usize) = |_, _| {};
-    // On a busy machine the writer thread may be faster each time, so the test tries again.
+    // On a busy machine, the writer thread may be faster than the worker, so the test tries up to 50 times.
     assert!((0..50).any(|_| writes(ALWAYS, 1 << 20, nothing) > 0), "no worker writes");
     assert_eq!(writes(ALWAYS, 1, nothing), 0, "each record fills its segment");
     assert_eq!(writes(WorkerWrites { unsynced_bytes_max: 0, ..ALWAYS }, 1 << 20, nothing), 0);
@@ -158,7 +160,7 @@ fn no_worker_waits_longer_than_one_write_of_a_disk_that_stalls() {
             let mut other = TestWorker::new(log);
             sim.wait_for_paused_write();
             let begun = Instant::now();
-            // This worker hands over batch after batch while the write hangs, and waits for none of them.
+            // This worker hands over batch after batch while the write hangs, and waits for no batch.
             for n in stalled + 1..=stalled + OTHERS {
                 other.hand_over(Level::Written, n).unwrap();
             }
@@ -261,7 +263,7 @@ fn sequences(length: usize) -> Vec<Vec<Step>> {
     })
 }
 
-/// The acknowledgements that workers got before the system ended.
+/// The acknowledgements of the workers before the system ended.
 struct Told {
     sim: Sim,
     law: Law,
@@ -340,7 +342,8 @@ fn workers_on_threads_of_their_own_lose_nothing_and_keep_their_order() {
             let fill = |transaction: &mut Transaction<'_>| transaction.row(SchemaId(0), row).unwrap();
             let (appended, ()) = worker.appender.append(Level::Written, fill).unwrap();
             assert!(worker.appender.hand_over());
-            // The worker waits now and then, so that the queue is sometimes empty and sometimes full.
+            // The worker waits for every third batch, so that the queue is sometimes empty and sometimes
+            // full.
             if content % 3 == 0 {
                 assert!(worker.wait(appended.unwrap(), Level::Written));
             }

@@ -1,6 +1,6 @@
-//! A log that is written step by step, and the law that every later read has to obey.
+//! A log that a test writes step by step, and the [`Law`] that every later read has to obey.
 //!
-//! The content of the n-th record follows from n, so a reader knows what it must find.
+//! The content of the n-th record is computed from n, so each read can be checked.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tollgate_log::{
 
 use crate::sim::Sim;
 
-/// Returns the folder of all logs. Two levels of it have to be created.
+/// Returns the folder of all logs. The log has to create it and its parent.
 pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/data/log")
 }
@@ -72,7 +72,7 @@ pub(crate) fn append(
     Ok(appended.unwrap())
 }
 
-/// Zeros by which files grow in workloads: none, and a number between the sizes of the writes.
+/// Bytes of zeros by which files grow in workloads: none, and a number between the sizes of the writes.
 pub(crate) const RUNWAYS: [usize; 2] = [0, 700];
 
 /// A step of a workload.
@@ -80,7 +80,7 @@ pub(crate) const RUNWAYS: [usize; 2] = [0, 700];
 pub(crate) enum Step {
     /// Two batches in one write: one of this many records, and one of a single record.
     Write(u32),
-    /// Take the sync work so far. It does not cover later writes.
+    /// Take the sync work so far. This work does not cover later writes.
     Take,
     /// Sync the taken work, or all work if none was taken.
     Sync,
@@ -89,7 +89,7 @@ pub(crate) enum Step {
     Seal,
 }
 
-/// Writes one log, and remembers its acknowledgements.
+/// Writes one log, and notes which records are acknowledged.
 pub(crate) struct Driver {
     sim: Sim,
     writer: SegmentWriter,
@@ -170,7 +170,7 @@ pub(crate) struct Law {
     pub(crate) acknowledged: u64,
     /// No record after this one may exist.
     pub(crate) attempted: u64,
-    /// Last number of each batch. A read ends at one of them.
+    /// Last record number of each batch. A read ends at one of these numbers.
     ends: Vec<u64>,
 }
 
@@ -184,7 +184,7 @@ impl Law {
         self.ends.push(self.attempted);
     }
 
-    /// Checks the records that are found, and returns the last number.
+    /// Checks the records that a reader finds, and returns the number of the last one.
     pub(crate) fn check(&self, sim: &Sim, report: &RecoveryReport, context: &str) -> u64 {
         assert!(report.failed.is_empty(), "{context}: {:?}", report.failed);
         let found = read(sim, self.log);
@@ -205,10 +205,11 @@ impl Law {
     }
 }
 
-/// Returns whether a segment was set aside because its header was lost and batches after it were not.
+/// Returns whether a segment was set aside because its header was lost, and batches after the header were
+/// not.
 ///
-/// Such batches were never acknowledged, but nothing in the file shows it. They are kept, with a gap before
-/// them. A power cut must not set aside any other segment.
+/// The records of these batches were never acknowledged, but the file does not show that. The batches are
+/// kept, with a gap before them. A power cut must not cause any other segment to be set aside.
 fn has_headless_segment(sim: &Sim, log: LogId, context: &str) -> bool {
     let segments = segments_of(sim, log);
     let mut aside = segments.iter().filter(|(name, _)| name.state == SegmentState::Damaged).peekable();
@@ -220,12 +221,12 @@ fn has_headless_segment(sim: &Sim, log: LogId, context: &str) -> bool {
     is_any
 }
 
-/// What a cursor finds.
+/// Records and gaps that a cursor finds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) numbers: Vec<u64>,
     pub(crate) gaps: Vec<Gap>,
-    /// Records up to the limit are damaged, and it is not known yet which.
+    /// Whether records up to the limit are damaged, and the cursor does not know yet which.
     pub(crate) has_damaged_end: bool,
 }
 
@@ -240,7 +241,7 @@ impl Found {
     }
 }
 
-/// Reads a log from its beginning. Checks that every row is the one that was written.
+/// Reads a log from its beginning. Checks that every row has the content that was written.
 pub(crate) fn read(sim: &Sim, log: LogId) -> Found {
     read_from(sim, log, None)
 }
@@ -250,7 +251,7 @@ pub(crate) fn read_from(sim: &Sim, log: LogId, position: Option<Position>) -> Fo
     drain(&mut cursor, None)
 }
 
-/// Reads on up to the limit.
+/// Continues to read up to the limit.
 pub(crate) fn drain(cursor: &mut Cursor, limit: Option<Sequence>) -> Found {
     let mut found = Found::default();
     loop {

@@ -1,4 +1,5 @@
-//! What machines tell each other through the store: positions, requests for lost segments, ends, heartbeats.
+//! The communication of machines through the store: positions, requests for lost segments, ends of logs, and
+//! heartbeats.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,14 +15,14 @@ use crate::progress::Progress;
 use crate::status::ShipWatch;
 use crate::store::{Store, StoreError};
 
-/// What the store answered last, and when to ask again.
+/// The last answers of loaders in the store, and the times of the last reads and reports.
 pub(super) struct Answers {
     tuning: ShipTuning,
-    /// How far every named sink has each log.
+    /// Last record of each log that every named sink has.
     loaded: BTreeMap<LogId, Sequence>,
     polled_at: Option<Instant>,
     reported_at: Option<Instant>,
-    /// The log that this process last wrote to its heartbeat.
+    /// The log that the last heartbeat of this process names.
     reported_log: Option<LogId>,
 }
 
@@ -30,7 +31,7 @@ impl Answers {
         Self { tuning, loaded: BTreeMap::new(), polled_at: None, reported_at: None, reported_log: None }
     }
 
-    /// Returns up to which record a log may be deleted on this machine.
+    /// Returns the last record up to which a log may be deleted on this machine.
     pub(super) fn deletable(
         &self,
         rule: &DeleteRule,
@@ -54,7 +55,7 @@ impl Answers {
         at.is_none_or(|at| at.elapsed() >= every)
     }
 
-    /// Reads what loaders answered, and reports this machine, if it is time.
+    /// Reads the answers of loaders, and reports this machine. Does each only if its interval has passed.
     pub(super) fn exchange(&mut self, with: &mut Exchange<'_>) -> Result<(), StoreError> {
         if Self::is_due(self.polled_at, self.tuning.poll) {
             let logs: Vec<_> = with.progress.logs.keys().copied().collect();
@@ -76,7 +77,7 @@ impl Answers {
     }
 }
 
-/// What an exchange of answers needs of the thread.
+/// State of the thread that an exchange of answers needs.
 pub(super) struct Exchange<'a> {
     pub(super) options: &'a ShipOptions,
     pub(super) storage: &'a dyn Storage,
@@ -87,7 +88,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Returns the last record that every named sink has. `None`: no sink is named.
+    /// Returns the last record that every sink of the delete rule has. `None`: the rule names no sink.
     fn read_positions(&self, log: LogId) -> Result<Option<Sequence>, StoreError> {
         let DeleteRule::Loaded { sinks } = &self.options.delete else { return Ok(None) };
         let mut loaded: Option<Sequence> = None;
@@ -101,7 +102,7 @@ impl Exchange<'_> {
         Ok(loaded)
     }
 
-    /// Stores the segments again that loaders ask for.
+    /// Stores again the segments that loaders ask for.
     fn answer_wants(&self, log: LogId) -> Result<(), StoreError> {
         for wanted in self.store.list(&ObjectName::wanted_of(log), None)? {
             let Some(ObjectName::Want { first, .. }) = ObjectName::parse(&wanted) else { continue };
@@ -122,7 +123,8 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Stores a segment again, over what the store has. Returns whether this machine still has it.
+    /// Stores a segment again, and replaces the object in the store. Returns false if this machine does not
+    /// have the segment any more.
     fn store_again(&self, log: LogId, first: Sequence) -> Result<bool, StoreError> {
         let has = self.progress.logs.get(&log).is_some_and(|progress| progress.segment(first).is_some());
         let path =
@@ -135,7 +137,7 @@ impl Exchange<'_> {
         Ok(true)
     }
 
-    /// Notes the end of a log that is over, once.
+    /// Writes the end of a log that has ended to the store, once.
     pub(super) fn note_end(&mut self, log: LogId) -> Result<(), StoreError> {
         if self.logs.live() == Some(log) {
             return Ok(());
@@ -152,7 +154,8 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Reports this machine to the store. Finds another machine of the same name.
+    /// Writes the report of this machine to the store. Checks whether another machine with the same name has
+    /// written a report.
     ///
     /// `reported`: the log of the last report of this process.
     fn report(&self, reported: Option<LogId>, every: Duration) -> Result<(), StoreError> {
@@ -160,7 +163,8 @@ impl Exchange<'_> {
         let text = self.store.text(&name, TEXT_BYTES_MAX)?;
         let found = text.as_deref().and_then(NodeAnswer::parse).and_then(|answer| answer.log);
         let live = self.logs.live();
-        // This process wrote its own log there. Another log means that another machine wrote later.
+        // The last report of this process has its own log. If the store has another log, another machine
+        // wrote its report later.
         let namesake = found.filter(|found| reported.is_some() && Some(*found) != live);
         if let Some(log) = namesake {
             let (target, node) = (&self.options.name, &self.options.node);

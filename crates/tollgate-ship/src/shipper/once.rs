@@ -12,11 +12,11 @@ use crate::store::{Store, StoreError};
 /// A sealed segment that [`ship_once`] visited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShipOnce {
-    /// Its name in the store.
+    /// Name of the segment in the store.
     pub name: ObjectName,
-    /// Its size in bytes.
+    /// Size of the segment in bytes.
     pub bytes: u64,
-    /// Result. `None`: the store lacks it, and nothing was sent because the caller only looks.
+    /// Result of the visit. `None`: the store lacks the segment, and a dry run sent nothing.
     pub sent: Option<Sent>,
 }
 
@@ -31,12 +31,12 @@ pub enum ShipOnceError {
     Log(#[from] LogError),
 }
 
-/// Ships all sealed segments of a folder of logs, oldest first. Reports each.
+/// Ships all sealed segments of a folder of logs, oldest first. Calls `report` for each segment.
 ///
-/// `is_dry_run`: only looks which ones the store lacks.
+/// `is_dry_run`: only checks which segments the store lacks.
 ///
 /// # Errors
-/// The store fails, or a log cannot be read. The call may be repeated.
+/// The store fails, or a log cannot be read. The caller may repeat the call.
 pub fn ship_once(
     storage: &dyn Storage,
     dir: &Path,

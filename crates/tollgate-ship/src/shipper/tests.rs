@@ -1,5 +1,5 @@
-//! Tests with real logs and folders: each sealed segment is in the store byte for byte, and nothing is
-//! confirmed earlier.
+//! Tests with real logs and folders. Each sealed segment is in the store byte for byte, and no record is
+//! confirmed before that.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::pace::Pacer;
 use crate::store::{Created, ObjectHead};
 use crate::testing::{PATIENCE, eventually, files, write_log};
 
-/// What a target reports to the log.
+/// Stand-in for the log, with the confirmations of a target.
 #[derive(Clone, Default)]
 struct Reported {
     confirmed: Arc<Mutex<BTreeMap<LogId, Sequence>>>,
@@ -252,7 +252,7 @@ fn another_machine_of_the_same_name_is_found() {
     let text = format!("log {other}\nat_ms 1\nevery_ms 1\nunshipped_segments 0\nunshipped_bytes 0\n");
     site.put(&name, &text);
     eventually("the other one is named", || {
-        // The own report may be written over the other one before it is read.
+        // The machine may replace the other report by its own before it has read the other one.
         if watch.status().namesake.is_none() {
             site.put(&name, &text);
         }
@@ -260,7 +260,7 @@ fn another_machine_of_the_same_name_is_found() {
     });
 }
 
-/// A folder whose calls fail until it is mended.
+/// A folder as a store whose calls fail while `is_away` is true.
 struct Away {
     store: FolderStore,
     is_away: Arc<Mutex<bool>>,
@@ -277,7 +277,7 @@ impl Away {
 
 impl Store for Away {
     fn create(&self, name: &str, file: &Path, identity: &SegmentIdentity) -> Result<Created, StoreError> {
-        // The response of each first call is lost.
+        // The response of the first successful call for each object is lost.
         let created = self.store.create(name, file, identity)?;
         if created == Created::Stored {
             return Err(StoreError::call("store", name)(std::io::Error::other("the response is lost")));

@@ -1,4 +1,4 @@
-//! Small crates as text, and the imports that they have.
+//! Tests with small crates as text, and their imports.
 
 use std::{io, path::Path};
 

@@ -1,6 +1,8 @@
-//! The allowed arrows between crates, and the exceptions to the rules of the tidy test, each with a reason.
+//! The allowed dependencies between crates, and the exceptions to the rules of the tidy test, each with a
+//! reason.
 //!
-//! A list that says "may only shrink" holds the remaining violations. Remove an entry when its cause is gone.
+//! A list with the note "may only shrink" contains the remaining violations. Remove an entry when its cause
+//! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
 pub(crate) const LAYERS: [(&str, &[&str]); 14] = [
@@ -57,11 +59,11 @@ pub(crate) struct Pair {
 
 pub(crate) const PAIRS: [Pair; 0] = [];
 
-/// The number of files in each cycle of a crate, without allowed pairs. May only shrink.
+/// Number of files in each import cycle of a crate, without allowed pairs. May only shrink.
 pub(crate) const CYCLES_NOT_YET_DISSOLVED: [(&str, &[usize]); 0] = [];
 
-/// The modules that the root of a crate declares, from the lowest layer up. A module may import modules of
-/// earlier lines. A crate that is not listed has no order yet.
+/// The modules that the root of a crate declares, from the lowest layer to the highest. A module may import
+/// modules of earlier lines. A crate that is not listed has no order of modules yet.
 pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     (
         "tollgate-http",
@@ -83,7 +85,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["field", "framing", "path", "target"],
             &["connection", "form_data", "reply"],
             &["chunked", "range", "reply_head", "request"],
-            // Decisions on a request head, and functions of a whole head.
+            // Modules that decide on a request head, or process a whole head.
             &["conditional", "route"],
             &["digest", "negotiate"],
             &["lib"],
@@ -101,7 +103,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // A backend is shared by all workers. Each worker has its own pools.
             &["backend", "exchange", "pool"],
             &["upstream"],
-            // One request.
+            // Modules that process one request.
             &["attempt"],
             &["incoming"],
             &["send"],
@@ -118,7 +120,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["arguments", "emitted", "form_parts", "options", "require", "trace"],
             &["precondition", "request", "uploads", "waits"],
             &["reach", "sys"],
-            // The request of the running call, and its time.
+            // The request of the running call, and the time budget of the call.
             &["active", "budget"],
             &["json", "xml"],
             &["reply"],
@@ -170,7 +172,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // The file at a path.
             &["root"],
             &["listing", "source"],
-            // A file in the form in which it is sent.
+            // The form in which a file is sent.
             &["representation"],
             &["compressed", "pending_read", "selected"],
             &["digests"],
@@ -179,7 +181,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["cache"],
             &["descriptor_cache"],
             &["files"],
-            // One request.
+            // Modules that process one request.
             &["path_lookup"],
             &["answer", "named"],
             &["lib"],
@@ -230,7 +232,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["cors", "dev", "overload", "row", "spool"],
             &["app", "handler"],
             &["check", "service"],
-            // The parts that connections share, the way from a request to its route, and connections.
+            // The parts that connections share, the search for the route of a request, and connections.
             &["worker"],
             &["admit", "reload", "vm_keeper"],
             &["conn", "testing"],
@@ -242,7 +244,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
     ),
 ];
 
-/// Files with `unsafe` outside of a folder `sys`. There are none.
+/// Files with `unsafe` outside of a folder `sys`. There is no such file.
 pub(crate) const UNSAFE: [(&str, &str); 0] = [];
 
 /// Lines of source that are too wide: in comments, and in code with literals that rustfmt does not break. May
@@ -257,11 +259,11 @@ pub(crate) const WIDE_LINES: [(&str, usize, usize); 7] = [
     ("tollgate-server", 0, 62),
 ];
 
-/// Lines of text that are too wide. May only shrink.
+/// Number of lines of text that are too wide. May only shrink.
 pub(crate) const WIDE_LINES_OF_TEXT: [(&str, usize); 3] =
     [("docs", 22), ("tollgate", 2), ("tollgate-log", 4)];
 
-/// Lines that may name a folder of one machine.
+/// Lines that may name a folder which exists only on one machine.
 pub(crate) const LOCAL_PATHS: [(&str, &str); 1] =
     [("crates/tollgate/src/config/env.rs", "the value of HOME in a test that expands it")];
 

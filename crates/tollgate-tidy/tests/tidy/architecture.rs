@@ -11,7 +11,7 @@ use tollgate_tidy::workspace;
 
 use crate::{check, texts};
 
-/// Lines of the page, at most, so that a new reader can read it in one session.
+/// Maximum number of lines of the page. The page is short so that a new reader can read it in one session.
 const LINES_MAX: usize = 200;
 
 fn page() -> String {

@@ -1,5 +1,5 @@
-//! Links and paths of the documentation lead to a file and a heading. Each page of `docs/` states its reader
-//! and is in an index.
+//! Tests of the documentation. Links and paths must lead to a file and a heading. Each page of `docs/` must
+//! state its reader and be in an index.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use tollgate_tidy::{markdown, rules, workspace};
 
 use crate::{check, texts};
 
-/// The index of this folder states the reader of its pages.
+/// Folder whose index states the reader of all its pages.
 const DECISIONS: &str = "docs/explanation/decisions";
 
 /// Returns all tracked files, and the folders that contain them.
@@ -26,7 +26,7 @@ fn pages_of_docs() -> Vec<(PathBuf, String)> {
     pages
 }
 
-/// Returns the file or folder that a link of a page leads to. `None`: outside of the repository.
+/// Returns the file or folder to which a link of a page leads. `None`: it is outside of the repository.
 fn resolve(page: &Path, link: &str) -> Option<PathBuf> {
     if link.is_empty() {
         return Some(page.to_owned());
@@ -43,7 +43,7 @@ fn resolve(page: &Path, link: &str) -> Option<PathBuf> {
     Some(place)
 }
 
-/// Returns why a link of a page leads nowhere. `None`: it leads somewhere.
+/// Returns the reason why the target of a link does not exist. `None`: the target exists.
 fn fault(
     page: &Path,
     target: &str,

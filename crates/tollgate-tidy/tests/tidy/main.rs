@@ -1,4 +1,5 @@
-//! Rules for the source that no compiler checks. `allowed.rs` has the exceptions, each with its reason.
+//! Tests of rules for the source that the compiler does not check. `allowed.rs` has the exceptions, each with
+//! its reason.
 
 // clippy recognizes test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used)]
@@ -19,7 +20,7 @@ use tollgate_tidy::{
     workspace::{self, Crate, Imports},
 };
 
-/// Fails with all lines that were found.
+/// Fails if there are violations, with all of them in the message.
 fn check(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
 }
@@ -38,7 +39,7 @@ fn texts(endings: &[&str]) -> Vec<(PathBuf, String)> {
     texts.collect()
 }
 
-/// Returns the crate that a path of the workspace belongs to, or its first folder.
+/// Returns the crate to which a path of the workspace belongs. For other paths, returns the first folder.
 fn owner(file: &Path) -> String {
     let mut parts = file.iter().map(|part| part.to_string_lossy());
     let first = parts.next().unwrap_or_default();
@@ -97,7 +98,8 @@ fn files_of_a_crate_do_not_import_each_other() {
     check("import cycles (`make cycles EDGES=1` prints the imports)", &found);
 }
 
-/// Adds the differences from the lists, and collects the pairs that the lists allow.
+/// Adds the differences between the cycles of a crate and the lists to `found`. Collects the allowed pairs
+/// that exist in `pairs`.
 fn check_cycles(imports: &Imports, found: &mut Vec<String>, pairs: &mut BTreeSet<(String, Vec<String>)>) {
     let mut sizes = Vec::new();
     let mut larger = Vec::new();
@@ -133,7 +135,7 @@ fn modules_of_a_crate_import_only_those_below_them() {
     check("imports of modules that are not below", &found);
 }
 
-/// Adds the imports between modules that do not go from a higher layer to a lower one.
+/// Adds the imports between modules that do not lead from a higher layer to a lower one.
 fn check_layers(modules: &Imports, layers: &[&[&str]], found: &mut Vec<String>) {
     let layer = |name: &str| layers.iter().position(|layer| layer.contains(&name));
     let Imports { name, files, graph } = modules;

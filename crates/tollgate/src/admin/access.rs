@@ -1,9 +1,9 @@
-//! Decides which clients the admin listener answers: no page of another origin in a browser, and, where there
-//! is a token, no client without it.
+//! Decides which clients the admin listener answers. The listener refuses pages of another origin in a
+//! browser. If a token is configured, it also refuses clients without this token.
 //!
-//! A browser sends in `Host` the name by which the page knows the server. A name that is not configured here
-//! was therefore rebound to our address (DNS rebinding). An address cannot be rebound. A request from a page
-//! of another origin has an `Origin` field.
+//! A browser sends the host of the page's URL in `Host`. If this name is not configured here, an attacker may
+//! have made it resolve to our address (DNS rebinding). A literal address needs no name, so it cannot be
+//! rebound. A request from a page of another origin has an `Origin` field.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub(super) struct Access {
     hosts: Vec<String>,
 }
 
-/// Why a client is not answered.
+/// The reason why a client gets no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denial {
     Host,
@@ -95,7 +95,8 @@ fn name_of(authority: &str) -> &str {
     }
 }
 
-/// Whether it is an IPv6 address without brackets. A colon inside of brackets separates no port.
+/// Whether the last colon of a host was inside of brackets, where `name` is the part before it. Such a colon
+/// does not separate a port.
 fn is_bare_v6(name: &str) -> bool {
     name.starts_with('[') && !name.ends_with(']')
 }

@@ -7,8 +7,8 @@
 //! | `/metrics` | metrics for Prometheus |
 //! | `/status` | the whole state, as JSON |
 //!
-//! Where a token is configured, a client without it gets only the status code of the first two. A load
-//! balancer needs no more.
+//! If a token is configured, a client without the token gets only the status code of `/healthz` and
+//! `/readyz`. A load balancer needs only the status code.
 
 use std::borrow::Cow;
 
@@ -70,7 +70,7 @@ impl From<Denial> for AdminReply {
     fn from(denial: Denial) -> Self {
         let answer = Self::text(denial.status(), format!("{}\n", denial.text()));
         match denial {
-            // RFC 9110 section 15.5.2.
+            // A 401 reply must have `WWW-Authenticate` (RFC 9110 section 15.5.2).
             Denial::Token => Self { field: Some(("WWW-Authenticate", "Bearer")), ..answer },
             Denial::Host | Denial::Origin => answer,
         }
@@ -88,8 +88,8 @@ impl Answers {
         answer.write(head.method() == Method::Head)
     }
 
-    /// Returns the bytes of the answer to an invalid request. If it begins with HEAD, the answer has no
-    /// content (RFC 9110 section 9.3.2).
+    /// Returns the bytes of the answer to an invalid request. If the request begins with HEAD, the answer has
+    /// no content (RFC 9110 section 9.3.2).
     pub(super) fn refuse(&self, error: &RequestError, input: &[u8]) -> Vec<u8> {
         let answer = AdminReply::text(error.status(), format!("{}\n", error.client_text()));
         answer.write(input.starts_with(b"HEAD "))

@@ -1,4 +1,4 @@
-//! One client of the admin listener: its request, its answer, its end.
+//! One client of the admin listener: reads a request, writes the answer, and closes the connection.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;

@@ -15,11 +15,11 @@ use tollgate_log::FOLDER_MODE;
 
 use crate::config::AdminListen;
 
-/// Only the owner may connect.
+/// Permissions of the socket: only the user of the server may connect.
 const SOCKET_MODE: u32 = 0o600;
 const BACKLOG: i32 = 64;
 
-/// The address of the listener.
+/// The address that the listener is bound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bound {
     Tcp(SocketAddr),
@@ -41,7 +41,7 @@ pub(super) struct AdminListener {
 }
 
 impl AdminListener {
-    /// Binds the socket. `None`: it is off, or nothing asks for it.
+    /// Binds the socket. `None`: the listener is off, or the default socket in the log folder cannot be made.
     pub(super) fn bind(listen: &AdminListen) -> anyhow::Result<Option<Self>> {
         let bound = match listen {
             AdminListen::Nowhere => return Ok(None),
@@ -100,7 +100,7 @@ impl Drop for AdminListener {
 
 fn bind_tcp(address: SocketAddr) -> io::Result<(Socket, Bound)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // A restart need not wait for connections of the last run in TIME_WAIT.
+    // With this option, a restart need not wait until connections of the last run leave TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -109,12 +109,13 @@ fn bind_tcp(address: SocketAddr) -> io::Result<(Socket, Bound)> {
     Ok((socket, Bound::Tcp(bound)))
 }
 
-/// Binds a Unix socket, and replaces a socket that no process listens on. The caller owns the folder, or the
-/// operator chose the path.
+/// Binds a Unix socket, and replaces a socket file that no process listens on. The file may be removed,
+/// because it is in the server's own log folder or the operator chose the path.
 fn bind_unix(path: &Path) -> io::Result<(Socket, Bound)> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-    // The path of a socket has at most 107 bytes (unix(7)), and the path of the folder may be longer.
+    // The path of a socket has at most 107 bytes (unix(7)), and the path of the folder may be longer. The
+    // path through `/proc/self/fd` is short.
     let folder = File::open(folder)?;
     let through = Path::new("/proc/self/fd")
         .join(folder.as_raw_fd().to_string())

@@ -1,10 +1,10 @@
-//! The admin listener: health, metrics and status over HTTP, on a socket of its own, never on the public
-//! ones.
+//! The admin listener: health, metrics and status over HTTP. It has a socket of its own and never uses the
+//! public sockets.
 //!
-//! One thread waits for all clients with poll(2). It shares no thread, no runtime and no queue with the
-//! public requests. It therefore answers while requests flood the server, while no descriptor is left, and
-//! while a worker hangs. The number of clients and the time of each are bounded. At the bound a new client
-//! replaces the oldest. Each client gets one answer.
+//! One thread waits for all clients with poll(2). The listener shares no thread, no runtime and no queue with
+//! the public requests. It therefore answers while requests flood the server, while no descriptor is left,
+//! and while a worker hangs. The number of clients and the time of each client are bounded. At the bound a
+//! new client replaces the oldest. Each client gets one answer.
 //!
 //! The listener changes nothing: it accepts only GET and HEAD.
 
@@ -43,7 +43,7 @@ pub(crate) struct AdminServer {
 
 impl AdminServer {
     /// Begins to answer, if the configuration gives an address. If the default socket cannot be made, the
-    /// server goes on without it.
+    /// server runs without the admin listener.
     ///
     /// # Errors
     /// The address is in use, or the thread cannot be started.
@@ -67,7 +67,7 @@ impl AdminServer {
 
 impl Drop for AdminServer {
     fn drop(&mut self) {
-        // A write to an eventfd has eight bytes. A thread that is gone needs none.
+        // A write to an eventfd has eight bytes. The write fails only if the thread has ended already.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -80,7 +80,7 @@ struct Serving {
     answers: Answers,
     /// The clients, the oldest first.
     clients: Vec<AdminClient>,
-    /// When accepting resumes.
+    /// The time when accepting resumes, after the system had no descriptor for a client.
     resume_at: Option<Instant>,
 }
 
@@ -103,8 +103,8 @@ impl Serving {
         }
     }
 
-    /// Waits until a descriptor is ready. Returns which are ready: the stop signal, the listener, then the
-    /// clients.
+    /// Waits until a descriptor is ready. Returns for each descriptor whether it is ready: the stop signal,
+    /// the listener, then the clients.
     fn wait(&self, stopped: &OwnedFd) -> Vec<bool> {
         let now = Instant::now();
         let pause = self.resume_at.filter(|at| *at > now);
@@ -122,7 +122,8 @@ impl Serving {
             tv_sec: left.as_secs().cast_signed(),
             tv_nsec: i64::from(left.subsec_nanos()),
         });
-        // The call was interrupted, or memory is short for a moment. Every descriptor is treated as ready.
+        // An error means that the call was interrupted, or that memory was short for a moment. Every
+        // descriptor is then treated as ready.
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => fds.iter().map(|fd| !fd.revents().is_empty()).collect(),
             Err(_) => fds.iter().enumerate().map(|(index, _)| index > 0).collect(),

@@ -36,7 +36,7 @@ fn notes_of_reserved(stream: &StreamSpec) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns notes on folders and files of records and bodies that every user of the machine can write to. A
+/// Returns notes on folders and files of records and bodies if every user of the machine can write to them. A
 /// server does not change the permissions of existing files.
 fn notes_of_writable(config: &Config) -> Vec<String> {
     let databases = config.sinks.iter().filter_map(|sink| sink.sqlite());
@@ -111,8 +111,8 @@ fn is_writable_by_others(found: &Metadata) -> bool {
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Returns a note for each missing page. It is allowed, because a later release of the folder may add the
-/// page. Until then the server's own text is sent.
+/// Returns a note for each missing page. A missing page is allowed, because a later release of the folder may
+/// add it. Until then the server's own text is sent.
 fn notes_of_pages(route: &RouteSpec) -> Vec<String> {
     let HandlerSpec::Files(files) = &route.handler else { return Vec::new() };
     let pages = files.error_pages.iter().map(|(status, page)| (status, files.root.join(page)));
@@ -123,8 +123,8 @@ fn notes_of_pages(route: &RouteSpec) -> Vec<String> {
     missing.map(note).collect()
 }
 
-/// Returns a note for a backend with one connection. Bodies that stream get half of the connections, and half
-/// of one, rounded down, is none.
+/// Returns a note for a backend with one connection. Streamed bodies use at most half of the connections.
+/// Half of one, rounded down, is none.
 fn note_of_one_place(server: &ServerOptions, index: usize, backend: &BackendOptions) -> Option<String> {
     let memory_max = server.connection.body_memory_max as u64;
     let is_meant = |route: &&RouteSpec| route.body_bytes_max > memory_max && would_stream(route, index);

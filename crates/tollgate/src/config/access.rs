@@ -22,7 +22,7 @@ pub(super) struct Reachable<'a> {
     pub(super) log: &'a LogOptions,
     /// The databases that a section may name.
     pub(super) databases: &'a [Arc<dyn Database>],
-    /// The value where a section sets no key.
+    /// The access of a section that sets none of these keys.
     pub(super) access: ScriptAccess,
 }
 
@@ -71,7 +71,7 @@ fn readable(
     names.into_iter().filter_map(find).collect()
 }
 
-/// Makes the folder of uploads. Uploads leave the same space free on their disk as spooled bodies do.
+/// Makes the folder of uploads. Uploads leave the same reserve free on their disk as spooled bodies.
 pub(super) fn uploads(dir: PathBuf, log: &LogOptions) -> Uploads {
     Uploads { reserve_bytes: spool_reserve_bytes(log, &dir), dir }
 }

@@ -1,7 +1,7 @@
 //! `ack` of a stream: a level of the log, or the database that its replies wait for.
 //!
-//! Whether a reply can wait for a database depends on the sinks and on the process that loads them. It is
-//! therefore checked when both are known.
+//! Whether a reply can wait for a database depends on the sinks and on the process that loads them. `ack` is
+//! therefore checked when the sinks and this process are known.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ keys! {
     loaded [LOADED] = other("needed", "the name of a `[sink.NAME]`");
 }
 
-/// The database that the replies of a stream wait for, as the file names it.
+/// The name, in the file, of the database that the replies of a stream wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AwaitedSink {
     /// The name of the stream.
@@ -90,7 +90,7 @@ fn level(stream: &str, section: &Section<'_>, text: &Written<String>) -> Option<
 }
 
 impl AwaitedSink {
-    /// Returns the same for a stream with another name.
+    /// Returns the same requirement for a stream with another name.
     pub(super) fn of(self, stream: &str) -> Self {
         Self { stream: stream.to_owned(), ..self }
     }
@@ -98,7 +98,7 @@ impl AwaitedSink {
     /// Finds the sink that the replies wait for.
     ///
     /// # Errors
-    /// A text with the value found and the allowed values.
+    /// The fault as a text, with the value found and the allowed values.
     pub(super) fn find(&self, sinks: &[SinkConfig], by: LoadedBy) -> Result<SinkPlace, String> {
         let is_taking =
             |sink: &&SinkConfig| sink.options.taken.takes(&self.stream) && commits_rows(&sink.options.kind);
@@ -161,7 +161,7 @@ fn place_of(name: &str, sinks: &[SinkConfig]) -> SinkPlace {
     SinkPlace(sinks.iter().position(|sink| sink.name() == name).unwrap_or_default())
 }
 
-/// Whether a sink of this kind reports for each record when it is committed.
+/// Whether a sink of this kind reports the commit of each record.
 const fn commits_rows(kind: &SinkKind) -> bool {
     match kind {
         SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => true,

@@ -14,10 +14,11 @@ use super::quoted::{quoted, quoted_list};
 use super::section::{Section, Written};
 use super::units::{HOUR_MS, SECOND_MS};
 
-/// The socket is in the log folder. Only the owner reaches it, and two servers never need the same name.
+/// Name of the default socket, in the log folder. Only the owner can reach this folder, and two servers never
+/// share one.
 const SOCKET_NAME: &str = "admin.sock";
 const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:9080\", \"unix:PATH\", or \"off\"";
-/// A shorter token can be guessed.
+/// Bytes of a token, at least. A shorter token can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
 keys! {
@@ -49,7 +50,8 @@ pub(crate) struct Admin {
 pub(crate) enum AdminListen {
     Tcp(SocketAddr),
     Unix(PathBuf),
-    /// The socket in the log folder, by default. A server that cannot make it serves nevertheless.
+    /// The default socket, in the log folder. If it cannot be made, the server runs without the admin
+    /// listener.
     LogFolder(PathBuf),
     Nowhere,
 }
@@ -80,7 +82,7 @@ impl fmt::Debug for Token {
 }
 
 impl Admin {
-    /// Returns the value of a configuration without this section.
+    /// Returns the options of a configuration without this section.
     pub(super) fn default_in(log_dir: &Path) -> Self {
         let mut admin = Self {
             listen: AdminListen::LogFolder(log_dir.join(SOCKET_NAME)),

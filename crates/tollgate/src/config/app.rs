@@ -2,8 +2,8 @@
 //! times.
 //!
 //! File paths in an `app.toml` are relative to its folder, and none may lead out of it. Paths of its routes
-//! are relative to the mount. The routes and streams of an app join those of the server. A conflict is
-//! reported with both places.
+//! are relative to the mount. The routes and streams of an app are added to the routes and streams of the
+//! server. A conflict is reported with both places.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use super::text;
 use super::units::TIMEOUT_MS;
 
 keys! {
-    /// `[[app]]`, but for its table `[app.script]`.
+    /// The keys of `[[app]]`, without the keys of its table `[app.script]`.
     pub(super) KEYS of ();
     /// The path of the mount. Everything below belongs to the app.
     path [PATH] = other("needed", r#"`"/"`, or literal segments without a slash at the end"#);
@@ -72,7 +72,7 @@ pub(crate) struct Mount {
     pub(crate) dir: PathBuf,
     /// The prefix of the names of its streams.
     pub(crate) stream_prefix: String,
-    /// Its streams, by their index among all streams.
+    /// The streams of the app, by their index among all streams.
     pub(super) streams: Vec<usize>,
     /// The text of its `app.toml`.
     pub(crate) text: SourceFile,
@@ -97,7 +97,7 @@ impl Mount {
 pub(super) enum AppTrust {
     /// The configuration that mounts the app decides.
     Mounted,
-    /// The app decides itself, because it is served alone.
+    /// The app itself decides, because it is served without another configuration.
     Alone,
 }
 
@@ -124,7 +124,7 @@ pub(super) struct AppDefaults<'a> {
 pub(super) struct Apps {
     pub(super) mounts: Vec<Mount>,
     pub(super) specs: Vec<AppSpec>,
-    /// The place of each mount in the file.
+    /// The line and column of each mount in the file.
     pub(super) places: Vec<Location>,
     pub(super) routes: Routes,
 }
@@ -270,7 +270,7 @@ struct Granted {
 }
 
 impl Granted {
-    /// Reads the grants in `[app.script]`. They take precedence over the app's own keys.
+    /// Reads the grants in `[app.script]`. Grants take precedence over the app's own keys.
     fn read<'a>(
         mut script: Option<Section<'a>>,
         trust: AppTrust,
@@ -313,7 +313,8 @@ impl Bundle<'_> {
         let mut wanted = root.table("script");
         self.check_env(&mut wanted);
         let host = HostOptions { env: Vec::new(), ..defaults.script.clone() };
-        // The scripts of an app reach the folders in its own folder, and the grants of the mount.
+        // Scripts of an app may reach folders inside of the app's folder, and the folders and databases that
+        // the mount grants.
         let granted = &self.granted.access;
         let reachable = Reachable {
             folder: &self.mount.dir,
@@ -359,7 +360,7 @@ impl Bundle<'_> {
         (AppSpec { base, host: self.mount.host.clone(), streams, script }, routes, places)
     }
 
-    /// Puts a route below the mount.
+    /// Places a route below the mount: sets its path, host, app and stream.
     fn place_route(&self, route: &mut RouteSpec, places: &[usize]) {
         route.path = format!("{}{}", self.mount.base(), route.path);
         route.host.clone_from(&self.mount.host);
@@ -383,8 +384,8 @@ impl Bundle<'_> {
         }
     }
 
-    /// Adds the streams of the app to all streams, and returns their indexes. Mounts of one folder with one
-    /// prefix share their streams.
+    /// Adds the streams of the app to all streams, and returns their indexes. Mounts of the same folder with
+    /// the same prefix share their streams.
     fn join(&self, own: &Streams, all: &mut Streams, root: &Section<'_>) -> Vec<usize> {
         let mut places = Vec::new();
         for (spec, origin) in own.specs.iter().zip(&own.origins) {

@@ -91,13 +91,13 @@ pub(super) fn show(tls: Option<&TlsOptions>, keys: &TlsKeys) -> [OwnValue; 4] {
     ]
 }
 
-/// Returns the client keys of backends. They are secret.
+/// Returns the private client keys of backends, which are secret.
 pub(super) fn keys_of_backends(backends: &[BackendOptions]) -> Vec<OwnFile> {
     let keys = |tls: &TlsFiles| tls.client.iter().map(|client| ("client_key", client.key.clone())).collect();
     files_of_backends(backends, keys)
 }
 
-/// Returns the certificates of backends. They are not secret.
+/// Returns the certificates of backends, which are not secret.
 pub(super) fn certificates_of_backends(backends: &[BackendOptions]) -> Vec<OwnFile> {
     files_of_backends(backends, |tls| {
         let client = tls.client.iter().map(|client| ("client_certificate", client.certificate.clone()));

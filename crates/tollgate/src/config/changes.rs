@@ -1,4 +1,4 @@
-//! The differences between two configurations, key by key. It compares their printed texts.
+//! The differences between two configurations, key by key. The printed texts of both are compared.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,14 +17,14 @@ const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
 /// The value of a part that is added or removed as a whole: an app, a route, a named table.
 const THERE: &str = "there";
 
-/// One key that differs. `None`: that configuration does not have the key.
+/// One key that differs between two configurations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// `section.key`. For a route it is the section with host, path and methods.
+    /// The name of the key: `section.key`. The section of a route includes its host, path and methods.
     pub(crate) key: String,
-    /// The value in the present configuration.
+    /// The value in the present configuration. `None`: this configuration does not have the key.
     pub(crate) present: Option<String>,
-    /// The value in the new configuration.
+    /// The value in the new configuration. `None`: this configuration does not have the key.
     pub(crate) new: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Change {
         changes.into_iter().filter(|change| !is_part(change)).collect()
     }
 
-    /// Whether it adds or removes a part as a whole.
+    /// Whether this change adds or removes a part as a whole.
     fn is_of_a_whole(&self) -> bool {
         [&self.present, &self.new].into_iter().flatten().any(|value| value == THERE)
     }
@@ -87,7 +87,7 @@ impl Config {
     /// Returns the differences to another configuration, by key. The texts of scripts are not compared.
     pub(crate) fn changes_to(&self, new: &Self) -> Vec<Change> {
         let (connections, new_connections) = (self.connections(), new.connections());
-        // The printed connection hides its password, so passwords are compared here.
+        // Printed connections hide their passwords, so the passwords are compared here.
         let has_another_password = |key: &String| {
             let both = connections.get(key).zip(new_connections.get(key));
             both.is_some_and(|(present, new)| present != new)
@@ -105,8 +105,8 @@ impl Config {
         Change::in_short(changes)
     }
 
-    /// Takes over the values that only a restart changes, and the values that scripts share. The shared
-    /// values of an app stay with its mount.
+    /// Copies two kinds of values from the present configuration: values that only a restart changes, and
+    /// `tollgate.shared`. The shared values of an app stay with its mount.
     pub(crate) fn keep_fixed(&mut self, present: &Self) {
         self.server.listen = present.server.listen.clone();
         self.server.backlog = present.server.backlog;
@@ -136,7 +136,7 @@ impl Config {
     /// Returns every key with its value.
     fn keys(&self) -> BTreeMap<String, String> {
         let mut keys = BTreeMap::new();
-        // A configuration prints text that it can read.
+        // A configuration prints text that reads back without faults.
         let printed: Table = self.to_string().parse().unwrap_or_default();
         gather_sections("", &printed, &mut keys);
         let apps = printed.get("app").and_then(Value::as_array).into_iter().flatten();
@@ -198,7 +198,8 @@ fn gather_columns(stream: &str, columns: &[Value], keys: &mut BTreeMap<String, S
     }
 }
 
-/// Names a route by its host, path and methods. If one of them differs, it is another route.
+/// Names a route by its host, path and methods. If the host, the path or the methods differ, it is another
+/// route.
 fn route_name(route: &Table) -> String {
     let parts = ["host", "path", "methods"].into_iter().filter_map(|key| route.get(key));
     format!("route {}", parts.map(shown).collect::<Vec<_>>().join(" "))
@@ -217,7 +218,7 @@ mod tests {
     fn config(text: &str) -> Config {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tollgate.toml");
-        // The folder differs from call to call, and paths are absolute here, so these paths are fixed.
+        // The folder differs from call to call. The paths are therefore written as fixed absolute paths.
         let fixed = "[log]\ndir = \"/var/log/t\"\n[sink.main]\nsqlite = \"/var/t.sqlite\"\n";
         fs::write(&file, format!("{fixed}{text}")).unwrap();
         let mut config = Config::load(&file).unwrap();

@@ -28,7 +28,7 @@ keys! {
     max_age [MAX_AGE] = duration(10 * MINUTE_MS, 0..=24 * HOUR_MS) => max_age;
 }
 
-/// Takes the policy of a route, if it has one.
+/// Takes the policy of a route, if `cors` is set.
 pub(super) fn cors(section: &mut Section<'_>, key: &Facts) -> Option<CorsSpec> {
     match section.text_or_table(key.name, ALLOWED)? {
         TextOrTable::Text(text) => {
@@ -116,8 +116,8 @@ fn list(
     Some(AnyOr::Listed(texts.into_iter().map(|text| text.value).collect()))
 }
 
-/// Checks an origin. Browsers write an origin in one way, and the comparison is byte by byte (RFC 6454
-/// section 6.2).
+/// Checks an origin. Browsers write each origin in only one way, so origins are compared byte by byte (RFC
+/// 6454 section 6.2).
 fn origin_problem(origin: &str) -> Option<&'static str> {
     if origin == "null" {
         return Some("which is the origin of every sandboxed page and every local file: allow \"*\" instead");
@@ -177,7 +177,7 @@ pub(super) fn show(cors: &CorsSpec) -> String {
     inline(KEYS, cors, &own)
 }
 
-/// Shows a list of names. No name in it needs an escape.
+/// Shows a list of names. The names in it need no escapes.
 fn show_list(list: &AnyOr<String>) -> String {
     match list {
         AnyOr::Any => "[\"*\"]".to_owned(),

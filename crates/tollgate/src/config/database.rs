@@ -38,7 +38,7 @@ keys! {
 #[derive(Debug, Clone)]
 pub(crate) struct ReadDatabase {
     pool: Arc<Pool>,
-    /// A connection as the file writes it, with its variables, because the value holds a password.
+    /// The connection as the file writes it. Variables are not replaced, because the value holds a password.
     written: String,
 }
 
@@ -115,7 +115,7 @@ fn database(section: &mut Section<'_>, name: String, folder: &Path) -> Option<Re
     });
     let source = sqlite.or(postgres);
     let has_source = source.is_some();
-    // The bounds are read without a source too, so that all faults are reported.
+    // The bounds are read even if the source is missing, so that all faults are reported.
     let source = source.unwrap_or_else(|| QuerySource::Sqlite(PathBuf::new()));
     let (connections, timeout, rows_max, bytes_max) = (0, Duration::ZERO, 0, 0);
     let mut options = QueryOptions { name, source, connections, timeout, rows_max, bytes_max };
@@ -129,7 +129,7 @@ impl fmt::Display for ReadDatabase {
         writeln!(f, "\n[database.{}]", options.name)?;
         let own = match &options.source {
             QuerySource::Sqlite(path) => (SQLITE.name, Some(quoted_path(path))),
-            // The text is not escaped, so a variable stays a variable.
+            // The text is not escaped, so its variables are printed as variables.
             QuerySource::Postgres(_) => {
                 (POSTGRES.name, Some(toml::Value::String(self.written.clone()).to_string()))
             }
@@ -156,7 +156,7 @@ impl Asker for Replying {
     }
 
     fn deliver(self: Box<Self>, answer: Result<QueryAnswer, QueryError>) {
-        // A script that no longer waits needs no answer.
+        // An error is ignored, because a script that no longer waits needs no answer.
         let _ = self.0.send(answer.map(sql_answer).map_err(|error| error.to_string()));
     }
 }

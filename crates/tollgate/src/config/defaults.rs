@@ -1,4 +1,4 @@
-//! The values that apply where a configuration sets none. Some depend on the machine.
+//! The values that apply where a configuration sets none. Some of these values depend on the machine.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,13 +12,13 @@ use tollgate_server::ListenSpec;
 pub(crate) const FILE_NAME: &str = "tollgate.toml";
 /// The file that makes a folder an app.
 pub(crate) const APP_FILE: &str = "app.toml";
-/// The value of a key that sets no bound.
+/// The value that turns a bound off.
 pub(super) const OFF: &str = "off";
 /// Free bytes that the log keeps on a large disk.
 pub(super) const RESERVE_BYTES: u64 = 1 << 30;
-/// Relative to the folder of the configuration.
+/// The log folder, relative to the folder of the configuration.
 pub(crate) const LOG_DIR: &str = "data/log";
-/// The folder is next to the log folder.
+/// The spool folder, relative to the folder of the configuration.
 pub(super) const SPOOL_DIR: &str = "data/spool";
 /// Bytes of the node's name, at most: the space in a segment header.
 pub(super) const NODE_BYTES_MAX: usize = 48;
@@ -45,7 +45,7 @@ pub(super) fn reserve_wanted(log: &LogOptions) -> u64 {
     RESERVE_BYTES.min(disk_bytes(&log.dir) / 10)
 }
 
-/// Returns the reserve in use: at least the bytes that the log needs to go on.
+/// Returns the reserve in use: `wanted`, but at least the bytes that the log needs for its next writes.
 pub(super) fn reserve_bytes(log: &LogOptions, wanted: u64) -> u64 {
     tollgate_log::reserve_bytes(wanted, log.segment_bytes_max, disk_bytes(&log.dir))
 }

@@ -1,6 +1,6 @@
 //! `${NAME}` in values stands for the variable of the environment. `$${` stands for `${` itself.
 
-/// Looks a variable up.
+/// A function that returns the value of a variable of the environment.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Replaces the variables in a value. Their values are not searched for variables again.

@@ -1,4 +1,5 @@
-//! The faults of a configuration, and their places. They are collected, so that all are reported at once.
+//! The faults of a configuration, and their places. Faults are collected, so that all of them are reported at
+//! once.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use tollgate_server::StreamSpec;
 
-/// One fault. Shown as `FILE:LINE:COLUMN: TEXT`, or without the numbers if it concerns the whole file.
+/// One fault, shown as `FILE:LINE:COLUMN: TEXT`. A fault of the whole file is shown without the numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fault {
     /// The file.
     pub(crate) file: PathBuf,
-    /// Its line, from 1; 0 for the whole file.
+    /// The line of the fault, from 1; 0 for the whole file.
     pub(crate) line: usize,
     /// The character in the line, from 1; 0 for the whole file.
     pub(crate) column: usize,
@@ -43,19 +44,20 @@ impl fmt::Display for Fault {
 pub(crate) struct Location {
     /// The file.
     pub(crate) file: PathBuf,
-    /// Its line, from 1.
+    /// The line of the place, from 1.
     pub(crate) line: usize,
     /// The character in the line, from 1.
     pub(crate) column: usize,
 }
 
 impl Location {
-    /// Returns its text in a fault of `file`.
+    /// Returns the text that names this place in a fault of `file`. The file is named only if it is another
+    /// one.
     pub(super) fn beside(&self, file: &Path) -> String {
         if self.file == file { format!("line {}", self.line) } else { self.to_string() }
     }
 
-    /// Whether both are the same place, even if they name the file differently.
+    /// Whether two places are the same, even if they name the file differently.
     pub(super) fn is_that_of(&self, other: &Self) -> bool {
         let resolved = |place: &Self| fs::canonicalize(&place.file).unwrap_or_else(|_| place.file.clone());
         (self.line, self.column) == (other.line, other.column) && resolved(self) == resolved(other)
@@ -73,7 +75,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// A configuration that cannot be used, with its faults in the order of the file. It prints one per line.
+/// A configuration that cannot be used, with its faults in the order of the file. `Display` writes one fault
+/// per line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     /// The faults, at least one.
@@ -109,7 +112,7 @@ pub(super) struct Faults<'a> {
 }
 
 impl<'a> Faults<'a> {
-    /// Starts without any fault.
+    /// Makes an empty list of faults.
     pub(super) fn new(file: &'a Path, text: &'a str) -> Self {
         Self { file, text, found: RefCell::default() }
     }
@@ -121,7 +124,7 @@ impl<'a> Faults<'a> {
         self.found.borrow_mut().push(fault);
     }
 
-    /// Returns a place, for a fault that names another one.
+    /// Returns the place of a span, for a fault that names two places.
     pub(super) fn spot(&self, span: &Span) -> Location {
         let (line, column) = self.place(span);
         Location { file: self.file.to_owned(), line, column }
@@ -153,7 +156,7 @@ impl<'a> Faults<'a> {
     }
 }
 
-/// Ends a fault about an unknown name: with the nearest known name, or with all of them.
+/// Returns the end of a fault about an unknown name: the nearest known name, or all known names.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<_> = known.into_iter().collect();
     let near = known
@@ -168,7 +171,7 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a s
     }
 }
 
-/// Returns the end of a fault about an unknown stream: the nearest known name.
+/// Returns the end of a fault about an unknown stream: the nearest known name, or all known names.
 pub(super) fn stream_hint(name: &str, streams: &[StreamSpec]) -> String {
     match streams {
         [] => ": the file has no [stream.NAME]".to_owned(),

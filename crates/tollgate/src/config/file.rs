@@ -65,9 +65,9 @@ pub(super) fn resolve_app(dir: &Path, env: Environment<'_>) -> Result<Config, Co
     Ok(Config { source: dir.to_owned(), ..config })
 }
 
-/// Returns the log folder that a text names, even if the text has faults. The caller asks the server of this
-/// folder. If the text does not name one, it is the default. `None`: the system does not report the folder of
-/// the file.
+/// Returns the log folder that a text names, even if the text has faults. The caller uses this folder to find
+/// the server. If the text names no folder, the default is returned. `None`: the system does not report the
+/// folder of the file.
 pub(super) fn log_dir(file: &Path, text: &str, env: Environment<'_>) -> Option<PathBuf> {
     let folder = folder_of(file).ok()?;
     let faults = Faults::new(file, text);
@@ -77,7 +77,7 @@ pub(super) fn log_dir(file: &Path, text: &str, env: Environment<'_>) -> Option<P
     Some(log(root.table("log"), &folder).dir)
 }
 
-/// The origin of a text.
+/// The file that a text was read from.
 struct Origin<'a> {
     /// The file, as faults name it.
     file: &'a Path,
@@ -198,10 +198,12 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     }
 }
 
-/// Added to the text of a file without routes whose folder is an app. It mounts the app at `/`.
+/// Text that mounts the app of a folder at `/`. This text is added to a file without routes whose folder is
+/// an app.
 const APP_OF_FOLDER: &str = "[[app]]\npath = \"/\"\ndir = \".\"\n";
 
-/// Returns the routes of a folder whose file names none. They are the same as without the file.
+/// Returns the routes that the folder defines, for a file that names none. These routes are the same as for a
+/// folder without a configuration file.
 fn implied(root: &Section<'_>, folder: &Path, access: &ScriptAccess, streams: &mut Streams) -> Routes {
     let place = root.spot(&(0..0));
     let named = streams.specs.iter().position(|stream| stream.name == zero::REQUESTS);

@@ -83,7 +83,7 @@ keys! {
     recheck = duration(SECOND_MS, 0..=24 * HOUR_MS) => recheck;
 }
 
-/// Takes the files of a route, if it has any. Their folder is relative to `folder`.
+/// Takes the files of a route, if the key is set. Their path is relative to `folder`.
 pub(super) fn files(section: &mut Section<'_>, key: &Facts, folder: &Path) -> Option<FilesSpec> {
     match section.text_or_table(key.name, ALLOWED)? {
         TextOrTable::Text(dir) => checked_dir(section, key.name, &dir, folder).map(unwritten),
@@ -95,7 +95,7 @@ pub(super) fn files(section: &mut Section<'_>, key: &Facts, folder: &Path) -> Op
     }
 }
 
-/// Returns the options of a folder without a table.
+/// Returns the options of a folder that is written as a path only.
 pub(super) fn unwritten(root: PathBuf) -> FilesSpec {
     let mut spec = FilesSpec::new(root);
     set_defaults(KEYS, &mut spec);
@@ -127,7 +127,7 @@ pub(super) fn checked_dir(
     Some(path)
 }
 
-/// Opens a folder in the same way as the files below it will be opened.
+/// Opens a folder in the same way as requests will open the files below it.
 fn open_beneath(folder: &Path) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let folder = open(folder, flags, Mode::empty())?;
@@ -165,8 +165,8 @@ fn index_problem(name: &str) -> Option<&'static str> {
     (name.contains('/') || path_problem(name).is_some()).then_some("allowed is the name of a file")
 }
 
-/// Checks a path in the folder. Any other path fails at the request too, but a fault here shows the mistake
-/// at the start.
+/// Returns the problem of a path in the folder. A request would also fail on such a path, but a fault at the
+/// start shows the mistake earlier.
 fn path_problem(path: &str) -> Option<&'static str> {
     let is_bad = |segment: &str| matches!(segment, "" | "." | "..");
     (path.split('/').any(is_bad) || path.contains(char::is_control))
@@ -212,7 +212,7 @@ fn charset(table: &mut Section<'_>) -> Option<String> {
     (written.value != OFF).then_some(written.value)
 }
 
-/// Takes a table of texts. The case of its keys does not matter.
+/// Takes a table of texts. Its keys are compared without case.
 fn pairs(
     table: &mut Section<'_>,
     key: &'static str,
@@ -270,7 +270,7 @@ fn value_problem(value: &str) -> Option<&'static str> {
     (!is_sound).then_some("allowed is printable ASCII")
 }
 
-/// Takes one value for all types, or a table by type.
+/// Takes one value for all media types, or a table with a value for each type.
 fn cache_control(table: &mut Section<'_>) -> Vec<(String, String)> {
     if table.as_written(CACHE_CONTROL.name).is_none() {
         return pairs(table, CACHE_CONTROL.name, pattern_problem, value_problem);

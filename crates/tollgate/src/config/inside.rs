@@ -22,7 +22,7 @@ pub(super) fn check_inside<'a>(section: &Section<'_>, paths: impl Iterator<Item 
 }
 
 fn outside(path: &Path, folder: &Path) -> Option<String> {
-    // A missing file is a fault of its own. It is found elsewhere.
+    // A missing file is reported by the code that reads it.
     let (found, folder) = (fs::canonicalize(path).ok()?, fs::canonicalize(folder).ok()?);
     let (path, folder_shown) = (path.display(), folder.display());
     (!found.starts_with(&folder))

@@ -2,8 +2,8 @@
 //! allowed values and text.
 //!
 //! The macro `keys!` makes such a table. A reader takes the values of a table by
-//! [`Section::read`](super::section::Section::read). [`write()`] and [`inline`] print them in the order of
-//! the table. The table also says which keys need a restart, and which values the list of changes hides. A
+//! [`Section::read`](super::section::Section::read). [`write()`] and [`inline`] print the values in the order
+//! of the table. The table also says which keys need a restart, and which values the list of changes hides. A
 //! test compares the tables of `docs/` with these tables.
 
 use std::fmt;
@@ -14,9 +14,9 @@ use super::value::Value;
 
 /// One key of a section whose values are stored in options of the type `O`.
 pub(super) struct Key<O> {
-    /// All facts of the key except the place of its value.
+    /// All facts of the key, without the place of its value.
     pub(super) facts: Facts,
-    /// The place of the value. `None`: the section reads and prints it itself.
+    /// The place of the value in the options. `None`: the section reads and prints the value itself.
     field: Option<Field<O>>,
 }
 
@@ -30,17 +30,17 @@ struct Field<O> {
 pub(super) struct Facts {
     /// The name, as the file writes it.
     pub(super) name: &'static str,
-    /// The meaning of the key. Its text in the documents begins with this.
+    /// The meaning of the key. The description of the key in the documents begins with this text.
     text: &'static str,
     /// The form of a value, and the allowed values.
     pub(super) kind: Kind,
     /// The value if the file does not set the key.
     default: Unwritten,
-    /// The case in which the default is another one, in the words of the documents.
+    /// The exception to the default, in the words of the documents.
     exception: Option<&'static str>,
-    /// The key of the same section whose value is the upper limit of this one.
+    /// The key of the same section whose value is the upper limit of this value.
     pub(super) limit: Option<&'static str>,
-    /// Whether a default above that limit is lowered to the limit.
+    /// Whether a default above the limit is lowered to the limit.
     pub(super) is_default_limited: bool,
     /// Whether the section reads the value itself, because its bounds or its default depend on other values.
     pub(super) is_read_by_hand: bool,
@@ -64,7 +64,7 @@ pub(super) enum Kind {
     Switch,
     /// One of these names. The value is the index of the name.
     OneOf(fn() -> Vec<&'static str>),
-    /// A variable of the environment, and nothing else. The section reads it.
+    /// Only a variable of the environment. The section reads its value.
     Secret,
     /// Any other form, in the words of the documents. The section reads it.
     Other(
@@ -81,9 +81,9 @@ pub(super) enum Unwritten {
     Switch(bool),
     /// A name or a word.
     Word(&'static str),
-    /// A text, which the section reads from here.
+    /// A text. The section reads this default from the table.
     Text(&'static str),
-    /// Made by the section. The documents describe it in these words.
+    /// A default that the section computes. The documents describe it in these words.
     Made(
         #[cfg_attr(not(test), expect(dead_code, reason = "the test of the documents reads it"))] &'static str,
     ),
@@ -128,18 +128,19 @@ pub(super) const fn one_of(default: &'static str, names: fn() -> Vec<&'static st
     Facts::new(Kind::OneOf(names), Unwritten::Word(default))
 }
 
-/// Returns the facts of a secret in a variable of the environment. The documents describe the state without
-/// it.
+/// Returns the facts of a secret in a variable of the environment. `default` is the documents' description of
+/// a server without the secret.
 pub(super) const fn secret(default: &'static str) -> Facts {
     Facts::new(Kind::Secret, Unwritten::Made(default))
 }
 
-/// Returns the facts of a text. The documents say which texts are allowed.
+/// Returns the facts of a text. `allowed` is the documents' description of the allowed texts.
 pub(super) const fn text(default: &'static str, allowed: &'static str) -> Facts {
     Facts::new(Kind::Other(allowed), Unwritten::Text(default))
 }
 
-/// Returns the facts of any other value. The documents say what the default is, and what is allowed.
+/// Returns the facts of any other value. The arguments are the documents' descriptions of the default and of
+/// the allowed values.
 pub(super) const fn other(default: &'static str, allowed: &'static str) -> Facts {
     Facts::new(Kind::Other(allowed), Unwritten::Made(default))
 }
@@ -160,13 +161,13 @@ impl Facts {
         }
     }
 
-    /// Sets the name and the text. The text is a line of the table, after a blank.
+    /// Sets the name and the text. The text is a doc comment in the table, so it begins with a blank.
     pub(super) const fn named(mut self, name: &'static str, text: &'static str) -> Self {
         (self.name, self.text) = (name, text);
         self
     }
 
-    /// Takes the default from elsewhere. The documents describe the source in these words.
+    /// Takes the default from another section. The documents describe this source in these words.
     pub(super) const fn inherits(mut self, default: &'static str) -> Self {
         self.default = Unwritten::Made(default);
         self
@@ -208,7 +209,7 @@ impl Facts {
         self
     }
 
-    /// Returns the default as a number. `None`: the section makes the default.
+    /// Returns the default as a number. `None`: the section computes the default.
     pub(super) fn default_number(&self) -> Option<u64> {
         match self.default {
             Unwritten::Number(number) => Some(number),
@@ -326,7 +327,7 @@ impl<O> Key<O> {
         Self { facts: self.facts, field: Some(Field { of, of_mut }) }
     }
 
-    /// Returns the value in the options. `None`: the section has it.
+    /// Returns the value in the options. `None`: the section reads and prints the value itself.
     pub(super) fn number(&self, options: &O) -> Option<u64> {
         self.field.as_ref().map(|field| (field.of)(options).number())
     }

@@ -10,7 +10,7 @@ use super::env::escape;
 use super::key::{Facts, inline, keys};
 use super::section::{Section, TextOrTable, Written};
 
-/// Owner and group may connect.
+/// Default permissions of a Unix socket: owner and group may connect.
 const SOCKET_MODE: u32 = 0o660;
 /// Bytes of a Unix socket's path, at most (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -22,7 +22,7 @@ const ADDRESS_ALLOWED: &str =
     r#"`"ip:port"` (port 0 takes a free one), `"unix:PATH"`, `"systemd"`, `"systemd:NAME"`"#;
 
 keys! {
-    /// An entry of `listen` that is more than an address.
+    /// The keys of an entry of `listen` that is a table.
     pub(super) KEYS of ListenSpec;
     /// The address to listen on. A text in place of the table is this key alone.
     address [ADDRESS] = other("needed", ADDRESS_ALLOWED);
@@ -119,7 +119,8 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
     Some(ListenSpec { address: address?, proxy_protocol: false, deferred: false })
 }
 
-/// Whether two entries accept the same connections. Port 0 is a different port each time.
+/// Whether two entries listen on the same address. Port 0 is never the same, because the system chooses a new
+/// port each time.
 pub(super) fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
         (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,

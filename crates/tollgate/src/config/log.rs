@@ -13,7 +13,7 @@ use super::section::{Section, Written};
 use super::units::{GIB, HOUR_MS, KIB, MIB, MINUTE_MS, SECOND_MS};
 use super::value::{named, names};
 
-/// The size of a large disk.
+/// Upper bound of `retain_bytes_max` and `reserve`: 1 PiB, the size of a large disk.
 pub(super) const RETAIN_BYTES_MAX: u64 = GIB << 20;
 /// A year.
 const RETAIN_MS_MAX: u64 = 365 * 24 * HOUR_MS;
@@ -50,7 +50,7 @@ keys! {
     node [NODE] = other("the host's name", "at most 48 bytes, no control characters").restart();
 }
 
-/// Returns the options of a section that is not written. Paths are relative to `folder`.
+/// Returns the options of a configuration without this section. Paths are relative to `folder`.
 pub(super) fn unwritten(folder: &Path) -> LogOptions {
     in_dir(&folder.join(DIR.default_text()))
 }

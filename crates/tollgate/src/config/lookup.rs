@@ -10,7 +10,8 @@ use super::sources::source_file;
 use super::{file, text, zero};
 
 impl Config {
-    /// Reads a configuration file, an `app.toml`, or a folder with one of them or none.
+    /// Reads a configuration file, an `app.toml`, or a folder. The folder may have one of these files or
+    /// none.
     ///
     /// # Errors
     /// All faults that were found. The operator mends the file and retries.
@@ -55,7 +56,7 @@ impl Config {
     }
 }
 
-/// Returns the folder of an app that a path names without a server.
+/// Returns the folder of the app, if a path names an app without the configuration of a server.
 fn app_alone(path: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         let is_alone = !path.join(FILE_NAME).is_file() && path.join(APP_FILE).is_file();

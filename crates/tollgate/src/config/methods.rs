@@ -1,11 +1,11 @@
-//! `methods`, of a route or of `cors`.
+//! The key `methods` of a route or of `cors`.
 
 use tollgate_server::{Method, Methods};
 
 use super::fault::did_you_mean;
 use super::section::Section;
 
-/// Reads a list of methods. Faults name the key as `what`.
+/// Reads a list of methods. `what` is the name of the key in faults.
 pub(super) fn methods(section: &mut Section<'_>, key: &'static str, what: &str) -> Option<Methods> {
     let texts = section.texts(key)?;
     if texts.is_empty() {

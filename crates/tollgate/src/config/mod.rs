@@ -1,17 +1,17 @@
-//! The configuration: one TOML file, or a folder without one. It is checked as a whole before anything
-//! starts.
+//! The configuration: one TOML file, or a folder without one. The whole configuration is checked before
+//! anything starts.
 //!
 //! [`lookup`] finds the file or folder that a path names. [`mod@file`] reads a file, and [`zero`] reads a
 //! folder without one. Both return [`Config`], which prints itself as TOML that reads back to the same
 //! values. All faults are reported at once, each with its place, the value found, and the allowed values.
 //!
-//! Each section has a file with the table of its keys. The file reads the section and prints it by that
-//! table. [`key`] defines the tables, [`section`] reads a table of the TOML file, and [`sections`] lists all
+//! Each section has a file with the table of its keys. With this table the file reads and prints the section.
+//! [`key`] defines the tables, [`section`] reads a table of the TOML file, and [`sections`] lists all
 //! sections.
 //!
-//! Imports go down: [`lookup`], [`mod@file`] and [`zero`], then [`changes`] and [`sections`], then
-//! [`resolved`], then apps and routes, then the other sections, then [`section`], [`key`], [`fault`] and
-//! [`defaults`].
+//! Each module imports only modules after it in this order: [`lookup`], [`mod@file`] and [`zero`],
+//! [`changes`] and [`sections`], [`resolved`], apps and routes, the other sections. [`section`], [`key`],
+//! [`fault`] and [`defaults`] are last.
 
 mod access;
 mod ack;

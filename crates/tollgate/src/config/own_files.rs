@@ -1,5 +1,5 @@
-//! Keeps the server's own files apart: clients may not fetch them, and scripts may not write over them.
-//! Folders are compared after their links are resolved.
+//! Protects the server's own files: clients may not fetch them, and scripts may not write over them. Folders
+//! are compared after their links are resolved.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(super) fn files_of_scripts(mounts: &[Mount], routes: &[RouteSpec]) -> Vec<Ow
 struct Folders {
     key: &'static str,
     of: fn(&RouteSpec) -> Option<&Path>,
-    /// The files that the folder must not contain, as a part of the fault.
+    /// The text of the fault that names the files that the folder must not contain.
     never: &'static str,
 }
 
@@ -88,8 +88,8 @@ pub(super) fn check_served(root: &Section<'_>, routes: &Routes, own: &[OwnFile])
     SENT.check(root, routes, own);
 }
 
-/// Passes the server's own files to all folders that are served. The check then holds also when another file
-/// or folder replaces one of these later.
+/// Passes the server's own files to all folders that are served. Each request is checked against this list,
+/// because files and folders may be replaced after the start.
 pub(super) fn keep_apart(routes: &mut [RouteSpec], own: &[OwnFile]) {
     let own: Arc<[OwnFile]> = own.into();
     for route in routes {

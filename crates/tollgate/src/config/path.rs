@@ -9,14 +9,14 @@ pub(super) enum PathTo {
     Folder,
 }
 
-/// Takes a path. An empty path is a fault, because joined to a folder it would name that folder.
+/// Takes a path. An empty path is a fault, because joined to a folder it would name the folder itself.
 pub(super) fn path(section: &mut Section<'_>, key: &'static str, to: PathTo) -> Option<Written<String>> {
     let written = section.text(key)?;
     let name = format!("{key} in {}", section.name());
     check_path(section, &name, &written, to).then_some(written)
 }
 
-/// Whether a path that was taken is valid. Adds a fault if not.
+/// Whether a path is valid. Adds a fault if it is not.
 pub(super) fn check_path(section: &Section<'_>, name: &str, written: &Written<String>, to: PathTo) -> bool {
     if written.value.is_empty() {
         let allowed = match to {

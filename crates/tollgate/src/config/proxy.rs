@@ -33,7 +33,7 @@ keys! {
     remove_reply_headers [REMOVE_REPLY_HEADERS] = other("none", "a list of names");
 }
 
-/// Takes the handler of a route, if it is a backend.
+/// Takes the handler of a route, if `proxy` is set.
 pub(super) fn proxy(
     section: &mut Section<'_>,
     key: &Facts,

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::env::escape;
 
-/// Returns a value as a TOML string that reads back to it, even if it looks like a variable.
+/// Returns a value as a TOML string that reads back to the same value, even if the value looks like a
+/// variable.
 pub(super) fn quoted(value: &str) -> String {
     toml::Value::String(escape(value)).to_string()
 }

@@ -1,12 +1,12 @@
-//! Finds bounds that can never be reached because another bound is lower. The operator expects more than the
-//! server allows.
+//! Finds bounds that can never be reached, because another bound is lower. Such a bound is a fault, because
+//! the server would refuse earlier than the operator expects.
 
 use tollgate_server::{CapacityLimits, ConnectionLimits, SpoolOptions};
 
 use super::section::Section;
 use super::units::show_size;
 
-/// The highest bounds that a route can reach.
+/// The highest bounds of a request that the server's bounds allow.
 #[derive(Clone, Copy)]
 pub(super) struct ReachableBounds {
     /// Bytes of the largest body that fits the spool or memory.
@@ -14,7 +14,7 @@ pub(super) struct ReachableBounds {
 }
 
 impl ReachableBounds {
-    /// Bodies go to the spool, unless they fit the memory that each may have.
+    /// Derives the bounds. A body is written to the spool if it is longer than `body_memory_max`.
     pub(super) fn new(connection: &ConnectionLimits, spool: &SpoolOptions) -> Self {
         Self { body_bytes: spool.bytes_max.max(connection.body_memory_max as u64) }
     }

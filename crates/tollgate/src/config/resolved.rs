@@ -1,5 +1,5 @@
-//! The configuration as the program uses it: every value is set, and every path is absolute. It prints as
-//! TOML that reads back to the same values.
+//! The configuration as the program uses it: every value is set, and every path is absolute. The
+//! configuration prints itself as TOML that reads back to the same values.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub(crate) struct Config {
     pub(crate) admin: Admin,
     /// The options of the log.
     pub(crate) log: LogOptions,
-    /// The process that loads rows, and its rules.
+    /// The process that loads rows, and the rules for loading.
     pub(crate) load: LoadRules,
     /// The databases that scripts may read.
     pub(super) databases: Vec<ReadDatabase>,
@@ -50,7 +50,7 @@ pub(crate) struct Config {
     pub(crate) is_connections_max_written: bool,
     /// The reason why `connections_max` is below its default: the limit of descriptors is too low.
     pub(crate) connections_note: Option<String>,
-    /// The file of the configuration. `None`: it was made from a folder.
+    /// The file of the configuration. `None`: the configuration was made from a folder.
     pub(crate) text: Option<SourceFile>,
 }
 
@@ -95,7 +95,7 @@ impl Config {
         })
     }
 
-    /// Replaces the places of the sinks in the configuration by their places in the log.
+    /// Replaces the index of each awaited sink in the configuration by its place in the log.
     pub(crate) fn place_awaited(&mut self, place_of: impl Fn(&str) -> Option<SinkPlace>) {
         for stream in &mut self.server.streams {
             if let Ack::Loaded { sink, .. } = &mut stream.ack
@@ -140,13 +140,13 @@ impl Config {
         self.app_text(app).lines().try_for_each(|line| writeln!(f, "{}", format!("# {line}").trim_end()))
     }
 
-    /// Returns the streams and routes of an app, as if the file of the server had them.
+    /// Returns the text of an app's streams and routes, as the file of the server would have them.
     pub(super) fn app_text(&self, app: usize) -> String {
         AppText { config: self, app }.to_string()
     }
 }
 
-/// Writes the streams and routes of an app as they are below its mount.
+/// Writes the streams and routes of an app, with their names and paths below the mount.
 struct AppText<'a> {
     config: &'a Config,
     app: usize,

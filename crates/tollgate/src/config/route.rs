@@ -88,12 +88,13 @@ pub(super) fn conflicts(routes: &[RouteSpec]) -> Vec<(usize, usize)> {
 fn is_overlap(a: &RouteSpec, b: &RouteSpec) -> bool {
     match (a.known_methods(), b.known_methods()) {
         (Some(a), Some(b)) => !a.intersection(b).is_empty(),
-        // Only the script knows its methods, so the route may answer any.
+        // Without `methods`, only the script decides which methods it answers. The route is treated as if it
+        // answered all.
         _ => true,
     }
 }
 
-/// Returns a path in which each capture has the same sign.
+/// Returns a path in which each captured segment is replaced by `{}`.
 fn shape(path: &str) -> String {
     let segments = path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment });
     segments.collect::<Vec<_>>().join("/")

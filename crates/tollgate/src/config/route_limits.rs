@@ -11,14 +11,14 @@ use super::section::{Section, Written};
 use super::stream::check_source;
 
 const ALLOWED: &str = "a table { rate = \"100/s\", ... }, or a list of such tables";
-/// Far below the range of the 32-bit counter, which exceeds the bound for a moment while a request is
-/// refused.
+/// Allowed values of `concurrency_max`. They are far below the range of the 32-bit counter, which exceeds the
+/// bound for a moment while a request is refused.
 pub(super) const CONCURRENCY: RangeInclusive<u64> = 1..=1 << 24;
 const COUNT_MAX: u32 = 1_000_000;
 const PERIODS: [(&str, Duration); 3] =
     [("s", Duration::from_secs(1)), ("m", Duration::from_secs(60)), ("h", Duration::from_secs(3600))];
-/// The values of `by`. A client is named like the source of a column. `route` counts all requests of the
-/// route together.
+/// The values of `by`. A client is named by `request.remote_addr`, like the source of a column. `route`
+/// counts all requests of the route together.
 const CLIENT: &str = "request.remote_addr";
 const ROUTE: &str = "route";
 const BY_ALLOWED: &str =

@@ -91,7 +91,7 @@ pub(super) struct RouteDefaults<'a> {
     pub(super) folder: &'a Path,
     /// The streams that a route may name.
     pub(super) streams: &'a [StreamSpec],
-    /// The backends that a route may name: those of the server.
+    /// The backends of the server, which a route may name.
     pub(super) backends: &'a [BackendOptions],
     pub(super) body_bytes_max: u64,
     pub(super) body_pace: BodyPace,
@@ -242,7 +242,8 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     })
 }
 
-/// Files and `collect` answer only their own methods. Other methods need a script in `before`.
+/// Checks the methods of a handler. Files and `collect` answer only some methods. Other methods need a script
+/// in `before`.
 fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec) {
     let (own, allowed) = match handler {
         HandlerSpec::Files(_) => (&[Method::Get, Method::Head][..], "files are GET and HEAD"),
@@ -258,7 +259,7 @@ fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec)
     }
 }
 
-/// The path `*` is only for `OPTIONS *`.
+/// Checks a route for the path `*`, which only the request `OPTIONS *` has.
 fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Option<&HandlerSpec>) {
     let options = Methods::from_iter([Method::Options]);
     if let Some(methods) = methods.filter(|methods| ![Methods::EMPTY, options].contains(methods)) {

@@ -9,9 +9,9 @@ use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::value::{Named, Value, names};
 
-/// Bytes of a value, at most, because no transaction may be larger.
+/// Bytes of a value, at most, because a transaction of the log cannot be larger.
 const BYTES_MAX: u64 = 8 << 20;
-/// Shorter keys can be guessed by trying all of them.
+/// Bytes of a key, at least. A shorter key can be guessed by trial.
 const SECRET_BYTES_MIN: usize = 16;
 const REDACT_ALLOWED: &str = "\"drop\", \"truncate\" or { hash = \"${NAME}\" }";
 
@@ -49,8 +49,8 @@ keys! {
     hash [HASH] = secret("needed");
 }
 
-/// Reads the rules of a column. A missing type or source is reported elsewhere, and fewer rules are checked
-/// then.
+/// Reads the rules of a column. If the type or source is missing, fewer rules are checked, and the caller
+/// reports the missing key.
 pub(super) fn read(
     section: &mut Section<'_>,
     kind: Option<ColumnType>,
@@ -89,7 +89,7 @@ fn absent(section: &mut Section<'_>, kind: Option<ColumnType>) -> Absent {
 }
 
 fn default_value(section: &Section<'_>, kind: ColumnType, written: &Written<String>) -> Absent {
-    // The file has JSON in a string.
+    // The file writes a JSON default as a string.
     let json = match kind {
         ColumnType::Json => serde_json::from_str(&written.value).unwrap_or_else(|_| written.value.clone()),
         _ => written.value.clone(),
@@ -206,7 +206,7 @@ pub(super) fn show(rules: &ColumnRules, kind: ColumnType) -> [OwnValue; 5] {
     ]
 }
 
-/// Shows a default. TOML writes numbers and booleans like JSON.
+/// Shows a default. Numbers and booleans are the same text in TOML and JSON.
 fn show_default(json: &str, kind: ColumnType) -> String {
     match serde_json::from_str(json) {
         _ if kind == ColumnType::Json => quoted(json),

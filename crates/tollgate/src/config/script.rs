@@ -10,7 +10,8 @@ use super::quoted::quoted_list;
 use super::section::{Section, Written};
 use super::units::{GIB, KIB, MIB, MINUTE_MS, SECOND_MS};
 
-/// Calls of the largest size that a VM has memory for, at least. The default is twice as many.
+/// A VM has memory for at least this number of calls that each grow it by `memory_bytes_max`. The default is
+/// twice this number.
 const VM_CALLS_MIN: usize = 2;
 const VM_BYTES_MAX_MAX: u64 = 64 * GIB;
 
@@ -44,14 +45,15 @@ keys! {
 /// The keys for the access of scripts.
 const ACCESS: AccessKeys = AccessKeys { files: &FILE_DIR, uploads: &UPLOAD_DIR, databases: &DATABASES };
 
-/// Returns the bounds of a section that is not written.
+/// Returns the bounds of a configuration without this section.
 pub(super) fn unwritten() -> HostOptions {
     let mut host = HostOptions::default();
     set_defaults(KEYS, &mut host);
     host
 }
 
-/// Reads the section: the bounds on scripts, by default those of `host`, and the access of scripts.
+/// Reads the section: the bounds on scripts, and the access of scripts. The defaults of the bounds are in
+/// `host`.
 pub(super) fn script(
     mut section: Section<'_>,
     host: HostOptions,
@@ -63,7 +65,8 @@ pub(super) fn script(
     (host, access)
 }
 
-/// Reads the bounds on scripts, by default those of `host`, and the variables that they may read.
+/// Reads the bounds on scripts, and the variables that scripts may read. The defaults of the bounds are in
+/// `host`.
 pub(super) fn script_bounds(section: &mut Section<'_>, mut host: HostOptions) -> HostOptions {
     section.overlay(KEYS, &mut host);
     let least = (host.memory_bytes_max as u64 * VM_CALLS_MIN as u64).max(8 * MIB);

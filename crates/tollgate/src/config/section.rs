@@ -1,7 +1,7 @@
-//! A reader of one table of the file. It takes the keys of the table one by one, then reports the unknown
-//! keys.
+//! A reader of one table of the file. The reader takes the keys of the table one by one, then reports the
+//! unknown keys.
 //!
-//! A key that is missing or faulty gives the default of the caller, so that reading goes on to the next
+//! For a missing or faulty key the caller uses its default, so that reading continues and finds the next
 //! fault.
 
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use super::fault::{Fault, Faults, Location, Span, did_you_mean};
 use super::key::{Facts, Key, Kind, set_defaults};
 use super::units::{parse_duration, parse_size};
 
-/// The list of faults, and the source of variables.
+/// The list of faults, and the function that returns variables.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     /// The faults so far.
@@ -29,7 +29,7 @@ pub(super) struct Context<'a> {
 pub(super) struct Written<T> {
     /// The value.
     pub(super) value: T,
-    /// Its place in the file.
+    /// The place of the value in the file.
     pub(super) span: Span,
 }
 
@@ -86,17 +86,17 @@ impl<'a> Section<'a> {
         Self { context: self.context, name, span, entries: Vec::new(), known: Vec::new(), table: Vec::new() }
     }
 
-    /// Returns its name in faults.
+    /// Returns the name of the table in faults.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its place in the file.
+    /// Returns the place of the table in the file.
     pub(super) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// Returns a place, for a fault that names another place or is found later.
+    /// Returns the place of a span, for a fault that names two places or is found later.
     pub(super) fn spot(&self, span: &Span) -> Location {
         self.context.faults.spot(span)
     }
@@ -150,8 +150,8 @@ impl<'a> Section<'a> {
         self.text(key)
     }
 
-    /// Takes a list of texts. Returns `None` also if all items are faulty, because the list is not empty
-    /// then.
+    /// Takes a list of texts. Also returns `None` if all items are faulty. An empty list would mean that the
+    /// file has no items.
     pub(super) fn texts(&mut self, key: &'static str) -> Option<Vec<Written<String>>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
@@ -163,7 +163,7 @@ impl<'a> Section<'a> {
         (items.is_empty() || !texts.is_empty()).then_some(texts)
     }
 
-    /// Takes a list of texts and tables. Returns `None` also if all items are faulty.
+    /// Takes a list of texts and tables. Also returns `None` if all items are faulty.
     pub(super) fn items(&mut self, key: &'static str) -> Option<Vec<TextOrTable<'a>>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
@@ -233,7 +233,7 @@ impl<'a> Section<'a> {
         self.number(key).or_else(|| key.default_number()).unwrap_or_default()
     }
 
-    /// Takes a size, a duration or an integer whose bounds are narrower than those of its key.
+    /// Takes a size, a duration or an integer whose bounds are narrower than the bounds in the table of keys.
     pub(super) fn number_within(&mut self, key: &Facts, range: RangeInclusive<u64>) -> Option<u64> {
         let (least, most) = (key.show_plain(*range.start()), key.show_plain(*range.end()));
         match key.kind {
@@ -329,8 +329,8 @@ impl<'a> Section<'a> {
         Some(Written { value, span: entry.value_span })
     }
 
-    /// Takes a secret. It must be a variable of the environment, so that the file never holds the secret.
-    /// Returns the name of the variable, and its value.
+    /// Takes a secret. The value must be a variable of the environment, so that the file never holds the
+    /// secret. Returns the name of the variable, and its value.
     pub(super) fn secret(&mut self, key: &'static str) -> Option<(Written<String>, String)> {
         let entry = self.take(key)?;
         let name = entry.value.as_str().and_then(|text| text.strip_prefix("${")?.strip_suffix('}'));
@@ -385,7 +385,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Takes a table of tables. Each of them has its own name.
+    /// Takes a table of tables. Each of these tables has a name of its own.
     pub(super) fn named_tables(&mut self, key: &'static str) -> Vec<(Written<String>, Self)> {
         let tables = self.table(key);
         tables
@@ -398,7 +398,7 @@ impl<'a> Section<'a> {
             .collect()
     }
 
-    /// Takes a list of tables. All have one name in faults.
+    /// Takes a list of tables. Faults give all these tables the same name.
     pub(super) fn tables(&mut self, key: &'static str, name: &str, allowed: &str) -> Option<Vec<Self>> {
         let entry = self.take(key)?;
         let Some(items) = entry.value.as_array() else {
@@ -408,7 +408,7 @@ impl<'a> Section<'a> {
         Some(items.iter().filter_map(|item| self.table_of(&entry.item(item), name.to_owned())).collect())
     }
 
-    /// Takes a table, or a list of tables. All have one name in faults.
+    /// Takes a table, or a list of tables. Faults give all these tables the same name.
     pub(super) fn table_or_tables(&mut self, key: &'static str, allowed: &str) -> Vec<Self> {
         match self.entries.iter().find(|entry| entry.key == key) {
             Some(entry) if entry.value.as_table().is_some() => {
@@ -427,7 +427,7 @@ impl<'a> Section<'a> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Adds a fault for each key that was not taken. Every section calls this last.
+    /// Adds a fault for each key that was not taken. Every section calls this function last.
     pub(super) fn finish(mut self) {
         let place = |name: &&str| self.table.iter().position(|known| known == name);
         self.known.sort_by_key(place);

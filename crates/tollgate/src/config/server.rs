@@ -44,7 +44,7 @@ impl Named for Traces {
     }
 }
 
-/// The values of `[server]`, with two keys that the options of the server do not have.
+/// The values of `[server]`. Two of these keys are not in the options of the server.
 pub(super) struct WrittenServer {
     pub(super) options: ServerOptions,
     pub(super) is_connections_max_written: bool,
@@ -124,7 +124,7 @@ keys! {
     drain_timeout = duration(10 * SECOND_MS, 0..=HOUR_MS) => drain_timeout;
 }
 
-/// Returns the server of a configuration without this section, with no routes. Paths are relative to
+/// Returns the options of a configuration without this section. They have no routes. Paths are relative to
 /// `folder`.
 pub(super) fn unwritten(folder: &Path) -> WrittenServer {
     let mut options = ServerOptions {

@@ -30,7 +30,7 @@ const POSTGRES_ALLOWED: &str =
     "`postgres://user:password@host:port/database?sslmode=...` or `host=... user=...`";
 
 keys! {
-    /// The databases that a sink may be: it has one of these.
+    /// The keys that name the database of a sink. Each sink has exactly one of them.
     pub(super) KINDS of ();
     /// The database file. Each sink needs its own.
     sqlite [SQLITE] = other("needed, or `postgres`", "a path");
@@ -39,7 +39,7 @@ keys! {
 }
 
 keys! {
-    /// A sink that is a PostgreSQL.
+    /// The keys of a PostgreSQL sink.
     pub(super) POSTGRES_KEYS of PostgresOptions;
     /// The schema of Tollgate's own tables. It is created if it is missing.
     schema [SCHEMA] = text("tollgate", "1 to 63 bytes");
@@ -82,7 +82,7 @@ impl Named for LoadFrom {
     }
 }
 
-/// The process that loads, and its rules.
+/// The process that loads, and the rules for loading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoadRules {
     /// The process that loads.
@@ -111,7 +111,7 @@ pub(crate) enum LoadedBy {
 }
 
 impl LoadedBy {
-    /// Returns the value of the key. An option of the start is not part of it.
+    /// Returns the value of the key. An option of the start does not change this value.
     const fn is_in_server(self) -> bool {
         matches!(self, Self::Server | Self::Nobody)
     }
@@ -120,9 +120,9 @@ impl LoadedBy {
 /// A database that rows are loaded into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SinkConfig {
-    /// Its kind, its place, and its options.
+    /// The kind and place of the database, and the options of the sink.
     pub(crate) options: SinkOptions,
-    /// A connection as the file writes it, with its variables, because the value holds a password.
+    /// The connection as the file writes it. Variables are not replaced, because the value holds a password.
     written: String,
 }
 
@@ -144,7 +144,7 @@ impl SinkConfig {
         }
     }
 
-    /// Returns the name under which its positions are kept.
+    /// Returns the name under which the database stores the positions of this sink.
     pub(crate) fn name(&self) -> &str {
         &self.options.name
     }
@@ -254,7 +254,8 @@ pub(super) fn sinks(
     sinks
 }
 
-/// Tells the sinks the streams of the configuration, so that no table is made that would keep their rows out.
+/// Passes the streams of the configuration to the sinks. A sink then makes no table that would refuse rows of
+/// these streams.
 pub(super) fn declare(sinks: &mut [SinkConfig], streams: &[StreamSpec]) {
     // A schema that cannot be made is reported when the log is opened.
     let declared: DeclaredStreams = streams.iter().map(StreamSpec::schema).filter_map(Result::ok).collect();
@@ -284,7 +285,8 @@ fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {
     }
 }
 
-/// Reads the kind of the database. Without one, the file is refused in any case.
+/// Reads a sink with the kind of its database. If no kind is set, a placeholder is returned, because the
+/// fault refuses the file anyway.
 fn read(
     section: &mut Section<'_>,
     name: String,
@@ -300,7 +302,7 @@ fn read(
     SinkConfig { written, ..SinkConfig::new(name, kind) }
 }
 
-/// Reads a PostgreSQL sink. `None`: there is none, or its address is refused.
+/// Reads a PostgreSQL sink. `None`: the sink is not PostgreSQL, or its address is refused.
 fn postgres_at(section: &mut Section<'_>, sink: &str, streams: &[StreamSpec]) -> Option<PostgresOptions> {
     let url = section.text(POSTGRES.name)?;
     match PostgresUrl::parse(&url.value) {
@@ -346,7 +348,7 @@ fn after_load(section: &mut Section<'_>, folder: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Takes the keys of PostgreSQL where there is no such database.
+/// Reads the keys of PostgreSQL for a sink without a valid address, so that their faults are reported.
 fn postgres_keys(section: &mut Section<'_>, streams: &[StreamSpec]) {
     if let Ok(url) = PostgresUrl::parse("host=nowhere user=nobody") {
         postgres(section, url, streams);
@@ -395,7 +397,7 @@ pub(super) fn write_sink(sink: &SinkConfig, f: &mut fmt::Formatter<'_>) -> fmt::
     match &options.kind {
         SinkKind::Sqlite { path } => write(KINDS, &(), &[(SQLITE.name, Some(quoted_path(path)))], f)?,
         SinkKind::Postgres(postgres) => {
-            // The text is not escaped, so a variable stays a variable.
+            // The text is not escaped, so its variables are printed as variables.
             let url = toml::Value::String(sink.written.clone()).to_string();
             write(KINDS, &(), &[(POSTGRES.name, Some(url))], f)?;
             write_postgres(postgres, f)?;

@@ -17,13 +17,15 @@ use super::section::{Section, Written};
 use super::units::{HOUR_MS, SECOND_MS};
 use super::value::{Named, Value, names};
 
-/// Bytes of the name of a stream or column, at most, and columns, at most. The bounds are those of the log.
+/// Bytes of the name of a stream or column, at most. The log has the same bound.
 const NAME_BYTES_MAX: usize = 63;
+/// Columns of a stream, at most. The log has the same bound.
 const COLUMNS_MAX: usize = 1000;
-/// Streams, at most. One batch of the log may have records of all of them. The bound of a batch is
-/// [`tollgate_log::BATCH_SCHEMAS_MAX`]. It leaves room for both forms of a stream that a reload changes.
+/// Streams, at most. One batch of the log may have records of all of them. A batch has at most
+/// [`tollgate_log::BATCH_SCHEMAS_MAX`] schemas. A reload can change streams, so a batch may need the old and
+/// the new schema of each stream.
 const STREAMS_MAX: usize = 512;
-/// Forbidden beginnings of a stream's name: tables of the server and of SQLite have them.
+/// Forbidden beginnings of a stream's name. Tables of the server and of SQLite begin with them.
 const RESERVED: [&str; 2] = ["tollgate_", "sqlite_"];
 
 keys! {
@@ -70,7 +72,8 @@ pub(super) struct Origin {
 }
 
 impl Streams {
-    /// Reads all streams. A faulty stream is included as far as it could be read, so that routes may name it.
+    /// Reads all streams. A faulty stream is included with the keys that could be read, so that routes may
+    /// name it.
     pub(super) fn read(root: &mut Section<'_>) -> Self {
         let mut streams = Self::default();
         for (name, section) in root.named_tables("stream") {
@@ -86,7 +89,7 @@ impl Streams {
 }
 
 impl Streams {
-    /// Checks the number of streams, including those of apps.
+    /// Checks the number of streams, including the streams of apps.
     pub(super) fn check_count(&self, root: &Section<'_>) {
         let count = self.specs.len();
         if count > STREAMS_MAX {
@@ -281,7 +284,7 @@ pub(super) fn check_source(section: &Section<'_>, source: &Source, key: &str, sp
 }
 
 /// Adds a fault for each column or key whose source is a part of a path that no route has. A configuration
-/// without routes only loads, so it is not checked.
+/// without routes is not checked, because it is used only to load.
 pub(super) fn check_params(root: &Section<'_>, streams: &Streams, routes: &[RouteSpec]) {
     if routes.is_empty() {
         return;

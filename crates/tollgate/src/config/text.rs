@@ -8,10 +8,10 @@ use toml::de::DeTable;
 
 use super::fault::{ConfigError, Fault, Faults};
 
-/// Reads `file`. Faults call it `what`.
+/// Reads `file`. `what` is its name in faults.
 ///
 /// # Errors
-/// It cannot be read, or it is no UTF-8 (TOML 1.0).
+/// The file cannot be read, or is not UTF-8 (TOML 1.0).
 pub(super) fn read(file: &Path, what: &str) -> Result<String, ConfigError> {
     let bytes =
         fs::read(file).map_err(|error| Fault::of_file(file, format!("cannot read {what}: {error}")))?;
@@ -24,7 +24,7 @@ pub(super) fn read(file: &Path, what: &str) -> Result<String, ConfigError> {
     })
 }
 
-/// Parses a text as TOML. Returns `None` if it is no TOML, and adds a fault that says why.
+/// Parses a text as TOML. If it is not TOML, adds a fault with the reason and returns `None`.
 pub(super) fn parse<'t>(text: &'t str, faults: &Faults<'_>) -> Option<Spanned<DeTable<'t>>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in &errors {

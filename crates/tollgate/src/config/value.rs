@@ -1,10 +1,10 @@
-//! Values of options that a key sets. Each is stored as a number: bytes, milliseconds, an integer, a switch,
-//! or the index of a name.
+//! Values of options that keys set. Each value can be read and set as a number: bytes, milliseconds, an
+//! integer, a switch, or the index of a name.
 
 use std::convert::identity;
 use std::time::Duration;
 
-/// A value of some options.
+/// A value in the options of a section.
 pub(super) trait Value {
     /// The value as a number.
     fn number(&self) -> u64;
@@ -48,7 +48,7 @@ impl Value for bool {
     }
 }
 
-/// A bound that may be off. Off is 0.
+/// A bound that may be off. The number 0 means off.
 impl<T: Value + Default> Value for Option<T> {
     fn number(&self) -> u64 {
         self.as_ref().map_or(0, Value::number)

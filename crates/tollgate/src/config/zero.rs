@@ -24,13 +24,14 @@ use super::script;
 use super::server::{self, WrittenServer};
 use super::sink::{LoadRules, SinkConfig, declare};
 
-/// Depth of folders in `routes/`, at most. It ends a loop of links.
+/// Depth of folders in `routes/`, at most. This bound ends a loop of symbolic links.
 const DEPTH_MAX: usize = 32;
 
 /// Makes the configuration of a folder.
 ///
 /// # Errors
-/// The folder has no routes, a file name that is no path, two files with one path, or it cannot be read.
+/// The folder cannot be read, has no routes, has a file name that is no path, or has two files with the same
+/// path.
 pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
     let folder = absolute(dir).map_err(|error| unreadable(dir, &error))?;
     let mut faults = Vec::new();
@@ -158,7 +159,7 @@ fn leads_above(path: &Path, folder: &Path) -> bool {
     matches!(found, (Ok(path), Ok(folder)) if folder.starts_with(&path))
 }
 
-/// Returns the access that the configuration sets. Where it sets none, scripts send the files of `files/` and
+/// Returns the access that the configuration sets. If it sets none, scripts send the files of `files/` and
 /// save into `uploads/`, if these folders exist.
 pub(super) fn access(said: ScriptAccess, folder: &Path, log: &LogOptions) -> ScriptAccess {
     let there = |name| Some(folder.join(name)).filter(|folder| folder.is_dir());

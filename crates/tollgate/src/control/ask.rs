@@ -1,4 +1,4 @@
-//! The asking side of the control socket: one question, one answer.
+//! The client's side of the control socket: one question, one answer.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,20 +12,20 @@ use tollgate_log::Watermark;
 use super::{NAME, RELOAD, Reloaded, STATUS, TIMEOUT, WATERMARK, read_watermark, through_folder};
 use crate::print::note;
 
-/// Time that a reload may last. It is longer than the server's own bound.
+/// Maximum time of a reload. This time is longer than the server's own bound.
 const RELOAD_TIMEOUT: Duration = Duration::from_mins(3);
-/// Room for an id, a blank, a number and a line end.
+/// Maximum bytes of the answer: a log id, a blank, a number and a line end.
 const WATERMARK_BYTES_MAX: u64 = 64;
 const LINES_BYTES_MAX: u64 = 1 << 20;
 
-/// Why there is no answer.
+/// The reason why no server answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Silence {
     /// No server listens.
     Absent,
     /// A server listens, but sent nothing for `waited`.
     Mute { process: Option<i32>, waited: Duration },
-    /// The server closed the connection: it ends, or it has too many clients.
+    /// The server closed the connection because it ends, or because it has too many clients.
     Closed,
 }
 
@@ -60,7 +60,7 @@ impl Silence {
     }
 }
 
-/// Asks the server of a log folder how far its log is synced. `None`: no server answers.
+/// Asks the server of a log folder for its watermark. `None`: no server answers.
 pub(crate) fn ask(dir: &Path) -> Option<Watermark> {
     read_watermark(&exchange(dir, WATERMARK, TIMEOUT, WATERMARK_BYTES_MAX).ok()?)
 }
@@ -68,11 +68,12 @@ pub(crate) fn ask(dir: &Path) -> Option<Watermark> {
 /// Asks the server of a log folder for its status: a line of JSON.
 pub(crate) fn ask_status(dir: &Path) -> Result<String, Silence> {
     let answer = exchange(dir, STATUS, TIMEOUT, LINES_BYTES_MAX)?;
-    // The empty line distinguishes a whole answer from a connection that was closed without one.
+    // A complete answer ends with an empty line. Without this line, the server closed the connection too
+    // early.
     answer.strip_suffix('\n').map(str::to_owned).ok_or(Silence::Closed)
 }
 
-/// Asks the server of a log folder to reload, and waits until it did so or refused.
+/// Asks the server of a log folder to reload. Waits until the server has reloaded or refused.
 pub(crate) fn ask_reload(dir: &Path) -> Result<Reloaded, Silence> {
     let stream = question(dir, RELOAD)?;
     if !is_answered(&stream, TIMEOUT) {
@@ -117,7 +118,7 @@ fn answer(stream: &UnixStream, timeout: Duration, bytes_max: u64) -> Result<Stri
     told.map(|_| answer).map_err(|error| Silence::of(&error, stream, timeout))
 }
 
-/// Whether a byte arrives, or the other side closes the connection, before `timeout` is over.
+/// Whether a byte arrives, or the server closes the connection, within `timeout`.
 fn is_answered(stream: &UnixStream, timeout: Duration) -> bool {
     let timeout = Timespec::try_from(timeout).ok();
     let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], timeout.as_ref());

@@ -1,5 +1,5 @@
-//! The loader's side of the control socket, in another process: one connection, kept as long as the server
-//! lives.
+//! The loader's side of the control socket, in another process: one connection that lasts as long as the
+//! server.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -22,7 +22,8 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 /// A server that sends nothing for this time is treated as gone.
 const SILENCE_MAX: Duration = HEARTBEAT.saturating_mul(5);
 
-/// The log that a server in another process writes, followed over the control socket of that server.
+/// The log that a server in another process writes. Its watermark arrives over the control socket of this
+/// server.
 #[derive(Clone)]
 pub(crate) struct RemoteLog(Arc<Link>);
 
@@ -38,12 +39,14 @@ struct LinkState {
     /// The connection to the server, while there is a server.
     server: Option<UnixStream>,
     watermark: Option<Watermark>,
-    /// How far the sink has each log. A server that starts later gets it then.
+    /// The last record of each log that the sink has. A server that starts later gets these positions when it
+    /// connects.
     loaded: BTreeMap<LogId, Sequence>,
 }
 
 impl RemoteLog {
-    /// Looks for the server of a log folder again and again, until the last handle is dropped.
+    /// Starts a thread that tries repeatedly to connect to the server of a log folder, until the last handle
+    /// is dropped.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -51,12 +54,12 @@ impl RemoteLog {
         let (dir, sink) = (dir.to_owned(), sink.to_owned());
         let (state, moved) = (Mutex::default(), Condvar::new());
         let link = Arc::new(Link { dir, sink, state, moved });
-        // A loader needs the watermark at its first look, so the first try is made here.
+        // A loader needs the watermark when it first reads the log, so the first try to connect is made here.
         let first = link.connect().ok();
         let heard = link.clone();
         let hear = move || {
             let mut server = first;
-            // The count includes this thread, so it ends when it holds the only handle.
+            // This thread holds one of the counted handles. The thread ends when no other handle is left.
             while Arc::strong_count(&heard) > 1 {
                 if let Some(lines) = server.take() {
                     heard.read_watermarks(lines);
@@ -88,7 +91,7 @@ impl LinkState {
 
     fn hang_up(&mut self) {
         if let Some(server) = self.server.take() {
-            // The reading thread sees the end of the stream.
+            // After the shutdown, the reading thread gets the end of the stream and stops reading.
             drop(server.shutdown(Shutdown::Both));
         }
         self.watermark = None;
@@ -96,12 +99,12 @@ impl LinkState {
 }
 
 impl Link {
-    /// The state is whole after every statement, so a panic elsewhere does not damage it.
+    /// Locks the state, also after a panic of another thread. The state is consistent after every statement.
     fn state(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to follow, reports the loaded positions, and reads the first line.
+    /// Connects to the server, reports the loaded positions, and reads the first watermark.
     fn connect(&self) -> io::Result<BufReader<UnixStream>> {
         let mut stream = through_folder(&self.dir, |path| UnixStream::connect(path))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
@@ -160,7 +163,7 @@ impl LiveLog for RemoteLog {
 
 impl Drop for RemoteLog {
     fn drop(&mut self) {
-        // Two handles are left: this one, and the handle of the reading thread.
+        // If two handles are left, they are this handle and the handle of the reading thread.
         if Arc::strong_count(&self.0) <= 2 {
             self.0.state().hang_up();
         }

@@ -1,4 +1,5 @@
-//! `<log.dir>/control.sock`: other processes ask a server and report to it, in lines.
+//! The control socket `<log.dir>/control.sock`: other processes send questions and reports to a server, each
+//! as one line.
 //!
 //! | the client says | the server answers |
 //! | --- | --- |
@@ -7,14 +8,15 @@
 //! | `reload` | after the reload: the exit code for `tollgate reload` in a line of its own, and lines for people; then it closes |
 //! | `follow` | `LOG-ID SEQUENCE` at once, each time that it moves, and once a second; the connection stays |
 //!
-//! A client that follows is a loader. It sends `loaded SINK LOG-ID SEQUENCE` when a sink of the server's
-//! configuration has a log durably up to this number. Retention can then go on. It also sends `report JSON`
-//! now and then: the state of its sink, which becomes part of the status. Neither line has an answer. The
-//! mode of the socket decides which users may connect. Only the user that the server runs as may.
+//! A client that follows is a loader. This client sends `loaded SINK LOG-ID SEQUENCE` when a sink of the
+//! server's configuration has committed all records of a log up to this number. The server can then delete
+//! segments. The client also sends `report JSON`, once a second: the state of its sink, which becomes part of
+//! the status. The server answers neither line. The mode of the socket allows connections only to the user
+//! that the server runs as.
 //!
-//! Each client has a thread of its own, so a slow client delays no other. The number of clients is bounded,
-//! and one more client is closed unread. The socket is no state: a start removes the socket of a dead server.
-//! A server that cannot make the socket serves nevertheless.
+//! Each client has a thread of its own, so a slow client delays no other. The number of clients is bounded.
+//! The connection of one more client is closed before its question is read. The socket file is no state: a
+//! start removes the file of a dead server. A server that cannot make the socket still serves requests.
 
 mod ask;
 mod follow;
@@ -33,9 +35,9 @@ pub(crate) use follow::RemoteLog;
 pub(crate) use server::{Asker, Control};
 
 const NAME: &str = "control.sock";
-/// How long either side waits for the other.
+/// Time that either side waits for bytes from the other side.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// How often a server shows its followers that it is alive.
+/// Interval at which a server sends a line to each follower, even if the watermark is the same.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 const WATERMARK: &str = "watermark";
 const STATUS: &str = "status";
@@ -46,16 +48,16 @@ const REPORT: &str = "report ";
 /// Bytes of a client's line, at most. A report is the longest line.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// The outcome of a reload, for the asker.
+/// The outcome of a reload, for the client that asked for it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reloaded {
-    /// 0 success, 1 failure, 2 wrong configuration.
+    /// The exit code: 0 success, 1 failure, 2 wrong configuration.
     pub(crate) code: u8,
     /// Lines for people.
     pub(crate) text: String,
 }
 
-/// How far a sink has a log.
+/// The last record of a log that a sink has.
 struct Loaded<'a> {
     sink: &'a str,
     log: LogId,
@@ -85,8 +87,8 @@ fn read_watermark(line: &str) -> Option<Watermark> {
     Some(Watermark { log: log.parse().ok()?, synced: Sequence(synced.parse().ok()?) })
 }
 
-/// Names the socket through a descriptor of its folder. The path of a socket has at most 107 bytes (unix(7)),
-/// and the path of the folder may have any length.
+/// Passes a path of the socket through a descriptor of its folder. The path of a socket has at most 107 bytes
+/// (unix(7)), and the path of the folder may have any length.
 fn through_folder<T>(dir: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let folder = File::open(dir)?;
     open(&Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(NAME))

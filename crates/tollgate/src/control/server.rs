@@ -25,9 +25,10 @@ use crate::sinks::Followers;
 
 /// Clients at the same time, at most.
 pub(super) const CLIENTS_MAX: usize = 32;
-/// Followers at the same time, at most. The rest of `CLIENTS_MAX` stays free for short questions.
+/// Followers at the same time, at most. The remaining `CLIENTS_MAX - FOLLOWERS_MAX` clients can only ask
+/// short questions.
 pub(super) const FOLLOWERS_MAX: usize = 24;
-/// The socket accepts reloads, so only the user of the server may connect.
+/// Permissions of the socket. A client can order a reload, so only the user of the server may connect.
 const SOCKET_MODE: u32 = 0o600;
 const BACKLOG: i32 = 128;
 /// Bytes of a question, at most.
@@ -45,29 +46,29 @@ pub(crate) struct Control {
 /// State that the threads of the clients share.
 struct ControlServer {
     log: Follower,
-    /// The sinks of the configuration. The positions of sinks are confirmed here.
+    /// The sinks of the configuration. Each reported position is confirmed to the follower of its sink.
     sinks: Followers,
     board: Board,
     on_status: Box<dyn Fn() -> String + Send + Sync>,
     on_reload: Box<dyn Fn(Asker) + Send + Sync>,
     clients: AtomicUsize,
     followers: AtomicUsize,
-    /// Number of followers since the start. It gives each follower an id.
+    /// Number of followers since the start. This number is the id of the next follower.
     followed: AtomicU64,
 }
 
-/// A client that asked for a reload and waits.
+/// A client that asked for a reload and waits for the outcome.
 pub(crate) struct Asker(UnixStream);
 
 impl Asker {
-    /// Sends the answer. A client that is gone needs none.
+    /// Sends the answer. An error is ignored, because a client that is gone needs no answer.
     pub(crate) fn reply(mut self, Reloaded { code, text }: &Reloaded) {
         drop(self.0.write_all(format!("{code}\n{text}").as_bytes()));
     }
 }
 
 impl Control {
-    /// Begins to answer. The caller holds the lock of the folder.
+    /// Begins to answer clients. The caller holds the lock of the folder.
     ///
     /// Positions of sinks are confirmed to their followers, and reports of other loaders go to the board.
     /// `on_status` returns the status in one line. A request to reload goes to `on_reload`.
@@ -149,14 +150,15 @@ impl Drop for ControlPermit<'_> {
     }
 }
 
-/// A client that is answered. Fields are dropped in their order: the permit is free before the client sees
-/// its connection closed.
+/// A client while it is answered. Fields are dropped in their order, so the permit is free before the client
+/// sees its connection closed.
 struct ControlClient<'a> {
     _permit: ControlPermit<'a>,
     stream: UnixStream,
 }
 
-/// Gives a client a thread of its own. A client over the bound, or without a thread, is closed.
+/// Starts a thread for a client. If `CLIENTS_MAX` is reached or no thread can be started, the connection is
+/// closed.
 fn admit(stream: UnixStream, server: &Arc<ControlServer>) {
     let server = server.clone();
     let answer = move || {
@@ -187,7 +189,7 @@ impl ControlServer {
         }
     }
 
-    /// Sends the watermark and reads reports, until either side is gone.
+    /// Sends watermarks and reads reports, until either side closes the connection.
     fn be_followed(&self, stream: &UnixStream, behind: &[u8]) -> io::Result<()> {
         stream.set_read_timeout(None)?;
         let id = self.followed.fetch_add(1, Ordering::Relaxed);
@@ -195,7 +197,7 @@ impl ControlServer {
             let pusher = thread::Builder::new().name("control-push".to_owned());
             pusher.spawn_scoped(scope, || push(stream, &self.log))?;
             let heard = self.read_reports(id, BufReader::new(behind.chain(stream)));
-            // The other thread ends at its next line.
+            // After the shutdown, the next write of the other thread fails, and the thread ends.
             drop(stream.shutdown(Shutdown::Both));
             heard
         });
@@ -218,7 +220,7 @@ impl ControlServer {
     }
 }
 
-/// Sends the watermark each time that it moves, until the client accepts no more.
+/// Sends the watermark each time that it moves, until a write fails.
 fn push(mut stream: &UnixStream, log: &Follower) {
     let mut watermark = log.watermark();
     while stream.write_all(watermark_line(watermark).as_bytes()).is_ok() {
@@ -228,7 +230,7 @@ fn push(mut stream: &UnixStream, log: &Follower) {
     drop(stream.shutdown(Shutdown::Both));
 }
 
-/// Reads the first line within the timeout. Returns also the bytes that came after it.
+/// Reads the first line within the timeout. Also returns the bytes that arrived after this line.
 fn read_question(mut stream: &UnixStream) -> io::Result<(String, Vec<u8>)> {
     let deadline = Instant::now() + TIMEOUT;
     let mut read = Vec::with_capacity(QUESTION_BYTES_MAX);

@@ -152,7 +152,7 @@ fn clients_that_say_nothing_or_read_nothing_keep_nobody_from_an_answer() {
             stream
         })
         .collect();
-    // Clients over the bound are closed. The others go on following.
+    // Connections over the bound are closed. The followers within the bound keep their connections.
     let refused = followers.iter().filter(|stream| (&mut &**stream).read(&mut [0; 64]).unwrap() == 0).count();
     assert_eq!(refused, 3);
     let silent: Vec<_> = (FOLLOWERS_MAX..CLIENTS_MAX - 1).map(|_| connect(folder.path())).collect();

@@ -23,7 +23,7 @@ pub(super) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Writes the parts, and returns the number of their problems.
+/// Writes the parts of the segment, and returns the number of problems in them.
 pub(super) fn write_parts(inspector: &mut Inspector, out: &mut dyn Write) -> anyhow::Result<usize> {
     let mut problems = 0;
     while let Some(part) = inspector.next_part()? {

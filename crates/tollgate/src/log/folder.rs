@@ -9,10 +9,10 @@ use tollgate_log::{DiskStorage, LogId, SegmentName, SegmentState, log_ids, segme
 use crate::config::{APP_FILE, Config, ConfigError, FILE_NAME, LOG_DIR};
 use crate::print::note;
 
-/// The log folder that a path names, directly or by a configuration.
+/// The log folder that a path names, directly or through a configuration.
 pub(super) struct LogFolder {
     pub(super) dir: PathBuf,
-    /// The configuration that names it. A bare log folder has none.
+    /// The configuration that names the log folder. `None`: the path is the log folder itself.
     pub(super) config: Option<Config>,
 }
 
@@ -25,7 +25,7 @@ impl LogFolder {
         let is_configured = path.is_file() || path.join(FILE_NAME).is_file();
         let config = match (is_configured, is_app(path)) {
             (true, _) => Some(Config::load(path)?),
-            // A configuration may have faulty routes and still name a log.
+            // An app folder with faulty routes still has a log folder.
             (false, true) => Config::load(path).ok(),
             (false, false) => None,
         };
@@ -52,8 +52,8 @@ fn below(path: &Path) -> PathBuf {
 
 /// Returns the log folder of the server that a path configures.
 ///
-/// The server may have read an earlier text of the configuration. So the folder is read also from a text that
-/// is faulty now, or whose variables are not set here.
+/// The server may have read an earlier text of the configuration. The folder is therefore also read from a
+/// text that is faulty now, or whose variables are not set for this command.
 pub(crate) fn log_folder(path: &Path) -> PathBuf {
     match Config::log_dir(path) {
         Some(dir) => dir,
@@ -62,7 +62,7 @@ pub(crate) fn log_folder(path: &Path) -> PathBuf {
     }
 }
 
-/// Checks a path whose server does not answer. It must be a log folder, or name a configuration without
+/// Checks a path whose server does not answer. The path must be a log folder, or name a configuration without
 /// faults.
 ///
 /// # Errors
@@ -82,7 +82,8 @@ pub(crate) fn expect_place(path: &Path) -> Result<(), ConfigError> {
 pub(super) fn logs_in(dir: &Path) -> anyhow::Result<Vec<LogId>> {
     let ids = log_ids(&DiskStorage, dir)?;
     if ids.is_empty() {
-        // A server locks its folder before it has a log. Each log has a lock of its own.
+        // A server makes the lock file of the log folder before its first log. The folder of a single log
+        // also has a lock file, so its name is checked too.
         let is_log = dir.file_name().and_then(|name| name.to_str()?.parse::<LogId>().ok()).is_some();
         if is_log || !dir.join("lock").is_file() {
             bail!("{} is not a log folder: it has no log and no lock file of a server", dir.display());
@@ -92,7 +93,8 @@ pub(super) fn logs_in(dir: &Path) -> anyhow::Result<Vec<LogId>> {
     Ok(ids)
 }
 
-/// Returns the present name of a segment. The sealer may have renamed it since it was listed.
+/// Returns the present name of a segment. The sealer may have renamed the file since the segments were
+/// listed.
 pub(super) fn settled(name: SegmentName, path: PathBuf) -> (SegmentName, PathBuf) {
     let sealed = name.with_state(SegmentState::Sealed);
     match path.parent().map(|folder| sealed.path(folder)) {

@@ -1,4 +1,5 @@
-//! `tollgate log repair`: does the repairs of a start without a server, and keeps the bytes that it cuts off.
+//! `tollgate log repair`: repairs logs as the start of a server does, without a server. The bytes that a
+//! repair cuts off are kept.
 
 use std::io::Write;
 use std::path::Path;
@@ -49,7 +50,7 @@ fn print_report(report: RepairReport, mode: RepairMode, out: &mut dyn Write) -> 
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns a line with the finding and the repair of a segment. The words are the same for a dry run.
+/// Returns a line with the finding and the repair of a segment. A dry run prints the same words.
 fn line(SegmentRepair { path, treatment }: &SegmentRepair) -> String {
     let path = path.display();
     let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();

@@ -11,7 +11,7 @@ use super::output::is_closed_within;
 use super::read::{Reading, end_flag, start_of};
 use crate::cli::{ReadCommand, RecordFormat};
 
-/// Time between two looks.
+/// Time between two checks for new records.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Records before the end that are printed first, if no option says where to begin.
 const LINES: u64 = 10;

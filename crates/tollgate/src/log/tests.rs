@@ -54,7 +54,7 @@ pub(super) fn open(dir: &Path) -> (Log, Appender) {
     (log, appender)
 }
 
-/// Appends one transaction and waits until it is synced. The segment after it is a new one.
+/// Appends one transaction and waits until it is synced. The next record is in a new segment.
 pub(super) fn append<R>(appender: &mut Appender, fill: impl FnOnce(&mut Transaction<'_>) -> R) -> R {
     let (ticket, result) = appender.append(Level::Synced, fill).unwrap();
     assert!(appender.hand_over());

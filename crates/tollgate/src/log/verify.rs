@@ -1,9 +1,9 @@
 //! `tollgate log verify`: checks every checksum and digest, the chain through segments and logs, and the
 //! loaded positions.
 //!
-//! A database outside of the log stores how far each log is loaded, and the chained checksum there. If the
-//! log was changed since, the checksum at that place differs. This is so even if all checksums and digests in
-//! the log were made to fit.
+//! The database of a sink stores the position in each log, and the chained checksum of the batch there. If
+//! the log was changed after it was loaded, the checksum at this position differs. A change is found even if
+//! all checksums and digests in the log were computed again.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,7 +23,8 @@ use crate::progress::Progress;
 /// Checks every segment of every log.
 pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     let LogFolder { dir, config } = LogFolder::find(path)?;
-    // The positions are read before the logs, so that records that are loaded meanwhile are not looked for.
+    // The positions are read before the logs. A position that is read later could be past the records that
+    // were read from a log.
     let loaded = config.as_ref().and_then(loaded);
     let ids = logs_in(&dir)?;
     to_stdout(|out| {
@@ -40,11 +41,11 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// How far each log is loaded.
+/// The position in each log.
 pub(super) type Positions = BTreeMap<LogId, Position>;
 
-/// Asks the databases of a configuration. For each log the furthest position counts. `None`: there is no
-/// database yet, or none can be read, which is reported.
+/// Asks the databases of a configuration. Returns the furthest position in each log. `None`: there is no
+/// database yet, or none can be read. An unreadable database is reported.
 fn loaded(config: &Config) -> Option<Positions> {
     let mut all: Option<Positions> = None;
     for sink in &config.sinks {
@@ -68,9 +69,9 @@ pub(super) struct SegmentCounts {
     pub(super) open: u64,
     pub(super) torn: u64,
     pub(super) bad: u64,
-    /// Logs that are the same as when they were loaded.
+    /// Number of logs whose checksum at the loaded position is the same as in the database.
     pub(super) same: u64,
-    /// Logs that differ from their state when they were loaded.
+    /// Number of logs that differ from the database, are missing, or cannot be checked.
     pub(super) differ: u64,
 }
 
@@ -82,12 +83,12 @@ impl SegmentCounts {
     }
 }
 
-/// The line that a check prints of one segment.
+/// The line that is printed for one segment.
 enum SegmentReport {
     Ok(String),
-    /// The segment is being written, or it is whole and not sealed yet.
+    /// The segment is being written, or it is complete but not sealed yet.
     Open(String),
-    /// The end of the segment was never acknowledged as synced. The next start cuts it off.
+    /// The segment has a torn tail, which was never acknowledged as synced. The next start cuts the tail off.
     Torn(String),
     Bad(String),
 }
@@ -110,8 +111,8 @@ pub(super) struct Verify<'a> {
 }
 
 impl Verify<'_> {
-    /// Checks one log. Returns the log before it, which its segment header names. A log that cannot be read
-    /// is reported, and the others are checked.
+    /// Checks one log. Returns the id of the previous log, which the segment header names. An unreadable log
+    /// is reported and does not end the check of the other logs.
     pub(super) fn log(&mut self, log: LogId) -> anyhow::Result<Option<LogId>> {
         match self.check(log) {
             Err(error) => match error.downcast_ref::<LogError>() {
@@ -126,7 +127,7 @@ impl Verify<'_> {
         }
     }
 
-    /// Reports the lines of `deleted` whose number no record can have.
+    /// Reports each line of the file `deleted` with a record number that is out of range.
     fn deleted(&mut self) -> anyhow::Result<()> {
         let deleted = match Deleted::read(&DiskStorage, self.dir) {
             Err(error) => {
@@ -186,7 +187,7 @@ impl Verify<'_> {
         };
         *count += 1;
         writeln!(self.out, "{line}")?;
-        // A check of many gigabytes shows each finding at once.
+        // A check of many gigabytes lasts long, so each finding is shown at once.
         self.out.flush()?;
         Ok(())
     }
@@ -208,8 +209,8 @@ impl Verify<'_> {
 
     /// Looks for missing logs: a later log names the log as its predecessor, and the folder does not have it.
     ///
-    /// The oldest log may have been deleted after every record was loaded. A missing log between others, of
-    /// which the database has no record, is a loss.
+    /// A missing log may have been deleted after every record was loaded. If older logs are still here and
+    /// the database has no position in the missing log, its records are lost.
     pub(super) fn heads(&mut self, heads: &BTreeMap<LogId, LogId>) -> anyhow::Result<()> {
         let here = log_ids(&DiskStorage, self.dir)?;
         for (log, before) in heads.iter().filter(|(_, before)| !here.contains(before)) {
@@ -241,7 +242,7 @@ impl Verify<'_> {
 /// The result of comparing a log with its position in the database.
 enum Comparison {
     Same,
-    /// The place cannot be compared: it is damaged, after a gap, or deleted.
+    /// The position cannot be compared, because the log is damaged, has a gap before it, or is deleted there.
     Unknown,
     Differs {
         path: PathBuf,
@@ -279,7 +280,7 @@ fn comparison(position: Position, segments: &[Checked]) -> Result<Comparison, Lo
     }
 }
 
-/// Whether a process writes the log now. If this cannot be found out, the answer is yes.
+/// Whether a process writes the log now. Also true if the lock cannot be tried.
 fn is_written(folder: &Path) -> bool {
     let lock = folder.join("lock");
     // The lock file is not made here, because this command changes nothing.

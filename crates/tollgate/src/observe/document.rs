@@ -177,7 +177,8 @@ fn routes(history: &History, now: Instant, routes: &[RouteStatus]) -> Value {
     routes.iter().take(ROUTES_MAX).map(|((rate, took), route)| route_of(*rate, took, route)).collect()
 }
 
-/// Whether a route answers most requests by 5xx, or refuses them. It is then listed even with few requests.
+/// Whether a route answers most requests with 5xx, or refuses most of them. Such a route is listed even with
+/// few requests.
 fn is_failing(route: &RouteStatus) -> bool {
     let [_, well @ .., failed] = route.replies;
     failed + refused(route) > well.iter().sum()

@@ -1,8 +1,8 @@
-//! Whether requests should come here, what is wrong, and what to do about it.
+//! Readiness of the server, and findings: the faults, each with its remedy.
 //!
-//! A *reason* makes the server not ready: a load balancer should send requests elsewhere. A *warning* does
-//! not: the server does its work, and an operator should look. A late load is no reason, because the records
-//! are on disk.
+//! A *reason* makes the server not ready: a load balancer should send requests elsewhere. A *warning* leaves
+//! the server ready: the server works, but an operator should look at the cause. A late load is only a
+//! warning, because the records are on disk.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,35 +16,34 @@ use super::observer::Observer;
 use super::seen::{Damaged, Phase, Seen};
 use crate::print::counted;
 
-/// If a record is not synced after this time, the disk hangs.
+/// If the oldest record waits longer than this time for a sync, the disk is reported as hung.
 const SYNC_STALL_MAX: Duration = Duration::from_secs(10);
-/// The warning begins when at most one descriptor in ten is left.
+/// The warning begins when less than 1/10 of the descriptors is free.
 const DESCRIPTORS_SHARE: u64 = 10;
-/// With fewer descriptors left, a new connection is closed at once, or the file that a request names is not
-/// opened.
+/// Free descriptors that the server needs to be ready. With fewer of them, a new connection is closed at
+/// once, or a requested file cannot be opened.
 const DESCRIPTORS_LEFT_MIN: u64 = 4;
-/// The state is normal again when nothing was refused for want of descriptors or memory for this time, and
-/// some descriptors are left.
+/// Time without a refusal for lack of descriptors or memory, after which the finding ends.
 const REFUSALS_CALM: Duration = Duration::from_secs(5);
-/// Time that a sink may be without a loader. A loader in another process restarts meanwhile, or finds the
-/// server.
+/// Time that a sink may be without a loader. A loader in another process needs this time for its own restart,
+/// or to connect to a new server.
 pub(super) const LOADER_PATIENCE: Duration = Duration::from_secs(5);
 /// Addresses and names of a backend that are listed, at most.
 const TROUBLES_SHOWN: usize = 5;
 
-/// How severe a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// Requests should go elsewhere.
     Reason,
-    /// An operator should look.
+    /// An operator should look at the cause.
     Warning,
 }
 
 /// Logs that the start could not repair and that are listed, at most.
 const LOGS_SHOWN: usize = 5;
 
-/// Everything that can be wrong.
+/// The code of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     Starting,
@@ -179,7 +178,7 @@ impl Code {
         }
     }
 
-    /// Returns what to do about it, in a sentence.
+    /// Returns the remedy for this finding, in a sentence.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::Starting => "wait: the server first repairs the logs of earlier runs",
@@ -251,7 +250,7 @@ impl Code {
     }
 }
 
-/// A fault of the running server.
+/// A fault of the running server, with its code and its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) code: Code,
@@ -270,7 +269,7 @@ impl Finding {
 pub(crate) struct Health(pub(crate) Vec<Finding>);
 
 impl Health {
-    /// Whether requests should come here.
+    /// Whether requests should be sent to this server.
     pub(crate) fn is_ready(&self) -> bool {
         self.of(Severity::Reason).next().is_none()
     }
@@ -289,7 +288,7 @@ impl Health {
 }
 
 impl Observer {
-    /// Finds what is wrong.
+    /// Finds the faults in the present state.
     pub(crate) fn health(&self, seen: &Seen) -> Health {
         let mut health = Health::default();
         match seen.phase {

@@ -33,8 +33,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds what a source counted since the last sample. A smaller count is left out, because the source
-    /// restarted, or its workers end one by one.
+    /// Adds the events that a source counted since the last sample. A source with a smaller count than before
+    /// adds nothing, because it restarted or its workers end one by one.
     fn add_since(&mut self, now: &Self, before: &Self) {
         if now.replies < before.replies || now.rows < before.rows {
             return;
@@ -45,7 +45,8 @@ impl Counts {
         self.took.add(&now.took.since(&before.took));
     }
 
-    /// Adds the counts that no reload and no process end removes.
+    /// Adds the counts of the server as a whole and of the log. No reload and no end of a loader removes
+    /// these counts.
     fn add_whole(&mut self, seen: &Seen) {
         if let Some(server) = &seen.server {
             self.replies += server.unrouted.iter().sum::<u64>();
@@ -60,7 +61,8 @@ impl Counts {
     }
 }
 
-/// A route or a loader. A reload or a process adds and removes it together with its counts.
+/// A route or a loader, with counts of its own. A reload adds or removes routes. A process adds or removes
+/// loaders.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum CountSource {
     Route(RouteName),
@@ -84,7 +86,7 @@ fn counts_by_source(seen: &Seen) -> CountsBySource {
     routes.chain(seen.sinks.iter().filter_map(of_loader)).collect()
 }
 
-/// The sums over all sources, including sources that are gone. They never become less.
+/// The sums over all sources, including sources that are gone. The sums never become less.
 #[derive(Default)]
 struct Tally {
     total: Counts,
@@ -100,7 +102,8 @@ impl Tally {
             match (self.last.get(source), source) {
                 (Some(before), _) => total.add_since(now, before),
                 (None, CountSource::Route(_)) => total.add_since(now, &Counts::default()),
-                // A loader counts from the start of its process, which may have been long ago.
+                // A loader counts from the start of its process, which may have been long before its first
+                // report.
                 (None, CountSource::Loader(..)) => {}
             }
         }
@@ -162,7 +165,7 @@ impl History {
         counts
     }
 
-    /// Returns the events within a window. The window is shorter while the server is younger than that.
+    /// Returns the events within the last `window`, or since the start of the server if that is shorter ago.
     pub(super) fn span(&self, now: Instant, window: Duration) -> RateSpan {
         let is_recent = |(at, _): &&(Instant, Counts)| now.saturating_duration_since(*at) <= window;
         match self.samples.iter().find(is_recent) {
@@ -205,7 +208,7 @@ mod tests {
         (CountSource::Loader("main".to_owned(), process), Counts { rows, ..Counts::default() })
     }
 
-    /// Returns replies, failures and rows after each sample.
+    /// Returns the total replies, failures and rows after each sample.
     fn totals<const LOOKS: usize>(looks: [&[(CountSource, Counts)]; LOOKS]) -> [[u64; 3]; LOOKS] {
         let mut tally = Tally::default();
         looks.map(|parts| {

@@ -18,8 +18,8 @@ impl Sum {
     }
 }
 
-/// Returns bytes by kind. A kind that ends in `_max` is the bound of the kind without this ending. The kinds
-/// of a part that does not run are missing.
+/// Returns bytes by kind. A kind that ends in `_max` is the bound of the kind without this ending. If a part
+/// of the server does not run, its kinds are missing.
 pub(super) fn kinds(seen: &Seen) -> Vec<(&'static str, u64)> {
     let mut kinds = vec![("resident", seen.process.resident_bytes)];
     if let Some(server) = &seen.server {

@@ -2,7 +2,7 @@
 //! the same names, and a test compares the two.
 //!
 //! The number of label values is bounded. A label names a route, sink or worker of the configuration, or a
-//! reason in the code. It is never a path, a client or an error text.
+//! reason in the code. A label is never a path, a client or an error text.
 
 mod backends;
 mod number;
@@ -24,7 +24,7 @@ use number::Number;
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// A gauge in seconds: its name, its help, its value.
+/// A gauge in seconds, as its name, help and value.
 type Seconds<T> = (&'static str, &'static str, fn(&T) -> Duration);
 
 /// Returns all metrics at one moment, as text.

@@ -1,9 +1,9 @@
 //! The state of the server for its readers: the admin listener, `tollgate status`, systemd.
 //!
-//! All values come from cells and from locks that no thread holds during a disk operation. The answer
-//! therefore comes also while a worker hangs, the disk hangs or a database is away. [`health`] finds what is
-//! wrong and what to do about it. [`metrics`] writes for Prometheus, and [`document`] for all other readers.
-//! [`history`] keeps the samples of the last minute.
+//! All values come from cells and from locks that no thread holds during a disk operation. Readers therefore
+//! get an answer even while a worker hangs, the disk hangs or a database is away. [`health`] finds faults and
+//! their remedies. [`metrics`] writes the state for Prometheus, and [`document`] writes it for all other
+//! readers. [`history`] keeps the samples of the last minute.
 
 mod document;
 pub(crate) mod health;

@@ -1,4 +1,4 @@
-//! The observer gathers the state of the server from cells and locks, at each request for it.
+//! The observer gathers the state of the server from cells and locks each time that a reader asks for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,7 @@ impl Observer {
 
     /// Notes that the log is open.
     pub(crate) fn see_log(&self, log: LogWatch, board: Board) {
-        // Both cells are set once.
+        // Each cell is set only once, so `set` cannot fail.
         let _ = self.0.log.set(log);
         let _ = self.0.board.set(board);
     }
@@ -138,7 +138,7 @@ impl Observer {
     }
 }
 
-/// Locks a value, also after a panic: each value here is whole after every statement.
+/// Locks a value, also after a panic of another thread. Each value here is consistent after every statement.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,17 +9,18 @@ use rustix::process::{Resource, getrlimit};
 
 /// Ticks per second in the kernel's figures of processes: `USER_HZ`, the same everywhere on Linux.
 const TICKS: f64 = 100.0;
-/// Longer than either file.
+/// Bytes of the read buffer. The buffer is longer than each of the two files.
 const FILE_BYTES_MAX: usize = 4 << 10;
 
 pub(super) struct Process {
     stat: Option<File>,
     status: Option<File>,
-    /// Computed once, because a change means a restart to its readers, and the wall clock may be set.
+    /// Start of the process, in seconds since 1970. It is computed once, because the wall clock may be set
+    /// later. A changed value would look like a restart to its readers.
     started_at: f64,
 }
 
-/// The resources of the process. A figure that the system does not give is zero.
+/// The resources of the process. A figure that the system does not report is zero.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) resident_bytes: u64,

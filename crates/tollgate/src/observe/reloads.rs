@@ -10,7 +10,7 @@ use crate::wall;
 /// The outcome of reloads, and the configuration that serves now.
 #[derive(Debug, Clone)]
 pub(crate) struct Reloads {
-    /// Counts from 1.
+    /// Number of the configuration: 1 for the start, and one more for each successful reload.
     pub(crate) version: u64,
     pub(crate) loaded_at: Timestamp,
     /// Digest of the files of the configuration.

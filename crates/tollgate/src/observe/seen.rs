@@ -16,7 +16,7 @@ pub(crate) enum Phase {
     /// The server does not serve yet.
     Starting,
     Serving,
-    /// The server has an order to stop, and finishes its work.
+    /// The server has received an order to stop, and finishes its work.
     Draining,
 }
 
@@ -30,12 +30,12 @@ impl Phase {
     }
 }
 
-/// Damage in logs of earlier runs, as the start found it.
+/// Damage that the start found in logs of earlier runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Damaged {
     /// Number of damaged segments.
     pub(crate) segments: u64,
-    /// The first of them.
+    /// The first damaged segment.
     pub(crate) first: Option<PathBuf>,
     /// Logs that cannot be repaired, and why.
     pub(crate) unmended: Vec<(LogId, String)>,

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use super::memory::Sum;
 use crate::sys::allocator;
 
-/// Bytes that must be free before a trim, as far as this is known.
+/// Estimated free bytes that make a trim worth while.
 const FREED_BYTES_MIN: u64 = 8 << 20;
 /// Time between two trims, at least, because a trim holds the locks of the allocator.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The extremes of memory since the last trim.
+/// The maximum of counted memory and the minimum of resident memory since the last trim.
 #[derive(Default)]
 pub(super) struct Trimmer {
     counted_bytes_max: u64,
@@ -27,8 +27,8 @@ impl Trimmer {
         }
     }
 
-    /// Whether much of the counted memory is gone, or the resident memory grew much. In the second case a
-    /// large part may have come and gone between two looks.
+    /// Whether the counted memory shrank by `FREED_BYTES_MIN`, or the resident memory grew by as much. In the
+    /// second case, counted memory may have been allocated and freed between two samples.
     fn is_due(&mut self, now: Instant, memory: Sum) -> bool {
         let Sum { resident_bytes, counted_bytes } = memory;
         self.counted_bytes_max = self.counted_bytes_max.max(counted_bytes);
@@ -52,7 +52,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Looks once a second at resident and counted MiB. Returns the seconds at which a trim ran.
+    /// Passes one sample a second, as resident and counted MiB, to a trimmer. Returns the seconds at which a
+    /// trim was due.
     fn trims(looks: &[(u64, u64)]) -> Vec<usize> {
         let (mut trimmer, begun) = (Trimmer::default(), Instant::now());
         let due = |(second, (resident, counted)): (usize, &(u64, u64))| {
@@ -66,12 +67,13 @@ mod tests {
     #[test]
     fn memory_is_trimmed_after_much_was_freed_and_not_while_nothing_happens() {
         assert_eq!(trims(&[(15, 0); 30]), Vec::<usize>::new());
-        // The memory grows by the counted part, so one trim is tried. Then the counted part is freed.
+        // The resident memory grows by the counted memory, so one trim is tried. Then the counted memory is
+        // freed.
         assert_eq!(
             trims(&[(15, 0), (60, 40), (60, 40), (60, 40), (60, 40), (60, 40), (60, 0), (15, 0), (15, 0)]),
             [1, 6]
         );
-        // The memory came and went between two looks.
+        // The memory was allocated and freed between two samples.
         assert_eq!(trims(&[(15, 0), (15, 0), (90, 0), (15, 0), (15, 0)]), [2]);
     }
 

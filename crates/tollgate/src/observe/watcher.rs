@@ -1,5 +1,5 @@
-//! The thread that looks at the server once a second: it takes samples, logs findings, reports to systemd,
-//! and trims free memory.
+//! The thread that checks the server once a second: it takes samples, logs findings, reports to systemd, and
+//! trims free memory.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -15,7 +15,7 @@ use super::trimmer::Trimmer;
 use crate::notify::Notifier;
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often systemd gets a status line while nothing changes.
+/// Interval at which systemd gets a status line while no finding changes.
 const STATUS_PERIOD: Duration = Duration::from_secs(10);
 
 /// Watches until it is dropped.
@@ -53,7 +53,7 @@ struct Watching {
     observer: Observer,
     notifier: Notifier,
     period: Duration,
-    /// The findings of the last look.
+    /// The findings of the last check.
     known: Vec<Code>,
     status_sent_at: Option<Instant>,
     trimmer: Trimmer,
@@ -97,7 +97,8 @@ impl Watching {
         }
     }
 
-    /// Logs the findings that began or ended since the last look. Returns whether there were any.
+    /// Logs the findings that began or ended since the last check. Returns whether any finding began or
+    /// ended.
     fn log_changes(&mut self, health: &Health) -> bool {
         let mut codes: Vec<_> = health.0.iter().map(|finding| finding.code).collect();
         codes.dedup();
@@ -131,12 +132,12 @@ impl Watching {
     }
 }
 
-/// Whether the process does its work. A worker that hangs does not.
+/// Whether the process works. A hung worker makes this false.
 pub(crate) fn is_alive(health: &Health) -> bool {
     !health.has(Code::WorkerStalled)
 }
 
-/// Whether the finding has log lines of its own, at the place where it occurs.
+/// Whether the code that detects this fault logs it itself.
 fn is_logged_elsewhere(code: Code) -> bool {
     !matches!(
         code,

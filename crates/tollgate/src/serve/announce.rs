@@ -1,4 +1,4 @@
-//! The text of a start on stdout: the addresses, and two lines to copy.
+//! The text that a start prints on stdout: the addresses, and two commands to copy.
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ fn example(routes: &[RouteSpec]) -> Option<&RouteSpec> {
     recorded().find(|route| !route.path.contains(['{', '*'])).or_else(|| recorded().next())
 }
 
-/// Returns a command that reaches a route by one of its methods.
+/// Returns a command that sends a request to a route, with one of its methods.
 fn try_line(config: &Config, route: &RouteSpec, url: &str) -> Option<String> {
     if route.host.is_some() || route.path == RouteSpec::ASTERISK {
         return None;
@@ -70,7 +70,7 @@ fn statement(stream: &str) -> String {
     format!("SELECT * FROM {table} LIMIT 10")
 }
 
-/// Whether SQLite accepts this table name without quotes. It does not accept most keywords.
+/// Whether SQLite accepts this table name without quotes. SQLite refuses most keywords without quotes.
 fn is_plain_in_sqlite(name: &str) -> bool {
     let Ok(connection) = Connection::open_in_memory() else { return false };
     let prepared = connection.prepare(&format!("SELECT * FROM {name}"));
@@ -89,7 +89,7 @@ fn shell_word(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the name by which this program was started.
+/// Returns the name with which this program was started.
 fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "tollgate".to_owned())
 }

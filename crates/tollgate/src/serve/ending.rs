@@ -1,6 +1,7 @@
-//! The end of a server, from the reason to stop to the drain.
+//! The end of a server, from the reason to stop until the drain begins.
 //!
-//! A failed log is waited out. A load balancer gets its time. A request to reload is refused.
+//! After a failed log, routes without a stream are served for `drain_timeout`. After a signal, a load
+//! balancer has `drain_delay` to notice the end. Requests to reload are refused.
 
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -12,10 +13,11 @@ use crate::control::Reloaded;
 use crate::event::{Event, Stop};
 use crate::observe::Phase;
 
-/// Time that the loader has for the rest of the log when the server stops. The next run loads the remaining
-/// records.
+/// Time that the loader has for the remaining records when the server stops. Records that are not loaded in
+/// this time are loaded by the next run.
 pub(super) const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for the parts of the end that have no bound of their own.
+/// Time for the steps of the end that have no timeout of their own. This time is added to the others in the
+/// report to systemd.
 const END_TIME: Duration = Duration::from_secs(10);
 
 /// Keeps serving the routes without a stream after the log failed, for `drain_timeout` at most. A signal ends
@@ -29,8 +31,8 @@ pub(super) fn wait_failed(events: &Receiver<Event>, drain_timeout: Duration) {
     }
 }
 
-/// Reports that the server stops before it does. A load balancer has `drain_delay` to send requests
-/// elsewhere.
+/// Reports that the server will stop, then waits for `drain_delay`. In this time a load balancer can send
+/// requests elsewhere.
 pub(super) fn delay_drain(stop: &Stop, config: &Config, reporters: &Reporters, events: &Receiver<Event>) {
     reporters.observer.enter(Phase::Draining);
     let delay = match stop {
@@ -47,20 +49,20 @@ pub(super) fn delay_drain(stop: &Stop, config: &Config, reporters: &Reporters, e
     while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
         match event {
             Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
-            // The log failed meanwhile, so more waiting gains nothing.
+            // The log failed or a second order to stop arrived, so the delay ends.
             Event::Stop(_) => return,
         }
     }
 }
 
-/// Refuses reloads while the main thread takes the server down. If this thread cannot start, the askers wait
-/// for the end.
+/// Refuses reloads in a thread of its own, while the main thread stops the server. If this thread cannot
+/// start, the askers get no answer until the server ends.
 pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
     let refuse = move || {
         for event in events {
             match event {
                 Event::Reload(_) | Event::Changed(_) => refuse_reload(event, STOPS),
-                // The server stops already. A failed log is reported at the end.
+                // The server is already stopping. The main thread reports a failed log later.
                 Event::Stop(_) => {}
             }
         }
@@ -68,7 +70,7 @@ pub(super) fn refuse_from_now_on(events: Receiver<Event>) {
     drop(thread::Builder::new().name("refuser".to_owned()).spawn(refuse));
 }
 
-/// Reports to the log and to the asker that a server which stops does not reload.
+/// Logs that a stopping server does not reload, and sends this answer to the asker.
 fn refuse_reload(event: Event, text: &str) {
     tracing::warn!("{text}");
     if let Event::Reload(Some(asker)) = event {

@@ -11,7 +11,7 @@ pub(super) struct Reporters {
     pub(super) observer: Observer,
     pub(super) notifier: Notifier,
     pub(super) admin: Option<AdminServer>,
-    /// The watcher runs until this value is dropped.
+    /// The watcher of the server. Its thread runs until this value is dropped.
     _watcher: Watcher,
 }
 

@@ -4,14 +4,14 @@ use unicode_width::UnicodeWidthChar;
 
 use super::screen::Line;
 
-/// Stands before the second and later parts of a broken line.
+/// Indentation of the second and later parts of a broken line.
 const INDENT: &str = "     ";
 
-/// Writes the lines over the last screen, from the corner on. Erases the rest of each line and the rows below
-/// (ECMA-48, EL and ED).
+/// Returns text that overwrites the last screen, beginning at the top left corner. The text erases the
+/// remainder of each line and the rows below (ECMA-48, EL and ED).
 pub(super) fn in_place(lines: &[Line], (columns, rows): (usize, usize)) -> String {
     let mut text = "\x1b[H".to_owned();
-    // The last row stays empty, because a line end there would scroll.
+    // The last row of the terminal stays empty, because a line end in it would scroll the screen.
     for line in lines.iter().flat_map(|line| fitted(line, columns)).take(rows.saturating_sub(1)) {
         text.push_str(&line);
         text.push_str("\x1b[K\r\n");
@@ -44,7 +44,8 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     }
 }
 
-/// Returns the beginning that fits, but at least one character. Some characters fill two columns, some none.
+/// Returns the longest beginning of a text that fits into the columns, but at least one character. Some
+/// characters fill two columns, and some fill none.
 fn fitting(text: &str, columns: usize) -> &str {
     let mut width = 0;
     for (at, character) in text.char_indices() {

@@ -51,8 +51,8 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Returns the reason why no server answered. If there is no server, the faults of the configuration are
-/// reported too.
+/// Returns the reason why no server answered. If no server listens, the faults of the configuration are
+/// added.
 pub(crate) fn unanswered(path: &Path, dir: &Path, silence: &Silence) -> anyhow::Error {
     match faults_behind(path, silence) {
         Some(faults) => {
@@ -63,17 +63,18 @@ pub(crate) fn unanswered(path: &Path, dir: &Path, silence: &Silence) -> anyhow::
     }
 }
 
-/// Returns the faults of a configuration without a server. A server that hangs exists, even if the file has
-/// faults since.
+/// Returns the faults of a configuration, if no server listens. A server that hangs may run with an earlier
+/// text, so faults of the file do not explain its silence.
 fn faults_behind(path: &Path, silence: &Silence) -> Option<ConfigError> {
     if *silence == Silence::Absent { expect_place(path).err() } else { None }
 }
 
-/// Shows the state again and again, until Ctrl-C. On a terminal the screen is drawn in place, cut to its
-/// size. Otherwise one screen follows the other. A server that is gone may come back.
+/// Shows the state each second, until Ctrl-C. On a terminal each screen overwrites the last one and is cut to
+/// the size of the terminal. Elsewhere each screen is appended to the output. The command continues without a
+/// server, because the server may start again.
 pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
     loop {
-        // The configuration may be mended meanwhile.
+        // The folder is read each time, because an operator may have mended the configuration.
         let dir = log_folder(path);
         let lines: Vec<_> = match ask_status(&dir) {
             Ok(line) => Screen::of(&line.parse::<Value>()?).lines().collect(),
@@ -83,7 +84,7 @@ pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
         let text = if stdout.is_terminal() { in_place(&lines, size_of(&stdout)) } else { in_a_row(&lines) };
         let mut stdout = stdout.lock();
         if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-            // The reader closed its end.
+            // The reader closed the pipe.
             return Ok(ExitCode::SUCCESS);
         }
         std::thread::sleep(PERIOD);

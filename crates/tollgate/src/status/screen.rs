@@ -23,7 +23,7 @@ const ROUTES: [&str; 8] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx
 /// The state of a server, in lines.
 pub(super) struct Screen(Vec<Line>);
 
-/// A line, by its treatment when it is too long.
+/// A line of the screen. Its variant decides what happens when the line is too long.
 #[derive(Debug)]
 pub(super) enum Line {
     /// All of the text is needed, so it is wrapped.
@@ -278,7 +278,7 @@ impl Screen {
     }
 }
 
-/// Whether no address of a backend's name is known.
+/// Whether a backend has no address, because its name was not resolved.
 fn has_no_address(backend: &Value) -> bool {
     backend["addresses"].as_array().is_some_and(Vec::is_empty)
 }
@@ -290,7 +290,8 @@ fn failing_addresses(backend: &Value) -> usize {
     addresses.filter(|address| is_failing(&address["state"])).count()
 }
 
-/// Returns the number of addresses. If some fail, it is the number of working addresses and of all.
+/// Returns the number of addresses. If some of them fail, the text has the number of working addresses and
+/// the number of all.
 fn addresses(backend: &Value) -> String {
     let all = backend["addresses"].as_array().map_or(0, Vec::len);
     match failing_addresses(backend) {
@@ -359,8 +360,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_default()
 }
 
-/// Formats a count in groups of three digits. A small count that is no whole number has one digit after the
-/// point.
+/// Formats a count in groups of three digits. A small count with a fraction has one digit after the point.
 fn count(value: &Value) -> String {
     let value = number(value);
     if value < 10.0 && value.fract() != 0.0 {

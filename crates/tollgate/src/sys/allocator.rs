@@ -1,11 +1,13 @@
 //! Returns free memory of the C library's allocator to the system. Rust, Luau and SQLite use this allocator.
 //!
-//! glibc keeps free memory after the first block that is in use. It also raises the size from which it maps
-//! blocks separately, up to 32 MiB. A fixed size would make long replies two and a half times as expensive.
-//! Free pages are therefore returned now and then. Other C libraries are not changed.
-//! docs/explanation/decisions/allocator.md has the measurements.
+//! glibc keeps free memory that lies between blocks in use. glibc also raises the size from which blocks are
+//! mapped separately, up to 32 MiB. Blocks below this size stay in the heap. A fixed size would make long
+//! replies two and a half times as expensive. Tollgate therefore returns free pages from time to time. With
+//! other C libraries this function does nothing. docs/explanation/decisions/allocator.md has the
+//! measurements.
 
-/// Returns free pages between used blocks to the system. Threads that allocate meanwhile may wait for it.
+/// Returns free pages between used blocks to the system. Threads that allocate at the same time may wait for
+/// this call.
 pub(crate) fn trim() {
     // SAFETY: malloc_trim takes the locks of the allocator itself.
     #[cfg(target_env = "gnu")]

@@ -1,8 +1,8 @@
-//! Lines on their way to stderr. A thread that logs never waits for the reader.
+//! The queue of lines that wait to be written to stderr. A thread that logs never waits for the reader.
 //!
-//! A stopped terminal, or a hung reader of a pipe, blocks only the one thread that writes. Lines that do not
-//! fit meanwhile are left out. Their number is logged at the place where they are missing. Lines keep their
-//! order.
+//! A stopped terminal, or a hung reader of a pipe, blocks only the one thread that writes. While it is
+//! blocked, lines that do not fit the queue are dropped. Their number is logged at the place where they are
+//! missing. Lines keep their order.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -21,9 +21,9 @@ pub(super) struct LineQueue {
 #[derive(Default)]
 struct State {
     lines: VecDeque<Vec<u8>>,
-    /// Bytes of these lines, and of the line that is being written.
+    /// Bytes of the waiting lines, and of the line that is being written.
     bytes: usize,
-    /// Lines that were left out and are not reported yet.
+    /// Number of dropped lines that are not reported yet.
     untold: u64,
     left_out: u64,
     is_writer_idle: bool,
@@ -36,7 +36,7 @@ enum Next {
 }
 
 impl LineQueue {
-    /// Appends a line to the queue, or leaves it out. After one line that does not fit, all are left out
+    /// Appends a line to the queue, or drops it. After one line that does not fit, all lines are dropped
     /// until the queue is empty.
     pub(super) fn push(&self, line: Vec<u8>) {
         let mut state = self.state();
@@ -50,7 +50,7 @@ impl LineQueue {
         self.changed.notify_all();
     }
 
-    /// Writes the lines, and never returns. If the reader closed the other end, lines are dropped.
+    /// Writes the lines, and never returns. If the reader closed the pipe, lines are dropped.
     pub(super) fn write(&self, mut out: impl Write, tell_left_out: impl Fn(u64)) {
         loop {
             match self.next() {
@@ -91,7 +91,7 @@ impl LineQueue {
         self.state().left_out
     }
 
-    /// The state is whole after every statement.
+    /// Locks the state, also after a panic of another thread. The state is consistent after every statement.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,7 +106,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(300);
 
-    /// A reader that takes nothing while the test holds the lock.
+    /// A reader that accepts no bytes while the test holds the lock.
     struct Reader(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Reader {

@@ -1,4 +1,4 @@
-//! A real browser, and a page in it that looks around and reports to the server.
+//! A real browser that opens a page. The page checks the example and reports the result to the server.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::example::example;
 use crate::program::{App, Running, eventually_within};
 
-/// A browser that starts for the first time reads much from a disk.
+/// Time for the start of the browser. The first start reads much from the disk.
 const START_PATIENCE: Duration = Duration::from_mins(2);
 
 /// The route to which the page reports.
@@ -23,7 +23,8 @@ stream = "said"
 columns = [{ name = "said", type = "json", from = "record.said" }]
 "#;
 
-/// Functions of the page for waiting. The page defines `check`, and its result is reported.
+/// The first part of the page's script: functions that wait, and a call of `check`, which the page defines.
+/// The result of `check` is reported.
 const PRELUDE: &str = r#"
 const told = said => fetch("/said", {
   method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ said }),
@@ -47,7 +48,7 @@ const open = async path => {
 addEventListener("load", () => check().catch(error => ({ error: `${error}` })).then(told))
 "#;
 
-/// Makes the example with a page that looks at it. `check` is the body of an async function.
+/// Makes an example with a page that checks it. `check` is the body of an async function.
 pub(crate) fn checked_example(name: &str, config: impl FnOnce(&str) -> String, check: &str) -> App {
     let app = example(name, |text| config(text) + SAID);
     app.write(
@@ -58,7 +59,7 @@ pub(crate) fn checked_example(name: &str, config: impl FnOnce(&str) -> String, c
     app
 }
 
-/// Opens the page that looks around, and waits for its report.
+/// Opens the page that checks the example, and waits for its report.
 pub(crate) fn said(app: &App, server: &Running) -> (Browser, Value) {
     let browser = Browser::open(&format!("http://{}/check.html", server.address()));
     let said = eventually_within(START_PATIENCE, "the browser says what it found", || {
@@ -67,7 +68,7 @@ pub(crate) fn said(app: &App, server: &Running) -> (Browser, Value) {
     (browser, serde_json::from_str(&said).unwrap())
 }
 
-/// Chromium without a window. It ends when it is dropped.
+/// Chromium without a window. Dropping this value ends the browser.
 pub(crate) struct Browser {
     child: Child,
     _profile: TempDir,
@@ -84,10 +85,11 @@ impl Browser {
             "--mute-audio",
             "--no-first-run",
         ]);
-        // A current browser sends many requests by itself. These options let it reach only the server.
+        // A browser sends many requests that no page asked for. With these options it reaches only the server
+        // under test.
         command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
         command.arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
-        // Root cannot use the sandbox. The pages are our own.
+        // Root cannot use the sandbox. The sandbox is not needed, because the pages are part of the tests.
         command.args(["--no-sandbox", "--remote-debugging-port=0"]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
         command.arg(url).env("HOME", profile.path()).stdout(Stdio::null()).stderr(Stdio::null());

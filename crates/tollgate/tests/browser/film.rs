@@ -1,11 +1,11 @@
 //! A film as WebM (RFC 9559, Matroska).
 //!
-//! It has one VP8 picture per second. Each is a key frame in a cluster of its own, followed by a `Void`
-//! element, so that a small film has many bytes. The index (`Cues`) precedes all clusters.
+//! The film has one VP8 picture per second. Each picture is a key frame in a cluster of its own, followed by
+//! a `Void` element, so that a small film has many bytes. The index (`Cues`) precedes all clusters.
 
-/// Duration of the film. It is red up to the middle, and blue from there.
+/// Duration of the film. The film is red in the first half and blue in the second half.
 pub(crate) const SECONDS: u32 = 240;
-/// Bytes between two pictures. All of them together are more than a browser reads before a user seeks to the
+/// Bytes between two pictures. The whole film is therefore longer than a browser reads before it seeks to the
 /// end.
 const VOID_BYTES: usize = 80 << 10;
 
@@ -39,8 +39,8 @@ fn tracks() -> Vec<u8> {
     element(&[0x16, 0x54, 0xae, 0x6b], &element(&[0xae], &entry))
 }
 
-/// Returns the index. It has the offset of each cluster, from the end of the segment's head. The first one is
-/// `first`.
+/// Returns the index with the offset of each cluster, counted from the end of the segment's head. The offset
+/// of the first cluster is `first`.
 fn index(first: usize, clusters: &[Vec<u8>]) -> Vec<u8> {
     let mut place = first;
     let mut points = Vec::new();
@@ -55,7 +55,7 @@ fn index(first: usize, clusters: &[Vec<u8>]) -> Vec<u8> {
 
 fn cluster(second: u32) -> Vec<u8> {
     let picture = if second < SECONDS / 2 { RED } else { BLUE };
-    // Track 1, at the time of the cluster, a key frame.
+    // The head of a block says: track 1, at the time of the cluster, a key frame.
     let block = [&[0x81, 0, 0, 0x80], picture].concat();
     let time = number(&[0xe7], u64::from(second) * 1000);
     let void = element(&[0xec], &vec![0; VOID_BYTES]);
@@ -72,8 +72,8 @@ fn number(id: &[u8], number: u64) -> Vec<u8> {
     element(id, &number.to_be_bytes())
 }
 
-/// Made by `ffmpeg -f lavfi -i color=c=red:s=64x64 -frames:v 1 -c:v libvpx -b:v 20k -f ivf -`, without the 44
-/// bytes of IVF. The other picture is made in the same way.
+/// A red picture, made by `ffmpeg -f lavfi -i color=c=red:s=64x64 -frames:v 1 -c:v libvpx -b:v 20k -f ivf -`,
+/// without the 44 bytes of IVF. The blue picture was made in the same way.
 const RED: &[u8] = &[
     0xd0, 0x03, 0x00, 0x9d, 0x01, 0x2a, 0x40, 0x00, 0x40, 0x00, 0x00, 0x47, 0x08, 0x85, 0x85, 0x88, 0x99,
     0x84, 0x88, 0x02, 0x02, 0x02, 0x75, 0xaa, 0x03, 0xf8, 0x03, 0xfa, 0x02, 0x07, 0x1a, 0x4f, 0xc8, 0x2d,

@@ -76,15 +76,15 @@ fn a_browser_shows_the_example_and_hears_sound_from_another_place() {
     drop(browser);
     assert!(server.stop().0.success());
     let count = |of: &str| app.query::<i64>(&format!("SELECT count(*) FROM files WHERE {of}"))[0];
-    // The browser sought to a later place by requesting its bytes. For the style, it only asked whether it
-    // changed.
+    // The browser sought to a later time by requesting a range of bytes. It requested the style only on the
+    // condition that the style changed.
     let far = "path = '/tone.wav' AND status = 206 AND CAST(substr(range, 7) AS INTEGER) > 10000000";
     assert!(count(far) > 0, "{:?}", app.query::<String>("SELECT range FROM files WHERE path = '/tone.wav'"));
     assert_eq!(count("path = '/style.css' AND status = 304"), 1);
     assert_eq!(count("status >= 400 AND path <> '/favicon.ico'"), 0);
 }
 
-/// The page's view of a film: its length, and the colour of its pictures.
+/// The script that plays a film in the page, and returns its length and the colour of its pictures.
 const WATCH: &str = r#"
   const video = document.createElement("video")
   video.muted = true
@@ -127,7 +127,8 @@ fn a_browser_sees_a_film_from_another_place() {
     assert_eq!(said, expected);
     drop(browser);
     assert!(server.stop().0.success());
-    // The browser sought to a later place by requesting its bytes, and did not read the bytes before.
+    // The browser sought to a later time by requesting a range of bytes. It did not read the bytes before
+    // this range.
     let ranges = app.query::<String>("SELECT range FROM files WHERE path = '/film.webm' AND status = 206");
     let begins = |range: &String| range.strip_prefix("bytes=")?.split('-').next()?.parse::<usize>().ok();
     let is_far = |begin: usize| begin > film.len() / 4 * 3;

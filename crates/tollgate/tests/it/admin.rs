@@ -1,5 +1,5 @@
-//! The admin listener: the clients that it answers, the answers, and that it answers whatever happens to the
-//! rest of the server.
+//! The admin listener: the clients that it answers, its answers, and its independence of faults in other
+//! parts of the server.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"path\", type = \"text\",
                       [[route]]\npath = \"/kept\"\nreply = { body = \"kept\" }\nstream = \"s\"\n";
 const TOKEN: &str = "0123456789abcdef-token";
 
-/// A whole answer. The listener closes the connection after each answer.
+/// A complete answer. The listener closes the connection after each answer.
 #[derive(Debug)]
 pub(crate) struct AdminReply {
     pub(crate) status: u16,
@@ -52,15 +52,15 @@ pub(crate) fn sample(exposition: &str, series: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
 }
 
-/// Waits until the log has looked twice for segments to delete and for free space. The second look begins
-/// after this call.
+/// Waits until the retainer has checked twice for segments to delete and for free space. The second check
+/// begins after this call.
 pub(crate) fn after_retain_passes(app: &App) {
     let passes = || sample(&get(app, "/metrics").content, "tollgate_log_retain_passes_total");
     let before = passes();
     eventually("the log looks twice", || (passes() >= before + 2).then_some(()));
 }
 
-/// Asks again and again until the answer is as expected.
+/// Repeats a request until the answer is as expected.
 pub(crate) fn get_until(app: &App, path: &str, status: u16, part: &str) -> AdminReply {
     eventually(&format!("{path} says {status} with {part:?}"), || {
         let answer = ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))?;
@@ -111,7 +111,7 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
     check("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", 404);
     assert_eq!(check("HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n", 200).content, "");
     assert_eq!(check("HEAD /status HTTP/1.1\r\n\r\n", 400).content, "");
-    // DNS rebinding: the name in `Host` is not ours.
+    // DNS rebinding: the name in `Host` is not configured.
     check("GET /status HTTP/1.1\r\nHost: evil.example:9080\r\n\r\n", 421);
     check("GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421);
     check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: https://evil.example\r\n\r\n", 403);
@@ -124,7 +124,7 @@ fn nothing_is_changed_and_pages_of_others_are_not_answered() {
     check("GET /status HTTP/1.1\r\nHost: 127.0.0.1:9080\r\nOrigin: http://127.0.0.1:9080\r\n\r\n", 200);
     check("GET /status HTTP/1.1\r\nHost: [::1]:9080\r\n\r\n", 200);
     check("GET /status HTTP/1.1\r\n\r\n", 400);
-    // Load balancers send HTTP/1.0. Browsers do not.
+    // Load balancers send HTTP/1.0, which may lack `Host`. Browsers do not send HTTP/1.0.
     check("GET /readyz HTTP/1.0\r\n\r\n", 200);
     check("GET /status HTTP/1.0\r\nOrigin: https://evil.example\r\n\r\n", 403);
     check("GET /status HTTP/1.0\r\nHost: evil.example\r\n\r\n", 421);
@@ -166,7 +166,7 @@ fn the_admin_listener_answers_while_silent_clients_take_all_its_places() {
     let connect = || UnixStream::connect(app.log_dir().join("admin.sock")).unwrap();
     let silent: Vec<_> = (0..100).map(|_| connect()).collect();
     for mut stream in &silent {
-        // Connections that were replaced are closed.
+        // An error means that a new connection replaced this one.
         let _ = stream.write_all(b"GET /sta");
     }
     let begun = Instant::now();
@@ -215,8 +215,8 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
     let finding = |holds| format!("tollgate_finding{{code=\"memory_short\",severity=\"warning\"}} {holds}\n");
     let mut slow = Vec::new();
     eventually("a body is refused and that is told", || {
-        // If the body is answered, it got its memory while slow bodies were refused. Each turn therefore adds
-        // one more slow body.
+        // A last body that gets an answer got memory that a refused slow body released. Each round therefore
+        // adds one more slow body.
         slow.push(begin(900_000, 430_000));
         let mut came = String::new();
         begin(1_000_000, 1_000_000).read_to_string(&mut came).ok()?;
@@ -232,7 +232,7 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
 #[test]
 fn a_worker_that_does_not_turn_is_named_and_readiness_comes_back_with_it() {
     let app = App::new(&format!("workers = 2\n[admin]\nworker_stall_max = \"1s\"\n{ROUTE}"), &[]);
-    // Only workers wait by epoll. Each hangs in its twentieth wait.
+    // Only workers call epoll_wait. Each worker hangs in its twentieth call.
     let starting = app.begin_with_fault("epoll_wait", "delay_enter=6000000:when=20");
     let server = starting.serving().unwrap();
     let unwell = get_until(&app, "/healthz", 503, "worker_stalled: worker ");
@@ -257,7 +257,7 @@ fn readiness_goes_before_connections_do_and_a_second_signal_ends_at_once() {
     let answer = get_until(&app, "/readyz", 503, "reason: draining");
     assert!(answer.content.contains("the server is stopping"), "{answer:?}");
     assert_eq!(get(&app, "/healthz").status, 200);
-    // A load balancer may not have looked yet.
+    // The server still answers, because a load balancer may not have checked `/readyz` yet.
     assert!(server.connect().get("/").unwrap().is_success());
     let (status, log) = server.stop();
     assert_eq!(status.code(), Some(1));

@@ -56,7 +56,7 @@ return function()
 end
 "#;
 
-/// Runs tests that must pass.
+/// Runs the tests of an app, which must all pass.
 fn check(tests: &str) {
     let scripts = [("now.luau", NOW), ("once.luau", ONCE), ("ask.luau", ASK), ("tests/all.luau", tests)];
     let app = App::new(CONFIG, &scripts);

@@ -61,7 +61,7 @@ fn run(app: &App, arguments: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), printed(&output))
 }
 
-/// Runs a test with this body, which must fail, and looks for the lines in the output.
+/// Runs a test that must fail, with this body. Checks that the output has the expected lines.
 fn check_failure(body: &str, expected: &[&str]) {
     let app = app(&format!("return {{\n  [\"it\"] = function(t)\n    {body}\n  end,\n}}\n"));
     let (code, text) = run(&app, &[]);

@@ -75,7 +75,7 @@ fn content(client: &mut Client, path: &str) -> String {
     reply.content
 }
 
-/// Ends the load when it is dropped, also when a check fails.
+/// Ends the load when it is dropped, even if a check fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -105,8 +105,8 @@ fn an_app_is_served_below_each_of_its_mounts_with_state_of_its_own() {
     assert_eq!(client.get("/shop").unwrap().field("location"), Some("/shop/"));
     assert!(client.send("GET /below/x HTTP/1.1\r\nHost: shop.example\r\n\r\n"));
     assert_eq!(client.reply().unwrap().content, " /x /below/x ");
-    // All paths below a mount belong to the app, also where it has no route. The other paths belong to the
-    // server.
+    // All paths below a mount belong to the app, even if the app has no route for them. All other paths
+    // belong to the server.
     for path in ["/shop/", "/shop/index.html", "/shop/nowhere", "/deep/er/count/x"] {
         let reply = client.get(path).unwrap();
         assert_eq!((reply.status, reply.content.as_str()), (404, "no resource has this path\n"), "{path}");
@@ -147,7 +147,7 @@ fn a_link_that_comes_to_lead_out_of_its_app_is_followed_no_more_than_at_a_reload
     fs::rename(shop.join("public"), shop.join("releases/1")).unwrap();
     lead("releases/1");
     wait_for("/shop/public/page.txt", 200, "a page of shop");
-    // Another release, by an absolute path.
+    // The link now leads to another release, by an absolute path.
     lead(shop.join("releases/2").to_str().unwrap());
     wait_for("/shop/public/page.txt", 200, "the second");
     lead("../elsewhere");
@@ -259,7 +259,8 @@ fn a_request_of_an_app_that_goes_ends_with_what_it_began_with() {
     let (mut waiting, mut other) = (server.connect(), server.connect());
     assert!(waiting.send("GET /a/below/x HTTP/1.1\r\nHost: a\r\n\r\n"));
     eventually("it waits", || (content(&mut other, "/a/below/x?held=1") == "true").then_some(()));
-    // A call of the old scripts ends the wait. Its body arrives after the reload.
+    // This request ends the wait of the other request. It runs the old scripts, because its head arrives
+    // before the reload and its body after it.
     let head =
         "POST /a/below/x?free=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n";
     assert!(other.send(head));

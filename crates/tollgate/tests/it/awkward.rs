@@ -1,4 +1,4 @@
-//! Files that are no regular files, or that change while the server reads them, through the whole program.
+//! The whole program with special files, and with files that change while the server reads them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -51,7 +51,7 @@ fn a_file_of_five_gibibytes_is_told_whole_and_sent_in_parts_from_anywhere() {
             assert_eq!((status, content.as_slice()), (206, &b"<marked>"[..]), "at {place}");
             assert_eq!(range, format!("bytes {place}-{}/{length}", place + 7));
         }
-        // A range that is sent in many turns across the border of 32-bit offsets.
+        // A range that crosses the limit of 32-bit offsets, and is sent in many turns.
         let (from, to) = (4 * GIB - MIB as u64, 4 * GIB + MIB as u64);
         let (_, content, _) = ranged(&mut client, "/sparse", &format!("{from}-{}", to - 1));
         assert_eq!(content.len(), 2 * MIB);
@@ -110,14 +110,15 @@ fn a_pipe_is_not_touched_and_a_device_not_opened() {
     }
     assert_eq!(client.get("/a").unwrap().content, "a");
     assert!(server.stop().0.success());
-    // An open for reading has effects on a pipe: it lets a waiting writer in, and then takes away its reader.
+    // Opening a pipe for reading has effects on its writers. A waiting writer continues, and has no reader
+    // after the close.
     for (_, call) in app.calls() {
         let is_special = call.contains("\"pipe") || call.contains("\"null");
         assert!(!is_special || call.contains("O_PATH"), "{call}");
     }
 }
 
-/// Starts the server without root's rights to files, as a good installation runs it.
+/// Starts the server without root's rights to files, as it should run in an installation.
 fn start_without_privileges(app: &App) -> Running {
     if !rustix::process::geteuid().is_root() {
         return app.start();
@@ -153,7 +154,7 @@ fn version(number: usize, bytes: usize) -> String {
 }
 
 /// Replaces a version by another with a modification time of its own. Some file systems have only a few
-/// different times per second. Two versions with the same time and size could not be told apart.
+/// different times per second. A server could not distinguish two versions with the same time and size.
 fn replace(path: &Path, number: usize, content: &str) {
     let new = path.with_extension("new");
     fs::write(&new, content).unwrap();
@@ -162,7 +163,7 @@ fn replace(path: &Path, number: usize, content: &str) {
     fs::rename(new, path).unwrap();
 }
 
-/// Runs `run` while another thread replaces a file by one version after another. The thread ends also if a
+/// Runs `run` while another thread replaces a file by one version after another. The thread also ends if a
 /// check in `run` fails.
 fn while_replaced(path: &Path, content: impl Fn(usize) -> String + Sync, run: impl FnOnce()) {
     struct End<'a>(&'a AtomicBool);
@@ -191,7 +192,7 @@ fn version_of(content: &[u8]) -> Option<usize> {
 
 #[test]
 fn a_file_that_is_replaced_all_the_time_is_never_mixed() {
-    // Sizes that are sent from memory, by sendfile, and alternating between both.
+    // Sizes of even and odd versions: both are sent from memory, both by sendfile, or one by each way.
     for (even, odd) in [(1 << 10, 2 << 10), (MIB, 3 * MIB), (16 << 10, MIB)] {
         let content = |number: usize| version(number, if number.is_multiple_of(2) { even } else { odd });
         let app = App::new(ROUTE, &[("public/large", &content(0))]);
@@ -202,8 +203,8 @@ fn a_file_that_is_replaced_all_the_time_is_never_mixed() {
             let mut seen = 0;
             let mut resumed = 0;
             while seen < 20 || resumed < 1 {
-                // Requests the first half, then the rest if it is still the same file. Otherwise the whole
-                // new file comes.
+                // Requests the first half, then the second half if the file is still the same. If it is not,
+                // the whole new file is sent.
                 let half = even / 2;
                 let (head, mut whole) = ask(&mut client, &format!("Range: bytes=0-{}\r\n", half - 1));
                 let etag = head.field("etag").unwrap();
@@ -238,7 +239,7 @@ fn ask(client: &mut Client, fields: &str) -> (Reply, Vec<u8>) {
 fn a_small_file_that_is_replaced_during_every_look_at_it_is_served() {
     let app = App::new(ROUTE, &[("public/small", &version(0, KIB))]);
     let path = app.path().join("public/small");
-    // The read is so late that hundreds of versions replaced the opened one.
+    // The read is delayed until hundreds of versions have replaced the opened file.
     let server = app.begin_with_fault("preadv2", "delay_enter=20000").serving().unwrap();
     while_replaced(
         &path,
@@ -273,7 +274,7 @@ fn bytes_appended_while_a_file_is_sent_belong_to_the_next_reply() {
     file.write_all(version(2, MIB).as_bytes()).unwrap();
     let rest = client.bytes(63 * MIB).unwrap();
     assert_eq!(version_of(&rest), Some(1));
-    // No more bytes came after it: the next reply begins where this one ends.
+    // The reply has no further bytes, because the next reply begins directly after it.
     let (status, content, range) = ranged(&mut client, "/large", "-16");
     assert_eq!((status, version_of(&content)), (206, Some(2)));
     assert_eq!(range, format!("bytes {}-{}/{}", 65 * MIB - 16, 65 * MIB - 1, 65 * MIB));
@@ -296,7 +297,7 @@ fn a_file_that_shrinks_while_it_is_sent_ends_the_connection_without_padding() {
             came += line.len();
         }
         assert!(came < 64 * MIB, "{came}");
-        // Other clients are not affected, and the file has its new content.
+        // The server still answers other clients, and the file has its new content.
         let mut client = server.connect();
         assert_eq!(client.get("/a").unwrap().content, "a");
         assert!(client.get("/large").unwrap().content == version(1, 2 * MIB));

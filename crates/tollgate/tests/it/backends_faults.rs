@@ -15,12 +15,11 @@ const LIMIT: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// On a connection that a backend keeps open, faults show at the second request.
 const REQUESTS: usize = 3;
-/// Time until the second reply of `late-second-reply` has arrived on a connection that waits for its next
-/// request.
+/// Time until the second reply of `late-second-reply` has arrived. This reply arrives on an idle connection.
 const LATE: Duration = Duration::from_millis(300);
 const DOCUMENT: &str = include_str!("../../../../docs/reference/backend-faults.md");
 
-/// The reply for each fault. A reply marked `cut` ends without its last chunk, together with the connection.
+/// The reply for each fault. A reply marked `cut` ends without its last chunk, and the connection closes.
 const FAULTS: [(&str, &str, When); 58] = [
     ("none", "200", When::AtOnce),
     ("echo", "200", When::AtOnce),

@@ -1,10 +1,11 @@
-//! A client that can pipeline. It reads replies strictly: exactly one length, and a deadline on every read.
+//! A client that can pipeline. The client reads replies strictly: a reply has exactly one length, and every
+//! read has a deadline.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Longer than any reply. A test that waits for this time has failed.
+/// Time of each read, at most. It is longer than any reply needs, so a read that reaches it fails the test.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) struct Client {
@@ -23,7 +24,7 @@ impl Client {
         Self::try_connect(address).expect("a server that listens")
     }
 
-    /// Connects. `None`: no server listens.
+    /// Connects to a server. `None`: no server listens.
     pub(crate) fn try_connect(address: SocketAddr) -> Option<Self> {
         let stream = TcpStream::connect(address).ok()?;
         stream.set_nodelay(true).unwrap();
@@ -32,25 +33,25 @@ impl Client {
         Some(Self { stream: BufReader::new(stream) })
     }
 
-    /// Sends text. Returns whether the server is still there.
+    /// Sends text. Returns whether the server still accepts bytes.
     pub(crate) fn send(&mut self, text: &str) -> bool {
         self.send_bytes(text.as_bytes())
     }
 
-    /// Sends bytes. Returns whether the server is still there.
+    /// Sends bytes. Returns whether the server still accepts bytes.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> bool {
         unless_gone(self.stream.get_mut().write_all(bytes)).is_some()
     }
 
-    /// Reads a whole reply. `None`: the server ended before the end of the reply.
+    /// Reads a complete reply. `None`: the server closed the connection before the end of the reply.
     pub(crate) fn reply(&mut self) -> Option<Reply> {
         let mut reply = self.head()?;
         reply.content = String::from_utf8(self.bytes(reply.content_bytes())?).unwrap();
         Some(reply)
     }
 
-    /// Reads the head of a reply. A reply to HEAD has nothing else. `None`: the server ended before the end
-    /// of the head.
+    /// Reads the head of a reply. A reply to HEAD has no content. `None`: the server closed the connection
+    /// before the end of the head.
     pub(crate) fn head(&mut self) -> Option<Reply> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -62,7 +63,7 @@ impl Client {
         Some(Reply { status: status.parse().unwrap(), head, content: String::new() })
     }
 
-    /// Reads this number of bytes. `None`: the server ended before.
+    /// Reads this number of bytes. `None`: the server closed the connection before.
     pub(crate) fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
         let mut content = vec![0; count];
         unless_gone(self.stream.read_exact(&mut content))?;
@@ -86,13 +87,13 @@ impl Client {
         self.stream.buffer().is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Waits until the server closes the connection. Returns whether it sent nothing before.
+    /// Waits until the server closes the connection. Returns whether the server sent no byte before.
     pub(crate) fn ends(&mut self) -> bool {
         unless_gone(self.stream.read(&mut [0])).is_none_or(|bytes| bytes == 0)
     }
 }
 
-/// Returns `None` if the server is gone. A server that sends nothing in time fails the test.
+/// Returns `None` if the server closed the connection. A read that times out fails the test.
 fn unless_gone<T>(result: io::Result<T>) -> Option<T> {
     match result {
         Ok(value) => Some(value),

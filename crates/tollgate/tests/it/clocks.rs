@@ -76,7 +76,7 @@ fn a_wall_clock_out_of_range_is_told_and_the_server_starts_records_and_loads() {
         assert!(status.contains(expected.unwrap_or_default()), "{seconds} s: {status}");
         let (status, log) = server.stop();
         assert!(status.success() && !log.contains("panicked"), "{seconds} s: {status:?}: {log}");
-        // Commands read the log of such a run, and run at such a time themselves.
+        // Commands read the log of a run with a wrong clock. The commands have the same wrong clock.
         for arguments in
             [&["log", "cat"][..], &["log", "ls"], &["log", "verify"], &["audit"], &["load", "--once"]]
         {

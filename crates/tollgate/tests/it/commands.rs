@@ -1,4 +1,4 @@
-//! The commands other than `serve`, and the faults that `serve` refuses.
+//! The commands other than `serve`, and faults that `serve` reports instead of a start.
 
 use std::fs;
 use std::net::TcpListener;
@@ -49,8 +49,8 @@ fn verify_says_that_a_clean_log_is_clean_with_counts_and_digests() {
 
 #[test]
 fn verify_names_the_place_and_records_of_a_flipped_bit_and_a_start_loads_the_rest() {
-    // A segment header has 128 bytes, a batch header 64. The first batch holds the schema. Then each record
-    // has a batch.
+    // A segment header has 128 bytes, and a batch header has 64. The first batch holds the schema. Each
+    // record after it has a batch of its own.
     check_flipped_bit("segment header", 20, 0, 1);
     check_flipped_bit("header of the first batch", 128 + 20, 128, 1);
     check_flipped_bit("payload of the first batch", 128 + 64 + 4, 128, 1);
@@ -60,8 +60,8 @@ fn verify_names_the_place_and_records_of_a_flipped_bit_and_a_start_loads_the_res
     check_flipped_bit("footer", -100, -1, 11);
 }
 
-/// Returns the offset of the batch after the batch of the schemas. It begins after the header and payload, at
-/// a multiple of eight.
+/// Returns the offset of the first batch of records, which follows the batch of the schemas. A batch begins
+/// at a multiple of eight bytes.
 fn first_record_batch() -> i64 {
     let app = app_with_log();
     let bytes = fs::read(&app.segments()[0]).unwrap();
@@ -166,7 +166,7 @@ fn proxies(concurrency_max: u32) -> App {
         format!("[[route]]\npath = \"{path}\"\nproxy = \"{backend}\"\n{more}\n")
     };
     let config = [
-        // Fits the limit of descriptors of any machine.
+        // 100 connections fit the descriptor limit of every machine.
         "connections_max = 100\n".to_owned(),
         backend("streams"),
         backend("reads"),
@@ -248,8 +248,8 @@ fn a_second_server_is_refused_on_the_same_address_and_on_the_same_log() {
 #[test]
 fn a_folder_of_scripts_is_a_service_without_a_configuration() {
     let app = App::bare(&[("routes/users/[id].luau", "return { GET = function() return 204 end }")]);
-    // The default address is fixed and may be in use. Here it is in use, and all earlier steps of the start
-    // succeed.
+    // The default address is fixed, so it may be in use. This test itself listens on it, and all earlier
+    // steps of the start succeed.
     let _taken = TcpListener::bind("127.0.0.1:8080");
     let text = refusal(&app, "serve", 1);
     assert!(text.contains("cannot listen on 127.0.0.1:8080"), "{text}");
@@ -278,7 +278,8 @@ fn ctrl_c_drains_and_exits_with_success_while_connections_are_idle() {
 
 #[test]
 fn requests_in_flight_at_sigterm_are_answered_and_loaded() {
-    // One worker serves all connections. When it closes the idle one, it knows of the stop.
+    // One worker serves all connections. When it closes the idle connection, it has received the order to
+    // stop.
     let app = App::new(&format!("workers = 1\n{CONFIG}"), &[("keep.luau", KEEP)]);
     let server = app.start();
     let (head, body) = (get("/keep?n=7"), post("/keep?n=8", "a body"));

@@ -19,7 +19,7 @@ const KILLS: u64 = 20;
 const CLIENTS: u64 = 6;
 /// Requests that a run answers before the kill, at most. The number is random.
 const REPLIES_BEFORE_KILL_MAX: u64 = 4000;
-/// Random time until a start is killed, at most. It is about the duration of a start.
+/// Random time until a start is killed, at most. This time is about the duration of a start.
 const START_US_MAX: u64 = 20_000;
 /// Chosen calls at which runs are killed in parallel.
 const THREADS: usize = 4;
@@ -28,7 +28,8 @@ const DRIVE_PATIENCE: Duration = PATIENCE.saturating_mul(5);
 /// Pause of a client after a refusal, so that the disk can catch up.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(10);
 
-/// The short `queue_age_max` makes a slightly busy disk refuse records.
+/// The configuration of the server. Because `queue_age_max` is short, a slightly busy disk makes the server
+/// refuse records.
 pub(crate) const CONFIG: &str = r#"
 workers = 2
 [log]
@@ -61,7 +62,7 @@ collect = true
 stream = "synced"
 "#;
 
-/// SplitMix64: enough randomness for a crash point, and the same for the same seed.
+/// Pseudorandom numbers from a seed (SplitMix64). They are random enough for the choice of a crash point.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -73,7 +74,7 @@ impl Random {
     }
 }
 
-/// Returns the seed of this run. It is printed, so that the run can be repeated.
+/// Returns the seed of this run. The seed is printed, so that the run can be repeated.
 pub(crate) fn seed() -> u64 {
     let seed = std::env::var("TOLLGATE_SEED").map_or(20_261_121, |seed| seed.parse().unwrap());
     println!("TOLLGATE_SEED={seed}");
@@ -92,7 +93,7 @@ pub(crate) fn request(n: u64) -> String {
 /// State that the clients of all runs share.
 #[derive(Default)]
 pub(crate) struct Load {
-    /// The next number.
+    /// The number of the next request.
     numbers: AtomicU64,
     /// Requests that were answered and not refused.
     answered: AtomicU64,
@@ -111,7 +112,7 @@ impl Load {
     }
 }
 
-/// The action of a client after a reply that is no refusal.
+/// The action of a client after a reply that did not refuse its request.
 pub(crate) enum Counted {
     Yes,
     No,
@@ -119,8 +120,8 @@ pub(crate) enum Counted {
     Last,
 }
 
-/// Sends requests, `depth` at once, until the server is gone or a reply is the last. Returns the numbers that
-/// count.
+/// Sends requests, `depth` at once, until the server is gone or `judge` returns that a reply is the last.
+/// Returns the numbers of the counted replies.
 fn drive(address: SocketAddr, depth: u64, load: &Load, judge: impl Fn(&Reply) -> Counted) -> Vec<u64> {
     let mut counted = Vec::new();
     let Some(mut client) = Client::try_connect(address) else { return counted };
@@ -149,7 +150,7 @@ fn drive(address: SocketAddr, depth: u64, load: &Load, judge: impl Fn(&Reply) ->
     }
 }
 
-/// Drives a server, ends it after some replies, and returns the numbers that count.
+/// Sends requests to a server, ends it after some replies, and returns the numbers of the counted replies.
 pub(crate) fn drive_until(
     server: Running,
     replies: u64,
@@ -173,7 +174,7 @@ pub(crate) fn drive_until(
     })
 }
 
-/// Drives a server, kills it after some replies, and returns the acknowledged numbers.
+/// Sends requests to a server, kills it after some replies, and returns the acknowledged numbers.
 pub(crate) fn drive_and_kill(server: Running, replies: u64, load: &Load) -> Vec<u64> {
     let judge = |reply: &Reply| {
         assert!(reply.is_success(), "{reply:?}");
@@ -198,7 +199,7 @@ fn acknowledged_records_survive_sigkill_exactly_once() {
     }
     app.settle();
     assert!(acknowledged.len() as u64 > KILLS * 100, "{} acknowledged", acknowledged.len());
-    // After SIGKILL the page cache stays, so written records are there as well.
+    // The page cache survives a SIGKILL, so written records are not lost either.
     check_kept(&app, &acknowledged, &load);
     let (logs, segments) = (log_ids(&DiskStorage, &app.log_dir()).unwrap().len(), app.segments().len());
     println!("{} acknowledged in {logs} logs, {segments} segments", acknowledged.len());
@@ -237,7 +238,7 @@ fn rows_by_number(app: &App) -> BTreeMap<u64, u64> {
     rows
 }
 
-/// Reads every log with the library. Its sequence numbers must run from 1 without a gap.
+/// Reads every log with the library. The sequence numbers of each log must run from 1 without a gap.
 fn logged_by_sequence(app: &App) -> BTreeMap<(LogId, Sequence), u64> {
     let mut records = BTreeMap::new();
     for log in log_ids(&DiskStorage, &app.log_dir()).unwrap() {
@@ -261,8 +262,8 @@ fn logged_by_sequence(app: &App) -> BTreeMap<(LogId, Sequence), u64> {
     records
 }
 
-/// Checks the identity of records, which is a column too. Each occurs once, and the sequence numbers run from
-/// 1 in the database as well.
+/// Checks the identity of the records, which the database has as a column. Each identity occurs once, and the
+/// sequence numbers of each log run from 1.
 fn check_identities(app: &App) {
     let tables = ["synced", "written"].into_iter().filter(|table| app.has_table(table));
     let all = tables

@@ -1,4 +1,4 @@
-//! A process that has no free descriptor, and its promises to existing connections.
+//! A process without a free descriptor keeps its promises to existing connections.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use crate::admin::get_until;
 use crate::client::{Client, Reply};
 use crate::program::{App, BINARY, Running, eventually};
 
-/// Each segment holds only some records.
+/// The configuration of the server. Segments are small, so each holds only some records.
 const CONFIG: &str = r#"
 workers = 1
 [log]
@@ -71,7 +71,7 @@ fn ask_for_all(clients: &mut [Client]) {
     }
 }
 
-/// Opens connections as long as each is answered, and keeps them. Returns the connections.
+/// Opens connections until one gets no answer, at most `connections_max`. Returns the open connections.
 fn answered(server: &Running, connections_max: usize) -> Vec<Client> {
     let mut kept = Vec::new();
     while kept.len() < connections_max
@@ -93,7 +93,8 @@ fn open_files(app: &App, server: &Running) -> usize {
 
 #[test]
 fn files_that_are_kept_open_leave_descriptors_for_every_connection() {
-    // No body is spooled, so the limit is lower than connections and files could need together.
+    // Without spooled bodies, the budget leaves more descriptors for files. The limit is still lower than all
+    // connections and files together could need.
     let app =
         site("workers = 2\nconnections_max = 100\nspool_bytes_max = \"0B\"\nbody_memory_max = \"1MiB\"");
     let server = limited(&app, 320);
@@ -107,7 +108,7 @@ fn files_that_are_kept_open_leave_descriptors_for_every_connection() {
     server.kill();
 }
 
-/// Returns the `connections_max` in force that a text names.
+/// Returns the effective `connections_max` from the text of a note.
 fn told_connections_max(text: &str) -> usize {
     let rest = text.split_once("connections_max is ").unwrap().1;
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -119,7 +120,7 @@ fn a_default_number_of_connections_is_lowered_to_the_limit_and_told() {
     let server = limited(&app, 200);
     eventually("it is told", || server.has_logged("instead of its default").then_some(()));
     let clients = answered(&server, 200);
-    // The admin listener has descriptors of its own.
+    // The admin listener answers, because descriptors are reserved for it.
     get_until(&app, "/readyz", 503, "connections_full");
     let mut askers: Vec<_> = (0..30).map(|_| UnixStream::connect(admin_socket(&app)).unwrap()).collect();
     for asker in &mut askers {
@@ -159,7 +160,7 @@ fn a_number_of_connections_that_does_not_fit_the_limit_is_refused_if_it_is_writt
     assert!(text(&output.stderr).contains("the limit of descriptors is 60, the server needs "), "{output:?}");
 }
 
-/// Repeats a request with more and more descriptors: each time one more than the server has open.
+/// Repeats a request while the server has few free descriptors: none at first, and one more each time.
 fn with_few_spare(server: &Running, mut ask: impl FnMut(usize) -> Reply) -> Vec<Reply> {
     let open = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count() as u64;
     let ask_within = |spare| {
@@ -231,7 +232,7 @@ fn a_log_goes_on_from_segment_to_segment_though_connections_have_every_descripto
     let server = app.start();
     let mut client = server.connect();
     assert!(client.get("/kept?n=0").unwrap().is_success());
-    // Less than the budget of the start: the system took descriptors away that the server counted on.
+    // The new limit is below the budget of the start, so descriptors are missing that the server counted on.
     server.limit_descriptors(100);
     let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
     eventually("no free file descriptor", || server.has_logged("no free file descriptor").then_some(()));

@@ -142,7 +142,7 @@ fn a_script_that_fails_shows_where_and_why_to_each_client_in_its_form() {
     assert!(client.send("HEAD /a HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n"));
     assert_eq!(client.head().unwrap().status, 500);
     assert!(server.stop().0.success());
-    // A server that is not in development shows no more than this.
+    // A server without `--dev` shows only this text.
     let server = app.start_with(&["--listen", "127.0.0.1:0"]);
     let page = get(&mut server.connect(), "/a?why=x", "text/html");
     assert_eq!((page.status, page.content.as_str()), (500, "the script failed\n"));

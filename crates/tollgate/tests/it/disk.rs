@@ -24,7 +24,8 @@ impl Disk {
         match made.and_then(|()| disk.mount()).and_then(|()| run(Command::new("xfs_io").arg("-V"))) {
             Ok(()) => Some(disk),
             Err(error) => {
-                // Writes directly, because the test harness hides the output of a test that passes.
+                // Writes to stderr without `eprintln!`, because the test harness hides the captured output of
+                // a test that passes.
                 let _ = writeln!(std::io::stderr(), "\n!!! NOT TESTED: power cuts on {kind}: {error}\n");
                 None
             }
@@ -48,20 +49,20 @@ impl Disk {
         run(Command::new("sync").arg("-f").arg(self.path())).unwrap();
     }
 
-    /// Cuts the power: unsynced data never reaches the disk, and every later call is an error. It uses the
-    /// shutdown of ext4 and XFS, without a flush of the journal.
+    /// Cuts the power: unsynced data never reaches the disk, and every later call is an error. This uses the
+    /// shutdown call of ext4 and XFS, without a flush of the journal.
     pub(crate) fn cut_power(&self) {
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.path())).unwrap();
     }
 
-    /// Whether an fdatasync that returns 0 while the power is cut can be trusted. On ext4 it cannot. A bare
-    /// loop of write and fdatasync on Linux 6.18 loses its last record after one in sixty cuts. XFS loses
-    /// none.
+    /// Whether an fdatasync that returns 0 during a power cut has written the data. On ext4 the data may be
+    /// lost. A bare loop of write and fdatasync on Linux 6.18 loses its last record after one in sixty cuts.
+    /// XFS loses none.
     pub(crate) fn is_cut_at_once(&self) -> bool {
         self.kind == "xfs"
     }
 
-    /// Mounts the file system again after a power cut, in the state of its journal.
+    /// Mounts the file system again after a power cut. The mount replays the journal.
     pub(crate) fn come_back(&self) {
         unmount(&self.path()).unwrap();
         self.mount().unwrap();
@@ -70,7 +71,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A disk that was never mounted cannot be unmounted.
+        // An error is ignored, because the disk may not be mounted.
         let _ = unmount(&self.path());
     }
 }

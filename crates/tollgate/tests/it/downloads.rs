@@ -1,4 +1,4 @@
-//! curl and wget in common uses of files: cut off and resumed, compressed, in parts, and only if the file
+//! Common downloads with curl and wget: cut off and resumed, compressed, in parts, and only if the file
 //! changed.
 
 use std::fs;
@@ -23,8 +23,8 @@ fn pattern(bytes: usize) -> String {
     (0..bytes / 16).map(|number| format!("{number:015x}\n")).collect()
 }
 
-/// A proxy to a server that breaks connections. The first connections get a limited number of bytes each,
-/// later ones all.
+/// A proxy that breaks connections to the server. Each of the first connections gets a limited number of
+/// bytes. Later connections get all bytes.
 struct BreakingWay {
     address: SocketAddr,
     passed: Arc<AtomicUsize>,
@@ -36,7 +36,7 @@ impl BreakingWay {
         let address = listener.local_addr().unwrap();
         let passed = Arc::new(AtomicUsize::new(0));
         let counter = passed.clone();
-        // The thread ends with the test process, because later it has no clients.
+        // The thread ends with the test process. After this test it has no clients, so it does no harm.
         thread::spawn(move || {
             for (number, client) in listener.incoming().enumerate() {
                 let limit = cuts.get(number).copied().unwrap_or(usize::MAX);
@@ -102,7 +102,7 @@ fn downloads_that_are_cut_twice_go_on_to_the_same_digest() {
             assert!(output.status.success(), "{}", printed(&output));
         }
         assert_eq!(digest(&part), expected, "{client}");
-        // No byte of the file was sent twice. The remaining bytes are three heads.
+        // No byte of the file was sent twice. The only other bytes are the heads of three replies.
         let beside = way.passed.load(Ordering::Relaxed) - (4 << 20);
         assert!(beside < 3000, "{client}: {beside} bytes beside the file");
     }
@@ -182,7 +182,8 @@ fn curl_asks_for_heads_for_parts_and_for_what_changed() {
     }
     let file = |name: &str| app.path().join(name).to_str().unwrap().to_owned();
     let (copy, etag) = (file("copy"), file("etag"));
-    // The copy gets the time of the file, and its tag is saved. No content must be sent again.
+    // The copy gets the modification time of the file, and the entity tag is saved. The server must not send
+    // the content again.
     curl(&["-R", "-o", &copy, "--etag-save", &etag]);
     assert!(fs::read_to_string(&copy).unwrap() == content);
     assert_eq!(status(&["-z", &copy]), "304");

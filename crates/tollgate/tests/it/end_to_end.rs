@@ -1,4 +1,4 @@
-//! Twenty thousand requests: every reply fits its request, and every record is a row, once.
+//! Twenty thousand requests: every reply belongs to its request, and every record is exactly one row.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, channel};
@@ -18,7 +18,7 @@ const BIG: i64 = 1 << 53;
 /// Time between two requests on one connection: a moderate load.
 const PACE: Duration = Duration::from_millis(5);
 const PACED_REQUESTS: usize = 200;
-/// Time until a row is visible, at most. It is usually some tens of milliseconds.
+/// Time until a row is visible, at most. The usual time is some tens of milliseconds.
 const FRESH: Duration = Duration::from_secs(1);
 
 const CONFIG: &str = r#"
@@ -86,7 +86,7 @@ fn scored(n: i64) -> Call {
     Call { request, expect: format!("{{\"score\":{}.5}}", n * 2) }
 }
 
-/// An item and its row: every type, and each way to have no value.
+/// An item and its row, with a column of each type and each way to have no value.
 struct Event {
     n: i64,
 }
@@ -139,8 +139,8 @@ fn item(n: i64) -> String {
     Event { n }.json()
 }
 
-/// Returns a request with an object, an array of two, or two lines. The items after the first have numbers
-/// far above all others.
+/// Returns a request whose body is an object, an array of two items, or two lines. The second item has a
+/// number far above all first items.
 fn collected(n: i64) -> Call {
     let (first, second) = (item(n), item(n + EXTRA));
     let (body, count) = match n % 3 {
@@ -192,7 +192,7 @@ fn every_reply_fits_its_request_and_every_record_is_one_row() {
     assert!(verify.ends_with(" 0 open, 0 torn, 0 bad\n"), "{verify}");
 }
 
-/// Checks that there are no rejects, no gaps, and only the tables of the streams and of the server.
+/// Checks that the database has no rejects, no gaps, and only the tables of the streams and of the server.
 fn check_nothing_else(app: &App) {
     let tables = app
         .query::<String>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");

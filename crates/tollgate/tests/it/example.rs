@@ -10,7 +10,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
-/// Makes a copy of an example, with its configuration changed.
+/// Copies an example, and changes its configuration.
 pub(crate) fn example(name: &str, config: impl FnOnce(&str) -> String) -> App {
     let app = App::bare(&[]);
     copy(&folder(name), app.path());

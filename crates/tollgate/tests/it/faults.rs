@@ -1,5 +1,5 @@
-//! A disk that fails or is slow, by strace. strace is required. A SIGKILL keeps the page cache, and these
-//! faults do not depend on it.
+//! A disk that fails or is slow. strace injects the faults, so it must be installed. A SIGKILL does not show
+//! such faults, because the page cache survives it.
 //!
 //! strace counts the calls of each thread separately. `when=3` fails the third call of every thread that
 //! makes at least three.
@@ -19,7 +19,7 @@ use crate::client::{Client, Reply, get};
 use crate::program::{App, KEEP, Running, eventually, in_threads, is_quick_once};
 
 const DELAY: Duration = Duration::from_millis(300);
-/// Time of a reply that waits for nothing, at most.
+/// Time of a reply that does not wait for a sync, at most.
 const AT_ONCE: Duration = Duration::from_millis(100);
 /// Requests of a round in which no reply may wait for a sync.
 const QUICK_REQUESTS: usize = 50;
@@ -27,7 +27,7 @@ const QUICK_REQUESTS: usize = 50;
 const THREADS: usize = 4;
 const CLIENTS: usize = 6;
 const PIPELINE_DEPTH: usize = 8;
-/// Requests, at most. A fault occurs much earlier.
+/// Requests of all clients, at most. The fault occurs after much fewer requests.
 const REQUESTS_MAX: i64 = 10_000;
 /// Requests after a fault. If the fault concerns the log, the log has stopped by then.
 const REQUESTS_AFTER_FAULT: usize = 50;
@@ -76,7 +76,7 @@ fn no_request_of_many_at_once_is_acknowledged_after_a_failed_sync() {
     in_threads(THREADS, &points, |n| check_failed_sync(*n, many_at_once));
 }
 
-/// Fails the `n`th fdatasync of the thread that syncs records. The other threads make far fewer.
+/// Fails the `n`th fdatasync of the thread that syncs records. Every other thread makes less than `n` calls.
 fn check_failed_sync(n: usize, drive: fn(SocketAddr) -> Vec<i64>) {
     let app = app(SMALL_SEGMENTS);
     let server = app.begin_with_fault("fdatasync", &format!("error=EIO:when={n}")).serving().unwrap();
@@ -93,8 +93,8 @@ fn check_failed_sync(n: usize, drive: fn(SocketAddr) -> Vec<i64>) {
     check_rows(&app, &acknowledged, &format!("fault {n}"));
 }
 
-/// Sends one request at a time. The request whose sync fails is unknown, and each success had a sync of its
-/// own.
+/// Sends one request at a time. The request whose sync fails gets an unknown outcome. Each success had a sync
+/// of its own.
 fn one_after_the_other(address: SocketAddr) -> Vec<i64> {
     let mut client = Client::connect(address);
     let mut acknowledged = Vec::new();
@@ -110,7 +110,8 @@ fn one_after_the_other(address: SocketAddr) -> Vec<i64> {
     panic!("no sync failed in {REQUESTS_MAX} requests");
 }
 
-/// Sends many requests at a time. Some are unknown when the sync fails, and no later request succeeds.
+/// Sends many requests at a time. When the sync fails, some of them get an unknown outcome, and no later
+/// request succeeds.
 fn many_at_once(address: SocketAddr) -> Vec<i64> {
     let (next, has_failed) = (AtomicI64::new(0), AtomicBool::new(false));
     let ends = in_threads(CLIENTS, &[(); CLIENTS], |()| drive_until_failure(address, &next, &has_failed));
@@ -119,7 +120,7 @@ fn many_at_once(address: SocketAddr) -> Vec<i64> {
     acknowledged.concat()
 }
 
-/// Drives one connection. Returns the acknowledged numbers, and how many are unknown.
+/// Sends requests on one connection. Returns the acknowledged numbers, and the count of unknown outcomes.
 fn drive_until_failure(address: SocketAddr, next: &AtomicI64, has_failed: &AtomicBool) -> (Vec<i64>, usize) {
     let mut client = Client::connect(address);
     let (mut acknowledged, mut unknown, mut failed) = (Vec::new(), 0, 0);
@@ -242,7 +243,7 @@ fn a_start_that_cannot_mend_a_dead_log_leaves_it_whole_for_the_next() {
     assert!(ends.iter().any(|end| end.has_served), "some damage stops no start");
 }
 
-/// Kills a run, and adds bytes after the last batch as a power cut might leave them.
+/// Kills a run, and adds bytes after the last batch, as they may be there after a power cut.
 fn leave_torn_log(app: &App) -> Vec<i64> {
     let server = app.start();
     let mut client = server.connect();
@@ -268,8 +269,8 @@ struct Faulted {
     threads_hit: BTreeSet<String>,
 }
 
-/// Runs with one fault at any point. A refused start gives a reason, a run that goes on ends normally, and no
-/// acknowledged record is lost.
+/// Runs a server with one fault. If the start is refused, it gives a reason. If the server serves, it ends
+/// normally. No acknowledged record is lost.
 fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -> Faulted {
     println!("{error} from {call} {n}");
     let (has_served, (status, log)) =
@@ -296,7 +297,8 @@ fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -
     Faulted { has_served, log, threads_hit: app.threads_hit() }
 }
 
-/// Sends requests one after the other until some time after the fault, or until the log has failed.
+/// Sends requests one after the other. Continues until a fixed number of requests after the fault, or until
+/// the log has failed.
 fn drive_beyond_fault(app: &App, server: &Running) -> Vec<i64> {
     let mut client = server.connect();
     let (mut acknowledged, mut enough) = (Vec::new(), None);
@@ -321,7 +323,7 @@ fn drive_beyond_fault(app: &App, server: &Running) -> Vec<i64> {
 #[test]
 fn rows_are_loaded_by_the_same_run_after_the_database_refused_a_write() {
     let app = app("");
-    // The start makes fewer writes.
+    // The start makes less than 60 writes, so the fault occurs later.
     let server = app.begin_with_fault("pwrite64", "error=ENOSPC:when=60").serving().unwrap();
     let acknowledged = drive_beyond_fault(&app, &server);
     let (status, log) = server.stop();
@@ -331,8 +333,8 @@ fn rows_are_loaded_by_the_same_run_after_the_database_refused_a_write() {
     assert_eq!(app.query::<i64>("SELECT n FROM synced ORDER BY n"), acknowledged);
 }
 
-/// Sends two synced requests at once, at least five times. Each reply must come a whole sync later. Returns
-/// the numbers.
+/// Sends two synced requests at once, at least five times. Each reply must arrive at least one delayed sync
+/// later. Returns the numbers of the requests.
 fn drive_slowly(address: SocketAddr, is_enough: &AtomicBool) -> Vec<i64> {
     let mut client = Client::connect(address);
     let mut numbers = Vec::new();
@@ -350,8 +352,8 @@ fn drive_slowly(address: SocketAddr, is_enough: &AtomicBool) -> Vec<i64> {
     numbers
 }
 
-/// Requests a path in rounds, until most replies of a round come at once and none is as slow as a sync.
-/// Returns the number of requests.
+/// Requests a path in rounds, until most replies of a round arrive within `AT_ONCE` and none is as slow as a
+/// delayed sync. Returns the number of requests.
 fn check_quick(server: &Running, path: &str) -> usize {
     let mut client = server.connect();
     let mut requests = 0;
@@ -370,7 +372,7 @@ fn check_quick(server: &Running, path: &str) -> usize {
     requests
 }
 
-/// Sets a flag when it is dropped, for any reason.
+/// Sets a flag when it is dropped, even during a panic.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -386,7 +388,7 @@ fn no_synced_reply_comes_before_its_sync_and_other_replies_do_not_wait() {
     let (address, is_enough) = (server.address(), AtomicBool::new(false));
     let (numbers, written) = thread::scope(|scope| {
         let slow = scope.spawn(|| drive_slowly(address, &is_enough));
-        // The flag is set also when a check fails, because the scope waits for the slow thread.
+        // The flag must be set even if a check fails, because the scope waits for the slow thread.
         let end = SetAtEnd(&is_enough);
         check_quick(&server, "/fixed");
         let written = check_quick(&server, "/written?n=1");
@@ -406,7 +408,8 @@ fn a_reply_that_waits_for_a_slow_sync_at_sigterm_is_sent() {
     let mut client = server.connect();
     let begun = Instant::now();
     assert!(client.send(&get("/synced?n=1")));
-    // This reply comes after the synced request has arrived, on the same worker or on another.
+    // When this reply arrives, the server has also received the synced request, on the same worker or on
+    // another.
     assert!(server.connect().get("/written?n=2").expect("a reply").is_success());
     server.signal(Signal::TERM);
     assert!(client.reply().expect("a reply").is_success());

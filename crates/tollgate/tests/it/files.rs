@@ -1,5 +1,4 @@
-//! Files served by the whole program: to common clients, from disks that are slow or broken, and on a server
-//! with scripts.
+//! Files that the whole program serves: to common clients, from slow or broken disks, and next to scripts.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -70,8 +69,8 @@ fn the_example_serves_its_pages_and_its_score() {
 #[test]
 fn a_disk_that_is_slow_stops_nobody_else() {
     let app = App::new(ROUTE, &[("public/cold", &pattern(100 << 10)), ("public/warm", "warm")]);
-    // The worker reads cached data by preadv2, and threads read by pread64. A fault makes the file look
-    // uncached, because the system reads ahead, and a fast disk would be ready before a slow worker looks.
+    // The worker reads cached data by preadv2, and threads read by pread64. An injected fault makes the file
+    // look uncached. The file could be cached otherwise, because the system reads ahead.
     let nothing_but_the_first = "error=EAGAIN:when=2+";
     let faults = [("pread64", "delay_enter=3000000:when=1"), ("preadv2", nothing_but_the_first)];
     let server = app.begin_with_faults(&faults).serving().unwrap();
@@ -149,7 +148,7 @@ fn a_file_is_read_by_get_and_head_whatever_a_script_before_it_answers() {
 #[test]
 fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
     let app = App::new(ROUTE, &[("public/a", "a"), ("public/folder/b", "b")]);
-    // A delay too short to matter, so that strace reports the calls.
+    // strace reports only calls with a fault. This delay of one microsecond has no other effect.
     let server = app.begin_with_fault("openat2", "delay_enter=1").serving().unwrap();
     let mut client = server.connect();
     for (path, status) in [("/a", 200), ("/folder/b", 200), ("/no", 404), ("/folder", 308), ("/a", 200)] {
@@ -158,7 +157,8 @@ fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
     drop(client);
     server.stop();
     let calls = app.calls();
-    // Before the start, the main thread checks whether the system has the call.
+    // Calls of the main thread are left out, because it checks before the start whether the system has
+    // `openat2`.
     let (known, waited): (Vec<_>, Vec<_>) = calls
         .iter()
         .filter(|(thread, call)| thread != "tollgate" && call.starts_with("openat2("))
@@ -173,7 +173,7 @@ fn a_request_that_waits_for_a_digest_from_a_slow_disk_stops_no_other() {
     let route =
         "workers = 1\n[[route]]\npath = \"/*\"\n[route.files]\ndir = \"public\"\netag = \"content\"\n";
     let app = App::new(route, &[("public/large", &pattern(100 << 10)), ("public/small", "small")]);
-    // Threads read files by pread64. The worker reads cached data by another call.
+    // Threads read files by pread64. The worker reads cached data by preadv2, which has no fault.
     let server = app.begin_with_fault("pread64", "delay_enter=3000000").serving().unwrap();
     let (mut waiting, mut client) = (server.connect(), server.connect());
     assert!(waiting.send(&get("/large")));

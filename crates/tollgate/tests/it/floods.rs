@@ -1,5 +1,5 @@
-//! 500 hostile clients at once: how many are gone by the deadline, how much memory they use, and the replies
-//! to others.
+//! 500 hostile clients at once: the time until they are disconnected, the memory that they use, and the
+//! replies to other clients.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -13,7 +13,7 @@ const CLIENTS: usize = 500;
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Time for a slow head or body.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Deadlines are kept to within two ticks of 250 ms. A busy machine gets more time.
+/// Deadlines are exact to two ticks of 250 ms. A busy machine gets more time.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
 fn start(limits: &str) -> (App, Running) {
@@ -39,7 +39,7 @@ fn connect(server: &Running) -> TcpStream {
     stream
 }
 
-/// Sends as many bytes as possible. A closed connection accepts none.
+/// Sends as many bytes as the connection accepts. A closed connection accepts none.
 fn send(stream: &mut TcpStream, bytes: &[u8]) {
     match stream.write_all(bytes) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -48,7 +48,7 @@ fn send(stream: &mut TcpStream, bytes: &[u8]) {
     }
 }
 
-/// Whether the connection has ended. Bytes that arrived meanwhile are added to `came`.
+/// Whether the connection has ended. New bytes are added to `came`.
 fn has_ended(stream: &mut TcpStream, came: &mut Vec<u8>) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -139,7 +139,7 @@ fn bodies_that_wait_for_their_end_hold_no_more_memory_than_may_be() {
     let (_app, server) = start("in_flight_bytes_max = \"16MiB\"\nbody_memory_max = \"8MiB\"");
     let before = memory_kib(&server);
     let mut peers: Vec<_> = (0..CLIENTS).map(|_| connect(&server)).collect();
-    // The bodies are long. Therefore few of them end in memory that others gave back.
+    // The bodies are long, so that only few of them can end in memory that other bodies released.
     let head = b"POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: 8000000\r\n\r\n";
     peers.iter_mut().for_each(|peer| send(peer, head));
     let part = vec![b'x'; 64 << 10];
@@ -157,7 +157,8 @@ fn bodies_that_wait_for_their_end_hold_no_more_memory_than_may_be() {
         highest = highest.max(memory_kib(&server));
         assert!(begun.elapsed() < Duration::from_secs(60), "{refused} refused, {} left", peers.len());
     }
-    // 16 MiB, the 4 KiB of each connection that do not count, free memory of the allocator, and the VM.
+    // The bound covers 16 MiB of bodies, 4 KiB of each connection that are not counted, free memory of the
+    // allocator, and the VM.
     let grown = highest.saturating_sub(before);
     assert!(grown < 48 << 10, "{grown} KiB");
     drop(peers);
@@ -181,7 +182,7 @@ fn slow_readers_hold_no_more_memory_than_may_be_and_are_cut_off() {
     peers.iter_mut().for_each(|peer| send(peer, &pipeline));
     let begun = Instant::now();
     let mut highest = 0;
-    // The clients read nothing, so their replies stay in the server until it gives up.
+    // The clients read nothing, so their replies stay in the server until it closes the connections.
     while server_connections(&server) > 0 {
         highest = highest.max(memory_kib(&server));
         assert!(begun.elapsed() < Duration::from_secs(60), "{} left", server_connections(&server));
@@ -258,7 +259,7 @@ fn pipelines_behind_a_slow_script_hold_no_more_memory_than_may_be() {
     let (app, server) = start("workers = 1\nin_flight_bytes_max = \"32MiB\"\nqueue_age_max = \"30s\"");
     let before = memory_kib(&server);
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-    // Requests after the first wait until it has returned. Then all of them can run.
+    // The requests after the first wait until it has returned. After that, all of them can run.
     let pipeline = [request("/slow"), request("/big").repeat(50)].concat();
     let mut peers: Vec<_> = (0..PIPELINES).map(|_| connect(&server)).collect();
     peers.iter_mut().for_each(|peer| send(peer, pipeline.as_bytes()));
@@ -272,9 +273,9 @@ fn pipelines_behind_a_slow_script_hold_no_more_memory_than_may_be() {
         let count: usize = counts.map(|count| count.parse::<usize>().unwrap()).sum();
         (count >= PIPELINES).then_some(())
     });
-    // This comes after the turn in which the last request returned.
+    // This reply is sent after the turn in which the last request returned.
     eventually("others are served", || server.connect().get("/"));
-    // 32 MiB, plus the memory of a worker for a script and its reply.
+    // The bound covers 32 MiB, and the memory that a worker needs for a script and its reply.
     let grown = memory_peak_kib(&server).saturating_sub(before);
     assert!(grown < (32 + 64) << 10, "{grown} KiB");
     drop(peers);

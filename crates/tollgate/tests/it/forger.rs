@@ -1,4 +1,4 @@
-//! A forger changes a sealed segment, and makes its own checksums and its digest fit.
+//! A forger changes a sealed segment, and computes its checksums and its digest again.
 
 use sha2::{Digest, Sha256};
 
@@ -36,8 +36,8 @@ pub(crate) fn forge_and_solve(segment: &mut [u8]) {
     fit_footer(segment, previous);
 }
 
-/// Finds the low half of the stamp that gives a header the wanted checksum. A CRC is linear in each of its
-/// bits.
+/// Finds the low half of the stamp that gives a header the wanted checksum. This is possible because a CRC is
+/// linear in each bit of the header.
 fn solve(header: &mut [u8], wanted: u32) {
     const STAMP: usize = 40;
     header[STAMP..STAMP + 4].fill(0);
@@ -47,7 +47,8 @@ fn solve(header: &mut [u8], wanted: u32) {
         changed[STAMP + bit / 8] ^= 1 << (bit % 8);
         crc32c::crc32c(&changed) ^ base
     };
-    // Each effect with the bits that cause it, reduced so that each has a leading bit of its own.
+    // Pairs of an effect on the checksum and the bits of the stamp that cause it. They are reduced so that
+    // each effect has a leading bit of its own.
     let mut basis: Vec<(u32, u32)> = Vec::new();
     let reduce = |basis: &[(u32, u32)], mut left: u32| {
         let mut bits = 0;

@@ -65,7 +65,7 @@ fn a_request_that_is_sent_again_is_one_row_also_after_a_kill_and_a_start() {
     let audit = app.succeed(&["audit"]);
     let sum = audit.lines().find(|line| line.starts_with("all")).unwrap();
     let counts: Vec<_> = sum.split_whitespace().skip(2).collect();
-    // ingested, pending, loaded, rejected, duplicate, missing
+    // The columns are: ingested, pending, loaded, rejected, duplicate, missing.
     assert_eq!(counts, ["8", "0", "4", "0", "4", "0"], "{audit}");
     assert!(audit.ends_with("exact: every record is pending, loaded, rejected or a duplicate\n"), "{audit}");
 }
@@ -89,7 +89,7 @@ proxy = "pay"
 stream = "payments"
 "#;
 
-/// A script that charges through the backend, and hides the kind of failure from its client.
+/// A script that charges through the backend. Its reply does not show which kind of failure occurred.
 const PAY: &str = r#"
 return { POST = function(req)
   local reply = tollgate.fetch("pay", { path = "/charge", method = "POST" })
@@ -121,7 +121,8 @@ fn pay(app: &App, server: &Running, backend: &Backend, path: &str) -> Vec<u16> {
     let mut statuses = vec![pay(Fault::Close), pay(Fault::Status(503)), pay(Fault::Status(409))];
     backend.turn(Fault::Silent).unwrap();
     let mut impatient = TcpStream::connect(server.address()).unwrap();
-    // Closing sends a reset. A client that closes only its sending half would be waited for.
+    // With this option, closing sends a reset. The server would wait for a client that closes only its
+    // sending half.
     SockRef::from(&impatient).set_linger(Some(Duration::ZERO)).unwrap();
     let seen = backend.seen().requests;
     impatient.write_all(request(path, path, "").as_bytes()).unwrap();
@@ -156,9 +157,9 @@ fn a_key_is_not_used_up_by_a_request_that_failed_or_that_nobody_waited_for() {
     assert!(audit.contains("exact: "), "{audit}");
 }
 
-/// Random time until a loader is killed, at most. It is about the duration of the whole load.
+/// Random time until a loader is killed, at most. This time is about the duration of the whole load.
 const LIFE_US_MAX: u64 = 400_000;
-/// Numbers of each log. Half of them are those of the log before.
+/// Numbers in each log. Half of them are also in the previous log.
 const NUMBERS: u64 = 12_000;
 const LOGS: u64 = 3;
 
@@ -175,8 +176,8 @@ collect = true
 stream = "a"
 "#;
 
-/// Leaves logs that are not loaded, and returns their number of records. Each log repeats half of the numbers
-/// of the log before, and every third hundred of its own numbers.
+/// Makes logs that are not loaded, and returns their number of records. Each log repeats half of the numbers
+/// of the previous log, and every third hundred of its own numbers.
 fn leave_logs(app: &App) -> u64 {
     let mut sent = 0;
     for log in 0..LOGS {

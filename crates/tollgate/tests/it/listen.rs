@@ -1,4 +1,5 @@
-//! Sockets from systemd, from a dead server, and on a system without free descriptors.
+//! Listening sockets: sockets from systemd, the socket file of a dead server, and a system without free
+//! descriptors.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -53,7 +54,7 @@ fn a_socket_that_systemd_hands_in_is_served_by_all_workers_and_outlives_the_serv
         assert!(reply.ends_with("\r\n\r\nhello"), "{reply}");
     }
     assert!(server.stop().0.success());
-    // A client that connects between two servers is answered by the next one.
+    // A client that connects while no server runs is answered by the next server.
     let waiting = TcpStream::connect(address).unwrap();
     let server = start_with_socket(&app, socket(), "$$", "web").serving().unwrap();
     assert!(whole_reply(waiting).ends_with("hello"));
@@ -103,7 +104,8 @@ fn the_socket_of_a_killed_server_is_replaced_and_that_of_a_living_one_is_not() {
     drop(UnixListener::bind(&path).unwrap());
 }
 
-/// Without a descriptor, accepting pauses between two tries and counts this. A connection waits.
+/// Without a free descriptor, the server pauses between two tries to accept, and counts these pauses. A new
+/// connection waits.
 #[test]
 fn accepting_without_any_descriptor_costs_no_processor_and_goes_on_later() {
     let app = App::new(&format!("workers = 1\n{ROUTE}"), &[]);
@@ -166,7 +168,7 @@ fn connect(server: &Running) -> TcpStream {
     stream
 }
 
-/// Returns a client that was answered. `None` if the server is full.
+/// Returns a client that got status 200. `None`: the server is full and answered 503.
 fn taken_on(server: &Running) -> Option<Client> {
     let mut client = server.connect();
     assert!(client.send(&get("/")));

@@ -1,4 +1,5 @@
-//! `tollgate load --from`: what other machines shipped is loaded, each record once, by any number of loaders.
+//! `tollgate load --from`: any number of loaders load the records that other machines shipped, each record
+//! once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::sinks::{STREAMS, all, record};
 
 /// Kills of loaders.
 const KILLS: u64 = 5;
-/// Random time until a loader is killed, at most. It is about the duration of the whole load.
+/// Random time until a loader is killed, at most. This time is about the duration of the whole load.
 const LIFE_US_MAX: u64 = 300_000;
 
 /// Web machines that share a store with a database machine.
@@ -35,7 +36,7 @@ impl Fleet {
         Self { store: TempDir::new().unwrap(), machines: (0..count).map(machine).collect() }
     }
 
-    /// Lets a machine record numbers, in one run, and ship them.
+    /// Runs a machine that records numbers in one run and ships them.
     fn run(&self, machine: usize, numbers: std::ops::Range<u64>) {
         let server = self.machines[machine].start_with(&["--no-load"]);
         record(&mut server.connect(), "/a", numbers);

@@ -1,5 +1,5 @@
-//! `ack = "loaded"`: a reply with success has its rows in the database, visible to all. Any other reply says
-//! what is known.
+//! `ack = "loaded"`: when a reply reports success, its rows are in the database and visible to all. Any other
+//! reply says whether the outcome is refused or unknown.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use crate::client::{Client, Reply, post};
 use crate::cluster::{Cluster, shared};
 use crate::program::{App, Running, eventually, is_quick_once, printed};
 
-/// A stream whose replies wait for the database, and a stream whose replies wait for the disk.
+/// The configuration of a server with two streams. Replies of one wait for the database, and replies of the
+/// other wait for the disk.
 const CONFIG: &str = r#"
 workers = 2
 drain_timeout = "4s"
@@ -38,7 +39,7 @@ stream = "a"
 const KEEP: &str =
     "return function(req) return { status = 201, body = 'kept', record = { n = req.query.n } } end";
 const SQLITE: &str = "[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n";
-/// Longer than any intended wait of a test.
+/// Time that is longer than any intended wait of a test.
 const LONG: &str = "20s";
 const CLIENTS: u64 = 8;
 const DEPTH: u64 = 4;
@@ -52,18 +53,18 @@ fn item(n: u64) -> String {
     format!("{{\"n\":{n}}}")
 }
 
-/// Opens a connection to the database that waits for no lock.
+/// Opens a connection to the database. Its statements fail at once while another connection holds a lock.
 fn database(app: &App) -> Connection {
     app.database()
 }
 
-/// Returns the number of rows with that number, as another connection sees it now.
+/// Returns the number of rows with the number `n` that another connection to the database sees now.
 fn count(database: &Connection, n: u64) -> i64 {
     let question = "SELECT count(*) FROM a WHERE n = ?1";
     database.query_row(question, [n.cast_signed()], |row| row.get(0)).unwrap()
 }
 
-/// Locks out writers until it is dropped.
+/// Locks the database for all other writers until the returned connection is dropped.
 fn lock(app: &App) -> Connection {
     let lock = database(app);
     lock.busy_timeout(Duration::from_secs(20)).unwrap();
@@ -85,8 +86,8 @@ fn is_refused(reply: &Reply) -> bool {
     reply.field("tollgate-outcome") == Some("refused")
 }
 
-/// Sends numbers, some of them at once on a connection. Passes each acknowledged number to `check` at that
-/// moment.
+/// Sends numbers, some of them in one packet on a connection. Passes each acknowledged number to `check` at
+/// that moment.
 fn drive(server: &Running, rounds: u64, check: impl Fn(u64) + Sync) {
     let check = &check;
     thread::scope(|scope| {
@@ -152,8 +153,7 @@ fn a_lone_request_does_not_wait_for_others_to_gather() {
     let server = app.start();
     let mut client = server.connect();
     assert!(client.post("/a", &item(0)).unwrap().is_success());
-    // Records without a waiting reply are gathered for a tenth of a second. New logs are looked for every
-    // second.
+    // The loader gathers records without a waiting reply for 100 ms. It checks for new logs every second.
     const REQUESTS: u32 = 20;
     const GATHER: Duration = Duration::from_millis(100);
     is_quick_once("twenty requests", REQUESTS * GATHER, || {
@@ -173,7 +173,7 @@ fn a_database_that_is_locked_makes_replies_unknown_then_refused_and_recovers() {
     let mut client = server.connect();
     assert!(client.post("/a", &item(0)).unwrap().is_success());
     let lock = lock(&app);
-    // All are sent together, because at the first one the server does not know yet that the sink is away.
+    // All requests are sent together, because the server learns from the first request that the sink is away.
     assert!(client.send(&(post("/a", &item(1)) + &post("/a", &item(2)) + &post("/b", &item(3)))));
     check_unknown(&client.reply().unwrap());
     check_unknown(&client.reply().unwrap());
@@ -191,7 +191,7 @@ fn a_database_that_is_locked_makes_replies_unknown_then_refused_and_recovers() {
         check_refused(&reply);
         Some(())
     });
-    // The refusal comes at once, without running the handler.
+    // The server refuses at once, without running the handler.
     let refused = client.get("/script?n=9").unwrap();
     check_refused(&refused);
     assert!(client.post("/b", &item(4)).unwrap().is_success());
@@ -413,7 +413,7 @@ fn a_server_that_cannot_load_its_awaited_sink_neither_starts_nor_reloads() {
     assert!(server.stop().0.success());
 
     let server = app.start();
-    // A stream whose replies did not wait may begin to wait.
+    // A reload may make the replies of a stream wait for the sink.
     app.write("tollgate.toml", &good.replace("[stream.b]", "[stream.b]\nack = \"loaded\""));
     app.succeed(&["reload"]);
     let mut client = server.connect();
@@ -442,8 +442,8 @@ fn replies_wait_for_a_sink_of_the_same_reload_and_it_stays_while_they_may() {
     }
     assert!(app.succeed(&["status"]).contains("other"));
 
-    // A reply may still wait for the sink. First the stream changes to another sink, then the sink may be
-    // removed.
+    // A reply may still wait for the sink. The stream must therefore change to another sink before a second
+    // reload removes the first sink.
     app.write("tollgate.toml", &good);
     let reload = app.run(&["reload"]);
     assert_eq!(reload.status.code(), Some(2));

@@ -35,7 +35,7 @@ fn send(server: &Running, stream: &str, numbers: impl IntoIterator<Item = i64>) 
     }
 }
 
-/// Returns a field of the next line.
+/// Returns the integer in a field of the next line.
 fn next(tail: &Following, field: &str) -> i64 {
     let line: serde_json::Value = serde_json::from_str(&tail.line()).unwrap();
     line[field].as_i64().unwrap()
@@ -116,7 +116,8 @@ fn a_loaded_segment_that_a_forger_made_fit_shows_against_the_database() {
     let whole = app.succeed(&["log", "verify"]);
     assert!(whole.contains("1 log equal to the database, 0 different\n"), "{whole}");
     edit(&segment, forge);
-    // The segment by itself is valid: every checksum and the digest fit its bytes.
+    // Without the database the forgery is not found, because every checksum and the digest fit the bytes of
+    // the segment.
     assert!(app.succeed(&["log", "verify", "data/log"]).contains(" 1 ok, 0 open, 0 torn, 0 bad\n"));
     let output = app.run(&["log", "verify"]);
     let text = printed(&output);
@@ -213,7 +214,7 @@ fn a_log_of_a_later_version_is_named_and_the_others_are_read_followed_and_served
     }
     let left = files(&app);
     let tail = app.follow(&["log", "tail", "--format", "json"]);
-    // It follows the newest log, if there is one, and the logs that come later.
+    // The command follows the newest log, if there is one, and all later logs.
     eventually("the newest is told of", || tail.has_printed("cannot be followed any further").then_some(()));
     let server = app.start();
     send(&server, "a", [2]);
@@ -305,7 +306,7 @@ fn a_folder_that_holds_no_logs_is_not_told_to_be_sound() {
             assert!(printed(&output).contains(" is not a log folder: "), "{}", printed(&output));
         }
     }
-    // A server that has recorded nothing yet has the folder, and no log.
+    // Before its first record, a server has a log folder without a log.
     std::fs::remove_dir_all(log).unwrap();
     assert!(app.succeed(&["log", "verify", "data/log"]).starts_with("0 segments in 0 logs"));
     assert!(app.succeed(&["log", "verify"]).ends_with("0 segments in 0 logs: 0 ok, 0 open, 0 torn, 0 bad\n"));

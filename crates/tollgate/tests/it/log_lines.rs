@@ -1,5 +1,5 @@
-//! Log lines and their readers: a hung reader blocks no thread, a slow reader learns what is missing, and
-//! neither gets too many lines.
+//! Log lines and their readers. A hung reader blocks no thread. A slow reader gets the number of dropped
+//! lines. The number of lines per second is bounded.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -17,19 +17,19 @@ use tollgate_faults::{Backend, Fault};
 use crate::admin::{get, get_until, sample};
 use crate::program::{App, BINARY, PATIENCE, Running, eventually};
 
-/// A second for the reader, and the delay of a busy machine.
+/// Time for the end of the server: one second for the reader of the lines, and the delay of a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);
 
 const CHATTY: &str = "[[route]]\npath = \"/\"\nscript = \"chatty.luau\"\n";
-/// A script with a line of some 4 KiB. The pipe and the server together keep a few hundred of them.
+/// A script that logs a line of about 4 KiB. The pipe and the server together hold a few hundred such lines.
 const CHATTY_SCRIPT: &str =
     "return function(req)\n  tollgate.log.info((\"x\"):rep(4000))\n  return \"told\"\nend\n";
 const LINES: u64 = 600;
 
-/// The stderr of a server that no process reads.
+/// The stderr of a server: a pipe that no process reads.
 struct Stalled {
     pipe: PathBuf,
-    /// The pipe is held open, so that the server can open its end.
+    /// The reading end of the pipe. It is held open so that the server can open the other end.
     held: File,
 }
 
@@ -130,7 +130,7 @@ path = "/other"
 script = "fail.luau"
 "#;
 
-/// Long enough for a line to arrive before the next failure.
+/// Checks between two failures. In this time a line arrives before the next failure.
 const LOOKS_BETWEEN_FAILURES: u64 = 100;
 
 /// Returns the lines of a log that name a route.
@@ -151,8 +151,8 @@ fn failures_of_a_route_are_logged_a_few_a_second_with_the_number_of_those_left_o
     for (path, status) in [("/script", 500), ("/backend", 502)] {
         let mut fail = || assert_eq!(client.get(path).unwrap().status, status, "{path}");
         (0..FAILURES).for_each(|_| fail());
-        // The first failure after a second reports the lines left out in it. A failure is therefore caused
-        // now and then.
+        // The first failure after each second reports the lines that were left out in this second. The test
+        // therefore causes a failure from time to time.
         let (mut asked, mut looks) = (FAILURES, 0);
         let told = eventually("every failure is told or left out", || {
             let told = lines_of(&server.logged(), path);

@@ -1,5 +1,5 @@
-//! A disk whose syncs last seconds: requests that would wait too long are refused. The state is logged once,
-//! and ends by itself.
+//! A disk whose syncs last seconds: requests that would wait too long are refused. The server logs this state
+//! once, and accepts requests again when the queue is short.
 
 use std::time::Duration;
 

@@ -88,8 +88,8 @@ fn records_that_cannot_be_skipped_are_reported_and_nothing_changes() {
     assert!(app.succeed(&["audit"]).contains("exact: "));
 }
 
-/// Records ten numbers, then ten more of which the odd ones are refused. Allows them again and retries the
-/// rejects.
+/// Loads ten numbers, then ten more while the table refuses odd numbers. Then the table allows odd numbers,
+/// and the rejects are tried again.
 fn check_retry(app: &App, change: impl Fn(Change), numbers: impl Fn() -> Vec<u64>) {
     let load = |range| {
         let server = app.start_with(&["--no-load"]);
@@ -115,7 +115,7 @@ fn check_retry(app: &App, change: impl Fn(Change), numbers: impl Fn() -> Vec<u64
     assert_eq!(sum.split_whitespace().collect::<Vec<_>>(), ["all", "a", "20", "0", "20", "0", "0", "0"]);
 }
 
-/// A change of the table.
+/// A change of the table: it refuses odd numbers, or allows them again.
 enum Change {
     Refuse,
     Allow,
@@ -154,7 +154,8 @@ fn rejects_of_postgresql_become_rows_when_the_table_takes_them() {
     check_retry(&app, change, numbers);
 }
 
-/// Fields whose names differ from their columns, or that are hidden, and values that only a script can give.
+/// The configuration of streams with fields whose names differ from their columns, redacted fields, and
+/// values that only a script can record.
 const ITEMS: &str = r#"
 [[route]]
 path = "/c"
@@ -189,7 +190,7 @@ columns = [
 ]
 "#;
 
-/// Bytes that are base64 too, and values for which JSON has no form.
+/// A script that records bytes which are also valid base64, and values for which JSON has no form.
 const SCRIPT: &str = r#"return function(req)
     local values = { f = print, b = "\xff" }
     return { record = { tag = "too long", raw = "AAAA", shown = values[req.query.shown] } }
@@ -216,7 +217,7 @@ fn an_item_that_was_refused_when_it_came_fills_the_columns_of_its_fields_or_stay
     }
     assert!(server.stop().0.success());
     assert!(printed(&app.run(&["load", "--once"])).contains("sink main: 0 rows, 10 rejects"));
-    // The tables are made with the first row of a stream.
+    // The table of a stream is made with its first row, so it does not exist yet.
     let output = app.run(&["load", "--retry-rejects"]);
     let told = printed(&output);
     assert!(

@@ -35,7 +35,7 @@ reply = { body = "once" }
 rate_limit = { rate = "1/h" }
 "#;
 
-/// A family: its type, and its samples by name and labels.
+/// A metric family: its type, and its samples by name and labels.
 #[derive(Debug, Default)]
 struct Family {
     kind: String,
@@ -123,7 +123,7 @@ fn every_metric_is_in_the_docs_and_every_one_of_the_docs_is_told() {
     }
     check_values(&families);
     check_refusals(&families);
-    // Counters of the routes that stay count on. A removed route is no longer listed.
+    // Routes that both configurations have keep their counts. A removed route is no longer listed.
     app.write("tollgate.toml", &app.config().replace("/bad", "/worse"));
     app.succeed(&["reload"]);
     let families = parse(&get(&app, "/metrics").content);

@@ -1,9 +1,10 @@
 //! Segments that were changed with knowledge of their structure: every checksum, chain and digest fits, and
 //! the numbers are extreme.
 //!
-//! The test makes `TOLLGATE_MUTANTS` logs, with `MUTANTS_AT_ONCE` of them in one folder. They are loaded into
-//! SQLite, and also into PostgreSQL in one of `ROUNDS_OF_POSTGRES` rounds. For any mutant, each command ends,
-//! each start serves, the log of this run and an intact earlier log are loaded, and nothing panics.
+//! The test makes `TOLLGATE_MUTANTS` changed logs (mutants), with `MUTANTS_AT_ONCE` of them in one folder.
+//! They are loaded into SQLite, and in one of `ROUNDS_OF_POSTGRES` rounds also into PostgreSQL. For any
+//! mutant, each command ends and each start serves. The log of this run and an intact earlier log are loaded.
+//! Nothing panics.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -25,11 +26,12 @@ const MUTANTS_AT_ONCE: usize = 25;
 const ROUNDS_OF_POSTGRES: usize = 4;
 /// Time of a command over a folder of mutants, at most. The slowest command reads every byte of the folder.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
-/// Numbers of the records in the intact log, and in the log that is written next to the mutants.
+/// Numbers of the records in the intact log.
 const CONTROL: [i64; 3] = [1, 2, 3];
+/// Numbers of the records in the log that is written while the mutants are in its folder.
 const LIVE: [i64; 2] = [11, 12];
 
-/// Numbers at which arithmetic, databases and bounds fail.
+/// Numbers at which arithmetic, databases or bounds may fail.
 const EXTREMES: [u64; 16] = [
     0,
     1,
@@ -124,10 +126,11 @@ struct Mutant<'a> {
     dir: &'a Path,
     id: String,
     segments: Vec<(String, Forged)>,
-    /// Files that replace segments. They are made after the other files.
+    /// Names of segments that special files replace, with the kind of each file. These files are made after
+    /// the segments.
     special: Vec<(String, usize)>,
     deleted: Vec<u64>,
-    /// The changes, for a message.
+    /// Text of the changes, for the message of a failure.
     story: Vec<String>,
 }
 
@@ -156,7 +159,7 @@ impl<'a> Mutant<'a> {
         mutant
     }
 
-    /// Corrects the checksums of neighbours in the segments, because the new id changed them.
+    /// Corrects the chained checksums in the segments, because the new id changed them.
     fn fit_chain(&mut self) {
         let mut chain = 0_u32;
         for (_, forged) in &mut self.segments {
@@ -206,7 +209,7 @@ impl<'a> Mutant<'a> {
             8 => footer.counts = vec![(number as u16, number, number.wrapping_neg())],
             _ => footer.digest_before = [number as u8; 64],
         }
-        // Numbers that fit each other pass more checks.
+        // Consistent numbers in header and footer pass more checks.
         if field < 2 && self.random.below(2) == 0 {
             let first = self.segments[place].1.first();
             let Some(footer) = &mut self.segments[place].1.footer else { return };
@@ -247,7 +250,8 @@ impl<'a> Mutant<'a> {
         }
     }
 
-    /// Changes the number or the state in a name. Sometimes all numbers of the segment move along.
+    /// Changes the number or the state in the name of a segment. In some cases, all numbers in the segment
+    /// change by the same difference.
     fn mutate_name(&mut self, place: usize) {
         let state = self.random.pick(&["open", "sealed", "damaged"]);
         let first = self.segments[place].1.first();
@@ -393,7 +397,7 @@ fn empty() -> Forged {
     Forged { header: vec![0; 128], batches: Vec::new(), footer: None, rest: Vec::new() }
 }
 
-/// Makes a file of a kind that no writer makes. An existing file stays.
+/// Makes a file of a kind that no writer makes. An existing file is not replaced.
 fn make_special(path: &Path, kind: usize) {
     if fs::symlink_metadata(path).is_ok() {
         return;
@@ -437,7 +441,7 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
     let sinks =
         format!("[sink.main]\nsqlite = \"data/tollgate.sqlite\"\n{}", postgres.map(sink).unwrap_or_default());
     let app = App::new(&format!("{CONFIG}{sinks}"), &[("keep.luau", KEEP)]);
-    // The records of the intact log must be loaded together with the mutants, not earlier.
+    // The records of the intact log must be loaded later, together with the mutants.
     let server = app.start_with(&["--no-load"]);
     CONTROL.into_iter().for_each(|n| send(&server, n));
     assert!(server.stop().0.success());
@@ -489,7 +493,8 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
         &story,
         &[&["status"], &["log", "ls"], &["log", "cat"], &["log", "verify"], &["audit"]],
     );
-    // A slow database may delay the loader for a while. A mutant that stops the loader stops it permanently.
+    // A slow database may delay the loader for a while. If a mutant stops the loader, the loader does not
+    // continue.
     let begun = Instant::now();
     loop {
         let status = printed(&app.run(&["status", "--json"]));
@@ -501,8 +506,8 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
     let (status, log) = server.stop();
     assert!(!log.contains("panicked"), "{log}\n{story}");
     assert!(matches!(status.code(), Some(0 | 1)), "{status:?}: {log}\n{story}");
-    // The database knows all logs now. A line in `deleted` of another log is therefore a gap, of any number
-    // of records.
+    // The database has positions in all these logs now. A line in `deleted` about any other log is therefore
+    // a gap of any number of records.
     let unknown: String =
         EXTREMES.iter().map(|number| format!("{} {number}\n", tollgate_log::LogId::random())).collect();
     fs::write(dir.join("deleted"), unknown).unwrap();

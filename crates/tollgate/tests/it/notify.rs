@@ -26,7 +26,8 @@ fn a_supervisor_hears_of_the_start_signs_of_life_reloads_and_the_end() {
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new("sh");
-    // The watchdog is for the process whose id is set. The shell sets its own id and then becomes the server.
+    // The watchdog is only for the process whose id is in `WATCHDOG_PID`. The shell sets its own id and then
+    // executes the server.
     command.args(["-c", "WATCHDOG_PID=$$; export WATCHDOG_PID; exec \"$@\"", "sh", BINARY]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
     let server = app.begin_as(command).serving().unwrap();
@@ -48,8 +49,8 @@ fn a_supervisor_hears_of_the_start_signs_of_life_reloads_and_the_end() {
 
 #[test]
 fn the_unit_starts_a_server_again_whatever_it_ended_by() {
-    // A fault of a configuration may be a folder that is not mounted yet, so systemd must restart the server
-    // always.
+    // A faulty configuration may become valid, for example when a folder is mounted. systemd must therefore
+    // restart the server after every exit.
     assert!(UNIT.lines().any(|line| line == "Restart=always"), "{UNIT}");
     assert!(!UNIT.contains("\nRestartPreventExitStatus=") && !UNIT.contains("\nExecStartPre="), "{UNIT}");
 }

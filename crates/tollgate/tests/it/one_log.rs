@@ -43,7 +43,7 @@ fn start_and_load(app: &App, expected: &[i64]) -> Running {
     server
 }
 
-/// Returns the finding of a code in the status, once it is there.
+/// Waits until the status has the finding with this code, and returns it.
 fn finding(app: &App, code: &str) -> String {
     eventually(code, || {
         let status = app.succeed(&["status", "--json"]);
@@ -96,7 +96,7 @@ fn a_fifo_in_the_place_of_a_segment_is_named_and_nothing_waits_for_it() {
     let (app, segment) = earlier_log();
     let behind = segment.with_file_name("00000000000000000004.sealed");
     fifo(&behind);
-    // The records before the fault are loaded.
+    // The records before the faulty segment are loaded.
     let server = start_and_load(&app, &[1, 2, 3, 11]);
     let log = segment.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let stopped = finding(&app, "log_stopped");
@@ -113,7 +113,7 @@ fn a_fifo_in_the_place_of_a_segment_is_named_and_nothing_waits_for_it() {
     assert!(server.stop().0.success());
     assert!(fails(&app, &["load", "--once"]).contains(&format!("loading of log {log} stopped")));
     fs::remove_file(&behind).unwrap();
-    // A start would repair an open segment.
+    // The new file is an open segment, which a start would repair.
     fifo(&segment.with_file_name("00000000000000000004.open"));
     let server = start_and_load(&app, &[1, 2, 3, 11, 11]);
     assert!(finding(&app, "log_unmended").contains(&log));

@@ -1,7 +1,7 @@
-//! A sink that is away while much is recorded. Requests keep their latency. The catch-up afterwards keeps its
-//! memory bound and loads every record once.
+//! A sink that is away while the server records many bytes. Requests keep their latency. The load after the
+//! outage stays below its memory bound and loads every record once.
 //!
-//! `make outage` records 5 GiB meanwhile. `TOLLGATE_OUTAGE_BYTES` sets the number.
+//! `make outage` records 5 GiB during the outage. `TOLLGATE_OUTAGE_BYTES` sets the number of bytes.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,20 +17,20 @@ use crate::cluster::Cluster;
 use crate::program::{App, Running, eventually_within, printed};
 
 const OUTAGE_BYTES: u64 = 200 << 20;
-/// Wide records, because the number of bytes matters here.
+/// Bytes of a record. Records are wide, because the number of bytes matters in this test.
 const RECORD_BYTES: usize = 64 << 10;
 const CLIENTS: u64 = 2;
-/// Requests for one 99th percentile.
+/// Requests in a window, from which one 99th percentile is computed.
 const WINDOW: usize = 200;
-/// Windows before the outage, after one window to warm up, and as many again when all is loaded. Their spread
-/// is the noise of the machine.
+/// Windows before the outage, after one window to warm up. The same number follows when all records are
+/// loaded. Their spread is the noise of the machine.
 const WINDOWS_CALM: usize = 6;
 /// Outages run one at a time, because each would disturb the other.
 static ALONE: Mutex<()> = Mutex::new(());
 /// Memory of a server while it catches up, at most.
 const CATCH_UP_KIB_MAX: u64 = 256 << 10;
-/// Rate of the catch-up, at least. It is low, because the code is not optimized and the machine does other
-/// work.
+/// Rate of the catch-up, at least. This rate is low, because the code is not optimized and the machine does
+/// other work.
 const CATCH_UP_BYTES_PER_SECOND_MIN: u64 = 4 << 20;
 
 const STREAMS: &str = r#"
@@ -97,8 +97,9 @@ impl Recorder {
     }
 }
 
-/// Returns the expected content of a database after `count` records. It has the number of rows, of different
-/// numbers, their sum, and the number of rows with the right text.
+/// Returns the expected content of a database after `count` records. The content is four values: the number
+/// of rows, the number of different numbers, the sum of the numbers, and the number of rows with the right
+/// text.
 fn expected(count: u64) -> String {
     format!("{count}|{count}|{}|{count}", count * (count - 1) / 2)
 }
@@ -126,7 +127,7 @@ fn check_outage(app: &App, outage: &mut Outage<'_>) {
     forget_peak(&server);
     (outage.end)();
     let begun = Instant::now();
-    // The catch-up must leave time for new requests.
+    // New requests must be answered during the catch-up.
     recorder.windows(1);
     eventually_within(patience, "all is loaded after the outage", || is_all_there(outage, &recorder));
     let (peak_kib, took) = (peak_kib(&server), begun.elapsed());

@@ -67,7 +67,7 @@ fn app_and_numbers() -> (App, Numbers) {
     (app, Box::new(move |stream| numbers_of(&database, stream)))
 }
 
-/// Returns the numbers of a stream, in order. Empty while there is no table.
+/// Returns the numbers of a stream, in order. Returns none while there is no table.
 pub(crate) fn numbers_of(database: &str, stream: &str) -> Vec<u64> {
     let ask = |question: &str| shared().sql(database, question);
     if ask(&format!("SELECT to_regclass('{stream}') IS NOT NULL")) == "f" {

@@ -1,5 +1,5 @@
-//! Power cuts under load: each record acknowledged as synced is a row, once. A part of the other records is
-//! there too, without a gap.
+//! Power cuts under load: each record acknowledged as synced is exactly one row. Some of the other records
+//! survive too, without a gap.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,8 +27,8 @@ fn synced_records_survive_power_cuts_exactly_once() {
     let mut synced = Vec::new();
     for _ in 0..cuts {
         if random.below(2) == 0 {
-            // Records that were written and not synced are in the page cache of the next run. It must sync
-            // them before it loads them.
+            // Records that were written and not synced are in the page cache of the next run. This run must
+            // sync such records before it loads them.
             synced.extend(drive_and_kill(app.start(), random.below(REPLIES_BEFORE_CUT_MAX), &load));
         }
         synced.extend(drive_and_cut(app.start(), random.below(REPLIES_BEFORE_CUT_MAX), &load, &disk));
@@ -40,7 +40,7 @@ fn synced_records_survive_power_cuts_exactly_once() {
     println!("{} acknowledged as synced, {cuts} power cuts on {kind}", synced.len());
 }
 
-/// Drives a server, cuts the power after some replies, and returns the acknowledged numbers.
+/// Sends requests to a server, cuts the power after some replies, and returns the acknowledged numbers.
 fn drive_and_cut(server: Running, replies: u64, load: &Load, disk: &Disk) -> Vec<u64> {
     let is_over = AtomicBool::new(false);
     let judge = |reply: &Reply| match reply.field("tollgate-outcome") {

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 
-/// Deadline of each wait. No step of these tests lasts this long.
+/// Deadline of each wait. Without a fault, every step of these tests is faster.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A script that records the item `n` of the query.
@@ -119,7 +119,8 @@ impl App {
         Starting::new(strace, self.path(), &[])
     }
 
-    /// Returns the calls that strace saw begin, in order: the name of the thread and the rest of the line.
+    /// Returns the calls that strace reported, in the order of their begin: the name of the thread and the
+    /// text of the call.
     pub(crate) fn calls(&self) -> Vec<(String, String)> {
         let report = fs::read_to_string(self.path().join(STRACE_REPORT)).unwrap();
         let lines = report.lines().filter_map(|line| line.split_once('<')?.1.split_once("> "));
@@ -199,10 +200,10 @@ impl App {
     }
 }
 
-/// Lets a server of this configuration wait for a busy machine.
+/// Raises `queue_age_max` in a configuration, so that its server does not refuse requests on a busy machine.
 ///
-/// The tests run in parallel, so worker and disk may be late by seconds, and a server would refuse requests.
-/// A test that needs such refusals sets `queue_age_max` of that section itself.
+/// The tests run in parallel, so a worker or the disk may be late by seconds. With the default, the server
+/// would refuse requests. A test that needs such refusals sets `queue_age_max` itself.
 pub(crate) fn patient(config: &str) -> String {
     let make_patient = |config: String, section: &str| match config.split_once(&format!("[{section}]\n")) {
         Some((_, keys)) if sets_queue_age_max(keys) => config,
@@ -212,12 +213,12 @@ pub(crate) fn patient(config: &str) -> String {
     ["server", "log"].into_iter().fold(config.to_owned(), make_patient)
 }
 
-/// Whether the section whose keys come first has `queue_age_max`.
+/// Whether the first section in this text sets `queue_age_max`. The text begins with the keys of the section.
 fn sets_queue_age_max(keys: &str) -> bool {
     keys.lines().take_while(|line| !line.starts_with('[')).any(|line| line.starts_with("queue_age_max"))
 }
 
-/// A child of this test. It is killed when it is dropped.
+/// A child of this test. Dropping this value kills the process.
 struct Process {
     child: Child,
     stderr: Option<PipeText>,
@@ -251,7 +252,7 @@ impl Process {
         self.stderr.as_ref().is_some_and(|stderr| stderr.text.lock().unwrap().contains(text))
     }
 
-    /// Waits for the end. Returns the status and all of stderr.
+    /// Waits until the program ends. Returns its status and all of its stderr.
     fn wait(mut self) -> (ExitStatus, String) {
         let status = eventually("the program ends", || self.child.try_wait().unwrap());
         (status, self.stderr.take().unwrap().whole())
@@ -279,7 +280,7 @@ impl Following {
         self.lines.recv_timeout(PATIENCE).expect("a line in time")
     }
 
-    /// Whether no line arrives for a while.
+    /// Whether no line arrives within `time`.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
         self.lines.recv_timeout(time).is_err()
     }
@@ -289,12 +290,12 @@ impl Following {
         self.process.has_printed(text)
     }
 
-    /// Waits until it ends by itself. Returns the status and its stderr.
+    /// Waits until the program ends by itself. Returns the status and its stderr.
     pub(crate) fn wait(self) -> (ExitStatus, String) {
         self.process.wait()
     }
 
-    /// Sends a signal and waits. Returns the status and its stderr.
+    /// Sends a signal and waits until the program ends. Returns the status and its stderr.
     pub(crate) fn end(self, signal: Signal) -> (ExitStatus, String) {
         self.process.signal(signal);
         self.process.wait()
@@ -309,7 +310,7 @@ impl Following {
     }
 }
 
-/// A server that starts.
+/// A server that does not serve yet.
 pub(crate) struct Starting {
     process: Process,
     first_line: Receiver<String>,
@@ -322,7 +323,7 @@ impl Starting {
         Self { process, first_line }
     }
 
-    /// Waits until it serves. If it ends before, returns the status and its log as the error.
+    /// Waits until the server serves. If it ends before, returns its status and its log as the error.
     pub(crate) fn serving(self) -> Result<Running, (ExitStatus, String)> {
         let line = match self.first_line.recv_timeout(PATIENCE) {
             Ok(line) => line,
@@ -334,7 +335,7 @@ impl Starting {
         Ok(Running { process: self.process, address })
     }
 
-    /// Whether it has logged this text already.
+    /// Whether the server has logged this text already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.process.has_printed(text)
     }
@@ -370,19 +371,19 @@ impl Running {
         Client::connect(self.address)
     }
 
-    /// Limits its descriptors from now on. Open descriptors stay open.
+    /// Limits the server's descriptors from now on. Open descriptors stay open.
     pub(crate) fn limit_descriptors(&self, count: u64) {
         let pid = Pid::from_raw(i32::try_from(self.id()).unwrap()).unwrap();
         let limit = Rlimit { current: Some(count), maximum: getrlimit(Resource::Nofile).maximum };
         prlimit(Some(pid), Resource::Nofile, limit).unwrap();
     }
 
-    /// Whether it has logged this text already.
+    /// Whether the server has logged this text already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.process.has_printed(text)
     }
 
-    /// Returns the whole lines that it has logged so far.
+    /// Returns the complete lines that the server has logged so far.
     pub(crate) fn logged(&self) -> String {
         self.process.stderr.as_ref().map_or_else(String::new, |told| told.text.lock().unwrap().clone())
     }
@@ -391,13 +392,13 @@ impl Running {
         self.process.signal(signal);
     }
 
-    /// Sends SIGTERM and waits. Returns the status and its log.
+    /// Sends SIGTERM and waits until the server ends. Returns the status and its log.
     pub(crate) fn stop(self) -> (ExitStatus, String) {
         self.signal(Signal::TERM);
         self.wait()
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the program ends by itself.
     pub(crate) fn wait(self) -> (ExitStatus, String) {
         self.process.wait()
     }
@@ -425,8 +426,8 @@ pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: imp
     }
 }
 
-/// Measures until a step is no slower than `limit`. On a busy machine some tries are slower. With a fault all
-/// tries are.
+/// Measures a step repeatedly until one try is no slower than `limit`. On a busy machine some tries are
+/// slower than that. With a fault, all tries are.
 pub(crate) fn is_quick_once(what: &str, limit: Duration, mut measure: impl FnMut() -> Duration) {
     let mut times = Vec::new();
     while times.len() < QUICK_TRIES {
@@ -458,7 +459,7 @@ pub(crate) fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The text that has come through a pipe so far.
+/// The text that has arrived through a pipe so far.
 struct PipeText {
     text: Arc<Mutex<String>>,
     reading: JoinHandle<()>,
@@ -478,15 +479,15 @@ impl PipeText {
         Self { text, reading }
     }
 
-    /// Returns the whole text, once the other end is closed.
+    /// Returns all of the text, after the other end of the pipe is closed.
     fn whole(self) -> String {
         self.reading.join().unwrap();
         std::mem::take(&mut *self.text.lock().unwrap())
     }
 }
 
-/// Returns the lines as they arrive. Reads on also when they are not used, so that a full pipe never stops
-/// the program.
+/// Returns the lines as they arrive. The lines are read even if the test does not use them, so that a full
+/// pipe never stops the program.
 pub(crate) fn follow(stdout: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {

@@ -114,7 +114,7 @@ fn a_script_reads_the_file_that_is_at_the_path_now() {
     check(&server, &sql, 200, "[{\"name\":\"first\"}]");
     for n in 0..3 {
         let other = app.path().join("other.sqlite");
-        // The first database has a write-ahead log.
+        // The first database uses a write-ahead log, and the others do not.
         let made = format!(
             "PRAGMA journal_mode = {}; CREATE TABLE things (id INTEGER, name TEXT); INSERT INTO things VALUES (1, 'other {n}')",
             if n == 1 { "WAL" } else { "DELETE" }

@@ -62,7 +62,7 @@ fn ticks(server: &Running) -> u64 {
     fields[11].parse().unwrap()
 }
 
-/// Ends the load when it is dropped, also when a check fails.
+/// Ends the load when it is dropped, even if a check fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -224,7 +224,7 @@ fn a_configuration_that_serves_nothing_is_refused_and_the_one_before_serves_on()
         }
         assert_eq!(server.connect().get("/a").unwrap().content, "a");
     }
-    // A command that asks needs no routes.
+    // Commands other than `serve` need no routes.
     assert!(app.succeed(&["audit"]).contains("exact: "));
 }
 
@@ -311,7 +311,8 @@ fn streams_change_in_the_middle_of_a_log_and_every_row_has_the_shape_of_its_time
     let answer = reload(&app);
     assert!(answer.contains("changed: stream.hits column \"note\": removed\n"), "{answer}");
     hit(r#"{"n": 3, "extra": 1.5}"#);
-    // A type that the table has stays fixed. Another type is refused, also after a time without the column.
+    // The type of a column in the table is fixed. Another type is refused, even if a configuration in between
+    // did not have the column.
     app.configure(&format!("{further}{retyped}"));
     refused(&app, 2);
     app.configure(&format!("{further}{lost}"));
@@ -378,7 +379,7 @@ fn a_call_that_waits_goes_on_with_the_scripts_it_began_with() {
             POST = function(req) is_free = true return '{version} ' .. req:body() end }}"
         )
     };
-    // With two workers, the other one could get the request.
+    // With two workers, the worker that is not blocked could get the request.
     let app = App::new(&SCRIPT_ROUTE.replace("workers = 2", "workers = 1"), &[("a.luau", &script("old"))]);
     let server = app.start();
     let mut waiting = server.connect();
@@ -386,7 +387,7 @@ fn a_call_that_waits_goes_on_with_the_scripts_it_began_with() {
     eventually("the script waits", || {
         (server.connect().get("/a?q=held").unwrap().content == "true").then_some(())
     });
-    // Its body arrives after the reload. Its script was chosen before.
+    // The script of this request is chosen before the reload. Its body arrives after the reload.
     let mut posting = TcpStream::connect(server.address()).unwrap();
     posting.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::program::{App, Running, printed};
 
-/// `make reloads` makes a hundred.
+/// Number of reloads. `make reloads` sets it to 100.
 const RELOADS: usize = 32;
 const CLIENTS: usize = 4;
 

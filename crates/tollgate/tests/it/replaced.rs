@@ -1,4 +1,4 @@
-//! The file of a database is removed or replaced under a server. The acknowledged records are in the file
+//! The database file of a running server is removed or replaced. All acknowledged records must be in the file
 //! that is now at the path.
 
 use std::fs;
@@ -44,7 +44,8 @@ fn record(client: &mut Client, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Reads the numbers of a file without making one. `None`: the file or its table does not exist.
+/// Reads the numbers in a database file, and does not create it. `None`: the file or its table does not
+/// exist.
 fn numbers(path: PathBuf) -> Option<Vec<i64>> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
     let mut statement = connection.prepare("SELECT n FROM a ORDER BY n").ok()?;

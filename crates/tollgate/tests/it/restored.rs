@@ -1,5 +1,5 @@
 //! Log folders that are restored, cloned or part of a snapshot: each record that any of the servers
-//! acknowledged is a row, once.
+//! acknowledged is exactly one row.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ impl SharedDatabase {
         eventually("all is loaded", || (self.numbers().len() as u64 == count).then_some(()));
     }
 
-    /// Checks that every number occurs once, and that none is missing in the account of any app.
+    /// Checks that every number occurs once, and that the audit of each app is exact.
     fn check(&self, count: u64, apps: &[&App]) {
         assert!(self.numbers() == all(count), "{} rows, {count} records", self.numbers().len());
         for app in apps {
@@ -53,8 +53,8 @@ fn stop(server: Running) {
     assert!(status.success(), "{log}");
 }
 
-/// Copies a folder, also while a server writes into it. Files that are deleted meanwhile and sockets are left
-/// out.
+/// Copies a folder, also while a server writes into it. Sockets, and files that are deleted during the copy,
+/// are left out.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
@@ -91,7 +91,7 @@ fn a_log_folder_restored_from_an_older_copy_costs_no_record_and_doubles_none() {
 fn a_log_folder_cloned_to_a_second_server_costs_no_record_and_doubles_none() {
     let place = SharedDatabase::new();
     let (app, clone) = (place.app(), place.app());
-    // The log is not loaded when it is cloned, so both servers find it unloaded.
+    // The log is cloned before it is loaded, so both servers find it unloaded.
     let server = app.start_with(&["--no-load"]);
     record(&mut server.connect(), "/a", 0..3000);
     stop(server);
@@ -110,7 +110,8 @@ fn a_machine_that_runs_from_a_snapshot_beside_the_first_costs_and_doubles_no_rec
     let server = app.start();
     let mut client = server.connect();
     record(&mut client, "/a", 0..1234);
-    // The disk of a running machine. Its segment is open, and may be loaded or not.
+    // The copy is a snapshot of the disk of a running machine. Its segment is open, and its records may be
+    // loaded or not.
     copy(&app.log_dir(), &resumed.log_dir());
     let other = resumed.start();
     record(&mut client, "/a", 1234..2000);

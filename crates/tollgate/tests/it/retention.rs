@@ -1,4 +1,4 @@
-//! Segments that the database has are deleted: the account stays exact, and a kill meanwhile loses no record.
+//! Loaded segments are deleted: the audit stays exact, and a kill during the deletion loses no record.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ fn record(client: &mut Client, numbers: std::ops::Range<i64>) {
     }
 }
 
-/// Asks for the account, which must be exact. Returns the number of ingested records.
+/// Runs the audit, which must be exact. Returns the number of ingested records.
 fn audited(app: &App) -> u64 {
     let text = app.succeed(&["audit"]);
     assert!(text.ends_with("exact: every record is pending, loaded, rejected or a duplicate\n"), "{text}");
@@ -99,7 +99,7 @@ fn a_kill_at_any_call_of_a_deletion_loses_nothing_and_keeps_the_account() {
     in_threads(THREADS, &points, |(call, n)| check_kill_at(call, *n));
 }
 
-/// Kills a run that deletes the segments of the last run, and then its own.
+/// Kills a run at a call. The run deletes the segments of the last run, and then its own segments.
 fn check_kill_at(call: &str, n: u32) {
     println!("kill at {call} {n}");
     let app = app("0ms");

@@ -1,7 +1,7 @@
-//! A disk of 64 MiB that log and database share. Records are refused before it is full, and accepted again
-//! without help.
+//! A disk of 64 MiB that log and database share. Records are refused before the disk is full. When space is
+//! free again, the server accepts records without a restart.
 //!
-//! The disk is mounted, which needs root. Where it cannot be mounted, these tests say so and check nothing.
+//! Mounting the disk needs root. If it cannot be mounted, these tests print this and check nothing.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,13 +15,14 @@ use crate::client::{Client, Reply, get};
 use crate::program::{App, Running, eventually, printed};
 
 const DISK_MIB: u64 = 64;
-/// Files that can still be made when the log must refuse records. The log keeps more than that for itself.
+/// Free inodes at which the log must refuse records, because its own reserve is larger.
 const FEW_FILES: u64 = 30;
-/// Far more than the files of the log and the database at any time.
+/// Inodes of the disk, far more than the log and the database ever need.
 const DISK_FILES: u64 = 500;
 /// Records of one request, of about 800 bytes each.
 const ITEMS: i64 = 200;
-/// Columns that need 8 bytes in the log and 3 in the database, so that loaded records need less space.
+/// Number of columns that need 8 bytes in the log and 3 in the database. A record therefore needs less space
+/// after it is loaded.
 const FILLERS: usize = 100;
 
 /// The disk below `data/`. Dropping it unmounts it.
@@ -71,7 +72,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A process that still has a file open must not block the path.
+        // A lazy unmount (`-l`) succeeds even if a process still has a file open.
         let _ = Command::new("umount").arg("-l").arg(&self.path).status();
     }
 }

@@ -1,4 +1,4 @@
-//! Routes in the whole program.
+//! Routes of the whole program: a backend that is the server itself, and request ids in log lines.
 
 use std::fmt::Write;
 
@@ -55,7 +55,7 @@ fn log_lines_about_a_request_tell_its_id() {
     };
     assert_eq!(ids("hello"), [Some("first-1".to_owned()), Some("second:2".to_owned())], "{log}");
     assert_eq!(ids("broken"), [Some("third=3".to_owned())], "{log}");
-    // The check before the start loads it once, and each worker once.
+    // The check before the start loads the script once, and each worker loads it once.
     let loading = ids("loading");
     assert!(!loading.is_empty() && loading.iter().all(Option::is_none), "{log}");
 }

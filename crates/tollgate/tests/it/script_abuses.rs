@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::program::App;
 
-/// The call ends by its processor budget.
+/// The error of a call that used its whole processor budget.
 const CPU: &str = "cpu budget";
 const MEMORY: &str = "exceeds its memory";
 
@@ -72,8 +72,8 @@ const ABUSES: [(&str, &str, &str); 35] = [
 
 #[test]
 fn each_abuse_is_one_500_and_one_line_with_a_traceback_and_the_neighbour_is_served() {
-    // The budget is long enough to fill the memory first, in an unoptimized build too. The queue age is long,
-    // so that a worker on a busy machine refuses no request.
+    // With this budget, a script can fill its memory before its time is over, even in an unoptimized build.
+    // `queue_age_max` is long, so that a worker on a busy machine refuses no request.
     let mut config = "workers = 1\nqueue_age_max = \"1m\"\n[script]\ncpu_budget = \"500ms\"\n".to_owned();
     let sources: Vec<_> = ABUSES.iter().map(|(name, _, body)| source(name, body)).collect();
     let mut scripts = vec![("fine.luau", "return function() return 'fine' end")];
@@ -86,7 +86,7 @@ fn each_abuse_is_one_500_and_one_line_with_a_traceback_and_the_neighbour_is_serv
     let server = app.start();
     let (mut abuser, mut neighbour) = (server.connect(), server.connect());
     for (name, _, _) in ABUSES {
-        // The neighbour sends requests while the abuse runs, and after it.
+        // Another client sends requests during the abuse and after it.
         assert!(abuser.send(&format!("GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n")));
         assert_eq!(neighbour.get("/fine").unwrap().content, "fine", "beside {name}");
         let reply = abuser.reply().unwrap_or_else(|| panic!("{name} took the connection"));

@@ -1,4 +1,4 @@
-//! A backend over TLS by OpenSSL, and certificate files that change while a server runs.
+//! A TLS backend that OpenSSL serves, and certificate files that change while the server runs.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -27,7 +27,7 @@ fn make(app: &App, name: &str) {
     assert!(status.success(), "{arguments}");
 }
 
-/// `openssl s_server`. It answers each request by a page that ends with the connection.
+/// The process `openssl s_server`. It answers each request with a page, and closes the connection after it.
 struct Server(Child);
 
 impl Server {

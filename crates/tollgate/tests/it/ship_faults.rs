@@ -1,5 +1,5 @@
-//! A store that misbehaves in every known way, between a machine that ships and one that loads: no record is
-//! lost, none is doubled, and nothing waits for a person.
+//! A store that misbehaves in every known way, between a machine that ships and a machine that loads. No
+//! record is lost or doubled, and no step waits for a person.
 //!
 //! All choices of a run follow from its seed. `make ship-crash` makes many more runs.
 
@@ -24,9 +24,9 @@ use tollgate_ship::{
 use crate::crash::{Random, seed};
 use crate::program::eventually;
 
-/// Runs, unless `TOLLGATE_SHIP_RUNS` says otherwise.
+/// Number of runs, unless `TOLLGATE_SHIP_RUNS` sets it.
 const RUNS: u64 = 300;
-/// Calls on the store until it no longer misbehaves, at most.
+/// Maximum number of calls that may be faulty. After them the store no longer misbehaves.
 const FAULTY_CALLS_MAX: u64 = 400;
 
 #[derive(Clone)]
@@ -38,11 +38,11 @@ struct Object {
 struct State {
     objects: BTreeMap<String, Object>,
     random: Random,
-    /// Calls that may still go wrong.
+    /// Number of further calls that may be faulty.
     faulty_calls: u64,
-    /// Whether a create over an object replaces it, as some stores do.
+    /// Whether creating an object with an existing name replaces the object, as in some stores.
     ignores_conditions: bool,
-    /// How often each kind of fault occurred.
+    /// Number of faults of each kind.
     faults: BTreeMap<&'static str, u64>,
 }
 
@@ -50,7 +50,7 @@ struct State {
 #[derive(Clone)]
 struct FaultyStore(Arc<Mutex<State>>);
 
-/// What goes wrong with a call.
+/// The fault of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -58,7 +58,7 @@ enum Fault {
     Refused,
     /// The call has its effect, and then fails.
     ResponseLost,
-    /// A kind of its own for each call.
+    /// A fault that only this kind of call can have.
     Special,
 }
 
@@ -73,7 +73,7 @@ impl FaultyStore {
         self.0.lock().unwrap()
     }
 
-    /// Draws what goes wrong with the next call.
+    /// Draws the fault of the next call.
     fn draw(state: &mut State) -> Fault {
         if state.faulty_calls == 0 {
             return Fault::None;
@@ -183,7 +183,7 @@ impl Store for FaultyStore {
         let mut state = self.lock();
         match Self::draw(&mut state) {
             Fault::None => {}
-            // The part that came stays in the file.
+            // The part that arrived stays in the file.
             Fault::Refused => {
                 let half = &object.bytes[..object.bytes.len() / 2];
                 fs::write(file, half).map_err(StoreError::file("write", file))?;
@@ -227,7 +227,7 @@ impl Store for FaultyStore {
         match fault {
             Fault::Refused | Fault::ResponseLost => Err(failed(&mut state, "a list fails", prefix)),
             Fault::Special => {
-                // A list may lack a new name, and may have a deleted one.
+                // A list may lack a new name, and may have a deleted name.
                 count(&mut state, "a list is stale");
                 names.pop();
                 names.push(format!("{prefix}stray"));
@@ -251,7 +251,7 @@ impl Store for FaultyStore {
 
 fn drop_created(_: Created) {}
 
-/// What the machine that ships may delete.
+/// The last record of each log that the shipping machine may delete.
 #[derive(Clone, Default)]
 struct Confirmed(Arc<Mutex<BTreeMap<LogId, Sequence>>>);
 
@@ -297,7 +297,7 @@ impl Run {
         self.folder.path().join(name)
     }
 
-    /// Writes a log in several segments. Its rows go on counting.
+    /// Writes a log in several segments. Its rows continue the numbers of the previous log.
     fn write_log(&mut self) {
         let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
         let schema = Schema::new("a", vec![column]).unwrap();

@@ -16,7 +16,7 @@ use crate::program::{App, eventually, printed};
 
 /// Kills of a loader. `make crash` makes many more.
 const KILLS: u64 = 5;
-/// Random time until a loader is killed, at most. It is about the duration of the whole load.
+/// Random time until a loader is killed, at most. This time is about the duration of the whole load.
 const LIFE_US_MAX: u64 = 100_000;
 
 /// The configuration of a server with two streams, without its sinks.
@@ -58,7 +58,7 @@ pub(crate) fn record(client: &mut Client, path: &str, numbers: std::ops::Range<u
     }
 }
 
-/// Returns the numbers of a stream in a database, in order. Empty while there is no table.
+/// Returns the numbers of a stream in a database, in order. Returns none while there is no table.
 pub(crate) fn numbers(app: &App, database: &str, stream: &str) -> Vec<u64> {
     numbers_in(&app.path().join("data").join(database), stream)
 }
@@ -139,7 +139,7 @@ fn a_sink_that_takes_nothing_holds_up_no_other_and_keeps_segments_until_removed(
     assert!(app.succeed(&["audit"]).contains("exact: "));
 }
 
-/// Leaves this many logs that are not loaded. Returns their number of records.
+/// Makes this number of logs that are not loaded. Returns their number of records.
 pub(crate) fn leave_logs(app: &App, logs: u64, records: u64) -> u64 {
     for log in 0..logs {
         let server = app.start_with(&["--no-load"]);
@@ -161,7 +161,8 @@ fn two_and_four_loaders_at_once_load_every_record_of_several_logs_once() {
 /// Reads the numbers of a stream from a database, in order.
 pub(crate) type Numbers = Box<dyn Fn(&str) -> Vec<u64>>;
 
-/// Checks several processes that load the same logs. `make` returns a new app and the reader of its database.
+/// Checks several processes that load the same logs. `make` returns a new app, and a function that reads its
+/// database.
 pub(crate) fn check_loaders_at_once(make: impl Fn() -> (App, Numbers)) {
     for loaders in [2, 4] {
         let (app, numbers) = make();
@@ -185,8 +186,8 @@ fn a_loader_that_is_killed_at_any_moment_loads_every_record_once() {
     });
 }
 
-/// Kills processes that load these logs, each at a random moment. `make` returns a new app and the reader of
-/// its database.
+/// Kills processes that load these logs, each at a random moment. `make` returns a new app, and a function
+/// that reads its database.
 pub(crate) fn check_kills(make: impl Fn() -> (App, Numbers)) {
     kill_loaders(
         make,
@@ -199,8 +200,8 @@ pub(crate) fn check_kills(make: impl Fn() -> (App, Numbers)) {
     );
 }
 
-/// Kills loaders of the logs from `leave`, each within `life_us_max` microseconds. Then loads the rest, and
-/// checks the result. Repeats this with a new app until the wanted number of kills is reached.
+/// Kills loaders of the logs from `leave`, each within `life_us_max` microseconds. Then loads the remaining
+/// records, and checks the result. Repeats this with a new app until the wanted number of kills is reached.
 pub(crate) fn kill_loaders(
     make: impl Fn() -> (App, Numbers),
     leave: impl Fn(&App) -> u64,
@@ -287,7 +288,8 @@ fn a_loader_beside_a_server_never_loads_what_is_written_and_not_synced() {
     eventually("the loader is seen behind what is written", || {
         record(&mut client, "/a", next..next + 10);
         next += 10;
-        // The watermark is read last, because it only rises.
+        // The watermark is read after the rows. It never falls, so it must be at least the number of loaded
+        // rows.
         let loaded = numbers(&app, "tollgate.sqlite", "a").len() as u64;
         let synced = watermark(&app);
         assert!(loaded <= synced, "{loaded} loaded, {synced} synced, {next} written");

@@ -1,10 +1,11 @@
-//! A long time of steady load with faults: memory and descriptors stay flat, the audit is exact, and each
-//! acknowledged record is there once. `TOLLGATE_SOAK_SECONDS` sets the duration. `make soak` runs an hour.
+//! A long run with steady load and faults. Memory and descriptors do not grow, the audit is exact, and each
+//! acknowledged record is exactly one row. `TOLLGATE_SOAK_SECONDS` sets the duration. `make soak` runs an
+//! hour.
 //!
-//! Memory has a bound. From three minutes on its growth is judged too, with four samples per second. The
-//! medians of the last and the second third of the time are compared. The first third is for warming up.
-//! Descriptors are judged when all clients are gone: there must be as many as before the first hostile
-//! client.
+//! Memory has a bound. A run of at least three minutes also checks its growth, with four samples per second.
+//! The median of the last third of the run is compared with the median of the second third. The first third
+//! is for warming up. Descriptors are checked when all clients are gone. Their number must be the same as
+//! before the first hostile client.
 
 mod faults;
 mod load;
@@ -23,18 +24,19 @@ use load::{Fate, Load};
 use usage::Usage;
 
 const SECONDS_USUAL: u64 = 25;
-/// Growth of memory, at most, besides a twentieth. The memory that the allocator keeps differs from moment to
-/// moment.
+/// Growth of memory in KiB, at most, in addition to 1/20 of the median. The memory that the allocator keeps
+/// differs from moment to moment.
 const GROWTH_KIB_MAX: u64 = 6 << 10;
 /// Memory at any time, at most: `in_flight_bytes_max`, the scripts of two workers, queues of the log,
 /// loaders.
 const MEMORY_KIB_MAX: u64 = 400 << 10;
-/// Descriptors that come and go by themselves: idle connections of a pool, files that a worker keeps. A leak
-/// at each fault would be many more.
+/// Descriptors that open and close without a client: idle connections of a pool, and files that a worker
+/// keeps open. A leak at each fault would be many more.
 const DESCRIPTORS_SLACK: usize = 6;
 /// Time before the faults, in which the server fills its caches.
 const ALONE: Duration = Duration::from_secs(3);
-/// In a shorter time each fault occurs once or twice, so growth of memory is not judged.
+/// Seconds of the shortest run that checks the growth of memory. In a shorter run, each fault occurs only
+/// once or twice.
 const JUDGED_FROM_SECONDS: u64 = 180;
 /// Share of successful requests of normal clients, at least.
 const GOODPUT_MIN: f64 = 0.95;
@@ -48,7 +50,7 @@ const SCORE: &str = "
 const SLOW: &str = "return function() tollgate.sleep(0.03) return string.rep('x', 100000) end";
 const TAKE: &str = "return function(req) return tostring(#req:body()) end";
 
-/// Returns the configuration. Reloads change its second half.
+/// Returns the configuration of a version. A reload changes only the second half of the text.
 fn config(url: &str, backend: SocketAddr, version: u64) -> String {
     format!(
         r#"
@@ -152,7 +154,8 @@ fn a_long_run_with_faults_leaves_memory_and_descriptors_flat_and_each_record_onc
     assert!(seconds < JUDGED_FROM_SECONDS || after <= before + before / 20 + GROWTH_KIB_MAX, "{told}");
 }
 
-/// Checks that each acknowledged record is there once. The other rows must be records with unknown outcome.
+/// Checks that each acknowledged record is exactly one row. Every other row must be a record with unknown
+/// outcome.
 fn check_rows(acknowledged: &[i64], unknown: &[i64], rows: &[i64]) {
     assert!(rows.windows(2).all(|two| two[0] < two[1]), "a record is there twice");
     let missing: Vec<_> = acknowledged.iter().filter(|n| rows.binary_search(n).is_err()).collect();

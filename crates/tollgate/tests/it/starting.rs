@@ -12,8 +12,8 @@ const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n
 /// The log has this text when a server serves.
 const SERVING: &str = "\"message\":\"serving\"";
 
-/// Starts a server whose new threads all start late, so that the watcher looks between any two steps of the
-/// start.
+/// Starts a server whose threads all start late, so that the watcher checks the state between any two steps
+/// of the start.
 fn start_slowly(app: &App) -> Running {
     let late = "delay_enter=700000";
     app.begin_with_faults(&[("clone3", late), ("clone", late)]).serving().unwrap()
@@ -56,8 +56,8 @@ fn a_loader_that_waits_for_the_server_has_time_to_come() {
 #[test]
 fn a_start_loads_again_while_a_script_changes() {
     const LOADS_AGAIN: &str = "a script changed while the workers loaded it: the workers load it again";
-    // Each worker computes between the two files, so that the workers read the second file at different
-    // times.
+    // Each worker computes for a time between the two files. The workers therefore read the second file at
+    // different times.
     let main = "local n = 0 for i = 1, 3e6 do n += i end
         local text = require('text')
         return function() return text end";

@@ -44,7 +44,7 @@ fn a_sink_that_is_behind_is_told_by_status_and_by_the_log_until_it_caught_up() {
     assert!(screen.contains("\nsink  state") && screen.contains("\nmain  retrying, each "), "{screen}");
     assert!(screen.contains("\nWARNING: sink main takes no rows: database "), "{screen}");
     assert!(screen.contains("\n  -> check what the error names, usually the database"), "{screen}");
-    // The loader looks at its backlog once a second.
+    // The loader checks its backlog once a second.
     eventually("it is behind for longer than that", || {
         status_with(&app, &behind).filter(|line| lag_of(line) > 1.5)
     });
@@ -115,7 +115,7 @@ fn a_watch_without_a_server_says_where_it_would_be_and_why_its_configuration_fai
     let fault = watching.line();
     assert!(fault.contains("tollgate.toml:") && fault.contains("did you mean \"retain\"?"), "{fault}");
     watching.end(Signal::KILL);
-    // Its server is asked even if the text is no UTF-8.
+    // The server of a configuration is asked even if the text of the file is not UTF-8.
     let broken = [app.config().as_bytes(), b"# \xff\n"].concat();
     std::fs::write(app.path().join("tollgate.toml"), broken).unwrap();
     assert!(printed(&app.run(&["status"])).contains(&nobody));

@@ -1,4 +1,4 @@
-//! A stop while the database is away: a peer that does not answer delays nothing.
+//! A stop while the database is away: a database server that does not answer does not delay the stop.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -7,7 +7,8 @@ use rustix::process::Signal;
 
 use crate::program::{App, eventually, is_quick_once};
 
-/// A second for the sink, and the delay of a busy machine. All timeouts of the database are longer.
+/// Time for the stop: one second for the sink, and the delay of a busy machine. All timeouts of the database
+/// are longer.
 const PROMPT: Duration = Duration::from_secs(5);
 
 const STREAM: &str = r#"

@@ -1,6 +1,6 @@
-//! No byte from outside of the folder is served, whatever the target. Thousands of targets from a seed are
-//! sent unchanged to the whole program. There are files next to scripts, links that lead out, and secrets all
-//! around.
+//! No target makes the server send a byte from outside of the folder. Thousands of targets from a seed are
+//! sent unchanged to the whole program. The folder has files next to scripts and links that lead out. All
+//! folders around it have secrets.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use crate::client::Client;
 use crate::program::{App, Running};
 
-/// Content outside of the folder that must never be sent. It is in the configuration and in the script, too.
+/// Content outside of the folder that must never be sent. The configuration and the script also contain it.
 const CANARY: &str = "CANARY-outside-of-the-folder";
 const TARGETS: usize = 12_000;
 const SEED: u64 = 20_261_122;
@@ -90,7 +90,7 @@ impl Random {
     }
 }
 
-/// Forms of a byte in a path.
+/// The coding of a byte in a path.
 #[derive(Clone, Copy)]
 enum Coding {
     Plain,

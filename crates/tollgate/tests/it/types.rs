@@ -153,7 +153,7 @@ fn modules_and_tests_are_checked_and_files_that_are_not_strict_less() {
     assert!(!text.contains("auth.luau"), "{text}");
 }
 
-/// Each of their files is `--!strict`.
+/// Each file of the examples and of a new app begins with `--!strict`.
 #[test]
 fn the_examples_and_a_new_app_hold() {
     let examples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));

@@ -38,7 +38,7 @@ fn upload(server: &Running, bytes: usize) -> String {
         }
     }
     let mut answer = Vec::new();
-    // A reset after the answer does not lose it.
+    // An error is ignored: a reset may follow the answer, and the answer is read already.
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8(answer).unwrap()
 }
@@ -127,8 +127,8 @@ fn twenty_bodies_of_20_mib_at_once_take_what_is_configured() {
             scope.spawn(|| assert!(upload(&server, 20 * MIB).ends_with("taken")));
         }
     });
-    // Each body needs twice the bound, because a buffer grows by doubling, and a read buffer. The threads of
-    // two workers that write to the disk need some memory at their start, for as many threads as start.
+    // Each body needs twice the memory bound, because a buffer grows by doubling. Each body also needs a read
+    // buffer. The threads of two workers that write to the disk need memory when they start.
     let grown = peak_kib(&server) - before;
     assert!(grown < 20 * 640 + 2 * 8 * 64, "{grown} KiB");
     eventually("the files are closed", || (spooled_files(&server) == 0).then_some(()));

@@ -1,5 +1,5 @@
-//! Values that no column accepts, in the first, the middle and the last place of a body. Each is a reject,
-//! and its neighbours are rows.
+//! Values that no column accepts, in the first, the middle and the last place of a body. Each such item is a
+//! reject, and the other items are rows.
 
 use crate::cluster::shared;
 use crate::program::{App, Running, eventually};
@@ -29,7 +29,7 @@ const GOOD: [(&str, &str); 6] = [
     (r#""at": "9999-12-30T21:59:59.999999Z""#, "CAST(at AS text) LIKE '9999-12-%'"),
 ];
 
-/// Items that do not.
+/// Items that do not fit.
 const BAD: [&[u8]; 8] = [
     br#""t": "a\u0000b""#,
     br#""t": "\ud800""#,
@@ -63,7 +63,7 @@ fn status_of(server: &Running, content: &[u8]) -> u16 {
     client.reply().unwrap().status
 }
 
-/// Posts each bad item in each place. `ask` returns the output of a statement.
+/// Posts each bad item in each place. `ask` runs an SQL statement and returns its output.
 fn check(app: &App, ask: impl Fn(&str) -> String, rejects: &str) {
     let server = app.start();
     let mut expected = Vec::new();

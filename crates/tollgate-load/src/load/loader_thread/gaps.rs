@@ -1,5 +1,5 @@
-//! Gaps: deleted records that a restored database lacks become a gap, and records that are found again fill
-//! it.
+//! Gaps. Deleted records that a restored database lacks become a gap, and records that are found again fill a
+//! gap.
 
 use tollgate_log::{Gap, LogId, Position, Sequence, segments};
 
@@ -13,8 +13,8 @@ use crate::error::SinkError;
 use crate::sink::Tally;
 
 impl LoaderThread {
-    /// Makes a gap of deleted records that the database lacks. Only a restored database lacks some, so this
-    /// runs once after the database is opened.
+    /// Makes a gap of deleted records that the database lacks. Only a restored database lacks such records,
+    /// so this runs once after the database is opened.
     pub(super) fn name_deleted(&mut self) -> Result<(), ChunkError> {
         if self.is_deleted_named {
             return Ok(());
@@ -38,7 +38,7 @@ impl LoaderThread {
     ) -> Result<(), SinkError> {
         if let Err(error) = note(self.sink()?, log, position, &gap) {
             self.sink()?.rollback();
-            // A faster loader has made the gap already.
+            // Another loader was faster and has made the gap already.
             return if let SinkError::Lost { .. } = error { Ok(()) } else { Err(error) };
         }
         let Gap { first, last, reason } = gap;
@@ -53,8 +53,8 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Counts the records of gaps that no operator has given up. It is repeated while there are some, because
-    /// others may fill gaps or give them up.
+    /// Counts the records of gaps that no operator has given up. The count is repeated while there are such
+    /// records, because a loader may fill gaps and an operator may give them up.
     pub(super) fn count_gaps(&mut self) -> Result<(), SinkError> {
         if self.gap_records == Some(0) {
             return Ok(());
@@ -86,7 +86,7 @@ impl LoaderThread {
         Ok(())
     }
 
-    /// Loads records of the first gap that has readable ones. Returns false if no gap has.
+    /// Loads records of the first gap that has readable records. Returns false if there is no such gap.
     pub(super) fn fill_gap(&mut self, log: LogId) -> Result<bool, ChunkError> {
         let (storage, dir, taken) =
             (self.storage.clone(), self.options.dir.clone(), self.options.sink.taken.clone());

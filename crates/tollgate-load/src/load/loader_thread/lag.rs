@@ -28,7 +28,7 @@ impl LoaderThread {
             if self.logs.get(&log).is_some_and(is_stopped) {
                 continue;
             }
-            // A log that cannot be read now is reported in `failing_logs`.
+            // The error is ignored here, because `failing_logs` reports a log that cannot be read.
             let _ = self.reach_of(log).and_then(|reach| {
                 self.pending.add(&mut backlog, &self.storage, &self.options.dir, log, reach)
             });
@@ -37,7 +37,7 @@ impl LoaderThread {
         self.report_behind();
     }
 
-    /// Warns now and then that the sink lags.
+    /// Warns that the sink lags, once in `BEHIND_REPORT_PERIOD`.
     fn report_behind(&mut self) {
         if !self.is_behind() || self.behind_reported_at.is_some_and(|at| at.elapsed() < BEHIND_REPORT_PERIOD)
         {

@@ -1,4 +1,4 @@
-//! The live log: how far it is, which positions are confirmed to it, and which replies wait.
+//! The live log: reads its watermark, confirms loaded positions to it, and releases waiting replies.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use crate::error::SinkError;
 use crate::live::LiveLog;
 
 impl LoaderThread {
-    /// Reads how far the live log is. If its id changed, another run writes it and has no confirmations yet.
-    /// So all logs are visited again.
+    /// Reads the watermark of the live log. If the id of the live log changed, another process run writes
+    /// logs and has no confirmations yet. All logs are then visited again.
     pub(super) fn look_at_live(&mut self) {
         let watermark = self.live.as_ref().and_then(|live| live.watermark());
         let log = |watermark: Option<Watermark>| watermark.map(|watermark| watermark.log);
@@ -27,8 +27,8 @@ impl LoaderThread {
         self.watermark.is_some_and(|watermark| watermark.log == log)
     }
 
-    /// Waits until the watermark moves or the next search for logs is due. Then lets records gather, unless
-    /// replies wait for them.
+    /// Waits until the watermark moves or the next search for logs is due. After a move, lets records gather,
+    /// unless replies wait for them.
     pub(super) fn wait_for_more(&mut self) {
         let until = Instant::now() + self.options.tuning.poll;
         match (&self.live, self.watermark) {
@@ -68,7 +68,7 @@ impl LoaderThread {
         self.settle(log, last, Brought::Anything)
     }
 
-    /// Confirms what the sink durably has, so that it may be deleted.
+    /// Confirms the records that the sink durably has, so that their segments may be deleted.
     pub(super) fn confirm(&mut self, log: LogId, last: Sequence) {
         self.pending.passed(log, last);
         if let Some(live) = &self.live {
@@ -76,7 +76,7 @@ impl LoaderThread {
         }
     }
 
-    /// Reports to the replies that wait for these records what became of them.
+    /// Releases the replies that wait for records up to `last`, with the result of each record.
     pub(super) fn settle(&mut self, log: LogId, last: Sequence, brought: Brought) -> Result<(), SinkError> {
         match (&self.live, &mut self.sink) {
             (Some(live), Some(sink)) => settle(&**live, &mut **sink, log, last, brought),
@@ -85,7 +85,7 @@ impl LoaderThread {
     }
 }
 
-/// Lets records gather for `time`, or until replies wait for some.
+/// Lets records gather for `time`, or until replies wait for records.
 fn gather(live: &dyn LiveLog, control: &LoaderControl, time: Duration) {
     let end = Instant::now() + time;
     while control.order() == Order::Follow && !live.is_awaited() {

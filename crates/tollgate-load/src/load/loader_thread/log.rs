@@ -1,4 +1,4 @@
-//! One log, chunk by chunk: how far it may be read, what is loaded, and what happens when a read fails.
+//! Loads one log, chunk by chunk, as far as it may be read, and handles errors of the log.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use super::{LoaderThread, Look, Pass};
 use crate::error::SinkError;
 use crate::sink::Tally;
 
-/// How long a log is left to another loader. If the position has not moved by then, any loader may load it.
+/// How long a log is left to another loader. If the position has not moved after that time, this loader loads
+/// the log.
 const LEFT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Maximum number of schemas of a log whose tables are checked before anything of it is loaded. A
+/// Maximum number of schemas of a log whose tables are checked before its first record is loaded. A
 /// configuration has fewer streams.
 const SCHEMAS_LOOKED_AT_MAX: usize = 512;
 
@@ -80,7 +81,7 @@ impl LoaderThread {
         }
     }
 
-    /// Checks whether another loader is loading the log. If so, leaves the log to it.
+    /// Checks whether another loader is loading the log. If so, leaves the log to that loader.
     pub(super) fn is_moving(&mut self, log: LogId, following: &mut Following) -> Result<bool, SinkError> {
         let position = self.sink()?.position(log)?;
         if position == following.position {
@@ -91,7 +92,7 @@ impl LoaderThread {
         Ok(true)
     }
 
-    /// Puts off a log whose records the sink does not take.
+    /// Delays the next visit of a log whose records the sink refuses.
     pub(super) fn log_refused(&self, log: LogId, following: &mut Following, error: &SinkError) {
         let (sink, reason) = (&self.options.sink.name, join_chain(error));
         tracing::error!(sink, %log, reason, "the sink refuses this log, other logs are loaded");
@@ -138,7 +139,8 @@ impl LoaderThread {
         }
     }
 
-    /// Returns how far the log may be read now. Warns of an old copy.
+    /// Returns the end of the part of the log that may be read now. Warns if the log ends before the loaded
+    /// position, because it is then an old copy.
     pub(super) fn reach(&self, log: LogId, following: &mut Following) -> Result<ReadableEnd, LogError> {
         let reach = self.reach_of(log)?;
         if self.watermark.is_some_and(|watermark| watermark.log == log) {
@@ -155,7 +157,7 @@ impl LoaderThread {
         Ok(reach)
     }
 
-    /// Loads one chunk. Returns false if nothing more may be read.
+    /// Loads one chunk. Returns false if no more records may be read.
     pub(super) fn chunk(&mut self, log: LogId, following: &mut Following) -> Result<bool, ChunkError> {
         let limit = self.reach(log, following)?.limit();
         if following.position.is_some_and(|position| limit.is_some_and(|limit| position.last >= limit)) {
@@ -194,10 +196,11 @@ impl LoaderThread {
         Ok(true)
     }
 
-    /// Checks the tables of the log's schemas with a second cursor. A type that changed since another run has
-    /// to be reported before anything of this log is loaded.
+    /// Checks the tables of the log's schemas, which a second cursor reads. A type that changed since an
+    /// earlier run has to be reported before any record of this log is loaded.
     ///
-    /// Schemas that are declared later, or exceed the limit, are checked by the sink with their first record.
+    /// The sink checks all other schemas at their first record: schemas that are declared later, and those
+    /// beyond the limit.
     fn look_at_tables(
         &mut self,
         log: LogId,

@@ -22,14 +22,14 @@ fn the_audit_counts_what_is_not_loaded_yet_as_pending() {
     let rows = site.audit();
     assert_eq!((only_row(&rows).ingested, only_row(&rows).pending), (300, 300));
     site.load();
-    // This is the state of a loader that stopped in the middle of a segment.
+    // The position is now that of a loader that stopped in the middle of a segment.
     let set =
         "UPDATE tollgate_positions SET last = 100, chain = NULL; UPDATE tollgate_counts SET loaded = 100";
     site.connect().execute_batch(set).unwrap();
     let rows = site.audit();
     let row = only_row(&rows);
     assert_eq!((row.ingested, row.pending, row.loaded, row.missing), (300, 200, 100, 0));
-    // The audit finds a row that the sink lost.
+    // The audit has to find a row that the sink lost.
     site.connect().execute_batch("UPDATE tollgate_counts SET loaded = 99").unwrap();
     assert_eq!(only_row(&site.audit()).missing, 1);
 }

@@ -1,5 +1,5 @@
-//! Tests of replies that wait for the sink: they are released after the commit and never before, with the
-//! records that are no rows.
+//! Tests of replies that wait for the sink. Replies are released after the commit and never before, with the
+//! results of the records that are no rows.
 
 use tollgate_log::{Follower, Mishap, Settled, SinkBreaker, SinkPlace};
 
@@ -50,8 +50,8 @@ impl Awaiting {
         Loader::start_with(self.site.options(), self.site.storage.clone(), live, open).unwrap()
     }
 
-    /// Waits until the worker gets the result of a transaction. Returns the records that are no rows, by
-    /// place.
+    /// Waits until the worker gets the result of a transaction. Returns the places and results of the records
+    /// that are no rows.
     fn settled(&self, appended: AppendedRecords) -> Vec<(usize, Mishap)> {
         let mut found = None;
         eventually("the worker is told", || {

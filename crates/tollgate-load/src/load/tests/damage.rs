@@ -1,4 +1,4 @@
-//! Tests of logs that are damaged, lack segments, or are not the one that was read before.
+//! Tests of logs that are damaged, lack segments, or differ from the log that was read before.
 
 use tollgate_log::{Cursor, CursorStep, Position};
 
@@ -56,7 +56,7 @@ fn a_damaged_end_of_a_live_log_is_told_and_is_a_gap_once_more_is_written() {
     eventually("all is loaded", || loader.status().state == LoadState::CaughtUp && loader.status().rows == 5);
     assert_eq!(loader.status().missing, 1);
     assert_eq!(site.numbers(), [0, 1, 2, 3, 5]);
-    // Otherwise the sealer would read it back.
+    // Flips the byte back, because the sealer reads the segment back and would find the damage.
     assert!(flip_byte_of(&path, ".path/000004"));
     drop(appender);
     log.close().unwrap();
@@ -93,7 +93,7 @@ fn a_log_that_a_crash_ended_behind_schemas_is_the_one_of_the_position_before_the
     let mut cursor = Cursor::new(site.storage.clone(), &site.dir(), id, None);
     let CursorStep::Batch(batch) = cursor.step(None).unwrap() else { panic!("a batch") };
     let position = batch.end();
-    // The test removes the last of the batches: schemas, a record, schemas, a record.
+    // The batches are: schemas, a record, schemas, a record. The test removes the last one.
     let (_, path) = segments(&*site.storage, &site.dir(), id).unwrap().remove(0);
     let mut bytes = std::fs::read(&path).unwrap();
     let is_batch = |at: &usize| bytes[*at..].starts_with(&bytes[48..56]);

@@ -1,14 +1,15 @@
-//! Tests of the end of a loader whose sink is away or hangs.
+//! Tests of the end of a loader whose sink does not answer or hangs.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use super::*;
 use crate::sink::{PostgresOptions, PostgresUrl};
 
-/// Longer than the wait for a sink that is away, and shorter than any timeout of the sink.
+/// Maximum duration of an end of a loader. This time is longer than the wait for a sink that does not answer,
+/// and shorter than any timeout of the sink.
 const PROMPT: Duration = Duration::from_secs(4);
 
-/// Makes a sink, and the listener at its address.
+/// Makes the options of a sink, and a listener at its address.
 fn silent_sink() -> (SinkOptions, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

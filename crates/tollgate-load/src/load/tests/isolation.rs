@@ -1,4 +1,4 @@
-//! Tests that the fault of one log does not stop a sink: that log is named, and the others are loaded.
+//! Tests that the fault of one log does not stop a sink: the log is named, and the other logs are loaded.
 
 #[path = "../../../../tollgate-log/tests/log/forge.rs"]
 mod forge;
@@ -21,7 +21,7 @@ fn only_segment(site: &Site, log: LogId) -> PathBuf {
     paths.remove(0).1
 }
 
-/// Loads until the loader has looked at all logs, with any result.
+/// Loads until the loader has visited all logs, with any result.
 fn load_what_can_be(site: &Site) -> LoadStatus {
     let loader = site.start();
     let is_over =
@@ -46,7 +46,7 @@ fn a_footer_whose_last_number_cannot_be_costs_no_row_and_no_gap() {
         let status = load_what_can_be(&site);
         assert_eq!((status.rows, status.missing), (20, 0), "last {last}: {status:?}");
         assert_eq!(site.numbers(), (0..20).collect::<Vec<_>>());
-        // Each later start continues.
+        // A later start also loads everything that can be loaded.
         assert_eq!(load_what_can_be(&site).state, LoadState::CaughtUp);
         assert!(site.audit().iter().all(|row| row.missing == 0));
     }
@@ -56,7 +56,7 @@ fn a_footer_whose_last_number_cannot_be_costs_no_row_and_no_gap() {
 fn a_number_in_deleted_that_cannot_be_makes_no_gap() {
     let site = Site::new();
     two_logs(&site);
-    // A restored database lacks deleted records. This database was seen before.
+    // A database that has positions and lacks deleted records counts as restored. So this test loads first.
     site.load();
     let text = format!("{} {}\n{} {}\n", LogId::random(), u64::MAX, LogId::random(), 1_u64 << 63);
     fs::write(site.dir().join("deleted"), text).unwrap();
@@ -128,7 +128,7 @@ fn gaps_of_any_size_in_the_database_keep_no_loader_from_its_work() {
     let site = Site::new();
     site.write_visits(0..10);
     site.load();
-    // An earlier version committed these gaps for ends of 2^63 and 2^64 - 1.
+    // An earlier version committed these gaps for logs that ended at 2^63 and 2^64 - 1.
     let gaps = "INSERT INTO tollgate_gaps (sink, log, first, last, reason, since) VALUES \
          ('main', 'a', 1, 9223372036854775807, 'x', ''), ('main', 'b', 1, 9223372036854775807, 'x', ''), \
          ('main', 'c', 1, -1, 'x', '')";
@@ -158,8 +158,8 @@ fn a_loader_without_progress_is_stalled_and_one_that_waits_is_not() {
     assert_eq!(shared.status().stalled, Duration::ZERO, "the sink has a patience of its own");
 }
 
-/// Writes an older log with rows of another schema, and a log of ten visits. Loads them into the sink of a
-/// configuration that has the visits.
+/// Writes an older log with rows of another schema, and a log of ten visits. Loads both into the sink of a
+/// configuration that has only the visits.
 fn load_after_a_log_of(older: Schema, value: Value<'_>) -> (Site, LoadStatus) {
     let site = Site::new();
     site.write(vec![older], 4 << 10, |appender| row(appender, &[value]));

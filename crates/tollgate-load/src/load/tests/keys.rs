@@ -1,4 +1,4 @@
-//! Tests of keys: of several records with one key, exactly one becomes a row, whatever happens in between.
+//! Tests of keys: of several records with one key, exactly one becomes a row, whatever fails in between.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ const WINDOW: Duration = Duration::from_hours(24);
 fn orders() -> Schema {
     let origin = ColumnOrigin::Key { window_ms: WINDOW.as_millis() as u64 };
     let key = Column { name: "(key)".to_owned(), kind: ColumnType::Bytes, origin };
-    // The key is in the middle, because its place among the columns must not matter.
+    // The key is in the middle, to test that its place among the columns does not matter.
     Schema::new("orders", vec![column("n", ColumnType::Int), key, column("item", ColumnType::Text)]).unwrap()
 }
 
@@ -72,7 +72,7 @@ fn a_gap_that_is_filled_counts_its_duplicates() {
         for n in 0..300 {
             let appended = row(appender, &[Value::Int(n), Value::Bytes(&[1; 32]), Value::Text("item")]);
             // A segment is closed only between writes, and one write takes all waiting batches. So the test
-            // waits for a write now and then.
+            // waits for a write after every 20 records.
             if n % 20 == 0 {
                 eventually("it is written", || appender.reached(appended, Level::Written).is_some());
             }
@@ -153,7 +153,7 @@ fn a_reject_that_is_tried_again_asks_for_its_key() {
     site.load();
     site.connect().execute_batch(REFUSE_ONE).unwrap();
     site.write_orders(&[&[(1, Some(1)), (1, Some(2)), (1, Some(2)), (1, None)]]);
-    // The client sent the first rejected order again, corrected.
+    // The client sends a corrected order with the key of the first rejected one.
     site.write_orders(&[&[(2, Some(1))]]);
     site.load();
     assert_eq!(site.counted(), (2, 4, 0));
@@ -207,7 +207,7 @@ fn a_key_is_loaded_by_one_of_two_loaders_and_counted_by_the_other() {
     let of_b: Vec<_> = (0..200).map(|n| (1000 + i64::from(n), Some(n))).collect();
     let groups = |orders: &'static [Order]| orders.chunks(7).collect::<Vec<_>>();
     let (a, b) = (Vec::leak(of_a), Vec::leak(of_b));
-    // Each loader sees one of the two logs.
+    // Each loader has one of the two logs.
     let other = Site::new();
     site.write_orders(&groups(a));
     other.write_orders(&groups(b));
@@ -228,8 +228,8 @@ fn a_key_is_loaded_by_one_of_two_loaders_and_counted_by_the_other() {
 #[test]
 fn a_key_is_loaded_again_when_its_window_is_over_whatever_the_wall_clock_says() {
     let site = Site::new();
-    // The hours are the running time of each loader. Windows use only this clock, which starts at zero and
-    // cannot be set.
+    // The hours are the running time of each loader. The windows of keys use only the loader's clock, which
+    // starts at zero and cannot be set.
     for (hours, expected) in [(0, 1), (23, 1), (1, 2)] {
         site.write_orders(&[&[(1, Some(1))]]);
         let path = site.database();

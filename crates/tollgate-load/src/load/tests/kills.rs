@@ -1,4 +1,4 @@
-//! Tests of a sink that fails, panics or races with another at any point: each row is loaded once.
+//! Tests of a sink that fails or panics at any point, or races with another sink: each row is loaded once.
 
 use super::*;
 use crate::sink::ReadItem;
@@ -21,8 +21,8 @@ struct KillSink {
 }
 
 pub(super) struct Plan {
-    /// Each entry has the call, how many such calls come before, and whether the sink fails (false) or panics
-    /// (true).
+    /// Each entry has the call, the number of such calls before it, and whether the sink fails (false) or
+    /// panics (true).
     kills: Vec<(Kill, usize, bool)>,
     calls: [AtomicUsize; 4],
     happened: AtomicUsize,
@@ -137,7 +137,7 @@ impl Sink for KillSink {
     }
 }
 
-/// Returns the plan, and a function that opens a sink that follows it.
+/// Returns a plan with these kills, and a function that opens a sink that follows the plan.
 pub(super) fn killed_sink(kills: Vec<(Kill, usize, bool)>) -> (Arc<Plan>, OpenSink) {
     let plan = Arc::new(Plan { kills, calls: Default::default(), happened: AtomicUsize::new(0) });
     let shared = plan.clone();
@@ -221,7 +221,7 @@ proptest! {
             let mut options = site.options();
             options.tuning.chunk_rows_max = 7;
             let loader = Loader::start(options, site.storage.clone(), None).unwrap();
-            // The time of the end is what this test varies. It waits for no condition.
+            // This test varies the time of the end, so it waits for no condition.
             thread::sleep(Duration::from_micros(pause_us));
             drop(loader);
         }

@@ -30,7 +30,7 @@ fn the_lag_is_the_age_of_the_oldest_unloaded_record_while_the_sink_is_away() {
     let blocker = site.connect();
     blocker.busy_timeout(PATIENCE).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // Loaded records were written before this time, and do not count for the lag.
+    // The loaded records were written before this time, and must not count for the lag.
     let began_us = now_us();
     visit(&mut appender, 1);
     eventually("it is behind", || {

@@ -11,7 +11,7 @@ fn a_finish_that_has_no_time_says_so_and_the_next_run_goes_on() {
     let error = site.start().finish(Duration::from_millis(20)).err().unwrap();
     assert!(matches!(error, FinishError::Timeout { .. }), "{error}");
     blocker.execute_batch("COMMIT").unwrap();
-    // The abandoned loader may still load. Each row is loaded once, by either loader.
+    // The loader that was not joined may still load. Each row is loaded once, by either loader.
     site.load();
     assert_eq!(site.numbers(), (0..5).collect::<Vec<_>>());
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::load::skip::SkipError;
 use crate::sink::{ItemRow, Retried};
 
-/// Loads a log, and then moves its second segment away. Returns both paths and the records of the segment.
+/// Writes a log, and moves its second segment away. Returns both paths of the segment, and its records.
 fn with_a_lost_segment(site: &Site) -> (PathBuf, PathBuf, std::ops::Range<u64>) {
     let log = site.write_visits(0..500);
     let names = segments(&*site.storage, &site.dir(), log).unwrap();
@@ -107,7 +107,7 @@ fn rejects_that_fit_by_now_become_rows_and_the_others_keep_the_reason_of_today()
     let count = |rows: &[AuditRow]| (only_row(rows).loaded, only_row(rows).rejected);
     assert_eq!(count(&site.audit()), (2, 1));
     assert_eq!(site.sink().retry_rejects(&unread).unwrap(), Retried { loaded: 0, duplicates: 0, kept: 1 });
-    // The table is created again without the check. Another reject will never fit.
+    // The table is created again without the check, so that one reject now fits. The other reject never fits.
     site.connect()
         .execute_batch(
             "ALTER TABLE visits RENAME TO old; \

@@ -1,10 +1,11 @@
-//! Tests of rows that the database refuses. They are counted by segment, over all loads and runs.
+//! Tests of rows that the database refuses. Refused rows are counted by segment, in all loads and runs
+//! together.
 
 use super::*;
 
 const CHUNK_ROWS: u64 = 10;
 
-/// Makes a database that refuses each tenth number.
+/// Makes a site with a database that refuses each tenth number.
 fn picky() -> Site {
     let site = Site::new();
     site.connect()
@@ -52,7 +53,7 @@ fn a_bad_row_becomes_a_reject_wherever_it_stands() {
         let site = Site::new();
         let table = format!("CREATE TABLE visits (n INTEGER CHECK (n <> {bad}), path TEXT, seq INTEGER)");
         site.connect().execute_batch(&table).unwrap();
-        // The rows are in one batch, so that it has a first and a last row.
+        // All rows are in one batch, so that the test can use its first and its last row.
         let schema = visits();
         site.write(vec![schema], 1 << 20, |appender| {
             for n in 0..30 {
@@ -80,7 +81,7 @@ fn refused_rows_of_several_segments_are_no_reason_to_stop() {
     let log = site.write_visits(0..200);
     let segments = segments(&*site.storage, &site.dir(), log).unwrap().len();
     assert!(segments > 4, "{segments} segments");
-    // Exactly as many rows of a segment are refused as may be, and other rows are accepted.
+    // The number of refused rows of a segment is exactly `rejects_max`, and all other rows are accepted.
     site.rejects_max = 10;
     assert_eq!(site.load().rejects, 20);
 }
@@ -146,7 +147,7 @@ fn too_many_rows_that_the_database_refuses_stop_the_sink() {
     assert_eq!(site.load().rejects, 5);
 }
 
-/// Returns nested JSON arrays, deeper than SQLite reads.
+/// Returns nested JSON arrays with more levels than SQLite reads.
 fn too_deep() -> String {
     format!("{}{}", "[".repeat(3_000), "]".repeat(3_000))
 }
@@ -234,8 +235,8 @@ fn a_trigger_that_misses_its_table_rejects_nothing_and_rows_load_when_it_is_ther
     assert_eq!(site.ask::<i64>("SELECT count(*) FROM seen"), 10);
 }
 
-/// Each of the rows 1 to 9 has a parent, by a foreign key that is checked at the commit. Row 5 is its own
-/// parent, and row 6 refers to row 8.
+/// Statements that create a table with a foreign key that is checked at the commit. Each of the rows 1 to 9
+/// has a parent. Row 5 is its own parent, and row 6 refers to row 8.
 const DEFERRED: &str = "CREATE TABLE visits (n INTEGER PRIMARY KEY, path TEXT, seq INTEGER,
          up INTEGER AS (CASE n WHEN 6 THEN 8 ELSE 5 END) STORED REFERENCES visits DEFERRABLE INITIALLY DEFERRED)";
 

@@ -1,5 +1,5 @@
-//! Tests of a database whose files are removed or replaced while a loader has them open. All records end in
-//! the database at the path.
+//! Tests of a database whose files are removed or replaced while a loader has them open. In the end, all
+//! records are in the database at the path.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -48,7 +48,7 @@ impl Serving {
         }
     }
 
-    /// Waits until the database at the path has exactly these numbers.
+    /// Waits until the database at the path has rows with exactly these numbers.
     fn holds(&self, numbers: std::ops::Range<i64>) {
         let numbers: Vec<_> = numbers.collect();
         eventually(&format!("the database at the path holds {numbers:?}"), || {
@@ -56,7 +56,7 @@ impl Serving {
         });
     }
 
-    /// Copies the database in its current state.
+    /// Copies the database in its current state. Returns the path of the copy.
     fn copy(&self) -> PathBuf {
         let copy = self.site.folder.path().join("copy.db");
         self.site.connect().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();

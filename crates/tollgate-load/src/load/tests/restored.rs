@@ -1,4 +1,4 @@
-//! Tests of restored databases: kept records are loaded again, and deleted ones are named as a gap.
+//! Tests of restored databases: kept records are loaded again, and deleted records are named as a gap.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ impl Site {
         id
     }
 
-    /// Runs a server that deletes what earlier runs left.
+    /// Runs a server that deletes the remaining segments of earlier runs.
     fn delete_rest(&self, log: LogId) {
         let options = LogOptions { retain: Duration::ZERO, ..LogOptions::new(&self.dir()) };
         let run = self.open_log_with(options, vec![visits()]);
@@ -147,8 +147,8 @@ fn a_log_that_differs_from_the_one_in_the_database_is_missing_in_the_account() {
     site.write_visits(30..40);
     site.load();
     assert_eq!(site.missing(), 0);
-    // Two machines continued from the same state, one from a snapshot. Both wrote other records under the
-    // same numbers.
+    // Two machines continued from the same state, one of them from a snapshot. The records that they wrote
+    // have the same numbers, but differ.
     let other_way = format!("UPDATE tollgate_positions SET last = 25, chain = 12345 WHERE log = '{log}'");
     site.connect().execute_batch(&other_way).unwrap();
     assert_eq!(site.load().stopped_logs.len(), 1);

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 
-/// A run that deletes segments as soon as they are loaded.
+/// A process run that deletes segments as soon as they are loaded.
 struct Run {
     log: Log,
     loader: Loader,
@@ -34,7 +34,7 @@ fn folder(site: &Site, log: LogId) -> PathBuf {
     site.dir().join(log.to_string())
 }
 
-/// Checks that the retainer deletes nothing after the loader has looked at all logs.
+/// Checks that the retainer deletes no segment after the loader has visited all logs.
 fn check_nothing_goes(site: &Site, run: &Run, log: LogId) {
     let before = segments_of(site, log);
     let is_begun = |state| !matches!(state, LoadState::Loading | LoadState::Opening);
@@ -67,7 +67,8 @@ fn the_account_is_exact_while_the_rest_of_a_log_is_pending() {
     let log = site.write_visits(0..500);
     site.load();
     let half = only_row(&site.audit()).loaded / 2;
-    // This is the state of a loader that has loaded only half, and whose loaded segments are deleted.
+    // The database is now that of a loader that has loaded only half of the log. The loaded segments are
+    // deleted.
     let connection = site.connect();
     connection.execute("DELETE FROM visits WHERE seq > ?1", [half.cast_signed()]).unwrap();
     connection
@@ -168,7 +169,7 @@ fn a_live_log_is_deleted_behind_the_loader_and_loses_nothing() {
     assert_eq!((status.rows, status.missing), (2000, 0));
     assert_eq!(site.numbers(), (0..2000).collect::<Vec<_>>());
     assert_eq!(only_row(&site.audit()).ingested, 2000);
-    // The next run deletes the rest and the folder.
+    // The next run deletes the remaining segments and the folder.
     let next = Run::start(&site);
     eventually("the log is gone", || !folder(&site, log).exists());
     next.finish();

@@ -1,4 +1,5 @@
-//! Tests of several sinks: each has its own streams, positions and account. Segments wait for all of them.
+//! Tests of several sinks. Each sink has its own streams, positions and account. A segment is deleted only
+//! after all sinks have it.
 
 use std::fs;
 
@@ -45,7 +46,8 @@ fn has_table(sink: &SinkOptions, name: &str) -> bool {
     Connection::open(path).unwrap().table_exists(None, name).unwrap()
 }
 
-/// Returns stream, ingested, pending, loaded, rejected and missing of each row. Checks that they add up.
+/// Returns stream, ingested, pending, loaded, rejected and missing of each row of the audit. Checks that the
+/// counts add up.
 fn account(site: &Site, sink: &SinkOptions) -> Vec<(String, [u64; 5])> {
     let rows = audit(&DiskStorage, &site.dir(), sink).unwrap().rows;
     let shown = |row: AuditRow| {
@@ -209,7 +211,7 @@ fn a_position_that_went_back_loads_the_kept_records_and_names_the_lost_ones() {
     load(&site, &site.sink());
     let names = segments(&*site.storage, &site.dir(), next).unwrap();
     assert!(names.len() > 3);
-    // The database is restored. The middle of the second log is gone.
+    // The test restores the database. The middle segments of the second log are gone.
     for suffix in ["-wal", "-shm"] {
         let _ = fs::remove_file(format!("{}{suffix}", site.database().display()));
     }
@@ -233,7 +235,7 @@ fn copies_of_a_log_directory_on_two_servers_give_each_record_once() {
     let (from, to) = (site.dir().join(log.to_string()), other.dir().join(log.to_string()));
     fs::create_dir_all(&to).unwrap();
     let names = segments(&*site.storage, &site.dir(), log).unwrap();
-    // The copy is older, so it ends earlier.
+    // The copy of the log is older, so it ends earlier.
     for (name, path) in &names[..names.len() - 1] {
         fs::copy(path, name.path(&to)).unwrap();
     }
@@ -251,7 +253,7 @@ fn copies_of_a_log_directory_on_two_servers_give_each_record_once() {
 fn niceness(name: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task").unwrap() {
-        // A thread may end meanwhile.
+        // A thread may end while this function reads the list.
         let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
         let Some((head, rest)) = stat.rsplit_once(") ") else { continue };
         if head.ends_with(&format!("(load-{name}")) {

@@ -1,9 +1,9 @@
-//! Tests of sinks that cannot be opened or were changed: they wait, and continue without a restart.
+//! Tests of sinks that cannot be opened or were changed. Their loaders wait, and continue without a restart.
 
 use super::*;
 
-/// Starts a loader and waits until it reports `told`. Then calls `mend`, and waits until all ten rows are
-/// loaded.
+/// Starts a loader, and waits until its last error contains `told`. Then calls `mend`, and waits until all
+/// ten rows are loaded.
 fn check_standing(site: &Site, told: &str, mend: impl FnOnce()) {
     site.write_visits(0..10);
     let mut options = site.options();
@@ -126,7 +126,7 @@ fn a_sink_that_waits_takes_its_change_at_once() {
     std::fs::write(&file, "SELEC 1").unwrap();
     site.after_load = Some(file);
     site.write_visits(0..10);
-    // The next try is in half a minute, longer than this test waits.
+    // The loader tries again only after half a minute, which is longer than this test waits.
     let loader = site.start();
     eventually("it stopped", || loader.status().state == LoadState::Stopped);
     site.after_load = None;

@@ -1,4 +1,4 @@
-//! Tests of tables that follow their streams, and of streams that do not fit.
+//! Tests of tables that get new columns of their streams, and of streams that do not fit their tables.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of values of all types, with their extremes.
+//! Tests of values of all types, with the smallest and largest values.
 
 use super::*;
 

@@ -1,9 +1,10 @@
-//! Bisects the rows of all buffers, in the order of the log, until each row that the server refuses is alone.
+//! Stores the rows of all buffers in the order of the log. Halves each range that the server refuses, until
+//! the refused row is alone.
 //!
-//! A range of that order is stored in one attempt, with the rows of each buffer in the range. So earlier
-//! records are stored first, also across streams. With `b` bad rows among `n`, it makes about `2 b log2 n`
-//! attempts. Each attempt checks deferrable constraints at its end, because later it is unknown which row
-//! broke them.
+//! One attempt stores one range of the log, with the rows of every buffer in this range. So earlier records
+//! are stored first, also if they are of different streams. With `b` bad rows among `n`, the bisection makes
+//! about `2 b log2 n` attempts. Each attempt checks deferrable constraints at its end, because a later check
+//! would not show which row broke them.
 
 use std::ops::Range;
 
@@ -13,15 +14,15 @@ use super::copy_buffer::ClosedCopyBuffer;
 use super::error::Failure;
 use super::session::Session;
 
-/// Some rows of one buffer.
+/// A range of rows of one buffer.
 pub(super) type BufferRows<'a> = (&'a ClosedCopyBuffer, Range<usize>);
 
-/// Which half is tried first.
+/// Which half of a range is tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// In the order of the log.
+    /// The earlier half first.
     Forward,
-    /// Against the order of the log, because later rows may be the parents of earlier ones.
+    /// The later half first, because later rows may be the parents of earlier ones.
     Backward,
 }
 
@@ -35,17 +36,17 @@ pub(super) enum BisectionStep<'a> {
 /// The server's error about a row.
 pub(super) struct Refusal {
     pub(super) reason: String,
-    /// The row may fit when more rows are stored.
+    /// Whether the row lacks a parent. Such a row may fit when more rows are stored.
     pub(super) lacks_parent: bool,
 }
 
 /// State of the bisection of rows.
 pub(super) struct Bisection<'a> {
     buffers: &'a [ClosedCopyBuffer],
-    /// Records of the rows of all buffers, in order.
+    /// Record numbers of the rows of all buffers, in order.
     order: Vec<Sequence>,
     direction: Direction,
-    /// Ranges of `order` that are not tried yet. The next one is the last element.
+    /// Ranges of `order` that are not tried yet. The last element is tried next.
     open: Vec<Range<usize>>,
 }
 
@@ -58,7 +59,7 @@ impl<'a> Bisection<'a> {
         Self { buffers, order, direction, open }
     }
 
-    /// Continues until rows are stored or one is refused. Returns `None` at the end.
+    /// Continues until rows are stored or one row is refused. Returns `None` after the last row.
     pub(super) fn next(&mut self, session: &mut Session) -> Result<Option<BisectionStep<'a>>, Failure> {
         while let Some(range) = self.open.pop() {
             let parts = self.parts(&range);
@@ -100,8 +101,8 @@ enum Stored {
     Nothing(Refusal),
 }
 
-/// Copies all rows or none. Constraints are deferred until all rows are there, because the previous attempt
-/// made them immediate.
+/// Copies all rows or none. Constraints have to be deferred again for this attempt, because the previous
+/// attempt made them immediate.
 fn attempt(session: &mut Session, parts: &[BufferRows<'_>]) -> Result<Stored, Failure> {
     session.run("SAVEPOINT tollgate_rows; SET CONSTRAINTS ALL DEFERRED")?;
     let result = parts

@@ -1,7 +1,8 @@
-//! The bookkeeping tables, with a column for the sink, because several sinks may share a database. Sequence
-//! numbers are positive 64-bit integers.
+//! The bookkeeping tables. The tables have a column for the name of the sink, because several sinks may share
+//! a database. Sequence numbers are positive 64-bit integers.
 //!
-//! `columns` stores the Tollgate type of each column that a sink fills. A reject is read by these types.
+//! The table `columns` stores the Tollgate type of each column that a sink fills. The values of a reject are
+//! read by these types.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use super::table::{exists, lock_ddl};
 use crate::error::SinkError;
 use crate::sink::accounts::{BOOKKEEPING_VERSION, LogCounts, StreamCounts};
 
-/// Table with one row: the version of the layout of all these tables.
+/// Name of the table whose only row has the version of the layout of all these tables.
 const META: &str = "meta";
 
 const TABLES: [(&str, &str); 10] = [
@@ -66,7 +67,7 @@ const GAINED: [(&str, &[(&str, &str)]); 2] = [
 /// Creates missing tables and columns. If none is missing, the role needs no right to create any.
 ///
 /// # Errors
-/// `Bookkeeping` if a later version of this program made the tables. Then nothing is changed.
+/// `Bookkeeping` if a later version of this program created the tables. The tables are then not changed.
 pub(super) fn make(session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
     let failed = || at("create the bookkeeping tables", options);
     check_version(session, options)?;
@@ -142,7 +143,7 @@ pub(super) fn position_of(row: &tokio_postgres::Row, at: usize) -> Position {
     Position { last: Sequence(last.cast_unsigned()), chain }
 }
 
-/// Reads the positions of a sink in all logs. Returns `None` if nothing was loaded yet.
+/// Reads the positions of a sink in all logs. Returns `None` if no record was loaded yet.
 pub(crate) fn read_positions(
     options: &PostgresOptions,
     sink: &str,
@@ -160,7 +161,8 @@ pub(crate) fn read_positions(
     read(&mut session).map_err(at("read the positions", options))
 }
 
-/// Notes that a sink begins after these positions. Does nothing if another loader has enrolled it already.
+/// Notes that a sink begins after these positions. Does nothing if another loader has enrolled the sink
+/// already.
 pub(super) fn enroll(
     session: &mut Session,
     options: &PostgresOptions,
@@ -188,7 +190,8 @@ fn log_of(row: &tokio_postgres::Row) -> LogId {
     LogId::from_bytes(row.get::<_, Uuid>(0).into_bytes())
 }
 
-/// Reads the bookkeeping of a sink about all logs, in one snapshot. Without the tables nothing was loaded.
+/// Reads the bookkeeping of a sink about all logs, in one snapshot. Returns no logs if the tables do not
+/// exist.
 pub(crate) fn read_counts(options: &PostgresOptions, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
     let mut session = open_to_read(options)?;
     let failed = || at("read the counters", options);

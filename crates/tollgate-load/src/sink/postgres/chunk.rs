@@ -1,8 +1,8 @@
-//! The content of one transaction, and how it gets into the tables.
+//! The rows, rejects and counts of one transaction, and their transfer to the tables.
 //!
 //! All rows of a stream are written by one COPY. If the server refuses a row for its content, `bisection`
-//! finds it. A row without its parent is tried again after all others, because the parent may come later or
-//! wait too. A row that still lacks its parent then becomes a reject.
+//! finds it. A row without its parent is tried again after all other rows. The parent may be a later row, or
+//! may wait for its own parent. A row that then still lacks its parent becomes a reject.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -30,9 +30,9 @@ use crate::sink::reject::{Refused, RefusedBy};
 use crate::sink::tally::{Counts, Tally};
 use crate::sink::write_rules::WriteRules;
 
-/// Maximum number of passes over rows that lack their parents. Passes also end when one changes nothing. The
-/// bound keeps a client from causing work that grows with the square of its rows. One pass stores a whole
-/// chain of parents in its direction.
+/// Maximum number of passes over rows that lack their parents. Passes also end after a pass that stored and
+/// refused no row. Without the maximum, a client could cause work that grows with the square of its rows. One
+/// pass stores a whole chain of parents that follow each other in its direction.
 const WAITING_PASSES_MAX: usize = 16;
 
 /// An open transaction.
@@ -40,9 +40,9 @@ pub(super) struct PostgresChunk {
     sink: String,
     pub(super) log: LogId,
     pub(super) expected: Option<Position>,
-    /// The gap that it fills. `None` if it moves the position.
+    /// Gap that the transaction fills. `None` if the transaction moves the position.
     pub(super) filled: Option<Gap>,
-    /// The first record, once there is one.
+    /// First record of the chunk. `None` before the first record.
     pub(super) first: Option<Sequence>,
     /// The name of the machine that wrote the log, as soon as a batch has it.
     pub(super) node: Option<String>,
@@ -102,7 +102,7 @@ impl PostgresChunk {
         Ok(())
     }
 
-    /// Returns how many tables were checked and locked.
+    /// Returns the number of tables that were checked and locked.
     pub(super) fn tables_met(&self) -> usize {
         self.buffers.len()
     }
@@ -121,8 +121,8 @@ impl PostgresChunk {
         }
     }
 
-    /// Counts a row that the database refused. Items refused at ingest do not count, because they show
-    /// nothing about the table.
+    /// Counts a row that the database refused. Items that were refused at ingest do not count, because they
+    /// were never written to the table.
     fn refuse(
         &mut self,
         session: &mut Session,
@@ -159,7 +159,7 @@ impl PostgresChunk {
         Ok(&mut self.buffers[at])
     }
 
-    /// Writes everything to the tables.
+    /// Writes rows, rejects and counts to the tables.
     pub(super) fn store(
         &mut self,
         session: &mut Session,
@@ -202,8 +202,8 @@ impl PostgresChunk {
         Ok(())
     }
 
-    /// Copies rows. Returns those that the server refused, which are rejects now. Rows that lack their
-    /// parents wait until all others are stored, and follow when their parents are.
+    /// Copies rows. Returns the records of the rows that the server refused, which are now rejects. Rows that
+    /// lack their parents wait until all other rows are stored, and are then tried again.
     fn copy(
         &mut self,
         session: &mut Session,
@@ -291,8 +291,8 @@ struct Pass {
 }
 
 impl Pass {
-    /// Returns whether another pass would be useless. No row was stored, and no row was refused that could
-    /// have blocked others.
+    /// Returns whether another pass would have the same result. The result is the same if no row was stored,
+    /// and no row was refused that could have blocked other rows.
     fn changed_nothing(&self) -> bool {
         self.stored == 0 && self.refused.is_empty()
     }
@@ -306,11 +306,11 @@ fn place(buffers: &[ClosedCopyBuffer], sequence: Sequence) -> Option<(&ClosedCop
     buffers.iter().find_map(|buffer| Some((buffer, buffer.row_of(sequence)?)))
 }
 
-/// Length of a null in the data of a COPY.
+/// Length that marks a null in the data of a COPY.
 const NULL: i32 = -1;
 
-/// Rows of the reject table. The server cannot refuse them for their content: raw bytes are bytea, and texts
-/// have no U+0000.
+/// Rows of the reject table. The server cannot refuse these rows for their content, because raw bytes are
+/// bytea, and texts have no U+0000.
 struct Rejects {
     log: Uuid,
     data: BytesMut,
@@ -344,7 +344,7 @@ impl Rejects {
                 self.data.put_i32(NULL);
                 continue;
             };
-            // A record has at most some megabytes, so its length fits.
+            // A record has at most a few megabytes, so its length fits into 32 bits.
             self.data.put_u32(bytes.len() as u32);
             self.data.put_slice(bytes);
         }

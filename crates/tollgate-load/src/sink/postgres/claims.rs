@@ -1,9 +1,9 @@
 //! Decides which rows of a chunk with keys are loaded: for each key, the first row that the database accepts.
 //!
-//! The rows of a chunk are copied together, so rounds keep the order of the log. In each round, the first row
-//! of each open key claims the key. Rows that get their key are copied. A row that the database refuses gives
-//! its key back, and the next row claims it in another round. So there is at most one round more than refused
-//! rows.
+//! The rows of a chunk are copied together, so the keys are decided in rounds that keep the order of the log.
+//! In each round, the first row of each undecided key claims the key. Rows that get their key are copied. If
+//! the database refuses such a row, its key is deleted, and the next row claims the key in another round. So
+//! there is at most one round more than there are refused rows.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -24,7 +24,7 @@ struct Claimant {
 
 /// Rows with keys that are not decided yet.
 pub(super) struct Claims {
-    /// For each key, the rows that claim it, in the order of the log. Never empty.
+    /// For each key, the rows that claim it, in the order of the log. No list is empty.
     open: BTreeMap<StreamKey, VecDeque<Claimant>>,
     /// Number of duplicates by stream.
     duplicates: BTreeMap<String, u64>,
@@ -82,8 +82,8 @@ impl Claims {
         self.deny(session, keys, log, &denied)
     }
 
-    /// Counts rows as duplicates if another record has their key. If that record is in this chunk too (a
-    /// position was moved back), it is the next to claim the key.
+    /// Counts rows as duplicates if another record has their key. If the record with the key is in this chunk
+    /// too (a position was moved back), that record claims the key in the next round.
     fn deny(
         &mut self,
         session: &mut Session,
@@ -108,7 +108,8 @@ impl Claims {
         Ok(())
     }
 
-    /// Ends a round: a loaded row keeps its key, and a refused row gives it back for the next round.
+    /// Ends a round. A loaded row keeps its key. The key of a refused row is deleted, so that the next row
+    /// can claim it.
     pub(super) fn settle(
         &mut self,
         session: &mut Session,

@@ -1,5 +1,5 @@
-//! The rows of one schema while a chunk is filled. They are encoded once, in the order of the log, ready for
-//! COPY.
+//! The rows of one schema while a chunk is filled. Rows are encoded only once, in the order of the log, in
+//! the form that COPY needs.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::table::Plan;
 use crate::sink::json::row_as_json;
 use crate::sink::key::Key;
 
-/// Signature, flags, and length of the header extension.
+/// Header of the data of a binary COPY: signature, flags, and length of the header extension.
 const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const COPY_TRAILER: &[u8] = &[0xff, 0xff];
 
-/// One row in the data of its buffer.
+/// Place of one row in the data of its buffer.
 struct Row {
     sequence: Sequence,
     start: usize,
@@ -46,10 +46,10 @@ impl CopyBuffer {
     /// Encodes a row.
     ///
     /// # Errors
-    /// Why the table cannot hold the row.
+    /// The reason why the row does not fit the table.
     pub(super) fn push(&mut self, sequence: Sequence, values: &[Value<'_>]) -> Result<(), String> {
         let start = self.data.len();
-        // A schema has at most 1,000 columns.
+        // A schema has at most 1,000 columns, so their number fits into 16 bits.
         self.data.put_u16(self.plan.wires.len() as u16);
         let columns = self.schema.columns().iter().zip(values).filter(|(column, _)| !column.is_key());
         for (wire, (column, value)) in self.plan.wires.iter().zip(columns) {
@@ -104,7 +104,7 @@ impl ClosedCopyBuffer {
         Some(Key { bytes: &self.keyed[at].key, window })
     }
 
-    /// Copies some rows to a new buffer.
+    /// Copies the chosen rows to a new buffer.
     pub(super) fn select(&self, chosen: &[usize]) -> Self {
         let (mut data, mut rows) = (BytesMut::new(), Vec::with_capacity(chosen.len()));
         let mut keyed = Vec::new();
@@ -121,7 +121,7 @@ impl ClosedCopyBuffer {
         &self.plan.copy
     }
 
-    /// Returns some rows as the data of a COPY.
+    /// Returns a range of rows as the data of a COPY.
     pub(super) fn copy_data(&self, rows: Range<usize>) -> [Bytes; 3] {
         copy_data(self.data.slice(self.start(rows.start)..self.start(rows.end)))
     }
@@ -166,7 +166,7 @@ impl ClosedCopyBuffer {
     }
 }
 
-/// Adds the header and the trailer of a COPY to rows.
+/// Returns encoded rows with the header and the trailer of a COPY.
 pub(super) fn copy_data(rows: Bytes) -> [Bytes; 3] {
     [Bytes::from_static(COPY_HEADER), rows, Bytes::from_static(COPY_TRAILER)]
 }

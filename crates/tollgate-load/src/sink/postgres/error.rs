@@ -1,4 +1,5 @@
-//! Classifies errors of PostgreSQL: caused by the row, temporary, or for the operator.
+//! Classifies errors of PostgreSQL. The row causes the error, the error is temporary, or an operator has to
+//! act.
 //!
 //! | SQLSTATE | fault of | what follows |
 //! | --- | --- | --- |
@@ -9,9 +10,9 @@
 //! | 42P01, 42P07, 42701, 42703, 42710 what is there or is not | the moment | tables are looked at again |
 //! | all else: 42501 no grant, 28 login, 3D no database, 2200H sequence at its end, P0001 raised by a trigger | the operator | the sink stops |
 //!
-//! A row is not blamed for an error that a failing server reports for every row. Some states have both
-//! causes: 54001 of a trigger that calls itself, 23514 of a missing partition. Then `rejects_max` stops the
-//! sink.
+//! A row must not count as the cause of an error that a failing server reports for every row. Some states can
+//! have either cause: 54001 of a trigger that calls itself, 23514 of a missing partition. In these cases
+//! `rejects_max` stops the sink.
 //!
 //! Source: PostgreSQL 15, appendix A.
 
@@ -32,7 +33,7 @@ pub(super) enum Failure {
     Io(io::Error),
     /// TLS cannot be set up.
     Tls(String),
-    /// No answer came within this time.
+    /// The server did not answer within this time.
     NoAnswer(Duration),
 }
 
@@ -50,7 +51,7 @@ impl Failure {
         is_of_row(state).then(|| self.to_string())
     }
 
-    /// Returns whether a foreign key found no row to refer to.
+    /// Returns whether a row refers to a missing row by a foreign key.
     pub(super) fn lacks_parent(&self) -> bool {
         self.state() == Some("23503")
     }
@@ -80,7 +81,7 @@ impl Failure {
     }
 }
 
-/// Returns whether content of a client can be the cause.
+/// Returns whether content that a client sent can be the cause of the state.
 fn is_of_row(state: &str) -> bool {
     match state {
         "2200H" | "22P03" | "22P04" => false,

@@ -1,4 +1,4 @@
-//! Fills gaps: found records are loaded, and the gap shrinks or is deleted, in one transaction.
+//! Fills gaps. One transaction loads the records that were found, and shrinks or deletes the gap.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,8 @@ pub(super) fn gaps(
     Ok(rows.iter().map(gap).collect())
 }
 
-/// Returns the records in all gaps of a sink, by reason. A sum that is too large becomes the largest integer.
+/// Returns the number of records in all gaps of a sink, by reason. A sum that does not fit becomes the
+/// largest integer.
 pub(super) fn records(
     session: &mut Session,
     options: &PostgresOptions,
@@ -74,8 +75,8 @@ pub(super) fn lock(
     Ok(session.query(&question, &[&sink, &uuid_of(log), &first, &last])?.len() == 1)
 }
 
-/// Replaces a gap by what is left of it. Returns how the session commits, or `None` if the gap no longer
-/// exists.
+/// Replaces a gap by the gaps that remain of it. Returns the setting `synchronous_commit` of the session, or
+/// `None` if the gap no longer exists.
 pub(super) fn replace(
     session: &mut Session,
     options: &PostgresOptions,

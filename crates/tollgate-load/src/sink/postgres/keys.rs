@@ -1,4 +1,4 @@
-//! The keys of loaded records. Each is kept for the window of its stream, so that a retry is not loaded
+//! The keys of loaded records. A key is kept for the window of its stream, so that a retry is not loaded
 //! again.
 //!
 //! Each sink has separate keys. `expires` is the tick at which a window ends.
@@ -29,14 +29,14 @@ pub(super) struct PostgresKeys {
     keys_table: String,
     ticks_table: String,
     ticks: Ticks,
-    /// Keys claimed since the count was stored.
+    /// Number of keys claimed since the count of ticks was stored.
     claimed: u64,
-    /// Whether there may be keys.
+    /// Whether the sink may have keys.
     is_in_use: bool,
 }
 
 impl PostgresKeys {
-    /// Continues the count of the database.
+    /// Continues the count of ticks that the database stores.
     pub(super) fn new(session: &mut Session, options: &PostgresOptions, sink: &str) -> Result<Self, Failure> {
         let (keys_table, ticks_table) = (table(options, "keys"), table(options, "ticks"));
         let question = format!("SELECT ms FROM {ticks_table} WHERE sink = $1");
@@ -48,8 +48,8 @@ impl PostgresKeys {
 
     /// Claims keys for records of a log, each key once. Returns the records that now have their key.
     ///
-    /// Keys are claimed in their own order, so that two loaders that want the same keys do not wait for each
-    /// other.
+    /// Keys are claimed in the order of the keys, so that two loaders that claim the same keys do not wait
+    /// for each other.
     pub(super) fn claim(
         &mut self,
         session: &mut Session,
@@ -81,7 +81,7 @@ impl PostgresKeys {
         Ok(rows.iter().map(|row| Sequence(row.get::<_, i64>(0).cast_unsigned())).collect())
     }
 
-    /// Returns which of these keys records of the same log hold, and which records.
+    /// Returns the records of a log that hold any of these keys, by key.
     pub(super) fn holders(
         &self,
         session: &mut Session,
@@ -113,8 +113,8 @@ impl PostgresKeys {
         session.execute(&delete, &[&self.sink, &streams, &keys]).map(drop)
     }
 
-    /// Stores the count and deletes expired keys, in the transaction of a load. Keys that another loader
-    /// takes over are skipped.
+    /// Stores the count of ticks and deletes expired keys, in the transaction of a load. Skips keys that
+    /// another loader is just claiming.
     pub(super) fn store(&mut self, session: &mut Session) -> Result<(), Failure> {
         if !self.is_in_use {
             return Ok(());

@@ -1,5 +1,4 @@
-//! Options of a PostgreSQL database: its address and its connection, as libpq would read them from the same
-//! text.
+//! Options of a PostgreSQL database. Address and connection are read from a text as libpq reads it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +13,10 @@ use tollgate_tls::Trust;
 
 /// Text shown in place of a password.
 const HIDDEN: &str = "***";
-/// Keys that the protocol library does not know and this file reads.
+/// Keys of the address that this file reads, because the protocol library does not know them.
 const TLS_KEYS: [&str; 2] = ["sslmode", "sslrootcert"];
 
-/// End of the error about a missing host or user.
+/// Last part of the error about a missing host or user.
 const ALLOWED: &str = "needed are both, like \"postgres://USER@HOST/DATABASE\"";
 
 /// Options of a PostgreSQL sink.
@@ -25,11 +24,12 @@ const ALLOWED: &str = "needed are both, like \"postgres://USER@HOST/DATABASE\"";
 pub struct PostgresOptions {
     /// Address of the database.
     pub server: PostgresUrl,
-    /// Schema of the bookkeeping tables, created if missing. Sinks that share a database need one each.
+    /// Schema of the bookkeeping tables. If it is missing, the sink creates it. Sinks that share a database
+    /// need separate schemas.
     pub schema: String,
     /// Schema of the tables of streams that `tables` does not name.
     pub table_schema: String,
-    /// Tables of streams that are not named like their stream.
+    /// Tables of the streams whose table has another name than the stream.
     pub tables: BTreeMap<String, TableName>,
     /// Longest time to connect.
     pub connect_timeout: Duration,
@@ -40,7 +40,8 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Returns what makes `new` another place for rows and positions. Returns `None` if it is the same.
+    /// Returns the option that makes `new` another place for rows and positions. Returns `None` if the place
+    /// is the same.
     pub(crate) fn moved_by(&self, new: &Self) -> Option<&'static str> {
         let tables =
             |options: &Self| (options.schema.clone(), options.table_schema.clone(), options.tables.clone());
@@ -72,12 +73,12 @@ impl PostgresOptions {
     }
 }
 
-/// A table with its schema, both spelled as in the catalog.
+/// Name of a table with its schema, both spelled as in the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableName {
-    /// Its schema.
+    /// Schema of the table.
     pub schema: String,
-    /// Its name.
+    /// Name of the table.
     pub name: String,
 }
 
@@ -85,7 +86,7 @@ impl TableName {
     /// Parses `table`, `schema.table` or `"My Schema"."my.table"`. Case is kept, quoted or not.
     ///
     /// # Errors
-    /// The mistake in the text.
+    /// The text has a mistake, which the error names.
     pub fn parse(text: &str, default_schema: &str) -> Result<Self, String> {
         let (first, rest) = identifier(text)?;
         let Some(rest) = rest.strip_prefix('.') else {
@@ -100,7 +101,7 @@ impl TableName {
         }
     }
 
-    /// Returns the name for a statement.
+    /// Returns the quoted name with its schema, for a statement.
     pub fn quoted(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
@@ -112,7 +113,7 @@ impl fmt::Display for TableName {
     }
 }
 
-/// Splits a name from the front, in double quotes or up to the next dot.
+/// Splits the first name from the text. The name is in double quotes, or ends at the next dot.
 fn identifier(text: &str) -> Result<(String, &str), String> {
     let (name, rest) = match text.strip_prefix('"') {
         None => {
@@ -146,13 +147,14 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Address of a database: a URL or a list of `key=value`, as libpq takes them. It never shows its password.
+/// Address of a database: a URL or a list of `key=value`, as libpq accepts it. `Debug` and `Display` never
+/// show the password.
 #[derive(Clone)]
 pub struct PostgresUrl {
     text: String,
     pub(super) config: Config,
     pub(super) trust: Trust,
-    /// File of trusted authorities, as PEM. `None`: those of the system.
+    /// PEM file of the trusted authorities. `None`: the authorities of the system.
     pub(super) root_cert: Option<PathBuf>,
 }
 
@@ -160,7 +162,7 @@ impl PostgresUrl {
     /// Parses an address.
     ///
     /// # Errors
-    /// The mistake in the text, without its secrets.
+    /// The text has a mistake. The error names it without the secrets of the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (rest, tls) = take_tls_keys(text);
         let find = |key| tls.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
@@ -185,7 +187,7 @@ impl PostgresUrl {
                 ));
             }
         };
-        // As in libpq, a named authority means that the certificate has to be checked.
+        // As in libpq, a configured `sslrootcert` means that the certificate has to be checked.
         if mode == SslMode::Require && trust == Trust::Anybody && root_cert.is_some() {
             trust = Trust::Authority;
         }
@@ -194,7 +196,7 @@ impl PostgresUrl {
         Ok(Self { text: text.to_owned(), config, trust, root_cert })
     }
 
-    /// Returns whether both are the same database. Role and options may differ.
+    /// Returns whether both addresses name the same database. Role and options may differ.
     fn is_same_database(&self, other: &Self) -> bool {
         fn place(url: &PostgresUrl) -> (&[Host], &[IpAddr], &[u16], Option<&str>) {
             let config = &url.config;
@@ -235,8 +237,8 @@ impl fmt::Display for PostgresUrl {
     }
 }
 
-/// Returns the text of a host. If an `@` in the password is not escaped, the host begins with the rest of the
-/// password. So only the part after the last `@` is shown.
+/// Returns the text of a host. If an `@` in the password is not escaped, the host begins with the last part
+/// of the password. So only the part after the last `@` is shown.
 fn host_text(host: &Host) -> String {
     match host {
         Host::Tcp(host) => host.rsplit('@').next().unwrap_or_default().to_owned(),
@@ -244,12 +246,12 @@ fn host_text(host: &Host) -> String {
     }
 }
 
-/// Returns the text of a connection with its password hidden, for people.
+/// Returns the text of an address for people, with the password hidden.
 pub fn hide_password(text: &str) -> String {
     if let Some(at) = text.find("://") {
         let (scheme, rest) = text.split_at(at + 3);
-        // An unescaped `@` or `/` in a password is malformed, but must be hidden too. The last `@` ends the
-        // password.
+        // A password with an unescaped `@` or `/` is malformed, but must be hidden too. So the password ends
+        // at the last `@`.
         let (login, rest) = rest.split_at(rest.rfind('@').unwrap_or(0));
         let login = match login.split_once(':') {
             Some((user, _)) => format!("{user}:{HIDDEN}"),
@@ -262,7 +264,8 @@ pub fn hide_password(text: &str) -> String {
 
 fn hide_pairs(text: &str, separators: &[char]) -> String {
     let Some(at) = text.find("password") else { return text.to_owned() };
-    // With quotes or escapes, the end of a value is hard to find. All text after it is then hidden.
+    // If the password has quotes or escapes, its end is hard to find. So all text after its beginning is
+    // hidden.
     let behind = &text[at..];
     let end = if behind.contains(['\'', '\\']) { None } else { behind.find(separators) };
     format!("{}password={HIDDEN}{}", &text[..at], end.map_or("", |end| &behind[end..]))

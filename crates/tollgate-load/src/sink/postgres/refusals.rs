@@ -1,4 +1,4 @@
-//! Reads and adds the counts of refused rows by segment, in the transaction of a load.
+//! Reads and updates the counts of refused rows by segment, in the transaction of a load.
 
 use tollgate_log::{LogId, Sequence};
 
@@ -8,7 +8,7 @@ use super::options::PostgresOptions;
 use super::session::Session;
 use crate::sink::refusals::Refusals;
 
-/// Returns how many rows of a segment the database refused in earlier loads.
+/// Returns the number of rows of a segment that the database refused in earlier loads.
 pub(super) fn read(
     session: &mut Session,
     options: &PostgresOptions,
@@ -22,7 +22,7 @@ pub(super) fn read(
     Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
 }
 
-/// Adds the refused rows of a load.
+/// Adds the counts of the refused rows of a load.
 pub(super) fn add(
     session: &mut Session,
     options: &PostgresOptions,

@@ -1,8 +1,8 @@
 //! Retries rejects. A reject that now fits its table becomes a row, in the transaction that deletes the
-//! reject. If another record now has its key, it is a duplicate.
+//! reject. If another record now has the key of the reject, the reject is a duplicate.
 //!
-//! A column that the item lacks gets the default of the table. Rejects are locked while they are retried, so
-//! that each becomes one row even if another process retries them too.
+//! A column that the item lacks gets the default of the table. Rejects are locked during the retry, so that a
+//! reject becomes only one row even if another process retries it too.
 
 use std::collections::BTreeMap;
 
@@ -24,9 +24,9 @@ use crate::sink::reject::{self, Fate, RETRIED_AT_ONCE, ReadItem, Retried, Stored
 
 type Reject = reject::Reject<Uuid>;
 
-/// Why an item is no row yet.
+/// Why an item still is no row.
 enum Refusal {
-    /// Its content does not fit, for this reason.
+    /// The content of the item does not fit, for this reason.
     Item(String),
     Database(Failure),
 }
@@ -101,15 +101,15 @@ struct Pass<'a> {
     options: &'a PostgresOptions,
     sink: &'a str,
     keys: &'a mut PostgresKeys,
-    /// Tables of the streams, or the reason why one cannot be used.
+    /// Tables of the streams, or the reason why the table of a stream cannot be used.
     tables: BTreeMap<String, Result<Known, String>>,
-    /// Rejects that were resolved, by log and stream.
+    /// Counts of the retried rejects, by log and stream.
     settled: BTreeMap<(Uuid, String), Retried>,
 }
 
 impl Pass<'_> {
-    /// Claims each key once, in the order that loaders use, so that the two never wait for each other. The
-    /// result is read when the reject is tried.
+    /// Claims each key once, in the same order as loaders, so that a retry and a loader never wait for each
+    /// other. When a reject is tried, it claims its key again, which shows whether it has the key.
     fn claim_in_order(&mut self, rejects: &[Reject]) -> Result<(), Failure> {
         let mut firsts = BTreeMap::new();
         for reject in rejects {
@@ -120,7 +120,7 @@ impl Pass<'_> {
         firsts.into_values().try_for_each(|(reject, key)| self.claim(reject, key).map(drop))
     }
 
-    /// Claims the key for a reject. Returns false if another record has it.
+    /// Claims the key for a reject. Returns false if another record has the key.
     fn claim(&mut self, reject: &Reject, key: &KeptKey) -> Result<bool, Failure> {
         let (sequence, window_ms) = (Sequence(reject.sequence.cast_unsigned()), key.window_ms);
         let claim = Claim { key: &stream_key(reject, key), sequence, window_ms };
@@ -148,7 +148,8 @@ impl Pass<'_> {
     fn try_row(&mut self, reject: &Reject) -> Result<Fate, SinkError> {
         if !self.tables.contains_key(&reject.stream) {
             let table = match known(self.session, self.options, self.sink, &reject.stream) {
-                // The table has changed. Rejects of other streams are tried nevertheless.
+                // The table does not fit the stream any more. Rejects of other streams are tried
+                // nevertheless.
                 Err(error) if error.is_of_configuration() => Err(error.to_string()),
                 found => Ok(found?),
             };
@@ -194,7 +195,8 @@ impl Pass<'_> {
         self.session.execute(&update, &[&self.sink, &reject.log, &reject.sequence, &reason]).map(drop)
     }
 
-    /// Changes the counters last and in order, because loaders add to the same counters.
+    /// Updates the counters. The counters are updated last and in order, because loaders lock the same
+    /// counters.
     fn count(&mut self) -> Result<(), Failure> {
         let counts = table(self.options, "counts");
         let update = format!(

@@ -1,4 +1,4 @@
-//! One connection with a time limit on every call, because the loader's thread waits for each statement.
+//! One connection. Every call has a time limit, because the loader's thread waits for each statement.
 //!
 //! The protocol library is asynchronous, so the connection has its own runtime. The runtime runs only while a
 //! call waits.
@@ -18,13 +18,13 @@ use super::options::{PostgresOptions, PostgresUrl};
 use super::tls;
 use crate::error::SinkError;
 
-/// The client waits this much longer than the server's own timeout, because the server's error is better than
-/// a cut connection.
+/// How much longer than the server's timeout the client waits. The client waits longer, because the error of
+/// the server has more information than a timeout of the client.
 const ANSWER_GRACE: Duration = Duration::from_secs(10);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 3;
-/// The oldest supported version.
+/// The oldest supported version of the server, as in `server_version_num`.
 const VERSION_MIN: i32 = 150_000;
 
 /// A connection to a server that durably stores its commits.
@@ -35,11 +35,11 @@ pub(super) struct Session {
     health: Health,
 }
 
-/// Whether another statement may be sent.
+/// State of the connection: whether another statement may be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Good,
-    /// An answer is still due. The next statement would wait for it.
+    /// The server has not answered yet. The next statement would wait for that answer.
     Unknown,
 }
 
@@ -47,7 +47,7 @@ impl Session {
     /// Connects, sets the session up, and checks whether the server's settings keep rows safe.
     ///
     /// # Errors
-    /// No server answers, it refuses the login, or its settings could lose rows.
+    /// No server answers, the server refuses the login, or its settings could lose rows.
     pub(super) fn open(options: &PostgresOptions) -> Result<Self, SinkError> {
         let failed = |failure| at("connect", options)(failure);
         let runtime = runtime::Builder::new_current_thread()
@@ -84,8 +84,8 @@ impl Session {
         bounded(runtime, *wait, health, client.batch_execute(statements))
     }
 
-    /// Runs one statement with parameters. It is prepared each time, because the loader has few statements
-    /// and large chunks.
+    /// Runs one statement with parameters. The statement is prepared each time, because the loader runs few
+    /// statements for each large chunk.
     pub(super) fn query(
         &mut self,
         statement: &str,
@@ -95,7 +95,7 @@ impl Session {
         bounded(runtime, *wait, health, client.query(statement, parameters))
     }
 
-    /// Runs one statement with parameters. Returns how many rows it changed.
+    /// Runs one statement with parameters. Returns the number of rows that it changed.
     pub(super) fn execute(
         &mut self,
         statement: &str,
@@ -111,7 +111,7 @@ impl Session {
         bounded(runtime, *wait, health, async {
             let mut sink = pin!(client.copy_in(statement).await?);
             for piece in data {
-                // An error of the server ends the sending. `finish` returns it.
+                // If the server reports an error, sending fails. `finish` then returns that error.
                 if sink.send(piece).await.is_err() {
                     break;
                 }
@@ -150,7 +150,8 @@ impl Session {
     }
 }
 
-/// Waits for an answer. Without one the state of the connection is unknown: drop it then.
+/// Waits for an answer. If no answer arrives in time, the state of the connection is unknown, and the caller
+/// has to drop it.
 fn bounded<T>(
     runtime: &Runtime,
     wait: Duration,
@@ -166,7 +167,7 @@ fn bounded<T>(
     }
 }
 
-/// Connects for queries. The runtime that polls this also drives the connection.
+/// Connects to a server for queries. The runtime that polls this future also runs the connection.
 pub(crate) async fn connect(url: &PostgresUrl) -> Result<Client, String> {
     let tls = tls::connector(url)?;
     let mut config = url.config.clone();
@@ -197,8 +198,8 @@ fn configured(options: &PostgresOptions) -> Config {
     config
 }
 
-/// Returns the settings of the session. The server uses the same time limits, so that a dead loader does not
-/// hold its locks for long.
+/// Returns the settings of the session. The settings give the server the same time limits, so that the server
+/// releases the locks of a dead loader soon.
 fn settings(options: &PostgresOptions) -> String {
     let (statement_ms, lock_ms) = (options.statement_timeout.as_millis(), options.lock_timeout.as_millis());
     let (idle_s, interval_s) = (KEEPALIVE_IDLE.as_secs(), KEEPALIVE_INTERVAL.as_secs());

@@ -1,7 +1,9 @@
-//! One table per stream: created, extended, or used as an operator created it, if its columns fit.
+//! One table per stream. The sink creates the table or adds columns to it. A table that an operator created
+//! is used if its columns fit.
 //!
-//! Tables are checked in every load, under a lock that keeps them unchanged until the commit. Binary COPY
-//! would otherwise read the bytes of one type as those of another. Only one loader at a time changes tables.
+//! Tables are checked in every load, under a lock that keeps them unchanged until the commit. Without the
+//! lock, a binary COPY could read the bytes of one type as another type. Only one loader at a time changes
+//! tables.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ use super::wire::{ServerType, Wire};
 use crate::error::SinkError;
 use crate::sink::declared::{DeclaredStreams, NameCase};
 
-/// Advisory lock for creating and changing tables: "tollgate" in ASCII.
+/// Number of the advisory lock for creating and changing tables: "tollgate" in ASCII.
 const DDL_LOCK: i64 = 0x746f_6c6c_6761_7465;
 
 const COLUMNS: &str = "
@@ -30,13 +32,14 @@ const COLUMNS: &str = "
 /// How rows of a schema are copied into their table.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The COPY statement. It does not name columns that the stream lacks, so these get their defaults.
+    /// The COPY statement. The statement does not name columns of the table that the stream lacks, so that
+    /// these columns get their defaults.
     pub(super) copy: String,
-    /// One for each column of the schema, except its key.
+    /// Encodings of the columns of the schema, except its key.
     pub(super) wires: Vec<Wire>,
 }
 
-/// A column as the catalog has it.
+/// A column of a table, as the catalog describes it.
 struct ServerColumn {
     name: String,
     shown_type: String,
@@ -46,11 +49,11 @@ struct ServerColumn {
     is_generated: bool,
 }
 
-/// Creates the table of a stream or adds missing columns, locks it, and returns how rows are copied. Call it
-/// in a transaction.
+/// Creates the table of a stream or adds missing columns, and locks the table. Returns how rows are copied.
+/// Call this in a transaction.
 ///
 /// # Errors
-/// A column does not fit. This is checked first, so nothing is changed.
+/// A column does not fit. The check comes first, so the table is not changed.
 pub(super) fn plan(
     session: &mut Session,
     options: &PostgresOptions,
@@ -71,8 +74,8 @@ pub(super) fn plan(
     if !missing.is_empty() {
         add(session, &table, &missing).map_err(changed())?;
     }
-    // The lock is not taken earlier. Two loaders that hold it and both add a column would wait for each
-    // other.
+    // The lock is not taken before the columns are added. If it were, two loaders that hold the lock and both
+    // add a column would wait for each other.
     lock(session, &table).map_err(failed())?;
     let columns = columns(session, &table).map_err(failed())?;
     remember(session, options, sink, schema).map_err(changed())?;
@@ -80,7 +83,7 @@ pub(super) fn plan(
     Ok(Plan { copy: copy_statement(&table, schema), wires: wires.collect::<Result<_, _>>()? })
 }
 
-/// Checks whether the rows of these streams fit the existing tables. Changes nothing.
+/// Checks whether the rows of these streams fit the existing tables. Does not change the database.
 pub(crate) fn check<'a>(
     options: &PostgresOptions,
     schemas: impl Iterator<Item = &'a Schema>,
@@ -92,7 +95,7 @@ pub(crate) fn check<'a>(
     Ok(())
 }
 
-/// Checks whether the rows of a stream fit its table, if the table exists. Changes nothing.
+/// Checks whether the rows of a stream fit its table, if the table exists. Does not change the database.
 pub(super) fn look(
     session: &mut Session,
     options: &PostgresOptions,
@@ -116,7 +119,7 @@ fn check_name(schema: &Schema) -> Result<(), SinkError> {
     }
 }
 
-/// Returns whether the table exists. `table` is quoted, with its schema.
+/// Returns whether the table exists. `table` is the quoted name with its schema.
 pub(super) fn exists(session: &mut Session, table: &str) -> Result<bool, Failure> {
     let rows = session.query("SELECT to_regclass($1) IS NOT NULL", &[&table])?;
     Ok(rows.first().is_some_and(|row| row.get(0)))
@@ -144,7 +147,7 @@ fn declared(column: &Column) -> String {
     format!("{} {}", quoted(&column.name), Wire::made(column.kind))
 }
 
-/// Locks the columns of a table, while other sessions may still write rows. Foreign tables cannot be locked.
+/// Locks the columns of a table. Other sessions may still write rows. Foreign tables cannot be locked.
 fn lock(session: &mut Session, table: &TableName) -> Result<(), Failure> {
     let kind = session.query(
         "SELECT relkind = 'f' FROM pg_catalog.pg_class WHERE oid = to_regclass($1)::oid",
@@ -204,7 +207,7 @@ fn kinds(
     Ok(rows.iter().filter_map(kind).collect())
 }
 
-/// A table that retried rejects may be copied into.
+/// A table into which retried rejects may be copied.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) table: TableName,
@@ -212,7 +215,8 @@ pub(super) struct Known {
     pub(super) columns: BTreeMap<String, (ColumnType, Wire)>,
 }
 
-/// Locks the table of a stream and returns which columns it takes. Call it in a transaction.
+/// Locks the table of a stream, and returns the columns that can be copied into it. Call this in a
+/// transaction.
 ///
 /// # Errors
 /// The database fails, or a column was changed to a type that the stream's values do not fit.

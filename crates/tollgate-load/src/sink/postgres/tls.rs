@@ -11,7 +11,7 @@ use super::options::PostgresUrl;
 /// Makes the TLS connector of a connection.
 ///
 /// # Errors
-/// The authorities cannot be read. The error is a text.
+/// The certificates of the authorities cannot be read.
 pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, String> {
     let verifier = Verifier::new(url.root_cert.as_deref(), url.trust).map_err(|error| match error {
         RootsError::File(error) => format!("sslrootcert {error}"),

@@ -1,7 +1,7 @@
 //! Encodes values of the log in the binary form of COPY, and decodes them.
 //!
-//! Binary COPY converts nothing: the bytes must be those of the column's type. So the type of the column
-//! decides the form, not the type of the stream. "Made" is the type of a column that the sink creates.
+//! Binary COPY does not convert values: the bytes must have the form of the column's type. So the type of the
+//! column decides the form, not the type of the stream. "Made" is the type of a column that the sink creates.
 //!
 //! | stream | made | also taken | content that is refused |
 //! | --- | --- | --- | --- |
@@ -26,17 +26,18 @@ use tollgate_log::{ColumnType, Value};
 
 /// The epoch of PostgreSQL's timestamps, 2000-01-01T00:00:00Z, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
-/// The first timestamp of PostgreSQL, in microseconds since 2000. Its last is beyond the range of a log.
+/// The first timestamp of PostgreSQL, in microseconds since 2000. The last one is later than any timestamp of
+/// a log.
 const TIMESTAMP_US_MIN: i64 = -211_813_488_000_000_000;
 const NUMERIC_BASE: u64 = 10_000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
-/// Groups of four decimal digits: 2^64 has 20 digits.
+/// Maximum number of groups of four decimal digits in an integer, because 2^64 has 20 digits.
 const NUMERIC_DIGITS_MAX: usize = 5;
 const FAMILY_V4: u8 = 2;
 const FAMILY_V6: u8 = 3;
 const JSONB_VERSION: u8 = 1;
 
-/// Form of the bytes of a column.
+/// Binary form of the values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
     Bool,
@@ -57,9 +58,9 @@ pub(super) enum Wire {
 
 /// A type of PostgreSQL from its catalog, with domains resolved.
 pub(super) struct ServerType<'a> {
-    /// `typname`.
+    /// Name of the type: `typname`.
     pub(super) name: &'a str,
-    /// Whether it is an enum.
+    /// Whether the type is an enum.
     pub(super) is_enum: bool,
 }
 
@@ -79,8 +80,8 @@ impl Wire {
         }
     }
 
-    /// Returns how values of a stream's column are encoded for a table's column. Returns `None` if the types
-    /// do not fit.
+    /// Returns the form in which values of a stream's column are encoded for a table's column. Returns `None`
+    /// if the types do not fit.
     pub(super) fn between(kind: ColumnType, server: &ServerType<'_>) -> Option<Self> {
         Some(match (kind, server.name) {
             (ColumnType::Bool, "bool") => Self::Bool,
@@ -125,7 +126,7 @@ impl Wire {
     /// Appends the length and the bytes of a value.
     ///
     /// # Errors
-    /// The column cannot hold the value. The caller cuts off the appended bytes.
+    /// The column cannot store the value. The caller has to remove the appended bytes.
     pub(super) fn encode(self, value: &Value<'_>, out: &mut BytesMut) -> Result<(), String> {
         if matches!(value, Value::Null) {
             out.put_i32(-1);
@@ -170,7 +171,7 @@ impl Wire {
             .map_err(|_| format!("integer {value} does not fit a column of type {}", self.name()))
     }
 
-    /// Decodes what [`Self::encode`] wrote, without the length. Returns `None` for other bytes.
+    /// Decodes a value that [`Self::encode`] wrote, without its length. Returns `None` for other bytes.
     pub(super) fn decode<'a>(self, kind: ColumnType, bytes: &'a [u8]) -> Option<Value<'a>> {
         let text = |bytes: &'a [u8]| {
             let text = std::str::from_utf8(bytes).ok()?;
@@ -242,7 +243,8 @@ fn numeric(bytes: &[u8]) -> Option<i64> {
     i64::try_from(if head[2] == NUMERIC_NEGATIVE { -value } else { value }).ok()
 }
 
-/// Appends family, bits of the network, whether it is a network, bytes of the address, and the address.
+/// Appends an address in the form of `inet`: family, number of network bits, a flag for networks, number of
+/// address bytes, and the address.
 fn put_inet(address: IpAddr, out: &mut BytesMut) {
     match address {
         IpAddr::V4(address) => {

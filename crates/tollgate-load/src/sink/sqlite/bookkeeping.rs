@@ -8,8 +8,9 @@ use super::connection::{LOCK_WAIT, failed};
 use crate::error::SinkError;
 use crate::sink::accounts::BOOKKEEPING_VERSION;
 
-/// The bookkeeping tables, with a column for the sink, because a database outlives the name of the sink that
-/// filled it. Sequence numbers are positive 64-bit integers. Times are those of the loader's clock.
+/// The bookkeeping tables. The tables have a column for the name of the sink, because another sink may fill
+/// the same database later. Sequence numbers are positive 64-bit integers. Times are from the clock of the
+/// loader.
 pub(super) const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS tollgate_meta (
         id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
@@ -102,7 +103,7 @@ const GAINED: [(&str, &str, &str); 4] = [
 /// Creates missing tables and columns.
 ///
 /// # Errors
-/// `Bookkeeping` if a later version of this program made the tables. Then nothing is changed.
+/// `Bookkeeping` if a later version of this program created the tables. The tables are then not changed.
 pub(super) fn make(connection: &Connection, path: &Path) -> Result<(), SinkError> {
     let found = check_version(connection, path)?;
     let made = || {
@@ -127,7 +128,7 @@ fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     for column in &GAINED {
-        // Another process may have added the column meanwhile.
+        // Another process may have added the column since the check.
         if is_missing(column)? {
             let (table, name, kind) = column;
             transaction.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {kind}"))?;
@@ -136,7 +137,7 @@ fn add_columns(connection: &Connection) -> Result<(), rusqlite::Error> {
     transaction.commit()
 }
 
-/// Opens an existing database without changing anything. Returns `None` if there is none.
+/// Opens an existing database without changing it. Returns `None` if there is no database.
 pub(super) fn open_to_read(path: &Path) -> Result<Option<Connection>, SinkError> {
     if !path.exists() {
         return Ok(None);
@@ -148,8 +149,8 @@ pub(super) fn open_to_read(path: &Path) -> Result<Option<Connection>, SinkError>
     Ok(Some(connection))
 }
 
-/// Checks and returns the version of the tables. `None` if there are no tables, or older ones without a
-/// version: then it is the first.
+/// Checks and returns the version of the tables. Returns `None` if there are no tables, or if they are so old
+/// that they store no version. Such tables have the first version.
 fn check_version(connection: &Connection, path: &Path) -> Result<Option<i64>, SinkError> {
     match read_version(connection).map_err(failed("read the version of the bookkeeping", path))? {
         Some(found) if found != BOOKKEEPING_VERSION => {

@@ -6,7 +6,7 @@ use super::parents::Parents;
 use crate::sink::refusals::Refusals;
 use crate::sink::tally::Counts;
 
-/// An open transaction.
+/// State of an open transaction.
 pub(super) struct SqliteChunk {
     pub(super) log: LogId,
     pub(super) log_text: String,

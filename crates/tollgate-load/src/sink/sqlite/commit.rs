@@ -1,4 +1,5 @@
-//! Begins and commits one transaction of a load: rows, counters and the position, or none of them.
+//! Begins and commits the transaction of a load. Rows, counters and the position are committed together, or
+//! not at all.
 
 use rusqlite::{ErrorCode, params};
 use tollgate_log::{Gap, LogId, Position, Sequence};
@@ -14,7 +15,8 @@ use crate::sink::contract::Sink;
 use crate::sink::refusals::Refusals;
 use crate::sink::tally::{Counts, Tally};
 
-/// Estimate of the bytes of a commit apart from its rows: partly filled pages of the bookkeeping tables.
+/// Estimated bytes that a commit writes in addition to its rows: partly filled pages of the bookkeeping
+/// tables.
 const COMMIT_BYTES: u64 = 64 << 10;
 const SET_LOAD: &str = "UPDATE temp.tollgate_load SET log = ?1, first = ?2, last = ?3";
 
@@ -127,8 +129,8 @@ impl SqliteSink {
 
     /// Runs the operator's file.
     ///
-    /// The file cannot be kept from ending the transaction. Rows and position are then committed together, or
-    /// rolled back together. After a rollback the load is reported as failed.
+    /// The file may end the transaction, which cannot be prevented. Rows and position are then committed
+    /// together, or rolled back together. After a rollback, the load is reported as failed.
     fn run_after(&mut self, chunk: &SqliteChunk, last: Sequence) -> Result<(), SinkError> {
         let Some(after) = self.rules.after.clone() else { return Ok(()) };
         let text = after.read()?;
@@ -142,7 +144,7 @@ impl SqliteSink {
             }
             _ => after.failed(error),
         })?;
-        // The file wrote these rows, because all rows of the load had their parents.
+        // The operator's file wrote the rows without parents, because all rows of the load had their parents.
         if chunk.parents == Parents::AtRow && parents::are_missing(&self.connection) {
             return Err(after.failed(parents::MISSING));
         }

@@ -1,5 +1,5 @@
-//! Code that all connections to a sink's database share: the wait for a lock, the names of errors, the time
-//! of a row.
+//! Code that all connections to a sink's database share: the wait for a lock, errors with the path, and the
+//! time for bookkeeping rows.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::clock::now_us;
 use crate::error::SinkError;
 use crate::sink::timestamp::timestamp_text;
 
-/// Longest wait of SQLite for a lock. The loader's backoff comes in addition.
+/// Longest wait of SQLite for a lock. If it ends without the lock, the loader waits for its backoff, and
+/// tries again.
 pub(super) const LOCK_WAIT: Duration = Duration::from_millis(250);
 
 /// Makes the error of a database, with its path.

@@ -1,5 +1,5 @@
-//! Counters: read for an audit without a lock or a change, and those of refused rows in the transaction of a
-//! load.
+//! Counters. An audit reads them without a lock and without a change. The transaction of a load reads and
+//! updates the counts of refused rows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::error::SinkError;
 use crate::sink::accounts::{LogCounts, StreamCounts};
 use crate::sink::refusals::Refusals;
 
-/// Reads the bookkeeping of a sink about all logs, in one snapshot. A database that is missing or has no
-/// bookkeeping has loaded nothing.
+/// Reads the bookkeeping of a sink about all logs, in one snapshot. Returns no logs if the database is
+/// missing or has no bookkeeping.
 pub(crate) fn read_counts(path: &Path, sink: &str) -> Result<Vec<LogCounts>, SinkError> {
     let Some(connection) = open_to_read(path)? else { return Ok(Vec::new()) };
     read(&connection, sink).map_err(failed("read the counters", path))
@@ -59,7 +59,7 @@ fn read(connection: &Connection, sink: &str) -> Result<Vec<LogCounts>, rusqlite:
     Ok(logs.into_values().collect())
 }
 
-/// Returns how many rows of a segment the database refused in earlier loads.
+/// Returns the number of rows of a segment that the database refused in earlier loads.
 pub(super) fn read_refusals(
     connection: &Connection,
     sink: &str,
@@ -75,7 +75,7 @@ pub(super) fn read_refusals(
         .map(|refused: Option<i64>| refused.unwrap_or_default().cast_unsigned())
 }
 
-/// Adds the refused rows of a load.
+/// Adds the counts of the refused rows of a load.
 pub(super) fn add_refusals(
     connection: &Connection,
     sink: &str,

@@ -1,4 +1,4 @@
-//! The database of a sink: how it is opened, and its state while it is open.
+//! The database of a sink: opening it, and the state of the open database.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::OpenOptions;
@@ -18,29 +18,30 @@ use crate::sink::key::{Monotonic, system_clock};
 use crate::sink::write_rules::WriteRules;
 use crate::sqlite_files::SqliteFiles;
 
-/// The first version of SQLite without the WAL-reset bug, which could corrupt a database with several
+/// The first version of SQLite without the WAL-reset bug. That bug could corrupt a database with several
 /// connections.
 const VERSION_MIN: i32 = 3_051_003;
 const VERSION_MIN_TEXT: &str = "3.51.3";
-/// A larger WAL is cut to this size when SQLite starts over at its beginning.
+/// Bytes to which SQLite cuts a larger WAL when it starts again at the beginning of the file.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
-/// A WAL of this size means that a reader keeps SQLite from starting over at its beginning.
+/// Bytes of a WAL from which on the sink warns. A WAL of this size means that a reader prevents SQLite from
+/// starting again at the beginning of the file.
 const WAL_BYTES_WARN: u64 = 256 << 20;
 const STATEMENTS_MAX: usize = 256;
 
-/// A table with one row for the operator's file: the range of records of the load. Only this connection sees
-/// it.
+/// Statement that creates a table for the operator's file. Its only row has the range of records of the load.
+/// Only this connection sees the table.
 const LOAD_TABLE: &str = "CREATE TEMP TABLE IF NOT EXISTS tollgate_load (log TEXT, first INTEGER, last INTEGER); \
      INSERT INTO tollgate_load DEFAULT VALUES";
 
-/// An SQLite database that is loaded into.
+/// An SQLite database as a sink.
 pub(crate) struct SqliteSink {
     pub(super) path: PathBuf,
     /// Name of the sink in the bookkeeping.
     pub(super) name: String,
     pub(super) connection: Connection,
     pub(super) files: SqliteFiles,
-    /// SQLite's `data_version` at the last check. It changes when another connection writes.
+    /// SQLite's `data_version` at the last check. The value changes when another connection writes.
     pub(super) data_version: Option<i64>,
     pub(super) rules: WriteRules,
     /// The insert statement of each schema whose table is known to fit.
@@ -57,13 +58,13 @@ impl SqliteSink {
     /// Opens or creates the database.
     ///
     /// # Errors
-    /// The file is no database or cannot be written, the library is too old, or the bookkeeping is of a later
-    /// version. `Locked` is worth a retry.
+    /// The file is no database or cannot be written, the library is too old, or the bookkeeping has a later
+    /// version. After `Locked`, a retry may succeed.
     pub(crate) fn open(path: &Path, name: &str, rules: WriteRules) -> Result<Self, SinkError> {
         Self::open_with(path, name, rules, system_clock())
     }
 
-    /// Opens the database as [`Self::open`] does, with another clock for the windows of keys.
+    /// Opens the database as [`Self::open`] does, but with the given clock for the windows of keys.
     pub(crate) fn open_with(
         path: &Path,
         name: &str,
@@ -103,7 +104,8 @@ impl SqliteSink {
             keys,
             chunk: None,
             orphaned: BTreeSet::new(),
-            // The size of the WAL that an earlier run left is unknown. It is checked after the first commit.
+            // The size of the WAL of an earlier run is unknown. The maximum here makes the first commit check
+            // it.
             unchecked_bytes: u64::MAX,
             is_wal_warned: false,
         };
@@ -129,8 +131,8 @@ impl SqliteSink {
     }
 }
 
-/// Creates the folder durably. Segments are deleted because the database has them, so its name has to be on
-/// disk too.
+/// Creates the folder of the database durably. Segments are deleted because the database has their records,
+/// so the name of its folder has to be on disk too.
 fn make_folder(path: &Path) -> Result<(), SinkError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     tollgate_log::make_folder(&DiskStorage, folder)
@@ -138,7 +140,8 @@ fn make_folder(path: &Path) -> Result<(), SinkError> {
 }
 
 /// Creates an empty file with mode [`FILE_MODE`], because SQLite would use all bits that the umask allows.
-/// SQLite gives its other files the same mode. An error here appears again when SQLite opens the file.
+/// SQLite gives its other files the same mode. Errors are ignored here, because SQLite reports them when it
+/// opens the file.
 fn make_file(path: &Path) {
     let made = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
     drop(made);

@@ -1,4 +1,4 @@
-//! Fills gaps: found records are loaded, and the gap shrinks or is deleted, in one transaction.
+//! Fills gaps. One transaction loads the records that were found, and shrinks or deletes the gap.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub(super) fn gaps(connection: &Connection, sink: &str, log: LogId) -> Result<Ve
     statement.query_map(params![sink, log.to_string()], gap)?.collect()
 }
 
-/// Returns the records in all gaps of a sink, by reason. A sum that is too large becomes the largest integer.
+/// Returns the number of records in all gaps of a sink, by reason. A sum that does not fit becomes the
+/// largest integer.
 pub(super) fn records(connection: &Connection, sink: &str) -> Result<BTreeMap<String, u64>, rusqlite::Error> {
     let question = "SELECT reason, CAST(total(max(last - first + 1, 0)) AS INTEGER) FROM tollgate_gaps \
          WHERE sink = ?1 GROUP BY reason";
@@ -43,7 +44,7 @@ pub(super) fn rename(
     Ok(renamed == 1)
 }
 
-/// Replaces a gap by what is left of it. Returns false if the gap no longer exists.
+/// Replaces a gap by the gaps that remain of it. Returns false if the gap no longer exists.
 pub(super) fn replace(
     connection: &Connection,
     sink: &str,

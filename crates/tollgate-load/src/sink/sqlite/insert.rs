@@ -1,11 +1,12 @@
-//! Inserts one row completely or not at all, and finds the cause of a failure.
+//! Inserts one row completely or not at all, and finds the cause if that fails.
 //!
-//! An error of a function in an index, a generated column or a trigger has no code of its own, only
-//! [`SQLITE_ERROR`]. So has a statement that no longer fits the tables. But such a statement cannot be
-//! prepared again.
+//! An error of a function in an index, a generated column or a trigger has only the general code
+//! [`SQLITE_ERROR`]. A statement that no longer fits the tables fails with the same code. The two differ in
+//! one point: the second statement cannot be prepared again.
 //!
-//! A statement undoes its changes only if a constraint or `RAISE(ABORT)` can make it fail. A function in a
-//! trigger does not count for that, so rows of tables with triggers get a savepoint.
+//! SQLite undoes the changes of a failed statement only if a constraint or `RAISE(ABORT)` can make it fail.
+//! SQLite does not expect a failure of a function in a trigger. So rows of tables with triggers get a
+//! savepoint.
 
 use rusqlite::ffi::SQLITE_ERROR;
 use rusqlite::{Connection, Error, ErrorCode};
@@ -14,14 +15,14 @@ use super::parents::{self, Parents};
 
 /// Why a row is not in its table.
 pub(super) enum RowError {
-    /// Its content does not fit, for this reason.
+    /// The content of the row does not fit, for this reason.
     Refused(String),
     Database(Error),
 }
 
 impl RowError {
-    /// Finds the cause of a failed insert. An error of a constraint, a type, the size of a value or a
-    /// function is about the row. All others are about the database.
+    /// Finds the cause of a failed insert. An error of a constraint, a type, the size of a value, or a
+    /// function is about the row. All other errors are about the database.
     pub(super) fn of(error: Error, connection: &Connection, insert: &str) -> Self {
         let is_of_row = error.sqlite_error().is_some_and(|found| match found.code {
             ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig => true,
@@ -40,7 +41,8 @@ pub(super) fn tables_with_triggers(connection: &Connection) -> Result<Vec<String
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Inserts a row by `insert`. A refused row leaves no change, unless a trigger ended the transaction.
+/// Inserts a row with the statement `insert`. A refused row leaves no change, unless a trigger ended the
+/// transaction.
 pub(super) fn or_nothing(
     connection: &Connection,
     parents: Parents,

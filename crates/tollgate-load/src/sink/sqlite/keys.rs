@@ -1,4 +1,4 @@
-//! The keys of loaded records. Each is kept for the window of its stream, so that a retry is not loaded
+//! The keys of loaded records. A key is kept for the window of its stream, so that a retry is not loaded
 //! again.
 //!
 //! `expires` is the tick at which a window ends.
@@ -19,14 +19,14 @@ pub(super) struct Claimant<'a> {
 /// The keys of a database.
 pub(super) struct SqliteKeys {
     ticks: Ticks,
-    /// Keys claimed since the count was stored.
+    /// Number of keys claimed since the count of ticks was stored.
     claimed: u64,
-    /// Whether there may be keys.
+    /// Whether the database may have keys.
     is_in_use: bool,
 }
 
 impl SqliteKeys {
-    /// Continues the count of the database.
+    /// Continues the count of ticks that the database stores.
     pub(super) fn new(connection: &Connection, clock: Monotonic) -> Result<Self, rusqlite::Error> {
         let stored: Option<i64> =
             connection.query_row("SELECT ms FROM tollgate_ticks", [], |row| row.get(0)).optional()?;
@@ -34,7 +34,7 @@ impl SqliteKeys {
         Ok(Self { ticks, claimed: 0, is_in_use: stored.is_some() })
     }
 
-    /// Claims the key for a record. Returns false if another record has it.
+    /// Claims a key for a record. Returns false if another record has the key.
     pub(super) fn claim(
         &mut self,
         connection: &Connection,
@@ -75,7 +75,7 @@ impl SqliteKeys {
         Ok(())
     }
 
-    /// Stores the count and deletes expired keys, in the transaction of a load.
+    /// Stores the count of ticks and deletes expired keys, in the transaction of a load.
     pub(super) fn store(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
         if !self.is_in_use {
             return Ok(());
@@ -177,7 +177,7 @@ mod tests {
         assert!(claim(&mut ticks, &connection, 1));
         advance(&time, DAY / 2);
         ticks.store(&connection).unwrap();
-        // A year may be between the two loaders, because only the time that they run counts.
+        // Only the time in which loaders run counts. So even a year between the two loaders would not matter.
         let (time, second) = clock();
         let mut ticks = SqliteKeys::new(&connection, second).unwrap();
         assert!(!claim(&mut ticks, &connection, 2));

@@ -1,4 +1,4 @@
-//! A database whose files are no longer at their paths: nothing is loaded into it, and none of its data is
+//! A database whose files are no longer at their paths. No record is loaded into it, and none of its data is
 //! written back.
 
 use rusqlite::config::DbConfig;
@@ -7,7 +7,7 @@ use super::database::SqliteSink;
 use crate::error::SinkError;
 
 impl SqliteSink {
-    /// Checks that the files are in place. Rows in a file without a name would be lost.
+    /// Checks that the files are still at their paths. Rows in a file without a name would be lost.
     pub(super) fn check_files(&self) -> Result<(), SinkError> {
         match self.files.are_in_place(&self.connection) {
             true => Ok(()),
@@ -20,7 +20,7 @@ impl SqliteSink {
         self.check_files()?;
         let version = self.connection.pragma_query_value(None, "data_version", |row| row.get(0));
         let version = match version.map_err(self.failed("read the data version")) {
-            // The next check tries again when the lock is free.
+            // The next check tries again, when the lock may be free.
             Err(SinkError::Locked { .. }) => return Ok(false),
             version => version?,
         };
@@ -31,8 +31,8 @@ impl SqliteSink {
 impl Drop for SqliteSink {
     fn drop(&mut self) {
         if self.check_files().is_err() {
-            // Without this, the last connection of a process would write its WAL back, and delete the WAL at
-            // the path.
+            // Without this setting, the last connection of a process would write its WAL back to the
+            // database, and delete the WAL at the path.
             let kept = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             debug_assert!(kept.is_ok(), "{kept:?}");
             let database = self.path.display();

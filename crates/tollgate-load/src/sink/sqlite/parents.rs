@@ -1,9 +1,9 @@
 //! Rows without a parent, by foreign keys that SQLite checks at the commit only (`DEFERRABLE INITIALLY
 //! DEFERRED`).
 //!
-//! A commit reports that a row lacks its parent, not which row. The load is therefore repeated, and each row
-//! is checked when it is written. A row without a parent by then is rejected, even if the parent comes later
-//! in the same load.
+//! A commit reports that a row lacks its parent, but not which row. The load is therefore repeated, and each
+//! row is checked when it is written. A row whose parent is not there at that time is rejected, even if the
+//! parent comes later in the same load.
 
 use rusqlite::Connection;
 
@@ -12,7 +12,7 @@ use crate::sys;
 /// SQLite's message for foreign keys that it checks at once.
 pub(super) const MISSING: &str = "FOREIGN KEY constraint failed";
 
-/// When rows must have parents that may come later in the same load.
+/// The time at which a row must have its parent, if a foreign key is checked at the commit only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parents {
     AtCommit,

@@ -1,4 +1,4 @@
-//! Reads positions for a check of the log, without a lock or a change.
+//! Reads positions for a check of the log, without a lock and without a change.
 
 use std::collections::BTreeMap;
 use std::path::Path;

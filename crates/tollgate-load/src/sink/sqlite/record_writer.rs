@@ -26,7 +26,7 @@ pub(super) struct StreamInsert<'a> {
     schema_id: SchemaId,
     pub(super) stream: &'a str,
     statement: CachedStatement<'a>,
-    /// Whether a row that fails may leave changes.
+    /// Whether a failed insert may leave changes, so that it needs a savepoint.
     needs_savepoint: bool,
     pub(super) tally: Tally,
 }
@@ -51,7 +51,7 @@ pub(super) struct RecordWriter<'a, 'b> {
 /// Result of a row.
 enum Fate {
     Loaded,
-    /// Another record has its key.
+    /// Another record has the key of the row.
     Duplicate,
 }
 
@@ -98,7 +98,7 @@ impl<'a> RecordWriter<'a, '_> {
             return Ok(Fate::Duplicate);
         }
         let inserted = self.insert(at, record.schema, values);
-        // If a trigger rolled back the transaction, the key is deleted too. The reject then reports the
+        // If a trigger rolled back the transaction, the key is gone already. The caller then reports the
         // rollback.
         if matches!(inserted, Err(RowError::Refused(_))) && !self.connection.is_autocommit() {
             SqliteKeys::give_back(self.connection, key, of).map_err(RowError::Database)?;
@@ -136,7 +136,8 @@ impl<'a> RecordWriter<'a, '_> {
         Ok(self.inserts.len() - 1)
     }
 
-    /// Stores a record that is no row. This cannot fail for its content, because the columns take any value.
+    /// Stores a record that is no row. The insert cannot fail for the content, because the columns accept any
+    /// value.
     pub(super) fn reject(
         &self,
         sequence: Sequence,

@@ -1,5 +1,5 @@
 //! Retries rejects. A reject that now fits its table becomes a row, in the transaction that deletes the
-//! reject. If another record now has its key, it is a duplicate.
+//! reject. If another record now has the key of the reject, the reject is a duplicate.
 //!
 //! A column that the item lacks gets the default of the table.
 
@@ -23,7 +23,7 @@ type Reject = reject::Reject<String>;
 #[derive(Debug)]
 pub(super) enum RetryError {
     Database(rusqlite::Error),
-    /// A trigger of this table ended the transaction, and undid the rejects before it in the same
+    /// A trigger of this table rolled the transaction back, and with it the earlier rejects of the
     /// transaction.
     RolledBack(String),
 }
@@ -113,7 +113,7 @@ fn next_rejects(
     rows.collect()
 }
 
-/// Deletes the reject, and counts its result in the named counter.
+/// Deletes the reject, and adds one to the counter with the given name.
 fn settle(
     connection: &Connection,
     sink: &str,
@@ -172,7 +172,8 @@ fn insert(connection: &Connection, reject: &Reject) -> Result<(), RowError> {
     })
 }
 
-/// Classifies an error of a statement. A changed table must not keep other rejects from being tried.
+/// Classifies an error of a statement. A changed table is no error of the database, so that rejects of other
+/// tables are still tried.
 fn of_table(error: rusqlite::Error) -> RowError {
     match error.sqlite_error().map(|found| found.extended_code) {
         Some(SQLITE_ERROR) => RowError::Refused(error.to_string()),
@@ -180,7 +181,7 @@ fn of_table(error: rusqlite::Error) -> RowError {
     }
 }
 
-/// Returns the column with that name in any case.
+/// Returns the column with that name. The comparison ignores case.
 fn column(
     connection: &Connection,
     stream: &str,

@@ -1,8 +1,8 @@
-//! Syncs what SQLite found in the write-ahead log when it opened a database.
+//! Syncs the write-ahead log that SQLite finds when it opens a database.
 //!
 //! A run may be killed between the write of a commit and its sync. The commit is then visible, but a power
-//! cut can still lose it. Segments are deleted by the positions that are read. So these positions have to be
-//! as durable as those that this run commits.
+//! cut can still lose it. Segments are deleted because of the positions that this run reads. So these
+//! positions have to be as durable as the positions that this run commits.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use crate::error::SinkError;
 use crate::sqlite_files::wal_of;
 
-/// Returns the write-ahead log that an earlier run left for a database. Returns `None` after a clean end.
+/// Returns the path of the write-ahead log that an earlier run left for a database. Returns `None` if that
+/// run closed the database.
 ///
-/// Call it before the database is opened, because opening creates one.
+/// Call this before the database is opened, because SQLite then creates a write-ahead log.
 pub(super) fn left_wal(database: &Path) -> Option<PathBuf> {
     // The WAL is in the folder of the database itself, not in the folder of a link to it.
     let wal = wal_of(&fs::canonicalize(database).ok()?);
@@ -22,8 +23,8 @@ pub(super) fn left_wal(database: &Path) -> Option<PathBuf> {
 
 /// Syncs a write-ahead log and the folder with its name.
 ///
-/// SQLite takes its locks on the database and the shared memory, never on this file. So closing it here drops
-/// no lock.
+/// SQLite takes its locks on the database and the shared memory, never on the write-ahead log. So no lock is
+/// lost when this function closes that file.
 ///
 /// # Errors
 /// The file or the folder cannot be synced.

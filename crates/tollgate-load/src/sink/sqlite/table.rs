@@ -28,7 +28,7 @@ impl From<rusqlite::Error> for EnsureError {
 
 /// Creates the table of a stream or adds missing columns. Returns the statement that inserts a row.
 ///
-/// Everything is checked before anything is changed.
+/// All columns are checked before the table is changed.
 fn ensure(
     connection: &Connection,
     declared: &DeclaredStreams,
@@ -50,7 +50,7 @@ fn ensure(
     Ok(insert_statement(schema))
 }
 
-/// Creates or extends the table of a stream as [`ensure`] does, with the errors of a sink.
+/// Creates or extends the table of a stream as [`ensure`] does, but returns the errors of a sink.
 pub(super) fn ensure_table(
     connection: &Connection,
     path: &Path,
@@ -63,7 +63,7 @@ pub(super) fn ensure_table(
     })
 }
 
-/// Checks whether the rows of these streams fit the existing tables. Changes nothing.
+/// Checks whether the rows of these streams fit the existing tables. Does not change the database.
 pub(crate) fn check<'a>(path: &Path, schemas: impl Iterator<Item = &'a Schema>) -> Result<(), SinkError> {
     let Some(connection) = open_to_read(path)? else { return Ok(()) };
     for schema in schemas {
@@ -75,7 +75,8 @@ pub(crate) fn check<'a>(path: &Path, schemas: impl Iterator<Item = &'a Schema>) 
     Ok(())
 }
 
-/// Checks whether the rows of a stream fit its table, or may have one. Changes nothing.
+/// Checks whether the rows of a stream fit its table. If there is no table, checks whether it could be
+/// created. Does not change the database.
 pub(super) fn look(
     connection: &Connection,
     declared: &DeclaredStreams,
@@ -133,7 +134,8 @@ fn check_name(connection: &Connection, stream: &str) -> Result<(), EnsureError> 
     }
 }
 
-/// Returns whether the bookkeeping exists. A program that only reads may come before it is created.
+/// Returns whether the bookkeeping exists. A program that only reads may open the database before the
+/// bookkeeping is created.
 fn has_notes(connection: &Connection) -> Result<bool, rusqlite::Error> {
     connection.table_exists(None, "tollgate_columns")
 }
@@ -153,8 +155,8 @@ fn create(connection: &Connection, schema: &Schema) -> Result<(), EnsureError> {
     Ok(remember(connection, schema)?)
 }
 
-/// Checks that an existing column fits the stream, by SQLite's affinity and by the type that was stored when
-/// it was created.
+/// Checks that an existing column fits the stream. Compares SQLite's affinity, and the type that was stored
+/// when the column was created.
 fn check_type(
     connection: &Connection,
     table: &str,
@@ -190,8 +192,8 @@ fn remember(connection: &Connection, schema: &Schema) -> Result<(), rusqlite::Er
     Ok(())
 }
 
-/// Returns the insert statement. `OR ABORT` undoes only the statement, whatever conflict clauses the table
-/// has.
+/// Returns the insert statement. With `OR ABORT`, a conflict undoes only the statement, whatever conflict
+/// clauses the table has.
 fn insert_statement(schema: &Schema) -> String {
     let names: Vec<_> = schema.table_columns().map(|column| quoted(&column.name)).collect();
     let places = vec!["?"; names.len()].join(", ");

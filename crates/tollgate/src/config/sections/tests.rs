@@ -101,7 +101,7 @@ fn differences(document: &str, Keys { path, facts }: &Keys) -> Vec<String> {
             }
         };
         check("default", key.default_cell(), |cell, expected| cell == expected);
-        // After the bounds a document may name further conditions.
+        // A document may add further conditions after the bounds.
         check("allowed", key.allowed_cell(), |cell, expected| cell.starts_with(expected));
         let text = key.text();
         check("meaning", text.trim_end_matches('.').to_owned(), |cell, text| cell.starts_with(text));

@@ -4,8 +4,8 @@
 //! The log knows the names of columns, and the configuration knows their sources. A column is used if the
 //! configuration has its stream and column, and the source is a part of the request or the reply. A missing
 //! column is printed as `-`. Two fields of the format are never recorded, the identity and the user, so they
-//! are always `-`. The version of HTTP is also not recorded. It is printed as `HTTP/1.1`, because readers of
-//! the format expect a version.
+//! are always `-`. The version of HTTP is not recorded either. The format needs a version, so `HTTP/1.1` is
+//! printed.
 
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ impl Combined {
         Self { fields: streams.iter().map(fields_of).collect() }
     }
 
-    /// Appends one record. A reject has no columns.
+    /// Appends the line of one record. A reject has no columns, so its fields are `-`.
     pub(super) fn push_record(&self, out: &mut String, record: &Record<'_>) {
         let value = |field| self.value(record, field);
         push_plain(out, value(Field::Address));

@@ -29,7 +29,7 @@ fn configured_columns(config: Option<&Config>, stream: &str) -> Option<Vec<Strin
 /// Prints records in one format.
 pub(super) struct Printer {
     format: Format,
-    /// Only records of this stream are printed.
+    /// The stream whose records are printed. `None`: all streams.
     stream: Option<String>,
     /// Streams of the configuration, and of the logs so far.
     known: BTreeSet<String>,

@@ -93,7 +93,8 @@ fn combined_is_the_line_of_an_access_log_and_what_a_stream_lacks_is_a_dash() {
         "\n",
         r#"- - - [-] "-" - - "-" "-""#,
         "\n",
-        // A column whose source is the record is no field of the reply, whatever its name.
+        // A column with the record as its source is not a field of the reply, even if it has the name of such
+        // a field.
         r#"- - - [-] "- /p HTTP/1.1" - - "-" "-""#,
         "\n",
         r#"- - - [-] "-" - - "-" "-""#,

@@ -5,7 +5,7 @@ use tollgate_log::{LogId, Record, RecordBody, Value};
 use super::value::push_value;
 use crate::print::{printable, push_formatted, push_json_string};
 
-/// Least widths, so that the usual records are aligned.
+/// Minimum width of the record number. With this width, the usual records are aligned.
 const SEQUENCE_WIDTH: usize = 8;
 const STREAM_WIDTH: usize = 8;
 
@@ -18,7 +18,8 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Appends one record. `stamp_us` is the wall clock when its batch was written.
+    /// Appends one record. `stamp_us` is the wall-clock time, in microseconds since 1970, when the batch of
+    /// the record was written.
     pub(super) fn push_record(&mut self, out: &mut String, log: LogId, stamp_us: i64, record: &Record<'_>) {
         if self.log.replace(log) != Some(log) {
             push_formatted(out, format_args!("==> log {log} <==\n"));

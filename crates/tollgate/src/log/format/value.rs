@@ -15,13 +15,14 @@ pub(super) fn push_value(out: &mut String, value: Value<'_>) {
         Value::Bytes(bytes) => push_formatted(out, format_args!("\"{}\"", base64(bytes))),
         Value::Timestamp(us) => match jiff::Timestamp::from_microsecond(us) {
             Ok(time) => push_formatted(out, format_args!("\"{time}\"")),
-            // RFC 3339 has no form for times after the year 9999.
+            // A time that jiff cannot represent has no RFC 3339 form, so it is printed as a number of
+            // microseconds.
             Err(_) => push_formatted(out, format_args!("{us}")),
         },
         // In JSON text, a line end between tokens has the meaning of a blank. In a string it is always an
         // escape.
         Value::Json(text) => out.push_str(&text.replace(['\n', '\r'], " ")),
-        // A log id is a UUID, and is written as a UUID.
+        // `LogId` is used because it prints its bytes in the form of a UUID.
         Value::Uuid(bytes) => push_formatted(out, format_args!("\"{}\"", LogId::from_bytes(bytes))),
         Value::Inet(address) => push_formatted(out, format_args!("\"{address}\"")),
     }

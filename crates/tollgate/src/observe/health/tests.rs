@@ -101,7 +101,8 @@ fn a_backend_of_which_some_addresses_or_names_fail_is_a_warning_that_lists_them(
     };
     let down = |text| [(Code::BackendDown, text)];
     check(&[Open, Open], &["a"], &down("the breaker of backend app is open"));
-    // The request that tests the backend may wait for a long time, and all others are refused meanwhile.
+    // A half-open breaker counts as down: the request that tests the address may last long, and all other
+    // requests are refused until it ends.
     check(&[Open, HalfOpen], &[], &down("the breaker of backend app is half-open"));
     check(&[Untried], &[], &[]);
     check(&[Untried, Closed], &[], &[]);

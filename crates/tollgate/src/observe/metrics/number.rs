@@ -1,6 +1,6 @@
-//! Numbers of a part, as the tables of metrics list them.
+//! Numbers of a part of the server, such as the log or a backend, as the tables of metrics list them.
 
 use tollgate_meter::Kind;
 
-/// A number of a part: its name, its kind, its help, and the function that reads it.
+/// A number of such a part: its name, its kind, its help, and the function that reads it.
 pub(super) type Number<T> = (&'static str, Kind, &'static str, fn(&T) -> u64);

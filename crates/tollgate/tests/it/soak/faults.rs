@@ -13,7 +13,7 @@ use crate::program::{App, Running, printed};
 
 /// Duration of each fault.
 const ON: Duration = Duration::from_secs(2);
-/// Clients that have not connected after this time never will.
+/// Time after which a client that has not connected is treated as unable to connect.
 const PATIENCE: Duration = Duration::from_secs(300);
 const CLIENT_COUNT: usize = 40;
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -65,10 +65,10 @@ pub(super) struct Faults<'a, F> {
     done: Done,
 }
 
-/// A fault that is on, until it is dropped or ended.
+/// A fault that is active until this value is dropped or ended.
 enum Fault {
     FaultyClients(&'static str, FaultyClients),
-    /// A lock that keeps the loader out of the file.
+    /// A lock on the SQLite file, so that the loader cannot write.
     Locked(Connection),
     /// PostgreSQL is stopped.
     Stopped,
@@ -110,7 +110,7 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         Self { app, cluster, backend, server, config, steps: 0, on: None, done: Done::default() }
     }
 
-    /// Changes to the next fault when the present one has been on long enough.
+    /// Changes to the next fault after the present fault has been active for `ON`.
     pub(super) fn step(&mut self) {
         if self.on.as_ref().is_some_and(|(fault, since)| since.elapsed() < ON || !fault.has_begun(*since)) {
             return;
@@ -121,7 +121,8 @@ impl<'a, F: Fn(u64) -> String> Faults<'a, F> {
         self.steps += 1;
     }
 
-    /// Every second fault is a fault of clients. The other kinds come between them.
+    /// Returns the next fault. Every second fault is a fault of clients, and faults of other kinds alternate
+    /// with them.
     fn next(&mut self) -> Fault {
         let step = self.steps;
         match step % 10 {

@@ -91,7 +91,7 @@ impl Fates {
         }
     }
 
-    /// Returns a number that no record has.
+    /// Returns the next number, which no record has yet.
     pub(super) fn next(&self) -> i64 {
         self.records.last().map_or(0, |(n, _)| n + 1)
     }

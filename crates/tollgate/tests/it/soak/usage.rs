@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::{PATIENCE, eventually};
 
-/// The last segment is sealed, loaded and deleted by then.
+/// Time after which the last segment has been sealed, loaded and deleted.
 const SETTLED_AFTER: Duration = Duration::from_secs(6);
 const SAMPLE_PAUSE: Duration = Duration::from_millis(250);
 
@@ -60,7 +60,8 @@ impl Usage {
         links(self.process).join(" ")
     }
 
-    /// Returns the descriptors that remain when clients and files are gone: the least of a while.
+    /// Returns the number of descriptors that remain when clients and files are gone: the minimum of repeated
+    /// counts.
     pub(super) fn descriptors_settled(&self) -> usize {
         let begun = Instant::now();
         let mut least = usize::MAX;

@@ -187,7 +187,7 @@ fn routes_in_the_way_of_an_app_are_told_with_both_places() {
         &["b/app.toml:8:1: route \"/a/b/\" conflicts with the route at a/app.toml:1: host and path are the \
              same, and methods overlap"],
     );
-    // Another host, another method, another shape.
+    // These routes do not conflict with the mount: they have another host, another method or another shape.
     let other = "host = \"x\"\n";
     check_apps(&[SHOP], &(route("/a/*") + other + &route("/a/x") + &mount("/a", "a")), &[]);
 }

@@ -1,4 +1,4 @@
-//! The server's own files are apart from the files that it serves and from the files that scripts write.
+//! The server serves none of its own files, and scripts write over none of them.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Values that are no paths, and lists and names that are empty after the faulty parts are removed.
+//! Faults of paths, and of lists and names that are empty after their faulty parts are removed.
 
 use super::*;
 

@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p tollgate-backend --example tls_cost
 //!
-//! The backend is a thread of this process, and its time is not counted.
+//! The backend is a thread of this process. The processor time of that thread is not counted.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -45,13 +45,13 @@ fn main() -> Outcome<()> {
     let known = unpooled(folder.path())?;
     runtime.block_on(ask(&known, 10))?;
     let resumed = connect(&runtime, || Ok(known.clone()))?;
-    // A new client has no session to resume.
+    // A new client has no TLS session to resume.
     let whole = connect(&runtime, || unpooled(folder.path()))?;
     println!("connection, handshake and request: {resumed:.0} us resumed, {whole:.0} us whole");
     Ok(())
 }
 
-/// Returns the microseconds of a request on a connection of its own.
+/// Returns the time of a request on a new connection, in microseconds.
 fn connect(runtime: &Runtime, one: impl Fn() -> Outcome<Rc<Upstream>>) -> Outcome<f64> {
     let mut spent = Duration::ZERO;
     for _ in 0..CONNECTS {

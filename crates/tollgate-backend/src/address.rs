@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// The address of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A name to look up, and a port.
+    /// A host name that needs a lookup, and a port.
     Name {
         /// The scheme.
         scheme: Scheme,
@@ -31,9 +31,9 @@ pub enum Address {
 /// The scheme of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Without TLS.
+    /// HTTP without TLS.
     Http,
-    /// Over TLS.
+    /// HTTP over TLS.
     Https,
 }
 
@@ -63,7 +63,7 @@ pub enum AddressError {
     /// The host is invalid, or the port is not from 1 to 65535.
     #[error("allowed are a name or an address, and a port from 1 to 65535")]
     Host,
-    /// No certificate can have this name.
+    /// The scheme is `https`, but no certificate can have this name.
     #[error("a certificate cannot have this name: allowed are labels of letters, digits, - and _")]
     Uncertifiable,
     /// Further text follows the port.
@@ -147,7 +147,7 @@ impl Address {
         }
     }
 
-    /// Returns the scheme. A Unix socket has none, because it is local.
+    /// Returns the scheme. A Unix socket has no scheme, because it is local.
     pub const fn scheme(&self) -> Option<Scheme> {
         match self {
             Self::Name { scheme, .. } | Self::Socket { scheme, .. } => Some(*scheme),

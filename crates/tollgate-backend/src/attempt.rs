@@ -1,4 +1,5 @@
-//! One attempt of a request at one address, on a kept or new connection. Its result goes to the breaker.
+//! One attempt of a request at one address, on a kept or new connection. The attempt reports its result to
+//! the breaker.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -18,13 +19,14 @@ use crate::{Failure, FailureKind, Phase};
 /// Whether a request may use a kept connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptConnection {
-    /// The request may use one. If that was already closed, the request moves to a new one.
+    /// The request may use a kept connection. If that connection was already closed, the request moves to a
+    /// new one.
     MayServe,
-    /// One was already closed, so the others may be closed, too.
+    /// A kept connection was already closed, so all others may be closed, too.
     WasClosed,
 }
 
-/// A connection that is being created. On failure, its phase and its cause.
+/// A connection that is being created. After a failure, the result is the phase and the cause of the failure.
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, (Phase, FailureKind)>>>>;
 
 /// One attempt of a request at one address.
@@ -32,7 +34,7 @@ pub(crate) struct Attempt {
     pub(crate) upstream: Rc<Upstream>,
     pub(crate) target: Arc<Target>,
     pub(crate) link: Option<Link>,
-    /// `None` after the breaker got the result.
+    /// Permit of the breaker. `None` after the breaker got the result.
     pass: Option<BreakerPermit>,
 }
 
@@ -44,8 +46,8 @@ impl Attempt {
 
     /// Sends the request on a kept connection or a new one.
     ///
-    /// If a kept connection was already closed, the request goes to a new one, once. A failure comes with
-    /// whether no byte of the request was sent.
+    /// If a kept connection was already closed, the request moves to a new one, once. The error has the
+    /// failure, and whether no byte of the request was sent.
     pub(crate) async fn run(
         mut self,
         request: &Outgoing,
@@ -73,8 +75,8 @@ impl Attempt {
             let sent = exchange(&mut link, request, &timeouts, end, &upstream.limits, &upstream.scratch);
             let broken = match sent.await {
                 Ok(answered) => {
-                    // A reply on a kept connection also shows that the address is reachable. The request must
-                    // have begun after the address was lost.
+                    // A reply on a kept connection also shows that the address is reachable. Such a reply
+                    // counts only if the request began after the address was lost.
                     if was_lost {
                         self.target.find(&upstream.shared.options.name);
                     }
@@ -98,8 +100,8 @@ impl Attempt {
         }
     }
 
-    /// Creates a connection, with TLS if needed. The future is on the heap, so that requests on kept
-    /// connections stay small.
+    /// Creates a connection, with TLS if needed. The future is on the heap, so that the future of a request
+    /// on a kept connection stays small.
     fn connect(&self, timeouts: &crate::Timeouts, end: Instant) -> Connecting {
         let (upstream, target, timeouts) = (self.upstream.clone(), self.target.clone(), *timeouts);
         Box::pin(async move {
@@ -174,8 +176,8 @@ impl Drop for Attempt {
     }
 }
 
-/// Returns whether the address is at fault for a failed connection. It is not if the request had little time
-/// left.
+/// Returns whether the address is at fault for a failed connection. A failure does not count against the
+/// address if the request had little time left.
 fn is_fault_of_address(kind: &FailureKind, waited: Duration, timeouts: &crate::Timeouts) -> bool {
     !matches!(kind, FailureKind::TotalTimedOut { .. }) || waited >= timeouts.connect.min(timeouts.total) / 2
 }

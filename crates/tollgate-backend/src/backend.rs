@@ -13,7 +13,8 @@ use crate::resolver::{FirstLookup, KnownAddresses, Lookup, Resolver, places, sys
 use crate::target::{Target, TargetAddress};
 use crate::{Address, AddressSnapshot, BackendOptions, BackendSnapshot, BreakerState, HandshakeFault};
 
-/// How long a start waits for the lookups of all names. Later results are used when they arrive.
+/// Maximum time for which a start waits for the first lookups of all names. Later results are used when they
+/// arrive.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A backend: a service with one or more addresses.
@@ -24,7 +25,8 @@ pub struct Backend {
     pub(crate) budget: RetryBudget,
     pub(crate) counters: Counters,
     targets: RwLock<Arc<[Arc<Target>]>>,
-    /// Changes with the targets, so that workers need not compare them.
+    /// Number that changes with the targets, so that a worker notices new targets without a comparison of the
+    /// lists.
     version: AtomicU64,
     /// Known addresses of each configured address that is a name.
     known: Mutex<Vec<KnownAddresses>>,
@@ -41,7 +43,7 @@ pub(crate) struct Counters {
     pub(crate) retries: AtomicU64,
     pub(crate) resends: AtomicU64,
     pub(crate) connects: AtomicU64,
-    /// In the order of [`HandshakeFault::ALL`].
+    /// Failed handshakes by cause, in the order of [`HandshakeFault::ALL`].
     handshakes: [AtomicU64; HandshakeFault::ALL.len()],
 }
 
@@ -57,15 +59,15 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 impl Backend {
-    /// Creates a backend. Its own threads look up its names, and repeat the lookups.
+    /// Creates a backend. Threads of the backend look up its names, and repeat the lookups.
     ///
-    /// Addresses of a name that is not found at once are missing until the name is found.
+    /// A name that is not found at once adds no addresses until it is found.
     pub fn new(options: BackendOptions) -> Arc<Self> {
         Self::all(&[options], &[]).swap_remove(0)
     }
 
-    /// Creates the backends of a configuration. An unchanged backend of `before` is reused, with its breakers
-    /// and counters.
+    /// Creates the backends of a configuration. A backend of `before` whose options are unchanged is reused,
+    /// with its breakers and counters.
     pub fn all(options: &[BackendOptions], before: &[Arc<Self>]) -> Vec<Arc<Self>> {
         Self::all_by(options, before, system)
     }
@@ -78,8 +80,8 @@ impl Backend {
         };
         let backends = options.iter().map(one).collect();
         drop(first);
-        // The channel closes when each name had its first lookup. Until then a request fails, because the
-        // name is not known yet.
+        // The channel closes when each name had its first lookup. A request before that would fail, because
+        // the addresses of the name are not known yet.
         let _ = all_done.recv_timeout(FIRST_LOOK_TIMEOUT);
         backends
     }
@@ -127,9 +129,9 @@ impl Backend {
         self.targets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records the result of a lookup for one of its addresses.
+    /// Records the result of a lookup for the configured address at index `place`.
     pub(crate) fn learn(&self, place: usize, name: &str, found: io::Result<Vec<SocketAddr>>) {
-        // The lock is held until the addresses are set, because other lookups end at the same time.
+        // The lock is held until the addresses are set, because another lookup may end at the same time.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get_mut(place) {
             known.learn(&self.options.name, name, found);
@@ -137,7 +139,7 @@ impl Backend {
         self.set_places(places(&self.options, &known));
     }
 
-    /// Returns the names whose last lookup failed, each once.
+    /// Returns the names whose last lookup failed, without duplicates.
     fn missing_names(&self) -> Vec<String> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.options.addresses.iter().zip(known.iter());
@@ -188,7 +190,8 @@ impl Backend {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         BackendSnapshot {
             name: self.options.name.clone(),
-            // The best state of its addresses, because one usable address suffices.
+            // The state of the backend is the best state of its addresses, because one usable address
+            // suffices.
             breaker: addresses.iter().map(|address| address.breaker).min().unwrap_or(BreakerState::Closed),
             in_flight: self.limit.in_flight(),
             queued: self.limit.queued(),

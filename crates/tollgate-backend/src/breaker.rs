@@ -1,19 +1,20 @@
-//! The circuit breaker of one address. It is closed, open or half-open, and all workers share it without a
-//! lock.
+//! The circuit breaker of one address. The breaker is closed, open or half-open, and all workers share it
+//! without a lock.
 //!
-//! - Closed: it counts requests and failures in a sliding window of ten buckets. It opens when enough
-//!   requests were counted and too large a share failed.
+//! - Closed: it counts requests and failures in a sliding window of ten buckets. The breaker opens when
+//!   enough requests were counted and too large a share of them failed.
 //! - Open: it refuses requests for a time, and is then half-open.
-//! - Half-open: a few requests probe the address. At most as many run at once as have to succeed. It closes
-//!   when all of them succeeded. It opens again at the first failure.
+//! - Half-open: a few requests probe the address. The number of concurrent probes is at most the number that
+//!   has to succeed. The breaker closes when that many probes succeeded, and opens again at the first
+//!   failure.
 //!
 //! The result of a request counts only in the state in which the request began.
 //!
-//! Half-open counts as failing in metrics and status, until the probes succeeded. If no request probes an
-//! address for a minute, its condition is unknown, and the state is called untried.
+//! Metrics and status show a half-open breaker as failing, until the probes have succeeded. If no request
+//! probes an address for a minute, its condition is unknown, and the state is called untried.
 //!
-//! The whole state is one word, so a change is one compare-and-swap. The caller passes the time in
-//! milliseconds of a monotonic clock with any origin.
+//! The whole state is one word, so a change is one compare-and-swap. The caller passes the time of a
+//! monotonic clock in milliseconds. The clock may have any origin.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,19 +23,20 @@ use crate::BreakerOptions;
 use crate::reachability::KNOWN_MS;
 
 const BUCKETS: usize = 10;
-/// A bucket has its epoch (the tenth of a window), the requests and the failures.
+/// Bits of each count in a bucket. A bucket is one word: its epoch (the number of the tenth of a window), the
+/// requests and the failures.
 const COUNT_BITS: u32 = 20;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 const EPOCH_MAX: u64 = (1 << (64 - 2 * COUNT_BITS)) - 1;
 
-/// State of an address, the best first.
+/// State of the breaker of an address. The best state comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BreakerState {
     /// The address gets requests.
     Closed,
-    /// It was open, and no request probed the address for a minute.
+    /// The breaker was open, and no request has probed the address for a minute.
     Untried,
-    /// It was open. A few requests probe the address, or the next requests will.
+    /// The breaker was open. A few requests probe the address, or the next requests will.
     HalfOpen,
     /// The address gets no requests.
     Open,
@@ -54,7 +56,7 @@ impl BreakerState {
         }
     }
 
-    /// Returns whether the address failed, as far as that is known.
+    /// Returns whether the address counts as failing: open or half-open.
     pub const fn is_failing(self) -> bool {
         matches!(self, Self::HalfOpen | Self::Open)
     }
@@ -64,11 +66,12 @@ impl BreakerState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed,
-    /// Until this time.
+    /// Requests are refused until `until_ms`.
     Open {
         until_ms: u64,
     },
-    /// Since this time, or since the last probe ended. `trying` and `succeeded` count probes.
+    /// `since_ms` is the time when this state began, or when the last probe ended. `trying` and `succeeded`
+    /// count probes.
     HalfOpen {
         since_ms: u64,
         trying: u64,
@@ -79,7 +82,7 @@ enum State {
 const TAG_BITS: u32 = 2;
 const PROBE_BITS: u32 = 12;
 const PROBES_MAX: u64 = (1 << PROBE_BITS) - 1;
-/// Eight years in milliseconds.
+/// Maximum time in a word, in milliseconds: about eight years.
 const TIME_MAX: u64 = (1 << (64 - TAG_BITS - 2 * PROBE_BITS)) - 1;
 
 impl State {
@@ -108,23 +111,24 @@ impl State {
     }
 }
 
-/// Permission to send a request to an address. It decides how the result of the request counts.
+/// Permission to send a request to an address. The kind of permission decides how the result of the request
+/// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BreakerPermit {
-    /// A normal request.
+    /// The request is a normal one.
     Usual,
-    /// A probe of an address, in the half-open state since this time.
+    /// The request is a probe. The half-open state began at `since_ms`.
     Probe { since_ms: u64 },
     /// The request already counted as a success while its content was arriving.
     Counted,
 }
 
-/// Result of an attempt, as far as it says something about the address.
+/// Result of an attempt, reduced to its meaning for the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttemptResult {
     Success,
     Failure,
-    /// The client cancelled the request, or it failed for a reason other than its address.
+    /// The client cancelled the request, or the address was not the cause of the failure.
     None,
 }
 
@@ -178,8 +182,8 @@ impl Breaker {
         }
     }
 
-    /// Returns `None` if a request would be admitted now. Otherwise returns how long to wait before the next
-    /// check.
+    /// Returns `None` if a request would be admitted now. If the request would be refused, returns the time
+    /// until the next check is useful.
     pub(crate) fn refusal(&self, now_ms: u64) -> Option<Duration> {
         match State::of(self.state.load(Ordering::Relaxed)) {
             State::Open { until_ms } if now_ms < until_ms => Some(Duration::from_millis(until_ms - now_ms)),
@@ -270,7 +274,7 @@ impl Breaker {
                 return None;
             }
             let trying = trying.saturating_sub(1);
-            // No probe runs now, so no permit refers to the earlier `since_ms`, and it may change.
+            // If no other probe runs, no permit refers to the earlier `since_ms`, so this time may change.
             let since_ms = if trying == 0 { now_ms } else { since_ms };
             let (next, change) = match result {
                 AttemptResult::None => (State::HalfOpen { since_ms, trying, succeeded }, None),
@@ -302,7 +306,7 @@ impl Breaker {
 
     /// Returns the epoch: the number of the current tenth of a window.
     fn epoch(&self, now_ms: u64) -> u64 {
-        // Epochs begin at 1, so that an empty bucket belongs to none.
+        // Epochs begin at 1, so that an empty bucket belongs to no epoch.
         now_ms * BUCKETS as u64 / self.window_ms % EPOCH_MAX + 1
     }
 

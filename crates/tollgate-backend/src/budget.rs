@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Cost of one retry, in hundredths.
+/// Cost of one retry, in hundredths of a retry.
 const RETRY: u64 = 100;
-/// Number of retries available before the first request. It is also the maximum that is saved.
+/// Number of retries in the budget before the first request. The budget never saves more.
 const SAVED_MAX: u64 = 10;
 
-/// A budget of retries in hundredths. Each request adds its percentage, and each retry subtracts one hundred.
+/// A budget of retries, counted in hundredths of a retry. Each request adds `percent` of
+/// [`RetryOptions`](crate::RetryOptions), and each retry subtracts one hundred.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     saved: AtomicU64,
@@ -30,7 +31,7 @@ impl RetryBudget {
         let _ = self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Takes a retry from the budget, if there is one.
+    /// Subtracts one retry from the budget. Returns false if the budget has none.
     pub(crate) fn withdraw(&self) -> bool {
         let less = |saved: u64| saved.checked_sub(RETRY);
         self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()

@@ -1,5 +1,5 @@
-//! Sends a request and reads the head of its reply, both at once, because a backend may reply before it has
-//! the whole request.
+//! Sends a request, and reads the head of the reply at the same time, because a backend may reply before it
+//! has the whole request.
 
 use std::future::poll_fn;
 use std::io;
@@ -48,7 +48,7 @@ impl Broken {
 /// Sends a request and reads the head of its reply.
 ///
 /// # Cancel safety
-/// None: the connection must not be used again.
+/// After a drop of the future, the connection must not be used again.
 pub(crate) async fn exchange(
     link: &mut Link,
     request: &Outgoing,
@@ -81,7 +81,8 @@ pub(crate) async fn exchange(
                 Poll::Pending => {
                     let wait = match has_begun {
                         true => timeouts.idle,
-                        // The client has its own timeouts.
+                        // The request waits for content of the client here. The client connection has its own
+                        // timeouts for this wait.
                         false if sender.is_waiting() => timeouts.total,
                         false => timeouts.first_byte,
                     };
@@ -104,7 +105,7 @@ pub(crate) async fn exchange(
                 if head.status().is_some() {
                     return Poll::Ready(Ok(head));
                 }
-                // We send `100 Continue` to the client ourselves.
+                // Tollgate itself sends `100 Continue` to the client.
                 if head.code() != 100 {
                     interim.push(head);
                 }
@@ -112,8 +113,8 @@ pub(crate) async fn exchange(
                 if interim_count > INTERIM_MAX {
                     return Poll::Ready(Err(FailureKind::Interim { limit: INTERIM_MAX }));
                 }
-                // An interim reply shows that the backend works. The timeout for the first byte of the next
-                // head begins again.
+                // An interim reply shows that the backend works. The timeout for the first byte therefore
+                // begins again for the next head.
                 (has_begun, due) = (!link.input.is_empty(), None);
             }
         }
@@ -133,7 +134,7 @@ pub(crate) async fn exchange(
     }
 }
 
-/// Returns the failure for the bound that was reached: the total time, or one wait.
+/// Returns the failure for the timeout that was reached: the total time, or `wait`.
 pub(crate) fn late(at: Instant, end: Instant, wait: std::time::Duration, timeouts: &Timeouts) -> FailureKind {
     if at == end {
         FailureKind::TotalTimedOut { limit: timeouts.total }
@@ -146,13 +147,13 @@ pub(crate) fn late(at: Instant, end: Instant, wait: std::time::Duration, timeout
 struct Sender<'a> {
     request: &'a Outgoing,
     sent_bytes: u64,
-    /// A piece of spooled content, and its offset in the content.
+    /// Offset of a piece of spooled content, and the bytes of that piece.
     piece: (u64, Vec<u8>),
     /// Framing of streamed content.
     framed: Framed,
-    /// Whether the socket accepted all bytes that the connection took.
+    /// Whether the socket accepted all bytes that TLS has encrypted so far.
     is_flushed: bool,
-    /// The backend accepts no more bytes. Its reply may still arrive.
+    /// The backend accepts no more bytes. A reply of the backend may still arrive.
     is_refused: bool,
 }
 
@@ -207,7 +208,7 @@ impl<'a> Sender<'a> {
                         piece => piece,
                     }
                 }
-                // No content is taken from the client before the backend accepted the head.
+                // No content is read from the client before the backend has accepted the head.
                 OutgoingContent::Streamed(_) => &[],
             };
             match link.poll_write(context, head, content) {
@@ -218,7 +219,7 @@ impl<'a> Sender<'a> {
                         self.framed.advance(sent);
                     }
                 }
-                // The reader will find the cause.
+                // A later read from the connection returns the cause.
                 Poll::Ready(Err(_)) => self.is_refused = true,
             }
         }

@@ -35,15 +35,15 @@ impl fmt::Display for At<'_> {
 /// Phase of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It waited for admission or for an address.
+    /// The request waited for admission or for an address.
     Admission,
-    /// It waited for a connection.
+    /// The request waited for a connection.
     Connect,
-    /// It waited for the TLS handshake on its connection.
+    /// The request waited for the TLS handshake on its connection.
     Handshake,
-    /// It was being sent.
+    /// The request was being sent.
     Send,
-    /// It was sent, and no byte of the reply had arrived.
+    /// The request was sent, and no byte of the reply had arrived.
     FirstByte,
     /// The head of the reply was arriving.
     Head,
@@ -52,7 +52,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Returns its name, for log lines.
+    /// Returns the name of the phase, for log lines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Admission => "admission",
@@ -75,7 +75,7 @@ impl fmt::Display for Phase {
 /// Cause of a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum FailureKind {
-    /// No name was found yet.
+    /// No lookup has found an address of the backend yet.
     #[error("none of its names was found yet")]
     Unresolved,
     /// The breakers of all addresses are open.
@@ -95,7 +95,7 @@ pub enum FailureKind {
     /// No admission permit was free in time.
     #[error("the request waited longer than {} ms for a free place", .limit.as_millis())]
     QueueTimeout {
-        /// Limit of the wait.
+        /// Maximum time of the wait.
         limit: Duration,
     },
     /// The address accepts no connection.
@@ -104,7 +104,7 @@ pub enum FailureKind {
     /// The backend could not prove its identity, or TLS failed in another way.
     #[error("{0}")]
     Handshake(#[source] HandshakeError),
-    /// The backend has no TLS options.
+    /// The address is `https`, but the backend has no TLS options.
     #[error("its address is https, but it has no TLS options")]
     NoTls,
     /// A wait exceeded its limit.
@@ -119,7 +119,7 @@ pub enum FailureKind {
         /// The limit.
         limit: Duration,
     },
-    /// The total time is over, because the client did not take the reply.
+    /// The total time is over, because the client did not read the reply.
     #[error("the client did not read its reply within {} ms in all", .limit.as_millis())]
     NotTaken {
         /// The limit.
@@ -164,7 +164,7 @@ pub enum FailureKind {
 
 impl Failure {
     /// Returns the status for the client: 502, 503 or 504 (RFC 9110 section 15.6). If the content of the
-    /// request broke off, its own status applies.
+    /// request broke off, [`BrokenOff`] decides the status.
     pub fn status(&self) -> StatusCode {
         match &self.kind {
             FailureKind::Unresolved
@@ -237,7 +237,7 @@ impl Failure {
         self.retry_after().is_some()
     }
 
-    /// Returns the seconds until another attempt is useful, at least 1, if that is known.
+    /// Returns the seconds until another attempt is useful, at least 1. `None` if this time is not known.
     pub fn retry_after(&self) -> Option<u64> {
         match &self.kind {
             FailureKind::Open { retry_after } => {
@@ -252,7 +252,7 @@ impl Failure {
 }
 
 impl FailureKind {
-    /// Returns the fault of a failed handshake, or `None` for another failure.
+    /// Returns the fault of a failed handshake, or `None` for any other failure.
     pub(crate) fn handshake_fault(&self, phase: Phase) -> Option<HandshakeFault> {
         match self {
             Self::Handshake(error) => Some(error.fault),
@@ -263,7 +263,8 @@ impl FailureKind {
         }
     }
 
-    /// Returns whether the failure says something about the address, and not about us or the request.
+    /// Returns whether the address is the cause of the failure. The cause may also be this system or the
+    /// request.
     pub(crate) fn blames_backend(&self) -> bool {
         match self {
             Self::Connect(error) => !is_ours(error),

@@ -15,7 +15,7 @@ use crate::link::{HEAD_READ_BYTES_MAX, READ_BYTES_MAX};
 use crate::outgoing::Trailers;
 use crate::{Failure, FailureKind, Phase};
 
-/// A reply whose head arrived. Dropping it ends the request and its connection.
+/// A reply whose head arrived. Dropping this value ends the request and closes its connection.
 pub struct Incoming {
     /// The head of the final reply.
     pub head: ReplyHead,
@@ -29,28 +29,29 @@ pub struct Incoming {
 pub struct Content {
     state: State,
     lease: Option<Lease>,
-    /// When its head arrived.
+    /// Time when the head of the reply arrived.
     begun: Instant,
     /// Deadline for the whole content.
     end: Instant,
-    /// Deadline for the next bytes. `None` while the caller does not wait for them.
+    /// Deadline for the next bytes. `None` while the caller does not wait for bytes.
     due: Option<Instant>,
-    /// The current time, until the caller first waits. This saves a reading of the clock.
+    /// The time when the head arrived. `None` after the caller has waited. A known time saves a reading of
+    /// the clock.
     now: Option<Instant>,
     /// Trailer field lines, after the end of the content.
     trailers: Vec<u8>,
 }
 
-/// Result of relaying a piece.
+/// Result of relaying a piece of content.
 #[derive(Debug, Clone, Copy)]
 pub struct Relayed {
-    /// Bytes that were sent at once.
+    /// Number of bytes that `send` has sent.
     pub sent_bytes: usize,
-    /// The piece had the maximum size, so the next one is probably available.
+    /// Whether the piece had the maximum size, so that the next piece is probably available.
     pub is_more_there: bool,
 }
 
-/// Resources of a request until its reply is over.
+/// Resources that a request holds until its reply is over.
 pub(crate) struct Lease {
     pub(crate) attempt: Attempt,
     pub(crate) is_reusable: bool,
@@ -126,12 +127,12 @@ impl Content {
     /// Returns the trailer fields as lines, after the end of the content, if they were [asked
     /// for](crate::Outgoing::accept_trailers).
     ///
-    /// Fields that no trailer section may have are left out (RFC 9110 section 6.5.1).
+    /// The list leaves out fields that no trailer section may have (RFC 9110 section 6.5.1).
     pub fn trailers(&self) -> &[u8] {
         &self.trailers
     }
 
-    /// Returns how many bytes are missing, if that is known.
+    /// Returns the number of missing bytes, if it is known.
     pub fn missing_bytes(&self) -> Option<u64> {
         match self.state {
             State::Length(bytes) => Some(bytes),
@@ -140,7 +141,8 @@ impl Content {
         }
     }
 
-    /// Appends arriving content to `out`. Ready when content was appended, or when the content is over.
+    /// Appends arriving content to `out`. The result is ready when content was appended, or when the content
+    /// is over.
     ///
     /// # Errors
     /// The content will never be complete.
@@ -148,8 +150,8 @@ impl Content {
         self.poll_some(context, out, READ_BYTES_MAX)
     }
 
-    /// Appends arriving content to `out` like [`poll_read`](Self::poll_read), up to 16 KiB at once. Little
-    /// content then has to move with the head before it.
+    /// Appends arriving content to `out` like [`poll_read`](Self::poll_read), up to 16 KiB in one call. With
+    /// this limit, only a little content is moved together with the head before it.
     pub fn poll_first(&mut self, context: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
         self.poll_some(context, out, HEAD_READ_BYTES_MAX)
     }
@@ -189,8 +191,8 @@ impl Content {
 
     /// Reads up to 64 KiB into memory that all connections of the worker share, and lends it to `send`.
     ///
-    /// `send` returns how many bytes it sent. The rest is appended to `out`. Ready with the number of sent
-    /// bytes, and with whether more content is available.
+    /// `send` returns how many bytes it sent. Bytes that were not sent are appended to `out`. The result has
+    /// the number of sent bytes, and whether more content is probably available.
     ///
     /// # Errors
     /// The content will never be complete.
@@ -260,8 +262,8 @@ impl Content {
         }
     }
 
-    /// Ready when the total time of the request is over. The client caused the wait here, because it did not
-    /// take the content.
+    /// The result is ready when the total time of the request is over. The failure names the client as the
+    /// cause, because the client did not read the content.
     pub fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<Failure> {
         loop {
             let is_undecided = self.is_undecided();
@@ -278,7 +280,7 @@ impl Content {
         }
     }
 
-    /// Ready when no bytes arrived before a deadline.
+    /// The result is ready when no bytes arrived before a deadline.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<FailureKind> {
         self.now = None;
         loop {
@@ -299,7 +301,8 @@ impl Content {
         }
     }
 
-    /// Waits for the whole content, up to a limit. `has_room` returns whether this many bytes may be held.
+    /// Waits for the whole content, up to `bytes_max`. `has_room` returns whether the request may hold that
+    /// many bytes of memory.
     ///
     /// # Errors
     /// The content is longer, will never be complete, or exceeds the available memory.
@@ -391,7 +394,7 @@ impl Content {
         }
     }
 
-    /// Ends the request. The connection is kept, unless more bytes arrived than the reply has.
+    /// Ends the request. A reusable connection is kept, unless bytes arrived after the end of the reply.
     fn release(&mut self) {
         let now = self.now.unwrap_or_else(Instant::now);
         let Some(Lease { mut attempt, is_reusable, .. }) = self.lease.take() else { return };
@@ -405,9 +408,10 @@ impl Content {
         }
     }
 
-    /// Reports a success if the caller stops reading while no read waits for the backend.
+    /// Reports the result when the caller stops reading. If no read waits for the backend, the result is a
+    /// success.
     ///
-    /// Otherwise the result counts as neither success nor failure.
+    /// If a read waits, the result counts as neither success nor failure.
     fn leave(&mut self) {
         if self.due.is_none()
             && let Some(Lease { attempt, .. }) = &mut self.lease

@@ -1,7 +1,8 @@
 //! Backends: servers that Tollgate sends requests to, for proxied routes and for scripts.
 //!
 //! A [`Backend`] is the state that the workers of a process share: addresses, breakers, limits and counters,
-//! all of them atomics. An [`Upstream`] is the part of one worker, with the connections of that worker.
+//! all of them atomics. An [`Upstream`] is the state of one worker for a backend, with the connections of
+//! that worker.
 //!
 //! A request passes the files in this order. [`limit`] admits it or makes it wait. [`send`] picks the
 //! address. [`pool`] and [`link`] provide the connection, over [`tls`] if the address is https. [`exchange`]
@@ -13,10 +14,10 @@
 //! Invariants:
 //! - Every wait is bounded: for admission, for a connection, for the first byte, between bytes, and in total.
 //! - A connection is reused only after both messages ended cleanly and no further bytes arrived.
-//! - A request is sent twice only if it is idempotent, or if no byte of it was sent. It is never sent again
-//!   after its reply began.
-//! - A connection has no task and no thread of its own. The caller that waits for a reply polls it, and
-//!   dropping the reply cancels it.
+//! - A request is sent twice only if it is idempotent, or if no byte of it was sent. A request is never sent
+//!   again after its reply began.
+//! - A connection has neither a task nor a thread. The caller that waits for a reply polls the connection,
+//!   and dropping the reply cancels the request.
 
 mod address;
 mod attempt;

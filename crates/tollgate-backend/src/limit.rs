@@ -1,8 +1,8 @@
 //! Limits the concurrent requests of a backend over all workers, and the number of requests that wait for
 //! admission.
 //!
-//! A second limit exists for requests whose content is still arriving. They depend on the pace of their
-//! clients, so they never hold more than half of the permits.
+//! A second limit exists for requests whose content is still arriving. Such requests depend on the pace of
+//! their clients, so they never hold more than half of the permits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

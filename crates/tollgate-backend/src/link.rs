@@ -17,16 +17,16 @@ use crate::target::TargetAddress;
 use crate::tls::{TlsReader, TlsStream, WIRE_BYTES};
 use crate::{FailureKind, Phase, TlsOptions};
 
-/// Read buffers that the connections of a worker share, one at a time.
+/// Read buffers that the connections of a worker share. One connection uses the buffers at a time.
 pub(crate) struct Scratch {
     content: RefCell<Box<[u8]>>,
-    /// TLS records. The buffer is empty until the first TLS record arrives.
+    /// Buffer for TLS records, which is empty until the first TLS record arrives.
     wire: RefCell<Vec<u8>>,
 }
 
 pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
-/// Bytes of one read while a head is awaited. A short reply fits completely, and only a little of a long
-/// reply has to be moved.
+/// Maximum bytes of one read while a head is awaited. A short reply fits completely. Of a long reply, only a
+/// little content has to be moved.
 pub(crate) const HEAD_READ_BYTES_MAX: usize = 16 << 10;
 
 impl Default for Scratch {
@@ -46,13 +46,13 @@ impl Scratch {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    /// On the heap, so that other streams stay small.
+    /// TLS over TCP. The value is on the heap, so that the other variants stay small.
     Tls(Box<TlsStream>),
 }
 
 pub(crate) struct Link {
     stream: Stream,
-    /// Bytes that arrived and were not parsed as a reply. It holds no memory while it is empty.
+    /// Bytes that arrived and were not parsed as a reply. This buffer holds no memory while it is empty.
     pub(crate) input: BytesMut,
     pub(crate) made: Instant,
     pub(crate) idle_since: Instant,
@@ -80,7 +80,7 @@ impl Stream {
 }
 
 impl Link {
-    /// Creates a connection. `phase` follows its progress.
+    /// Creates a connection. `phase` is set to the current phase: connect or handshake.
     ///
     /// # Errors
     /// The peer accepts no connection, or cannot prove its identity.
@@ -106,7 +106,7 @@ impl Link {
         Ok(Self { stream, input: BytesMut::new(), made: now, idle_since: now, timer: None })
     }
 
-    /// Returns whether no byte arrived since the last reply, and no end.
+    /// Returns whether neither a byte nor the end of the stream arrived since the last reply.
     pub(crate) fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
         let came = match &mut self.stream {
@@ -132,7 +132,8 @@ impl Link {
         self.stream.poll_read(context, scratch, bytes_max, append)
     }
 
-    /// Lends up to `bytes_max` arriving bytes to `take`, which gets none at the end. The input must be empty.
+    /// Lends up to `bytes_max` arriving bytes to `take`. At the end of the stream, `take` gets an empty
+    /// slice. The input must be empty.
     pub(crate) fn poll_lend<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -151,7 +152,7 @@ impl Link {
         out: &mut BytesMut,
         bytes_max: usize,
     ) -> Poll<io::Result<usize>> {
-        // A connection that waits holds no buffer.
+        // The buffer is reserved only after bytes arrived, so that a connection that waits holds no buffer.
         ready!(match &mut self.stream {
             Stream::Tcp(stream) => stream.poll_read_ready(context),
             Stream::Unix(stream) => stream.poll_read_ready(context),
@@ -169,8 +170,8 @@ impl Link {
         }
     }
 
-    /// Sends as much of two pieces as the system accepts. TLS may accept bytes before the system does: see
-    /// [`Self::poll_flush`].
+    /// Sends as many bytes of two pieces as the system accepts. TLS may accept bytes before the system does:
+    /// see [`Self::poll_flush`].
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -219,7 +220,8 @@ impl Link {
         }
     }
 
-    /// Ready at a given time. A time later than in the last call costs no access to the timers.
+    /// The result is ready at the time `at`. If `at` is later than in the last call, the call does not access
+    /// the timers of the runtime.
     pub(crate) fn poll_until(&mut self, context: &mut Context<'_>, at: Instant) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
         if timer.deadline() != at.into() {

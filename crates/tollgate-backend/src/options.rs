@@ -10,7 +10,7 @@ use crate::{Address, TlsOptions};
 pub struct BackendOptions {
     /// The name, for routes, scripts and log lines.
     pub name: String,
-    /// The addresses, at least one. All of them are expected to give the same replies.
+    /// The addresses, at least one. The backend is expected to give the same replies at each address.
     pub addresses: Vec<Address>,
     /// TLS options for `https` addresses.
     pub tls: Option<Arc<TlsOptions>>,
@@ -22,7 +22,7 @@ pub struct BackendOptions {
     pub concurrency_max: usize,
     /// Maximum number of requests that wait for admission.
     pub queue_max: usize,
-    /// Maximum time of that wait.
+    /// Maximum time that a request waits for admission.
     pub queue_timeout: Duration,
     /// Options of the circuit breaker of each address.
     pub breaker: BreakerOptions,
@@ -37,7 +37,7 @@ pub struct BackendOptions {
 }
 
 impl BackendOptions {
-    /// Returns the default options for some addresses.
+    /// Returns the default options for a backend with these addresses.
     pub fn new(name: &str, addresses: Vec<Address>) -> Self {
         Self {
             name: name.to_owned(),
@@ -60,14 +60,15 @@ impl BackendOptions {
 /// Timeouts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection.
+    /// Maximum time to create a connection.
     pub connect: Duration,
-    /// For the first byte of the reply, counted from the last accepted byte of the request, or from the last
-    /// interim reply. It also limits the wait until the backend accepts the next byte of the request.
+    /// Maximum time until the first byte of the reply, counted from the last accepted byte of the request, or
+    /// from the last interim reply. This timeout also limits the wait until the backend accepts the next byte
+    /// of the request.
     pub first_byte: Duration,
-    /// For the rest of a head that began, and for the next bytes of content.
+    /// Maximum time until a head that has begun is complete, and until the next bytes of content arrive.
     pub idle: Duration,
-    /// For the whole request: admission, connection, reply and content.
+    /// Maximum time of the whole request: admission, connection, reply and content.
     pub total: Duration,
 }
 
@@ -87,7 +88,7 @@ impl Default for Timeouts {
 pub struct PoolOptions {
     /// Maximum number of idle connections to one address.
     pub idle_max: usize,
-    /// Maximum idle time. It should be shorter than the idle timeout of the backend.
+    /// Maximum idle time. This time should be shorter than the idle timeout of the backend.
     pub idle_timeout: Duration,
     /// Maximum age of a connection that is reused.
     pub age_max: Duration,
@@ -110,7 +111,7 @@ pub struct BreakerOptions {
     pub failure_percent: u32,
     /// How long the breaker stays open.
     pub open: Duration,
-    /// Number of probes after that time. All of them must succeed.
+    /// Number of probes after `open`. All of them must succeed before the breaker closes.
     pub probes: u32,
 }
 
@@ -126,8 +127,7 @@ impl Default for BreakerOptions {
     }
 }
 
-/// Limits of retries at other addresses. A request of which no byte was sent may be sent again without these
-/// limits.
+/// Limits of retries at other addresses. These limits do not apply to a request of which no byte was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryOptions {
     /// Maximum number of retries of one request.

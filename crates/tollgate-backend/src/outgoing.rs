@@ -1,4 +1,4 @@
-//! A request to a backend, written from its parts with one framing field of our own.
+//! A request to a backend, written from its parts. Tollgate writes the only framing field.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ pub struct Outgoing {
 /// Treatment of the trailer fields of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Trailers {
-    /// They are checked and dropped.
+    /// The trailer fields are checked and dropped.
     #[default]
     Discarded,
     Kept,
@@ -82,7 +82,7 @@ impl Outgoing {
         Self { method, head, content: OutgoingContent::Memory(Bytes::new()), trailers: Trailers::default() }
     }
 
-    /// Appends a field line and returns whether it did. An invalid name or value is left out.
+    /// Appends a field line and returns whether it did. A line with an invalid name or value is not appended.
     pub fn push(&mut self, name: &str, value: &[u8]) -> bool {
         if !is_field_name(name.as_bytes()) || !is_field_value(value) {
             return false;
@@ -104,15 +104,16 @@ impl Outgoing {
         self.head.extend_from_slice(b"\r\n");
     }
 
-    /// Asks for trailer fields (RFC 9110 section 10.1.4), and keeps them.
+    /// Asks the backend for trailer fields (RFC 9110 section 10.1.4). The trailer fields of the reply are
+    /// then kept.
     pub fn accept_trailers(&mut self) {
         self.push_sound("TE", b"trailers");
         self.push_sound("Connection", b"TE");
         self.trailers = Trailers::Kept;
     }
 
-    /// Ends the head. Content, also empty content, gets its length (RFC 9110 section 8.6), or chunked
-    /// framing.
+    /// Ends the head. A request with content, even empty content, has a length (RFC 9110 section 8.6) or
+    /// chunked framing.
     pub fn finish(mut self, content: Option<OutgoingContent>) -> Self {
         if let Some(content) = content {
             match content.bytes_len() {

@@ -1,4 +1,4 @@
-//! The idle connections of one worker to one backend, by address. The connection that was used last is taken
+//! The idle connections of one worker to one backend, by address. The most recently used connection is reused
 //! first.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Pool {
 /// The idle connections to one address.
 struct IdleConnections {
     target: Arc<Target>,
-    /// The longest idle connection comes first.
+    /// Idle connections. The connection that has been idle for the longest time comes first.
     links: Vec<Link>,
 }
 
@@ -28,7 +28,8 @@ impl Pool {
         Self { options, idle: Vec::new() }
     }
 
-    /// Takes a connection to an address that is as good as a new one, as far as that can be checked.
+    /// Removes a connection to an address from the pool, and returns it. The connection has passed all checks
+    /// that a kept connection allows.
     pub(crate) fn take(&mut self, target: &Arc<Target>, now: Instant) -> Option<Link> {
         let options = self.options;
         let connections =

@@ -1,31 +1,31 @@
-//! Whether an address accepts connections, as of the last attempt. All workers share it without a lock.
+//! Whether the last attempt to connect to an address succeeded. All workers share this state without a lock.
 //!
-//! An unreachable address is picked last during a pause. After the pause one request tries it again, and may
-//! have to wait for it. Each failed attempt doubles the pause. A breaker needs many requests to decide. This
-//! pause protects few requests from a dead address.
+//! An unreachable address is picked last during a pause. After the pause, one request tries the address
+//! again, and may have to wait until its attempt fails. Each failed attempt doubles the pause. A breaker
+//! needs many requests to decide. The pause also works for an address that gets only few requests.
 //!
-//! The state is one word: the end of the pause, and the number of the pause from 1. The word is 0 while the
-//! address is reachable.
+//! The state is one word: the end of the pause, and the number of the pause, counted from 1. The word is 0
+//! while the address is reachable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Half of the first pause.
+/// Half of the first pause, in milliseconds.
 const PAUSE_MS: u64 = 500;
 /// Number of the longest pause, which lasts 16 seconds.
 const PAUSES_MAX: u64 = 5;
 const NUMBER_BITS: u32 = 3;
-/// How long after its pause an address is still reported as unreachable. Without requests its condition is
-/// unknown.
+/// Time after the end of a pause in which an address is still reported as unreachable, in milliseconds. Later
+/// the condition of an address without requests is unknown.
 pub(crate) const KNOWN_MS: u64 = 60_000;
-/// Minimum time between two log lines about this. Kept connections may reply although no new connection
-/// succeeds.
+/// Minimum time between two log lines about the loss of an address, in milliseconds. The state may change
+/// often, because kept connections may reply although no new connection succeeds.
 const LINE_PAUSE_MS: u64 = 10_000;
 
 /// The reachability of one address.
 #[derive(Debug, Default)]
 pub(crate) struct Reachability {
     word: AtomicU64,
-    /// Time of the last log line about the loss, or 0.
+    /// Time of the last log line about the loss, in milliseconds, or 0.
     logged_ms: AtomicU64,
     /// Whether the loss was logged and the recovery was not.
     is_logged: AtomicBool,
@@ -49,18 +49,18 @@ impl Reachability {
         number > 0 && now_ms < until_ms
     }
 
-    /// Records that a request is about to try the address. If a pause is over, the next one begins, so that
+    /// Records that a request is about to try the address. If a pause is over, the next pause begins, so that
     /// only one request waits for the address.
     pub(crate) fn try_on(&self, now_ms: u64) {
         let next = |word: u64| {
             let (until_ms, number) = parts(word);
             (number > 0 && now_ms >= until_ms).then(|| paused(now_ms, (number + 1).min(PAUSES_MAX)))
         };
-        // Another worker may have changed it first.
+        // The update fails if another worker has already begun the next pause.
         let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
-    /// Records a failed connection. Returns whether to log it.
+    /// Records a failed connection. Returns whether to log the loss.
     pub(crate) fn lose(&self, now_ms: u64) -> bool {
         let next = |word: u64| Some(paused(now_ms, parts(word).1.max(1)));
         self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) == Ok(0)
@@ -77,7 +77,7 @@ impl Reachability {
         is_due
     }
 
-    /// Records a successful connection. Returns whether to log it.
+    /// Records a successful connection. Returns whether to log the recovery.
     pub(crate) fn find(&self) -> bool {
         self.is_lost()
             && self.word.swap(0, Ordering::Relaxed) != 0

@@ -1,8 +1,8 @@
-//! Lookups of the names of backends. Each name has its own thread, so no worker waits for a name, and no name
-//! for another.
+//! Lookups of the names of backends. Each name has its own thread. Therefore no worker waits for a lookup,
+//! and no lookup waits for another.
 //!
-//! Found addresses replace the earlier ones. A name that is not found keeps them. The threads end with their
-//! backend.
+//! Found addresses replace the earlier ones. If a lookup fails, the name keeps its earlier addresses. The
+//! threads end when their backend is dropped.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,13 +22,13 @@ const MISSING_REFRESH_MAX: Duration = Duration::from_secs(1);
 /// Function that finds the addresses of a name.
 pub(crate) type Lookup = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
-/// Looks up a name by the system.
+/// Looks up a name with the resolver of the system.
 pub(crate) fn system(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (name, port).to_socket_addrs().map(Iterator::collect)
 }
 
-/// Each lookup holds this channel until its first result. The start of the backends waits until all are
-/// dropped.
+/// Sender that the thread of each name holds until the first result. The start of the backends waits until
+/// all senders are dropped.
 pub(crate) type FirstLookup = SyncSender<Infallible>;
 
 /// Ends the lookup threads when it is dropped.
@@ -37,7 +37,7 @@ pub(crate) struct Resolver {
     _alive: Vec<SyncSender<Infallible>>,
 }
 
-/// The lookups of one name, before their thread starts.
+/// The lookups of one name, before the thread for them starts.
 pub(crate) struct NameLookup {
     /// Name of the backend, for the log.
     backend: String,
@@ -51,7 +51,7 @@ pub(crate) struct NameLookup {
 }
 
 impl Resolver {
-    /// Creates a `NameLookup` for each name. The caller starts them.
+    /// Creates a `NameLookup` for each name. The caller starts the lookups.
     pub(crate) fn new(options: &BackendOptions, lookup: Lookup) -> (Self, Vec<NameLookup>) {
         let one = |(place, address): (usize, &Address)| {
             let Address::Name { name, port, .. } = address else { return None };
@@ -66,10 +66,10 @@ impl Resolver {
 }
 
 impl NameLookup {
-    /// Starts the thread. It drops `first` after its first lookup.
+    /// Starts the thread. The thread drops `first` after its first lookup.
     ///
-    /// `learn` gets the index of the name, the name, and the found addresses. It returns whether the backend
-    /// still exists.
+    /// `learn` gets the index of the name, the name, and the found addresses. `learn` returns whether the
+    /// backend still exists.
     pub(crate) fn start(
         self,
         first: FirstLookup,

@@ -20,7 +20,7 @@ impl Upstream {
     /// Sends a request and waits for the head of its reply. `timeout` further limits the total time.
     ///
     /// # Errors
-    /// There is no reply. No byte of one was passed on.
+    /// The request failed, and no byte of a reply was passed on.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the request and closes its connection.
@@ -53,7 +53,7 @@ impl Upstream {
         let end = now + total;
         let entered = match self.shared.limit.try_enter() {
             Some(place) => Ok(place),
-            // The future is on the heap, so that requests that need not wait stay small.
+            // The future is on the heap, so that the future of a request that need not wait stays small.
             None => Box::pin(self.shared.limit.enter()).await,
         };
         let place = entered.map_err(|kind| self.failure(None, Phase::Admission, kind))?;
@@ -77,7 +77,7 @@ impl Upstream {
             match attempt.run(request, &mut kept, now, end, total).await {
                 Ok((mut attempt, ReceivedHead { head, interim, is_sent })) => {
                     now = Instant::now();
-                    // Other replies count as successes only after their content is complete.
+                    // A reply with any other status counts as a success only after its content is complete.
                     if head.status().is_some_and(is_of_a_failing_backend) {
                         attempt.conclude(AttemptResult::Failure, now);
                     }
@@ -104,11 +104,11 @@ impl Upstream {
         }
     }
 
-    /// Returns whether a request is sent to another address.
+    /// Returns whether the request may be sent to another address.
     ///
-    /// If no byte of it was sent, the retry limits do not apply, because no backend does the work twice. This
-    /// exception needs another address that is likely to work. Otherwise each request would try every address
-    /// of a backend that is down.
+    /// If no byte of the request was sent, the retry limits do not apply, because no backend does the work
+    /// twice. This exception needs another address that is likely to work. Without that condition, each
+    /// request would try every address of a backend that is down.
     fn may_go_on(&self, tried: &[Arc<Target>], is_untouched: bool, resent: &mut u32, now: Instant) -> bool {
         let (targets, now_ms) = (self.targets(), self.shared.ms(now));
         let is_promising = |target: &Arc<Target>| {
@@ -126,11 +126,11 @@ impl Upstream {
         is_within
     }
 
-    /// Picks an address among those that admit requests.
+    /// Picks one of the addresses that admit requests.
     fn pick(self: &Rc<Self>, tried: &[Arc<Target>], now: Instant) -> Result<Attempt, FailureKind> {
         let targets = self.targets();
         let now_ms = self.shared.ms(now);
-        // Another worker may take the last probe of an address. Then the loop looks for another address.
+        // If another worker uses the last probe of an address first, the loop looks for another address.
         for _ in 0..targets.len().max(1) {
             let place = best(&targets, self.next.get(), tried, now_ms)?;
             if let Some(pass) = targets[place].admit(now_ms) {
@@ -144,7 +144,8 @@ impl Upstream {
 
 /// Returns the index of the address to use. The search begins at `from`.
 ///
-/// Reachable addresses come first. Among them the address with the fewest outstanding requests is chosen.
+/// Reachable addresses have priority. Among equals, the address with the fewest outstanding requests is
+/// chosen.
 fn best(
     targets: &[Arc<Target>],
     from: usize,
@@ -178,7 +179,7 @@ fn is_among(targets: &[Arc<Target>], target: &Arc<Target>) -> bool {
     targets.iter().any(|one| Arc::ptr_eq(one, target))
 }
 
-/// Returns whether the status means that the backend cannot serve, and not that the request is wrong.
+/// Returns whether the status means that the backend is failing, rather than that the request is wrong.
 fn is_of_a_failing_backend(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }

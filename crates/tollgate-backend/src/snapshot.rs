@@ -4,12 +4,14 @@ use crate::{BreakerState, HandshakeFault};
 
 /// The state of one backend.
 ///
-/// Counters begin when the backend is created: at the start, or at a reload that changed it.
+/// The counters start at 0 when the backend is created: at the start of the server, or at a reload that
+/// changed the backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendSnapshot {
     /// The name.
     pub name: String,
-    /// The best state of its addresses. It is open only if all of them are open.
+    /// The best breaker state of the addresses. The state is open only if the breakers of all addresses are
+    /// open.
     pub breaker: BreakerState,
     /// Requests in flight.
     pub in_flight: usize,
@@ -17,7 +19,7 @@ pub struct BackendSnapshot {
     pub queued: usize,
     /// Requests for the backend.
     pub requests: u64,
-    /// Requests without a complete reply, except those that their clients broke off.
+    /// Requests without a complete reply. Requests that were broken off by their clients are not counted.
     pub failures: u64,
     /// Failures without an attempt: no admission, no address, or open breakers.
     pub refusals: u64,
@@ -31,22 +33,22 @@ pub struct BackendSnapshot {
     pub handshake_failures: [(&'static str, u64); HandshakeFault::ALL.len()],
     /// The addresses. Empty while none of its names is known.
     pub addresses: Vec<AddressSnapshot>,
-    /// Names whose last lookup failed. Their earlier addresses stay in use.
+    /// Names whose last lookup failed. The addresses from earlier lookups stay in use.
     pub missing_names: Vec<String>,
 }
 
 /// State of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressState {
-    /// It is reachable, and its breaker is closed.
+    /// The address is reachable, and its breaker is closed.
     Closed,
-    /// Its breaker was open, and no request probed it for a minute.
+    /// The breaker was open, and no request has probed the address for a minute.
     Untried,
-    /// Its breaker was open. A few requests probe it, or the next requests will.
+    /// The breaker was open. A few requests probe the address, or the next requests will.
     HalfOpen,
-    /// Its breaker is open, so it gets no requests.
+    /// The breaker is open, so the address gets no requests.
     Open,
-    /// The last connection attempt failed, so it is tried last.
+    /// The last connection attempt failed, so the address is tried last.
     Unreachable,
 }
 
@@ -65,7 +67,7 @@ impl AddressState {
         }
     }
 
-    /// Returns whether other addresses replace it, for all requests or all except a few probes.
+    /// Returns whether requests go to other addresses instead, except for a few probes.
     pub const fn is_failing(self) -> bool {
         matches!(self, Self::HalfOpen | Self::Open | Self::Unreachable)
     }
@@ -80,7 +82,7 @@ pub struct AddressSnapshot {
     pub breaker: BreakerState,
     /// Whether the last connection attempt failed recently.
     pub is_lost: bool,
-    /// Requests that it has not yet replied to.
+    /// Requests that the address has not yet replied to.
     pub outstanding: usize,
     /// Idle connections.
     pub idle: usize,

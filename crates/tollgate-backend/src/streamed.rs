@@ -1,4 +1,4 @@
-//! Content that is sent while it arrives: its framing, and its end if it breaks off.
+//! Content that is sent while it arrives: its framing, and the error if it breaks off.
 
 use std::fmt;
 use std::task::{Context, Poll};
@@ -10,18 +10,18 @@ pub trait StreamedContent: fmt::Debug {
     /// Returns the size in bytes, if it is known in advance.
     fn bytes_len(&self) -> Option<u64>;
 
-    /// Returns whether no content was taken. Taken content is gone.
+    /// Returns whether no content was taken so far. Content that was taken cannot be sent a second time.
     fn is_untouched(&self) -> bool;
 
-    /// Appends available content to `out`. Ready when content is available. At the end it is ready without
-    /// content.
+    /// Appends available content to `out`. The result is ready when content is available. After the last
+    /// content, the call is ready and appends nothing.
     ///
     /// # Errors
     /// The content will never be complete.
     fn poll_take(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), BrokenOff>>;
 }
 
-/// Reason why arriving content will never be complete. Its sender is at fault.
+/// Reason why arriving content will never be complete. The sender of the content is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct BrokenOff {
@@ -37,7 +37,7 @@ impl BrokenOff {
         Self { status: StatusCode::REQUEST_TIMEOUT, text: "the request did not arrive in time" };
 }
 
-/// Streamed content with its framing, and how many of its bytes were sent.
+/// Streamed content with its framing, and the number of bytes that were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Framed {
     bytes: Vec<u8>,
@@ -50,7 +50,7 @@ enum State {
     /// More content may arrive.
     #[default]
     Open,
-    /// No content was available when it was last polled.
+    /// No content was available at the last poll.
     Waiting,
     /// All content was taken.
     Taken,
@@ -98,7 +98,7 @@ impl Framed {
         self.sent += bytes;
     }
 
-    /// Returns whether the content does not arrive, rather than the backend not accepting it.
+    /// Returns whether sending waits for the content to arrive, and not for the backend to accept it.
     pub(crate) fn is_waiting(&self) -> bool {
         self.state == State::Waiting && self.sent == self.bytes.len()
     }
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Pieces of content. An empty piece is a wait.
+    /// Content in pieces. An empty piece stands for a wait.
     #[derive(Debug)]
     struct Pieces(Option<u64>, RefCell<VecDeque<&'static str>>);
 
@@ -145,7 +145,7 @@ mod tests {
         let (mut framed, mut found, mut waits) = (Framed::default(), String::new(), 0);
         let mut context = Context::from_waker(Waker::noop());
         while !framed.is_done() {
-            // One byte at a time, as a slow backend accepts it.
+            // The test sends one byte at a time, as to a slow backend.
             match framed.poll_piece(&content, &mut context).unwrap() {
                 [] => waits += usize::from(framed.is_waiting()),
                 [byte, ..] => {

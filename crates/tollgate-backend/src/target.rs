@@ -1,4 +1,4 @@
-//! One address of a backend, as all workers share it.
+//! One address of a backend, with the state that all workers share.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::{Address, BackendOptions, BreakerOptions, FailureKind, Phase, Scheme}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TargetAddress {
     Tcp(SocketAddr),
-    /// Over TLS. The certificate must be for `name`.
+    /// A socket address over TLS. The certificate must be for `name`.
     Tls {
         address: SocketAddr,
         name: ServerName<'static>,
@@ -64,7 +64,7 @@ pub(crate) struct Target {
     pub(crate) place: TargetAddress,
     pub(crate) breaker: Breaker,
     pub(crate) reach: Reachability,
-    /// Requests that it has not yet replied to.
+    /// Requests that the address has not yet replied to.
     pub(crate) outstanding: AtomicUsize,
     /// Idle connections of all workers.
     pub(crate) idle: AtomicUsize,

@@ -1,4 +1,4 @@
-//! The backends of one worker: its connections, and the current addresses.
+//! The backends of one worker: the connections of the worker, and the current addresses.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,8 +21,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates the client. Unchanged backends of `before`, an earlier client of this worker, are shared with
-    /// their connections.
+    /// Creates the client. `before` is an earlier client of this worker. The new client shares its unchanged
+    /// backends, with their connections.
     pub fn new(backends: &[Arc<Backend>], before: &Self) -> Self {
         let one = |backend: &Arc<Backend>| {
             let same = before.upstreams.iter().find(|upstream| Arc::ptr_eq(&upstream.shared, backend));
@@ -77,10 +77,10 @@ impl Upstream {
             next: Cell::new(0),
             limits: Limits {
                 head_bytes_max: options.head_bytes_max,
-                // A backend that flushes each character is not an attacker.
+                // A backend is trusted, so it may send each character in a separate chunk.
                 chunk_framing_per_byte: Limits::ANY_CHUNK_FRAMING,
-                // `_` in the names of trailers is allowed, as it is in heads. No reader of a reply confuses
-                // it with `-`.
+                // `_` is allowed in the names of trailers, as it is in heads, because no reader of a reply
+                // confuses `_` with `-`.
                 underscore_names: UnderscoreNames::Drop,
                 ..Limits::default()
             },
@@ -89,7 +89,7 @@ impl Upstream {
         }
     }
 
-    /// Returns the value of Host for a request that has none, or whose Host must not be forwarded.
+    /// Returns the value of Host for a request without Host, or with a Host that must not be forwarded.
     pub fn host(&self) -> &str {
         &self.host
     }

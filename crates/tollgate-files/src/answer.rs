@@ -29,13 +29,14 @@ use crate::root::Beneath;
 use crate::selected;
 
 impl Files {
-    /// Returns the reply to a request. It is pending while a thread looks for missing data.
+    /// Returns the reply to a request. The result is pending while a thread looks for missing data.
     ///
-    /// Without a context no thread is started. The caller then polls again with a context, and with the same
-    /// `pending_read`.
+    /// Without a context, no thread is started. A result of pending then asks the caller to poll again, with
+    /// a context and the same `pending_read`.
     ///
     /// # Cancel safety
-    /// Dropping `pending_read` removes the request from its queue. A thread that has begun continues.
+    /// Dropping `pending_read` removes the request from the queue of waiting requests. A thread that has
+    /// begun its work continues.
     pub fn poll_answer(
         &self,
         request: &FileRequest<'_>,
@@ -59,7 +60,7 @@ impl Files {
     /// Returns the reply to a request.
     ///
     /// # Errors
-    /// The work to wait for first.
+    /// The work of a thread that the request must wait for. The caller repeats the call after that work.
     fn answer(
         &self,
         request: &FileRequest<'_>,
@@ -98,7 +99,7 @@ impl Files {
         }
     }
 
-    /// Makes a thread open a path that the system cannot resolve without the disk.
+    /// Returns work in which a thread opens a path that the system cannot resolve without the disk.
     pub(crate) fn look_for(&self, path: Box<str>, look: LookupContext<'_>) -> ReadWait {
         let beneath = self.root.beneath(look.at);
         let ends = if self.spec.precompressed { CODINGS.map(|(_, end)| end).to_vec() } else { Vec::new() };
@@ -134,7 +135,7 @@ impl Files {
         })
     }
 
-    /// Returns the reply of a request that waited only for this result.
+    /// Returns the reply to a request whose last wait returned this result.
     fn settled(&self, news: ReadOutcome, request: &FileRequest<'_>) -> FileReply {
         let look = LookupContext::of(request, None);
         let error = match news {
@@ -148,8 +149,8 @@ impl Files {
         self.with_page(self.refused(&error, request), look)
     }
 
-    /// Returns the reply with a listing. Its tag depends on its bytes, so it is strong with any kind of file
-    /// tags.
+    /// Returns the reply with a listing. The entity tag is a digest of the listing, so the tag is always
+    /// strong.
     fn listed(&self, rendered: Rendered, head: &RequestHead, look: LookupContext<'_>) -> FileReply {
         let form = form_for(head);
         let mut lines = Vec::new();
@@ -196,7 +197,8 @@ impl Files {
         let heads = match one.heads_by(&self.digests) {
             Some(heads) => heads,
             None if may_wait(pending_read) => return Err(self.digests.make(one, DigestAlgorithm::Sha256)),
-            // The file is written repeatedly, or cannot be read, which shows when it is sent.
+            // The file changes during every read, or cannot be read. A failure to read appears again when the
+            // file is sent.
             None => {
                 untagged = one.untagged();
                 &untagged
@@ -249,7 +251,7 @@ impl Files {
             }
         }
         match of_content.filter(|_| !is_whole) {
-            // A reply to HEAD has no content, so this is the digest of nothing.
+            // A reply to HEAD has no content, so this is the digest of empty content.
             Some(algorithm) if head.method() == Method::Head => {
                 let nothing = digest_of(algorithm, b"");
                 Ok(reply.with(CONTENT_DIGEST, field_value(algorithm, &nothing)))
@@ -259,7 +261,8 @@ impl Files {
         }
     }
 
-    /// Adds the fields of every reply. If the status has an error page, the page replaces the content.
+    /// Adds the field lines that every reply has. If the status has an error page, the page replaces the
+    /// content.
     fn with_page(&self, reply: FileReply, look: LookupContext<'_>) -> FileReply {
         let status = reply.status.as_u16();
         let page = self.spec.error_pages.iter().find(|(of, _)| *of == status);

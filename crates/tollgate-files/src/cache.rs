@@ -1,8 +1,8 @@
 //! The lookups of a route that a worker caches, by path.
 //!
-//! The cache has two generations. When the younger one is full, the older one is dropped. An entry that is
-//! used moves to the younger one, so unused entries are dropped. Entries with descriptors are also dropped by
-//! [`turn`](Cache::turn).
+//! The cache has two generations. When the younger generation is full, the older one is dropped. An entry
+//! that is used moves to the younger generation, so only unused entries are dropped. [`turn`](Cache::turn)
+//! also drops entries with descriptors that no request used.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use crate::resource::Resource;
 use crate::tally::Tally;
 
-/// Limits of one generation: paths, and bytes of content.
+/// Limits of one generation: number of paths, and bytes of content.
 const PATHS_MAX: usize = 512;
 const CONTENT_BYTES_MAX: usize = 8 << 20;
 
@@ -23,7 +23,7 @@ pub(crate) struct Cache(RefCell<Generations>);
 struct Generations {
     young: Generation,
     old: HashMap<Box<str>, CacheEntry, RandomState>,
-    /// Count of descriptors, shared with the caches of other routes.
+    /// Count of open descriptors, shared with the caches of other routes.
     descriptors: Rc<Tally>,
 }
 
@@ -33,7 +33,7 @@ struct Generation {
     content_bytes: usize,
 }
 
-/// A resource, and when its path was looked up. If its folder was looked up earlier, that time counts.
+/// A resource, and the time when its path was looked up, or its folder if that was earlier.
 #[derive(Clone)]
 pub(crate) struct CacheEntry {
     pub(crate) resource: Resource,

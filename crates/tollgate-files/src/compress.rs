@@ -7,14 +7,14 @@ use std::ops::RangeInclusive;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Sizes of content that is compressed, in bytes. Shorter content fits into a packet or two, and longer
-/// content takes too much time.
+/// Sizes of content that is compressed, in bytes. Shorter content fits into a packet or two. Compression of
+/// longer content would occupy a thread for too long.
 pub(crate) const SOURCE_BYTES: RangeInclusive<u64> = 1 << 10..=4 << 20;
-/// Compression levels. A higher level costs much more time than it saves bytes.
+/// Compression levels. A higher level costs much more time and saves few bytes.
 const ZSTD_LEVEL: i32 = 9;
 const GZIP_LEVEL: u32 = 6;
 
-/// A coding in which the server compresses.
+/// A content coding that the server can create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Coding {
     Zstd,
@@ -33,8 +33,8 @@ impl Coding {
         }
     }
 
-    /// Compresses content. `None` if it does not become shorter by an eighth, which would not justify another
-    /// representation.
+    /// Compresses content. `None` if compression saves less than an eighth, because that would not justify
+    /// another representation.
     pub(crate) fn compress(self, content: &[u8]) -> Option<Vec<u8>> {
         let compressed = match self {
             Self::Zstd => zstd(content),
@@ -44,7 +44,8 @@ impl Coding {
     }
 }
 
-/// Compresses by RFC 8878. The window is never larger than the content, and so within the 8 MiB of RFC 9659.
+/// Compresses by RFC 8878. The window is never larger than the content, so it stays within the 8 MiB of RFC
+/// 9659.
 fn zstd(content: &[u8]) -> Option<Vec<u8>> {
     let mut compressed = vec![0; zstd_safe::compress_bound(content.len())];
     let bytes = zstd_safe::compress(&mut compressed[..], content, ZSTD_LEVEL).ok()?;
@@ -53,7 +54,7 @@ fn zstd(content: &[u8]) -> Option<Vec<u8>> {
     Some(compressed)
 }
 
-/// Compresses by RFC 1952, without a name and a time.
+/// Compresses by RFC 1952. The header has neither a file name nor a time.
 fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
     encoder.write_all(content)?;
@@ -62,8 +63,8 @@ fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
     Ok(compressed)
 }
 
-/// Returns whether content of this type becomes shorter: text, textual formats of other families, and some
-/// uncompressed formats.
+/// Returns whether content of this type is worth compressing: text, textual formats of other families, and a
+/// few uncompressed formats.
 pub(crate) fn is_compressible(content_type: &str) -> bool {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let Some((family, kind)) = media.split_once('/') else { return false };

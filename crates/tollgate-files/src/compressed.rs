@@ -1,8 +1,8 @@
-//! Representations that the server compresses. Each is made once for a version of a file and a coding, and
-//! kept within a limit.
+//! Representations that the server compresses. Each is created once for a version of a file and a coding, and
+//! cached within a limit.
 //!
 //! No request waits for compression. The first request gets another representation, and starts the
-//! compression for later requests.
+//! compression that later requests profit from.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ struct Key {
 #[derive(Clone)]
 enum State {
     UnderWay,
-    /// It would not be shorter.
+    /// The compressed content would not be much shorter.
     Useless,
     Ready(Rc<Representation>),
 }
@@ -62,8 +62,8 @@ impl CompressedFiles {
         self.source_bytes_max.is_some_and(is_sized) && is_compressible(content_type)
     }
 
-    /// Returns a file in a coding if it is ready. Otherwise compression starts, unless too many jobs are
-    /// running.
+    /// Returns the compressed representation of a file if it is ready. If the representation is not ready,
+    /// compression starts, unless too many jobs are running.
     pub(crate) fn get(
         self: &Rc<Self>,
         plain: &Rc<Representation>,
@@ -115,7 +115,7 @@ impl Key {
 /// Compresses the content.
 ///
 /// # Errors
-/// The content cannot be read, or changed meanwhile.
+/// The content cannot be read, or changed during the read.
 fn compress(content: &Content, stamp: &Stamp, coding: Coding) -> std::io::Result<Option<Compressed>> {
     let content = content.read(stamp)?;
     Ok(coding.compress(&content).map(|compressed| Compressed {

@@ -1,6 +1,6 @@
 //! The descriptors that the folders of a worker keep open between requests, within one limit for all folders.
 //!
-//! A descriptor that no request used for a while is closed.
+//! A descriptor that no request used between two calls of [`turn`](DescriptorCache::turn) is closed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::tally::Tally;
 pub struct DescriptorCache {
     caches: RefCell<Vec<Rc<Cache>>>,
     young: Rc<Tally>,
-    /// Limit of each generation, for all caches together.
+    /// Maximum number of descriptors in the younger generations of all caches together.
     young_max: usize,
 }
 
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(files.resource(path, look).ok().flatten().unwrap().plain().len(), 20_000);
     }
 
-    /// Returns how many files of a folder this process has open.
+    /// Returns the number of files of a folder that this process has open.
     fn open(folder: &Path) -> usize {
         let folder = folder.canonicalize().unwrap();
         let links = fs::read_dir("/proc/self/fd").unwrap().flatten();

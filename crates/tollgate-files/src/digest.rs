@@ -6,7 +6,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256, Sha512};
 use tollgate_http::DigestAlgorithm;
 
-/// Maximum length of content that is digested. A longer digest would delay a request for seconds.
+/// Maximum length of content that is digested. The digest of longer content would delay a request for
+/// seconds.
 pub(crate) const DIGESTED_BYTES_MAX: u64 = 256 << 20;
 
 pub(crate) const REPR_DIGEST: &str = "Repr-Digest";

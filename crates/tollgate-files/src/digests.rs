@@ -23,46 +23,47 @@ use crate::source::{CONTENT_BYTES_MAX, Content};
 use crate::stamp::Stamp;
 use crate::two_generation_cache::TwoGenerationCache;
 
-/// Maximum length of a part that has its own digest. Digests of parts are not cached, so each would be
-/// computed again.
+/// Maximum length of a part of a file whose own digest is computed, in bytes. Digests of parts are not
+/// cached, so each request computes them again.
 const PART_BYTES_MAX: u64 = 16 << 20;
-/// Number of attempts to digest a file whose metadata changes meanwhile. A replacement changes it once.
+/// Number of attempts to digest a file whose metadata changes during the read. A replacement of the file
+/// changes the metadata once.
 const DIGESTINGS_MAX: usize = 4;
-/// Bytes of cached digests.
+/// Maximum size of the cached digests, in bytes.
 const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) struct Digests {
     known: RefCell<TwoGenerationCache<Key, Bytes>>,
-    /// Digests that are being computed. Each channel closes when its computation ends. Their number is
-    /// bounded by the permits for disk work.
+    /// Digests that are being computed. A channel closes when the computation of its digest ends. The permits
+    /// for disk work bound the number of these digests.
     under_way: RefCell<HashMap<Key, watch::Receiver<()>>>,
     work: Rc<DiskJobs>,
 }
 
-/// Content, by the file that it is or is made from.
+/// Key of a digest: the file, the coding of the content, and the algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     stamp: Stamp,
-    /// The coding, and the length in it.
+    /// The content coding, and the length of the encoded content in bytes.
     form: (Option<&'static str>, u64),
     algorithm: DigestAlgorithm,
 }
 
-/// Whether a condition of a request names a tag.
+/// Whether a condition of a request names the tag of a representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
     Yes,
     Not,
-    /// The request names some tag, and the tag of this representation is not yet known.
+    /// A condition names a tag, and the tag of this representation is not yet known.
     Maybe,
 }
 
 /// State of a digest.
 pub(crate) enum Known {
     Digest(Bytes),
-    /// A thread must compute it.
+    /// A thread must compute the digest.
     NotYet,
-    /// The content is too long.
+    /// The content is too long for a digest.
     Never,
 }
 
@@ -75,7 +76,8 @@ impl Digests {
         }
     }
 
-    /// Returns the digest of a representation, if it is known or short to compute.
+    /// Returns the digest of a representation if it is cached, or if the content is short enough to digest at
+    /// once.
     pub(crate) fn find(&self, one: &Representation, algorithm: DigestAlgorithm) -> Known {
         if one.len() > DIGESTED_BYTES_MAX {
             return Known::Never;
@@ -106,14 +108,14 @@ impl Digests {
         })
     }
 
-    /// Computes a digest. Returns false if the content cannot be read, or changed meanwhile.
+    /// Computes a digest. Returns false if the content cannot be read, or changed during the read.
     async fn bring(self: &Rc<Self>, one: &Rc<Representation>, algorithm: DigestAlgorithm) -> bool {
         let key = key(one, algorithm);
         let mut ending = match self.ending(key) {
             Some(ending) => ending,
             None => {
                 let place = self.work.wait().await;
-                // Another request may have begun meanwhile.
+                // Another request may have begun the same computation during the wait.
                 match self.ending(key) {
                     Some(ending) => ending,
                     None if self.is_known(key) => return true,
@@ -121,7 +123,7 @@ impl Digests {
                 }
             }
         };
-        // The channel has no values. It closes at the end of the computation.
+        // The channel carries no values, and closes when the computation ends.
         let _ended = ending.changed().await;
         self.is_known(key)
     }
@@ -152,7 +154,8 @@ impl Digests {
     /// Adds the digest of the content of a reply that is a part of a representation.
     ///
     /// # Errors
-    /// This is not a failure: a thread must compute the digest first. The result has the reply.
+    /// The work of a thread that must first compute the digest. The error is not a failure, because the
+    /// result of the work has the reply.
     pub(crate) fn add_to(
         &self,
         mut reply: FileReply,
@@ -195,7 +198,7 @@ fn key(one: &Representation, algorithm: DigestAlgorithm) -> Key {
 }
 
 impl Representation {
-    /// Returns the heads. They are created if the digest of the content is known.
+    /// Returns the heads. Missing heads are created here if the digest of the content is known.
     pub(crate) fn heads_by(&self, digests: &Digests) -> Option<&Heads> {
         if let Some(heads) = self.heads() {
             return Some(heads);
@@ -206,7 +209,7 @@ impl Representation {
         }
     }
 
-    /// Returns whether a request names the tag in a condition.
+    /// Returns whether a condition of a request names the tag of this representation.
     pub(crate) fn is_named(&self, head: &RequestHead, digests: &Digests) -> Named {
         match self.heads_by(digests) {
             Some(heads) if names_tag(head, heads.etag()) => Named::Yes,

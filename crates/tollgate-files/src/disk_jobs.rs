@@ -1,16 +1,18 @@
-//! Work on files that would block a worker for too long. A few threads of the worker do it.
+//! Work on files that would block a worker for too long. A few threads of the worker do this work.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of concurrent jobs of either kind. The other threads stay free to read files that are sent.
+/// Maximum number of concurrent jobs of each kind: opening paths, and all other jobs. Further threads stay
+/// free to read files that are sent.
 const AT_ONCE_MAX: usize = 2;
 
 /// Permits for the disk work of the routes of a worker.
 pub(crate) struct DiskJobs {
     places: Arc<Semaphore>,
-    /// Permits for opening paths. Opening does not wait for jobs that read a whole file.
+    /// Permits for opening paths. These permits are separate so that opening a path does not wait for jobs
+    /// that read a whole file.
     places_to_look: Arc<Semaphore>,
 }
 
@@ -26,7 +28,7 @@ impl DiskJobs {
         Some(DiskJobPermit { _permit: Some(permit) })
     }
 
-    /// Waits for a permit to open files, in order of arrival.
+    /// Waits for a permit to open files. Waiting requests get permits in order of arrival.
     ///
     /// # Cancel safety
     /// Dropping the future removes it from the queue.
@@ -34,7 +36,8 @@ impl DiskJobs {
         DiskJobPermit { _permit: self.places_to_look.clone().acquire_owned().await.ok() }
     }
 
-    /// Waits for a permit, in order of arrival.
+    /// Waits for a permit for a job other than opening paths. Waiting requests get permits in order of
+    /// arrival.
     ///
     /// # Cancel safety
     /// Dropping the future removes it from the queue.
@@ -46,7 +49,7 @@ impl DiskJobs {
     /// Runs a job on a thread. `None` if the worker ends.
     ///
     /// # Cancel safety
-    /// The job continues, and keeps its permit.
+    /// After a drop of the future, the job continues and keeps its permit.
     pub(crate) async fn run<T: Send + 'static>(
         place: DiskJobPermit,
         work: impl FnOnce() -> T + Send + 'static,

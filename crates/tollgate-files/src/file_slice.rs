@@ -1,5 +1,5 @@
-//! Slices of files that are sent in replies. A worker reads and sends the slices that are in memory. Threads
-//! read the others, because a thread may wait for the disk.
+//! Slices of files that are sent in replies. A worker reads and sends the slices that are in memory. A worker
+//! must not wait for the disk, so threads read all other slices.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-/// How far ahead a thread reads data that is not in memory.
+/// Maximum length of data that a thread reads into memory at once, in bytes.
 const AHEAD_BYTES: u64 = 1 << 20;
-/// Distance of the pages that are probed. The system reads and evicts larger pieces, so the pages between
-/// them are likely to be in memory, too.
+/// Distance of the pages that are probed, in bytes. The system reads and evicts larger pieces, so the pages
+/// between two probed pages are likely to be in memory, too.
 const PROBE_BYTES: u64 = 32 << 10;
-/// Files up to this size are probed as a whole, and the result counts for `SEEN_TICKS` ticks of the clock.
-/// The system seldom evicts pages that were just sent.
+/// Maximum size of a file that is probed as a whole, in bytes. The result of the probe is used for
+/// `SEEN_TICKS` ticks of the clock. The system seldom evicts pages that were just sent.
 const SEEN_BYTES_MAX: u64 = 1 << 20;
 const SEEN_TICKS: u32 = 4;
 
@@ -27,14 +27,14 @@ pub struct SentFile {
     pub file: File,
     /// How its bytes are sent to the peer.
     pub passage: Passage,
-    /// Its length when it was opened, in bytes.
+    /// Length of the file when it was opened, in bytes.
     len: u64,
     /// The tick until which the whole file is treated as in memory.
     seen_until: AtomicU32,
 }
 
 impl SentFile {
-    /// Creates the value for an open file of `len` bytes.
+    /// Creates the state for an open file of `len` bytes.
     pub fn new(file: File, len: u64, passage: Passage) -> Self {
         Self { file, passage, len, seen_until: AtomicU32::new(0) }
     }
@@ -43,25 +43,25 @@ impl SentFile {
 /// How the bytes of a file are sent to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
-    /// By sendfile, if the connection supports it.
+    /// The kernel copies the bytes to the socket (sendfile), if the connection supports this.
     System,
-    /// Through the memory of the process.
+    /// The worker reads the bytes into memory and writes them to the socket.
     Copy,
 }
 
-/// Bytes of a file, by their offset. The file may have become shorter meanwhile.
+/// A range of an open file. The file may have become shorter since it was opened.
 #[derive(Debug, Clone)]
 pub struct FileSlice {
     /// The file.
     pub file: Arc<SentFile>,
     /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length of the slice in bytes.
     pub len: u64,
 }
 
 impl FileSlice {
-    /// Returns its first `len` bytes, or all of a shorter slice.
+    /// Returns the first `len` bytes of the slice, or the whole slice if it is shorter.
     #[inline]
     pub fn first(&self, len: u64) -> Self {
         Self { len: self.len.min(len), ..self.clone() }
@@ -71,20 +71,21 @@ impl FileSlice {
         self.offset + self.len
     }
 
-    /// Removes its first `bytes` bytes.
+    /// Removes the first `bytes` bytes of the slice.
     ///
     /// # Panics
-    /// With overflow checks, if the slice is shorter.
+    /// A build with overflow checks panics if the slice is shorter than `bytes`.
     #[inline]
     pub fn advance(&mut self, bytes: u64) {
         self.offset += bytes;
         self.len -= bytes;
     }
 
-    /// Returns whether the slice can be read without waiting for a disk. If the system cannot tell, the
-    /// result is true.
+    /// Returns whether the slice can be read without waiting for a disk. If the system does not support the
+    /// question, the result is true.
     ///
-    /// `tick` is the time of the caller's coarse clock. The result for a short file counts for some ticks.
+    /// `tick` is the time of the caller's coarse clock. For a file up to `SEEN_BYTES_MAX`, the result is
+    /// cached for `SEEN_TICKS` ticks.
     ///
     /// Source: preadv2(2), `RWF_NOWAIT`.
     #[inline]
@@ -124,12 +125,12 @@ impl FileSlice {
         if read_to == end { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Makes a thread read the slice and the data after it, up to 1 MiB in all, into memory.
+    /// Makes a thread read into memory the slice and the data after it, up to 1 MiB in all.
     ///
-    /// A failure is not returned, because it shows when the slice is sent.
+    /// A failure is not returned, because sending the slice meets the same failure.
     ///
     /// # Cancel safety
-    /// The thread continues to read.
+    /// After a drop of the future, the thread continues to read.
     pub async fn bring(&self) {
         let file = self.file.clone();
         let (offset, end) = (self.offset, self.offset + self.len.max(AHEAD_BYTES));
@@ -140,7 +141,7 @@ impl FileSlice {
     }
 }
 
-/// Reads the bytes that are in memory, or all bytes if the system cannot tell.
+/// Reads the bytes that are in memory. If the system does not support this question, all bytes are read.
 ///
 /// # Errors
 /// `AGAIN` if none of them is in memory.
@@ -151,7 +152,8 @@ pub(crate) fn read_in_memory(file: &File, buffer: &mut [u8], offset: u64) -> rus
     }
 }
 
-/// Reads the whole of a file of `len` bytes. `None` if it is not completely in memory, or has another length.
+/// Reads the whole of a file of `len` bytes. `None` if the file is not completely in memory, or has another
+/// length.
 pub(crate) fn read_at_once(file: &File, len: u64) -> Option<Bytes> {
     let mut content = vec![0; usize::try_from(len).ok()?];
     let read = if content.is_empty() { Ok(0) } else { read_in_memory(file, &mut content, 0) };
@@ -183,8 +185,8 @@ mod tests {
     /// `f_type` of a file system in memory: statfs(2), TMPFS_MAGIC.
     const TMPFS: i64 = 0x0102_1994;
 
-    /// Creates a file of this size in the folder of the source, if that is on a disk. The folder of temporary
-    /// files may be in memory.
+    /// Creates a file of this size in the folder of the source code, which is usually on a disk. The folder
+    /// of temporary files may be in memory.
     fn slice(bytes: usize) -> FileSlice {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all_at(&vec![7; bytes], 0).unwrap();
@@ -193,10 +195,10 @@ mod tests {
         FileSlice { file, offset: 0, len: bytes as u64 }
     }
 
-    /// Returns whether the slice is reported as not in memory after it was evicted, in one of many attempts.
+    /// Returns whether the slice is reported as absent from memory after one of many evictions.
     ///
-    /// The system reads ahead, and a fast disk may finish before the check. Each attempt uses a tick for
-    /// which no result is cached.
+    /// The system reads ahead, and a fast disk may have restored the pages before the check. Each attempt
+    /// uses a tick for which no result is cached.
     fn goes_away(slice: &FileSlice, is_away: impl Fn(&FileSlice, u32) -> bool) -> bool {
         (1..=100).any(|time| {
             fadvise(&slice.file.file, 0, None, Advice::DontNeed).unwrap();

@@ -22,8 +22,8 @@ pub struct SharedFiles {
 
 /// A served folder in one worker.
 ///
-/// Its methods start local tasks and blocking threads of the tokio runtime that polls them. This runtime must
-/// be a `LocalRuntime`, or the caller must poll in a `LocalSet`.
+/// The methods of this type start local tasks and blocking threads of the tokio runtime that polls them. That
+/// runtime must be a `LocalRuntime`, or the caller must poll in a `LocalSet`.
 pub struct Files {
     pub(crate) spec: FilesSpec,
     pub(crate) root: Root,
@@ -49,7 +49,7 @@ impl SharedFiles {
 }
 
 impl Files {
-    /// Creates the folder without an access to the disk.
+    /// Creates the value without an access to the disk.
     pub fn new(spec: &FilesSpec, shared: &SharedFiles) -> Self {
         let SharedFiles { work, descriptors } = shared;
         Self {
@@ -64,8 +64,8 @@ impl Files {
         }
     }
 
-    /// Creates the folder for [`poll_named`](Self::poll_named). The named file is sent, and no precompressed
-    /// file in its place.
+    /// Creates the value for [`poll_named`](Self::poll_named). The named file itself is sent, never a
+    /// precompressed file in its place.
     pub fn named(spec: &FilesSpec, shared: &SharedFiles) -> Self {
         Self::new(&FilesSpec { precompressed: false, ..spec.clone() }, shared)
     }

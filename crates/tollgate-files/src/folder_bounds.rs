@@ -1,20 +1,21 @@
-//! Bounds on the place of a served folder: inside the folder of its app, and apart from the files of the
-//! server.
+//! Bounds on the place of a served folder: it is inside the folder of its app, and separate from the files of
+//! the server.
 //!
-//! Links do not change the bounds. The caller checks them when it reads a configuration. The file handler
-//! checks them again each time it looks the folder up.
+//! The bounds apply to the path without links. The caller checks the bounds when it reads a configuration.
+//! The file handler checks them again each time it looks the folder up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bounds of a served folder. They also apply to a folder that replaces it later.
+/// Bounds of a served folder. The bounds also apply to a folder that later replaces the served folder.
 #[derive(Debug, Clone, Default)]
 pub struct FolderBounds {
-    /// The folder of the app. The served folder must be inside it. `None` allows any place.
+    /// The folder of the app. The served folder must be inside the folder of the app. `None` allows any
+    /// place.
     pub within: Option<PathBuf>,
-    /// Files and folders that the server writes and runs. The served folder must not contain one of them, or
-    /// be inside one.
+    /// Files and folders that the server writes and runs. The served folder must not contain such a file or
+    /// folder, or be inside such a folder.
     pub own: Arc<[OwnFile]>,
 }
 
@@ -23,12 +24,12 @@ pub struct FolderBounds {
 pub struct OwnFile {
     name: String,
     path: PathBuf,
-    /// The resolved path when this value was created.
+    /// The path without links, as it was when this value was created.
     found: PathBuf,
 }
 
 impl FolderBounds {
-    /// Returns the bound that a folder breaks, or `None`. `found` is its path without links.
+    /// Returns the bound that a folder breaks, or `None`. `found` is the path of the folder without links.
     pub(crate) fn breach(&self, found: &Path) -> Option<String> {
         if let Some(within) = &self.within
             && !fs::canonicalize(within).is_ok_and(|within| found.starts_with(within))
@@ -51,9 +52,9 @@ impl OwnFile {
         Self { name: name.into(), found: resolved(&path), path }
     }
 
-    /// Lists those of `own` that are inside a folder or contain it, as `NAME (PATH)`.
+    /// Lists the files and folders of `own` that are inside `folder` or contain it, as `NAME (PATH)`.
     ///
-    /// Links are followed. A path with several names is listed once, with the first name.
+    /// Links are followed. A path that `own` has under several names is listed once, with the first name.
     pub fn reached_from(own: &[Self], folder: &Path) -> Vec<String> {
         Self::reached(own, &resolved(folder))
     }
@@ -61,8 +62,8 @@ impl OwnFile {
     fn reached(own: &[Self], found: &Path) -> Vec<String> {
         let mut known = Vec::new();
         let meet = |own: &Path| own.starts_with(found) || found.starts_with(own);
-        // A release may have replaced the target of the path. Both the old and the new target belong to the
-        // server.
+        // A release may have replaced the target of a link in the path. Both the old and the new target
+        // belong to the server.
         let is_reached = |own: &&Self| meet(&own.found) || meet(&resolved(&own.path));
         let reached = own.iter().filter(is_reached).filter(|own| {
             let is_new = !known.contains(&&own.path);

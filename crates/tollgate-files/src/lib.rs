@@ -4,23 +4,23 @@
 //! [`Files`] is a served folder in one worker. [`Files::poll_answer`] takes a request whose route is known,
 //! and returns a reply as a value. Sockets, routes, scripts and records belong to the caller.
 //!
-//! A request passes these modules in this order. [`answer`] calls the others. [`path_lookup`] finds the file
-//! for its path. [`root`] opens that file beneath the folder, if [`folder_bounds`] allows the place of the
-//! folder. [`resource`] makes the representations of the file. [`cache`] keeps them for the next request,
-//! within the limit of [`descriptor_cache`]. [`compressed`] compresses them, and [`digests`] computes their
-//! digests. [`selected`] chooses the part of the representation that the request gets. Larger content is sent
-//! as a [`FileSlice`] of the open file, by the caller.
+//! A request passes these modules in this order. [`answer`] calls all further modules. [`path_lookup`] finds
+//! the file for its path. [`root`] opens that file beneath the folder, if [`folder_bounds`] allows the place
+//! of the folder. [`resource`] makes the representations of the file. [`cache`] keeps the representations for
+//! the next request, within the limit of [`descriptor_cache`]. [`compressed`] compresses representations, and
+//! [`digests`] computes their digests. [`selected`] chooses the part of the representation that the request
+//! gets. The caller sends larger content as a [`FileSlice`] of the open file.
 //!
 //! Invariants:
 //! - The kernel opens each file beneath the root (openat2). Comparing paths never replaces this check. Only
 //!   regular files are served.
 //! - The folder bounds apply to the folder that is at the path now, not only to the folder at the time of the
 //!   configuration.
-//! - A reply has the bytes of one file. If another file replaces it, the reply continues with the old file.
-//!   If the file becomes shorter, the caller ends the connection. A file that is written in place may be read
-//!   half-written, and the system does not always report that.
-//! - A worker reads only data that is in memory. Threads wait for the disk. A request waits for them as a
-//!   [`PendingRead`], or gets a reply without their result.
+//! - A reply has the bytes of one file. If another file replaces this file, the reply continues with the old
+//!   file. If the file becomes shorter, the caller ends the connection. A file that another program writes in
+//!   place may be read half-written, and the system does not always report that.
+//! - A worker reads only data that is in memory. Threads wait for the disk. A request waits for a thread as a
+//!   [`PendingRead`], or gets a reply without the result of the thread.
 //!
 //! Absent here: sockets, the script host, records.
 

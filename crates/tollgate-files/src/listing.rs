@@ -1,7 +1,7 @@
 //! Listings of folders, for people and for programs.
 //!
-//! A thread reads the folder, within limits. A listing shows the files that would be served, because it opens
-//! each of them in the same way.
+//! A thread reads the folder, within limits. A listing shows only files that would be served, because the
+//! thread opens each name as a request for it would.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -16,7 +16,8 @@ use crate::stamp::Stamp;
 
 /// Maximum number of entries in a listing.
 pub(crate) const ENTRIES_MAX: usize = 2000;
-/// Maximum number of names that are read for a listing. Hidden names cost time, too.
+/// Maximum number of names that are read for a listing. This limit exists because names that are not listed
+/// cost time, too.
 const NAMES_MAX: usize = 20_000;
 
 /// The forms of a listing, by media type.
@@ -27,7 +28,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// All forms. The first is for clients without a preference.
+    /// All forms. The first form is for clients without a preference.
     pub(crate) const ALL: [Self; 2] = [Self::Html, Self::Json];
     pub(crate) const MEDIA_TYPES: [&str; 2] = ["text/html", "application/json"];
 
@@ -39,14 +40,14 @@ impl Form {
     }
 }
 
-/// The requested listing.
+/// A request for a listing.
 pub(crate) struct Wanted {
-    /// The folder, below the root.
+    /// Path of the folder below the root.
     pub(crate) below: String,
     /// The path of the request.
     pub(crate) path: String,
     pub(crate) is_top: bool,
-    /// Names of index files. A folder that has one is not listed.
+    /// Names of index files. A folder that has an index file is not listed.
     pub(crate) index: Vec<String>,
     pub(crate) dotfiles: bool,
     pub(crate) form: Form,
@@ -65,7 +66,7 @@ pub(crate) struct Rendered {
 struct Listing<'a> {
     path: &'a str,
     entries: Vec<FolderEntry>,
-    /// Whether the entries are complete.
+    /// Whether the folder has no entries beyond the limits.
     is_complete: bool,
 }
 
@@ -74,7 +75,7 @@ struct Listing<'a> {
 struct FolderEntry {
     kind: Kind,
     name: String,
-    /// `None` for a folder.
+    /// Size of the file in bytes. `None` for a folder.
     bytes: Option<u64>,
     /// Time of modification in UTC, to the second.
     modified: String,
@@ -88,7 +89,8 @@ enum Kind {
 
 /// Reads a folder and renders its listing. Only threads that may wait call this.
 ///
-/// `None` means that the folder has an index file by now, or was replaced by a folder that has one.
+/// `None` means that an index file has appeared since the lookup, or that a folder with an index file
+/// replaced this one.
 ///
 /// # Errors
 /// The path is no longer a folder, or cannot be read.
@@ -175,13 +177,13 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Returns whether a path with this name can be served.
+/// Returns whether a request can reach a file with this name.
 fn is_shown(name: &str, dotfiles: bool) -> bool {
     !matches!(name, "." | "..") && !name.contains('\\') && (dotfiles || !name.starts_with('.'))
 }
 
 impl FolderEntry {
-    /// Opens a name, and returns its entry. `None` if it would not be served.
+    /// Opens a name, and returns its entry. `None` if no request can get this file or folder.
     ///
     /// # Errors
     /// The existence is unknown, because no descriptor was available.
@@ -211,7 +213,7 @@ impl FolderEntry {
 
     fn push_html(&self, html: &mut String) {
         let slash = if self.kind == Kind::Folder { "/" } else { "" };
-        // The leading dot prevents that a name reads as a scheme.
+        // Without the leading `./`, a name with a colon could be parsed as a URI with a scheme.
         let mut link = b"./".to_vec();
         write_path(&mut link, &self.name);
         let link = escaped_html(&String::from_utf8_lossy(&link));

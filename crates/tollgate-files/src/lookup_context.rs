@@ -1,4 +1,4 @@
-//! The context of a lookup: its time, and the results that threads already found for the request.
+//! The context of a lookup: the time of the request, and the results of threads for it.
 
 use std::time::Instant;
 
@@ -7,7 +7,8 @@ use crate::opened::{Brought, OpenError, Opened};
 /// The context of a lookup.
 #[derive(Clone, Copy)]
 pub(crate) struct LookupContext<'a> {
-    /// Time of the request, by the monotonic clock and, for dates in replies, in microseconds since 1970.
+    /// Time of the request, by the monotonic clock. `wall_us` is the same time in microseconds since 1970,
+    /// for dates in replies.
     pub(crate) at: Instant,
     pub(crate) wall_us: i64,
     /// Results of threads for the request so far.
@@ -16,12 +17,13 @@ pub(crate) struct LookupContext<'a> {
 }
 
 impl LookupContext<'_> {
-    /// Returns the context for a lookup that waits for no thread. The worker itself opens the files.
+    /// Returns the context for a lookup that waits for no thread, because the worker itself opens the files.
     pub(crate) fn at_once(self) -> Self {
         Self { is_patient: false, ..self }
     }
 
-    /// Repeats the lookup without the results of threads, because those results are stale.
+    /// Returns the context for a repeated lookup, without the results of threads, because those results are
+    /// stale.
     pub(crate) fn anew(self) -> Self {
         Self { brought: &[], is_patient: false, ..self }
     }

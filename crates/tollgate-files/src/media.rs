@@ -31,7 +31,7 @@ fn known_type(extension: &str) -> &'static str {
     }
 }
 
-/// Types that `mime_guess` does not know, or has by an older name.
+/// Media types by extension that `mime_guess` lacks, or has under an obsolete name.
 const RENEWED: [(&str, &str); 18] = [
     // RFC 9239 section 6.
     ("mjs", "text/javascript"),
@@ -58,18 +58,19 @@ const RENEWED: [(&str, &str); 18] = [
     ("m4a", "audio/mp4"),
     // ECMA-426 section 6: a source map.
     ("map", "application/json"),
-    // The compressed type is sent, because the client did not ask for a coding.
+    // The type of the compression format is sent, because the client did not ask for a content coding.
     ("svgz", "application/gzip"),
     ("rpm", "application/x-rpm"),
     ("usdz", "model/vnd.usdz+zip"),
 ];
 
-/// Returns whether the charset of a type is neither fixed by its definition nor stated in its content.
+/// Returns whether `Content-Type` should state a charset: the media type does not fix one, and the content
+/// does not state one.
 fn is_text(media: &str) -> bool {
     media.get(..5).is_some_and(|family| family.eq_ignore_ascii_case("text/"))
 }
 
-/// Returns the value of the most exact pattern for a content type.
+/// Returns the value of the most exact pattern that matches a content type.
 pub(crate) fn for_type<'a>(rules: &'a [(String, String)], content_type: &str) -> Option<&'a str> {
     let media = content_type.split(';').next().unwrap_or(content_type).trim_end();
     let family = media.split('/').next().unwrap_or(media);

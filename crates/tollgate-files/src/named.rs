@@ -1,8 +1,9 @@
-//! Files that a script names, instead of the path of a request. They are found and opened like the files of a
-//! route.
+//! Files that a script names, instead of the path of a request. Named files are found and opened like the
+//! files of a route.
 //!
-//! The caller sets the status. With 200, GET and HEAD have the conditions and ranges of files. Any other
-//! status or method gets the whole content. No coding is negotiated: the named file is sent.
+//! The caller sets the status. With 200, conditions and ranges of GET and HEAD apply as for the files of a
+//! route. With any other status or method, the whole content is sent. No content coding is negotiated,
+//! because the script named one file.
 
 use std::task::{Context, Poll, ready};
 
@@ -21,7 +22,8 @@ use crate::selected;
 /// A file by its name, and the part of it that is the content of a reply.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedFile<'a> {
-    /// Path below the folder. A leading slash is ignored. An empty path is the folder, and so no file.
+    /// Path below the folder. A leading slash is ignored. An empty path names the folder, so no file is
+    /// found.
     pub path: &'a str,
     /// Media type. `None` derives it from the name.
     pub content_type: Option<&'a str>,
@@ -41,7 +43,7 @@ pub enum NamedFileError {
         /// The length of the file in bytes.
         file_bytes: u64,
     },
-    /// The file was not opened. This reply has the status: 403, 404, 500 or 503.
+    /// The file was not opened. The reply has status 403, 404, 500 or 503.
     NotOpened(Box<FileReply>),
 }
 
@@ -53,13 +55,14 @@ impl NamedFile<'_> {
 }
 
 impl Files {
-    /// Returns the reply with a named file. It is pending like [`poll_answer`](Self::poll_answer).
+    /// Returns the reply with a named file. The result is pending in the same cases as
+    /// [`poll_answer`](Self::poll_answer).
     ///
     /// # Errors
     /// `BeyondEnd` if the requested part does not exist. `NotOpened` if the file cannot be sent.
     ///
     /// # Cancel safety
-    /// As for [`poll_answer`](Self::poll_answer).
+    /// Dropping `pending_read` has the same effect as for [`poll_answer`](Self::poll_answer).
     pub fn poll_named(
         &self,
         named: &NamedFile<'_>,
@@ -84,7 +87,7 @@ impl Files {
     /// Returns the reply with a named file.
     ///
     /// # Errors
-    /// The work to wait for first.
+    /// The work of a thread that the request must wait for. The caller repeats the call after that work.
     fn send(
         &self,
         named: &NamedFile<'_>,

@@ -1,4 +1,4 @@
-//! An opened file or folder, or the reason why none is served.
+//! An opened file or folder, or the reason why neither is served.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) enum Opened {
     Folder(OwnedFd),
 }
 
-/// Result of a thread for a path.
+/// A path, and the file or folder that a thread opened at the path.
 pub(crate) type Brought = (Box<str>, Result<Opened, OpenError>);
 
 impl Opened {
@@ -32,13 +32,14 @@ impl Opened {
 /// Reason why no file is served from a path.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// Not yet known: the system would have to read the disk for this path.
+    /// The result is not yet known, because the system would have to read the disk for this path.
     #[error("the path is not looked up yet")]
     Cold(Box<str>),
     /// The path has no file that may be served. Links, pipes and paths out of the root count as absent.
     #[error("the path has no file")]
     Absent,
-    /// The folder is missing, or may not be served. Its files may be available again later.
+    /// The served folder is missing, or its place is not allowed. The files of the folder may be available
+    /// again later.
     #[error("the folder does not exist")]
     Rootless,
     #[error("the permissions of the path deny access")]

@@ -10,23 +10,24 @@ use crate::folder_bounds::FolderBounds;
 /// Options of a served folder.
 #[derive(Debug, Clone)]
 pub struct FilesSpec {
-    /// The folder. No file outside it is read, even if links lead there.
+    /// The folder. No file outside the folder is read, even if links lead there.
     pub root: PathBuf,
     /// Bounds on the place of the folder.
     pub bounds: FolderBounds,
-    /// Names of index files. The first existing one is sent for its folder.
+    /// Names of index files. The first index file that exists is sent for its folder.
     pub index: Vec<String>,
     /// Whether a folder without an index file is listed.
     pub listing: bool,
-    /// The candidates for a path, in this order.
+    /// The candidates for the path of a request. The first candidate that exists is served.
     pub candidates: Vec<TryPath>,
-    /// Whether names that begin with a dot are served. `.well-known` at the top is always served (RFC 8615).
+    /// Whether names that begin with a dot are served. `.well-known` directly in the folder is always served
+    /// (RFC 8615).
     pub dotfiles: bool,
     /// Whether symbolic links are followed.
     pub symlinks: Symlinks,
     /// The charset of text in `Content-Type`. `None` sends no charset.
     pub charset: Option<String>,
-    /// Media types by extension. They override the known types.
+    /// Media types by extension. These types override the known types.
     pub types: Vec<(String, String)>,
     /// Source of entity tags.
     pub etag: Etag,
@@ -37,7 +38,7 @@ pub struct FilesSpec {
     pub expires: bool,
     /// Further fields of every reply.
     pub headers: Vec<(String, String)>,
-    /// Error pages by status, as paths in the folder. They replace the built-in texts.
+    /// Error pages by status, as paths in the folder. These pages replace the built-in texts.
     pub error_pages: Vec<(u16, String)>,
     /// Whether `.br`, `.zst` and `.gz` next to a file are sent to clients that accept the coding.
     pub precompressed: bool,
@@ -47,12 +48,12 @@ pub struct FilesSpec {
     pub compress_cache_bytes_max: u64,
     /// Whether files are sent by sendfile, if the connection supports it.
     pub sendfile: bool,
-    /// How long a worker trusts its last lookup of a path.
+    /// Time for which a worker uses the result of a lookup without a new lookup.
     pub recheck: Duration,
 }
 
 impl FilesSpec {
-    /// Creates the default options for a folder.
+    /// Creates the default options for the folder at `root`.
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
@@ -91,8 +92,8 @@ impl FilesSpec {
 pub enum TryPath {
     /// The path of the request with this suffix, such as `.html`. Only an empty suffix matches a folder.
     Requested(String),
-    /// A fixed path in the folder, for any path of the request. Applications that route in the browser need
-    /// this.
+    /// A fixed path in the folder, whatever the path of the request is. Applications that route in the
+    /// browser need this.
     Fixed(String),
 }
 

@@ -9,24 +9,24 @@ use crate::opened::{OpenError, Opened};
 use crate::options::TryPath;
 use crate::resource::Resource;
 
-/// The only folder with a dot that is always public (RFC 8615).
+/// The folder that is served although its name begins with a dot (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
 
-/// How long a lookup is trusted while a later version of the file may have the same stamp.
+/// Time for which the result of a lookup is used while a later version of the file may have the same stamp.
 const RECHECK_UNSETTLED: Duration = Duration::from_secs(1);
 
 /// Result of a lookup.
 pub(crate) enum Found {
     Resource(Resource),
-    /// A folder, requested without its final slash.
+    /// A folder. The path of the request lacks the final slash.
     Folder,
-    /// A folder without an index file, which is listed.
+    /// A folder that has no index file. The reply is a listing of the folder.
     Listing,
 }
 
 impl Files {
-    /// Looks up the path that `*` of the route matched. It is decoded and normalised, with the slash before
-    /// it.
+    /// Looks up the part of the path that `*` of the route matched. `path_info` is decoded and normalised,
+    /// and begins with a slash.
     pub(crate) fn find(&self, path_info: &str, look: LookupContext<'_>) -> Result<Found, OpenError> {
         let below = path_info.strip_prefix('/').unwrap_or(path_info);
         if !self.is_open_to_all(below) {
@@ -46,8 +46,8 @@ impl Files {
         Err(OpenError::Absent)
     }
 
-    /// Looks up a candidate that depends on the request. `None` for a folder without an index file, or if the
-    /// candidate is not for folders.
+    /// Looks up a candidate that depends on the request. `None` means a folder that has no index file, or a
+    /// folder for which this candidate does not count.
     fn requested(&self, below: &str, end: &str, look: LookupContext<'_>) -> Result<Option<Found>, OpenError> {
         let is_folder = below.is_empty() || below.ends_with('/');
         match (is_folder, end) {
@@ -112,12 +112,12 @@ impl Files {
         opened
     }
 
-    /// Returns how long the lookup of a file is trusted.
+    /// Returns the time for which the result of a lookup is used.
     fn recheck(&self, resource: &Resource) -> Duration {
         if resource.is_settled() { self.spec.recheck } else { self.spec.recheck.min(RECHECK_UNSETTLED) }
     }
 
-    /// Returns whether files are served from a path. It must have no empty, hidden or dot segment.
+    /// Returns whether a path may be served: no segment is empty, hidden or a dot segment.
     fn is_open_to_all(&self, below: &str) -> bool {
         let path = below.strip_suffix('/').unwrap_or(below);
         let mut segments = path.split('/').enumerate();

@@ -14,11 +14,11 @@ use crate::request::FileRequest;
 /// The work of a thread that a request waits for.
 pub(crate) type ReadWait = Pin<Box<dyn Future<Output = ReadOutcome>>>;
 
-/// The result of that work.
+/// The result of the work of a thread.
 pub(crate) enum ReadOutcome {
     /// This representation was digested.
     Digested(Rc<Representation>),
-    /// The work gave no result this time.
+    /// The work failed. The request may wait for a thread again.
     Failed,
     /// These paths were opened.
     Opened(Vec<Brought>),
@@ -28,8 +28,8 @@ pub(crate) enum ReadOutcome {
     Listed(Result<Rendered, OpenError>),
 }
 
-/// Maximum number of waits of one request. A result may leave the cache before the request gets it, or may
-/// belong to an older version of the file.
+/// Maximum number of waits of one request. A request waits again if its result has left the cache, or belongs
+/// to an older version of the file.
 const WAITS_MAX: usize = 16;
 const FAILURES_MAX: usize = 3;
 
@@ -38,13 +38,13 @@ const FAILURES_MAX: usize = 3;
 pub struct PendingRead {
     work: Job,
     waits: usize,
-    /// Number of waits without a result.
+    /// Number of waits that ended without a result.
     failures: usize,
     pub(crate) brought: Vec<Brought>,
     digested: Option<Rc<Representation>>,
 }
 
-/// State of the work of a thread for the request.
+/// State of the work that a thread does for the request.
 #[derive(Default)]
 enum Job {
     #[default]
@@ -56,7 +56,7 @@ enum Job {
 
 impl PendingRead {
     /// Returns whether the request needs a thread that was not started yet. The next poll with a context
-    /// starts it.
+    /// starts the thread.
     pub fn is_due(&self) -> bool {
         matches!(self.work, Job::Due(_))
     }
@@ -68,8 +68,8 @@ impl PendingRead {
 
     /// Returns the representation that was digested for this request.
     ///
-    /// The reply uses it even if the path leads to another file by now. Otherwise a file that is replaced
-    /// repeatedly would never have a tag.
+    /// The reply uses this representation even if another file is at the path by now. Without this rule, a
+    /// file that is replaced repeatedly would never have a tag.
     pub(crate) fn digested(&self) -> Option<&Rc<Representation>> {
         self.digested.as_ref()
     }
@@ -112,7 +112,8 @@ impl PendingRead {
     }
 }
 
-/// Returns whether a request should wait, or wait again.
+/// Returns whether a request may still wait for a thread. The number of waits and the number of failures are
+/// limited.
 pub(crate) fn may_wait(pending_read: Option<&PendingRead>) -> bool {
     pending_read
         .is_none_or(|pending_read| pending_read.waits < WAITS_MAX && pending_read.failures < FAILURES_MAX)

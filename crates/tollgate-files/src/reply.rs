@@ -12,13 +12,13 @@ use crate::file_slice::FileSlice;
 pub struct FileReply {
     /// The status.
     pub status: StatusCode,
-    /// Field lines as sent, each with its line end. Many replies share them.
+    /// Field lines as sent, each with its line end. Many replies share these bytes.
     pub lines: Bytes,
-    /// Further fields.
+    /// Further fields, which only this reply has.
     pub fields: Vec<(Cow<'static, str>, Bytes)>,
     /// The bytes of the content before the first part.
     pub content: Bytes,
-    /// The rest of the content.
+    /// The parts of the content after `content`.
     pub parts: Vec<FilePart>,
 }
 
@@ -27,7 +27,7 @@ pub struct FileReply {
 pub struct FilePart {
     /// The bytes in the file.
     pub slice: FileSlice,
-    /// The bytes after them.
+    /// The bytes after the slice.
     pub then: Bytes,
 }
 

@@ -1,5 +1,5 @@
-//! A file as it is sent: its content, its validators and its head lines. They are created once, and all
-//! replies share them until the file changes.
+//! A file as it is sent: its content, its validators and its head lines. Content, validators and head lines
+//! are created once, and all replies share them until the file changes.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -26,13 +26,13 @@ pub(crate) struct Representation {
     len: u64,
     /// Offset of the content in the file, if the content is a file.
     base: u64,
-    /// Stamp of the file that it is, or is made from.
+    /// Stamp of the file that is the content, or that the content was compressed from.
     pub(crate) stamp: Stamp,
     /// Time of modification. `None` for a time in the future or before 1970.
     modified_s: Option<u64>,
     coding: Option<&'static str>,
     common: Rc<Common>,
-    /// Created when the entity tag is known.
+    /// Validators and head lines. Both are created when the entity tag is known.
     heads: OnceCell<Heads>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Common {
     content_type: String,
     /// Head lines of replies with and without content.
     lines: Vec<u8>,
-    /// How long a reply stays fresh, in seconds, if replies have `Expires`.
+    /// Time for which a reply stays fresh, in seconds. `None` if replies have no `Expires`.
     fresh_s: Option<u32>,
     etag: Etag,
     /// Whether a reply depends on Accept-Encoding.
@@ -61,8 +61,8 @@ pub(crate) struct Common {
 }
 
 impl Representation {
-    /// Creates a representation of an open file. An unchanged representation is taken from `before`, the
-    /// earlier ones of the path.
+    /// Creates a representation of an open file. If the file is unchanged, the result is taken from `before`,
+    /// the earlier representations of the path.
     pub(crate) fn open<'a>(
         source: Source,
         common: &Rc<Common>,
@@ -74,7 +74,8 @@ impl Representation {
         let told_s = |stamp: Stamp| u64::try_from(stamp.modified_s).ok().filter(|s| *s <= look.wall_s());
         let known = before.find(|one| one.stamp == stamp && one.coding == coding);
         let (stamp, content) = match known {
-            // Content that was not in memory earlier may be there now, so it is read again.
+            // Content that was not in memory at the earlier lookup may be in memory now, so the file is read
+            // again.
             Some(known) if matches!(known.content, Content::Memory(_)) || stamp.len > CONTENT_BYTES_MAX => {
                 if known.modified_s == told_s(stamp) && known.common == *common {
                     return Some(known.clone());
@@ -167,12 +168,12 @@ impl Representation {
         self.base
     }
 
-    /// Returns whether it was made from `plain` and has the same date and fields.
+    /// Returns whether this representation was created from `plain` and has the same date and fields.
     pub(crate) fn is_of(&self, plain: &Self) -> bool {
         self.stamp == plain.stamp && self.modified_s == plain.modified_s && self.common == plain.common
     }
 
-    /// Returns whether the file is unchanged.
+    /// Returns whether the open file is unchanged.
     pub(crate) fn is_fresh(&self) -> bool {
         match &self.content {
             Content::File(sent) => self.stamp.is_that_of(&sent.file),
@@ -200,14 +201,14 @@ impl Representation {
 
     /// Returns the validators for If-Range.
     ///
-    /// If a path has several representations, they share the date. It is then not a strong validator (RFC
-    /// 9110 section 8.8.1).
+    /// Several representations of one path share the date. The date is then not a strong validator (RFC 9110
+    /// section 8.8.1).
     pub(crate) fn validators_of_ranges<'a>(&self, heads: &'a Heads) -> Validators<'a> {
         let validators = self.validators(heads);
         Validators { modified_s: validators.modified_s.filter(|_| !self.common.varies), ..validators }
     }
 
-    /// Returns whether its time of modification was in the future when the representation was created.
+    /// Returns whether the modification time was in the future when the representation was created.
     pub(crate) fn is_ahead(&self) -> bool {
         self.modified_s.is_none() && self.stamp.modified_s > 0
     }
@@ -216,7 +217,7 @@ impl Representation {
         self.coding
     }
 
-    /// Returns how long a reply stays fresh, in seconds, if replies have `Expires`.
+    /// Returns the time for which a reply stays fresh, in seconds, if replies have `Expires`.
     pub(crate) fn fresh_s(&self) -> Option<u32> {
         self.common.fresh_s
     }
@@ -295,9 +296,9 @@ fn max_age_s(cache_control: &str) -> Option<u32> {
 /// Returns a tag of the length and the time of modification. Machines with the same files and times return
 /// the same tags.
 ///
-/// The tag is weak as long as the next version may have the same time (RFC 9110 section 8.8.1). Its text then
-/// also differs from the later strong tag. A weak comparison only compares the texts, and a client would
-/// otherwise keep this version after the next one appeared.
+/// The tag is weak as long as the next version may have the same time (RFC 9110 section 8.8.1). The text of
+/// the weak tag also differs from that of the later strong tag. A weak comparison only compares the texts.
+/// With equal texts a client would keep this version after the next one appeared.
 fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
     let Stamp { len, modified_s, modified_ns, .. } = stamp;
     let (weak, new) = if stamp.is_settled() { ("", "") } else { ("W/", "-new") };
@@ -349,7 +350,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let files = Files::new(&FilesSpec::new(folder.path().to_owned()), &SharedFiles::default());
-        // The requests began at the same time.
+        // All three lookups have the time of one request.
         let look = LookupContext { at: Instant::now(), wall_us: 0, brought: &[], is_patient: false };
         for len in [100_000, 99_999, 100_001] {
             fs::write(&path, vec![1; len as usize]).unwrap();

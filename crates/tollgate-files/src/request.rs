@@ -15,7 +15,7 @@ pub struct FileRequest<'a> {
     pub place: &'a MatchedPath,
     /// The request id, for log lines.
     pub id: &'a dyn Display,
-    /// When the head was complete.
+    /// Time when the head was complete.
     pub begun: Instant,
     /// The same moment in microseconds since 1970, UTC, for dates in replies.
     pub time_us: i64,

@@ -1,7 +1,7 @@
 //! A file with its representations: the plain file, and its precompressed files.
 //!
-//! Each representation has its own validators and head lines. They are created once, and all replies share
-//! them until the file changes.
+//! Each representation has its own validators and head lines. Validators and head lines are created once, and
+//! all replies share them until the file changes.
 
 use std::iter;
 use std::rc::Rc;
@@ -19,9 +19,9 @@ use crate::representation::{Common, Representation};
 use crate::root::Root;
 use crate::source::{Content, Source};
 
-/// Number of lookups of a path whose file changes during every read.
+/// Maximum number of lookups of a path whose file changes during every read.
 const LOOKS_MAX: usize = 4;
-/// Codings, best first, each with the suffix of its files.
+/// Content codings, best first, each with the suffix of precompressed files.
 pub(crate) const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
 
 /// A file and its precompressed variants.
@@ -37,7 +37,7 @@ impl Resource {
     /// Opens a file and its precompressed variants. Unchanged representations are taken from `before`.
     ///
     /// # Errors
-    /// The path has no file. `None` means that it is a folder.
+    /// The path has no file. `None` means that the path is a folder.
     pub(crate) fn open(
         path: &str,
         root: &Root,
@@ -68,7 +68,7 @@ impl Resource {
         Err(OpenError::Busy(rustix::io::Errno::BUSY))
     }
 
-    /// Returns whether the open files are unchanged, as far as that is cheap to check.
+    /// Returns whether the open files are unchanged. Only cheap checks are made.
     pub(crate) fn is_fresh(&self) -> bool {
         self.all().all(|one| one.is_fresh())
     }
@@ -89,7 +89,8 @@ impl Resource {
         if self.coded.is_empty() && !self.is_compressed {
             return self.plain.clone();
         }
-        // Compressed copies can vanish from the cache. A client that has the plain representation is current.
+        // A compressed copy may have left the cache since the client got the plain representation. Such a
+        // client has the current version.
         let names = if self.is_compressed && is_selective(head) && accepts_identity(head) {
             self.plain.is_named(head, digests)
         } else {
@@ -117,7 +118,7 @@ impl Resource {
         &self.plain
     }
 
-    /// Returns the bytes of content and the number of descriptors that it holds.
+    /// Returns the bytes of content in memory and the number of descriptors that the resource holds.
     pub(crate) fn holds(&self) -> (usize, usize) {
         self.all().fold((0, 0), |(bytes, descriptors), one| match &one.content {
             Content::Memory(content) => (bytes + content.len(), descriptors),
@@ -130,7 +131,7 @@ impl Resource {
     }
 }
 
-/// Returns the coding that a client prefers, unless a precompressed file has it.
+/// Returns the content coding that a client prefers, unless a precompressed file has that coding.
 fn coding_to_make(head: &RequestHead, beside: &[&'static str]) -> Option<Coding> {
     let made = Coding::ALL.into_iter().filter(|coding| !beside.contains(&coding.name()));
     let offered: Vec<_> = beside.iter().copied().chain(made.map(Coding::name)).collect();
@@ -140,12 +141,12 @@ fn coding_to_make(head: &RequestHead, beside: &[&'static str]) -> Option<Coding>
 
 /// Opens the precompressed file of a coding.
 ///
-/// A file that is older than the plain file is of an earlier version, and is ignored. An empty file is
-/// ignored, too, because it is not yet written: no coding encodes content as zero bytes.
+/// A file that is older than the plain file is ignored, because it belongs to an earlier version. An empty
+/// file is ignored, too: no coding encodes content as zero bytes, so its writer has not finished.
 ///
 /// # Errors
-/// `Cold`, or a lack of descriptors, because then the existence of the file is unknown. Any other error
-/// counts as a missing file.
+/// `Cold`, or a lack of descriptors. In both cases the existence of the file is unknown. After any other
+/// error the file counts as missing.
 fn beside_of(
     plain: &Source,
     coding: &'static str,

@@ -21,15 +21,15 @@ use crate::lookup_context::LookupContext;
 use crate::opened::{Brought, OpenError, Opened, opened};
 use crate::options::{FilesSpec, Symlinks};
 
-/// Number of attempts to open a path while folders are renamed. The kernel then cannot tell where the path
-/// leads.
+/// Maximum number of attempts to open a path while folders are renamed. During a rename the kernel cannot
+/// tell where the path leads.
 const RACES_MAX: usize = 16;
 
 /// Minimum time between two log lines about a folder that is not served.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a positive bounds check is cached, unless the path of the folder leads elsewhere. The files of
-/// the server seldom move.
+/// Time for which a positive bounds check is cached, as long as the path of the folder leads to the same
+/// place. The files of the server seldom move.
 const BOUNDS_HOLD: Duration = Duration::from_millis(500);
 
 pub(crate) struct Root {
@@ -37,15 +37,16 @@ pub(crate) struct Root {
     bounds: FolderBounds,
     resolve: ResolveFlags,
     recheck: Duration,
-    /// The folder at the path, and when the path was last checked.
+    /// The folder at the path, and the time when the path was last checked.
     folder: RefCell<Option<(Beneath, Instant)>>,
     /// The last path that passed the bounds check, and the time of the check.
     allowed: RefCell<Option<(PathBuf, Instant)>>,
-    /// Counts the failures to open the folder.
+    /// Counts the failures to open the folder, and limits their log lines.
     missed: OncePerPause,
 }
 
-/// The folder as it was last looked up. Files are opened beneath it. Threads may hold it.
+/// The folder that was found at the last lookup. Files are opened beneath this folder. Threads may hold this
+/// value.
 #[derive(Clone)]
 pub(crate) struct Beneath {
     folder: Arc<OwnedFd>,
@@ -90,7 +91,7 @@ impl Root {
         if look.is_patient() { beneath.open_known(below) } else { beneath.open(below) }
     }
 
-    /// Returns the folder. Its path is looked up again after `recheck`, because a release may have replaced
+    /// Returns the folder. After `recheck` the path is looked up again, because a release may have replaced
     /// the folder.
     pub(crate) fn beneath(&self, now: Instant) -> Result<Beneath, OpenError> {
         let mut folder = self.folder.borrow_mut();
@@ -105,7 +106,7 @@ impl Root {
         Ok(beneath)
     }
 
-    /// Returns when the current folder was known to be at its path.
+    /// Returns the last time when the current folder was found at its path.
     pub(crate) fn looked(&self) -> Option<Instant> {
         self.folder.borrow().as_ref().map(|(_, looked)| *looked)
     }
@@ -176,15 +177,16 @@ impl Beneath {
 
     /// Opens a file or a folder, after a check of its type without opening it.
     ///
-    /// Opening a pipe for reading would unblock its writer, and some devices act when they are opened. The
-    /// check costs 4 us in addition to 4 us for opening. It runs only if the path is not cached.
+    /// The check comes first because opening a pipe for reading would unblock its writer, and opening a
+    /// device may start an action. The check costs 4 us in addition to 4 us for opening. The check runs only
+    /// if the path is not cached.
     fn open_by(&self, below: &str, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
         let below = if below.is_empty() { "." } else { below };
         let at = |flags| openat2(&*self.folder, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
         let found = at(OFlags::PATH)?;
         match FileType::from_raw_mode(fstat(&found)?.st_mode) {
-            // Another file may have replaced it since. NONBLOCK avoids waiting for a pipe. NOCTTY keeps a
-            // terminal from becoming our controlling terminal.
+            // Another file may have replaced this one since the check. NONBLOCK avoids waiting for a pipe.
+            // NOCTTY keeps a terminal from becoming our controlling terminal.
             FileType::RegularFile => at(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
             // The right to enter a folder suffices to find its files. The right to list it is needed only for
             // listings.
@@ -195,7 +197,7 @@ impl Beneath {
         }
     }
 
-    /// Returns a folder beneath this one, with the same rule.
+    /// Returns a folder beneath this one, with the same rule for links.
     pub(crate) fn at(&self, folder: OwnedFd) -> Self {
         Self { folder: Arc::new(folder), resolve: self.resolve }
     }

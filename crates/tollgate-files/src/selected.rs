@@ -1,5 +1,5 @@
-//! Selects the part of a representation for a request: all, some ranges, or only 304 (RFC 9110 sections 13 to
-//! 15).
+//! Selects the part of a representation for a request: all of it, ranges, or only a 304 (RFC 9110 sections 13
+//! to 15).
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::reply::{FilePart, FileReply};
 use crate::representation::{Heads, Representation};
 use crate::source::Content;
 
-/// Replies to GET or HEAD. `now_s` is in seconds since 1970.
+/// Returns the reply to GET or HEAD. `now_s` is the current time in seconds since 1970.
 pub(crate) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_s: u64) -> FileReply {
     let validators = of.validators(heads);
     match Precondition::evaluate(head, &validators) {
@@ -31,8 +31,8 @@ pub(crate) fn reply(of: &Representation, heads: &Heads, head: &RequestHead, now_
             }
             Ranges::Parts(parts) => match &parts[..] {
                 [part] => single(of, heads, part),
-                // The bytes between parts are not encoded, but a client decodes the content as a whole (RFC
-                // 9110 section 8.4).
+                // Several parts cannot be sent: the bytes between parts are not encoded, but a client decodes
+                // the whole content (RFC 9110 section 8.4).
                 _ if of.coding().is_some() => all(of, heads),
                 parts => multipart(of, heads, parts),
             },
@@ -73,8 +73,8 @@ fn single(of: &Representation, heads: &Heads, part: &Range<u64>) -> FileReply {
     reply
 }
 
-/// Returns several parts (RFC 9110 section 14.6). Without random bytes for a boundary, the whole content is
-/// sent.
+/// Returns the reply with several parts (RFC 9110 section 14.6). If the system has no random bytes for a
+/// boundary, the whole content is sent.
 fn multipart(of: &Representation, heads: &Heads, parts: &[Range<u64>]) -> FileReply {
     let Ok(boundary) = getrandom::u64() else {
         return all(of, heads);

@@ -1,5 +1,5 @@
-//! An open file and its content. Small content is read into memory. For larger content the descriptor is
-//! kept.
+//! An open file and its content. Small content is read into memory. For larger content the descriptor stays
+//! open.
 
 use std::fs::File;
 use std::io;
@@ -15,11 +15,11 @@ use crate::options::FilesSpec;
 use crate::root::Root;
 use crate::stamp::Stamp;
 
-/// Maximum size of a file that is held in memory and sent with the head in one write. For longer files,
+/// Maximum size of a file that is held in memory and sent with the head in one write. For a larger file,
 /// sendfile costs less than such a write (`bench/study.py downloads`).
 pub(crate) const CONTENT_BYTES_MAX: u64 = 16 << 10;
 
-/// Number of attempts to read a file that changes meanwhile.
+/// Maximum number of attempts to read a file that changes during the read.
 const READS_MAX: usize = 4;
 
 /// An open file, its stamp and its coding.
@@ -50,16 +50,17 @@ impl Source {
         }
     }
 
-    /// Returns the stamp and the content. Small content that is in memory is copied, otherwise the open file
-    /// is the content.
+    /// Returns the stamp and the content. Small content that is in memory is copied. In any other case the
+    /// open file is the content.
     ///
     /// `None` means that the file changed during every read. A replacement is also a change, because the old
-    /// file loses its name. The open file is read again, because the file at the path may be another one each
-    /// time.
+    /// file loses its name. Each attempt reads the open file, because each new lookup of the path might find
+    /// another file.
     pub(crate) fn content(self, spec: &FilesSpec, look: LookupContext<'_>) -> Option<(Stamp, Content)> {
         let Self { file, mut stamp, .. } = self;
         for _ in 0..READS_MAX {
-            // A worker does not wait for the disk. A file that is partly on disk is sent like a larger file.
+            // A worker does not wait for the disk. A file that is only partly in memory is therefore sent
+            // like a larger file.
             let content = if stamp.len > CONTENT_BYTES_MAX { None } else { read_at_once(&file, stamp.len) };
             let then = if stamp.len > CONTENT_BYTES_MAX { stamp } else { Stamp::now(&file, look.wall_us)? };
             if then == stamp {

@@ -6,7 +6,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
-/// Distinguishes a file from its other versions, and from another file at its path.
+/// Stamp of a file. A stamp distinguishes the file from its other versions, and from another file at the same
+/// path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     pub(crate) len: u64,
@@ -14,15 +15,15 @@ pub(crate) struct Stamp {
     pub(crate) modified_ns: i64,
     changed: (i64, i64),
     inode: (u64, u64),
-    /// Time of the lookup in seconds since 1970, while the next version may have the same times. Results for
-    /// one stamp then count only within this second.
+    /// Time of the lookup in seconds since 1970, if the next version may still get the same times. Results
+    /// for such a stamp count only within this second.
     unsettled_s: Option<i64>,
 }
 
-/// How long the clock of a file system may show the same time.
+/// Time during which the clock of a file system may show the same value, in microseconds.
 ///
-/// The clock of Linux has ticks of up to 10 ms before 6.13, or if the file system stores no finer time. Some
-/// file systems count seconds, and FAT counts two seconds at a time.
+/// Linux stores times in ticks of up to 10 ms, before 6.13 or if the file system stores no finer time. A few
+/// file systems count seconds, and FAT counts in steps of two seconds.
 const TICK_US: i64 = 100_000;
 const TICK_OF_SECONDS_US: i64 = 2_100_000;
 
@@ -41,7 +42,7 @@ impl Stamp {
         Ok((stamp, stat.st_mode))
     }
 
-    /// Returns the stamp of an open folder, or `None` if it is gone.
+    /// Returns the stamp of an open folder, or `None` if the system returns none.
     pub(crate) fn of_folder(folder: &OwnedFd) -> Option<Self> {
         Self::of(folder).ok().map(|(stamp, _)| stamp)
     }
@@ -51,10 +52,10 @@ impl Stamp {
         Self::of(file).ok().map(|(stamp, _)| stamp.looked_at(wall_us))
     }
 
-    /// Returns the stamp as seen at a time in microseconds since 1970.
+    /// Returns the stamp for a lookup at `wall_us`, in microseconds since 1970.
     ///
-    /// A modification time that is much older than the last change was set explicitly. It is assumed to
-    /// identify this version.
+    /// If the modification time is much older than the last change, a program set it explicitly. Such a time
+    /// is assumed to identify this version.
     pub(crate) fn looked_at(self, wall_us: i64) -> Self {
         let tick_us = if self.changed.1 == 0 { TICK_OF_SECONDS_US } else { TICK_US };
         let modified_us = microseconds(self.modified_s, self.modified_ns);
@@ -115,7 +116,8 @@ mod tests {
             assert!(!at(after_us).is_settled(), "{after_us}");
             assert_ne!(at(after_us), at(200_000), "{after_us}");
         }
-        // Within one second the stamps are equal, so that a request finds the result that it waited for.
+        // Two lookups in the same second have equal stamps, so that a request finds the result that it waited
+        // for.
         assert_eq!(at(0), at(90_000));
         assert_ne!(at(-600_000), at(0));
     }

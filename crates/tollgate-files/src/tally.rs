@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-/// Number of descriptors that were added to the younger generations since the last turn.
+/// Number of descriptors that the younger generations of all caches have gained since the last turn.
 #[derive(Default)]
 pub(crate) struct Tally(Cell<usize>);
 

@@ -1,14 +1,14 @@
 //! A cache of a worker within a limit of bytes.
 //!
-//! The cache has two generations. When the younger one is full, the older one is dropped. An entry that is
-//! used moves to the younger one, so unused entries are dropped.
+//! The cache has two generations. When the younger generation is full, the older one is dropped. An entry
+//! that is used moves to the younger generation, so only unused entries are dropped.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
-/// Bytes of an entry in addition to its value.
+/// Assumed size of an entry in addition to its value, in bytes.
 const ENTRY_BYTES: usize = 256;
 
 pub(crate) struct TwoGenerationCache<K, V> {

@@ -1,7 +1,8 @@
-//! No path leads out of the folder, whatever files and links it holds. The test calls the file handler like
-//! its caller, without the server. It compares the results with a model that reads a list of files and links.
+//! No path leads out of the folder, whatever files and links it holds. The test calls the file handler
+//! directly, without the server. The results are compared with a model that only has a list of files and
+//! links.
 
-// The folder and its model are those of the fuzz target `folder`, where they are public.
+// The fuzz target `folder` has the same folder and model. In the fuzz target, folder and model are public.
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -76,8 +77,8 @@ fn no_path_leads_out_of_the_folder() {
         "..\\canary.txt",
         "%2e%2e/canary.txt",
     ] {
-        // The third way has a file for each path that finds nothing, which would hide an escape from the
-        // root.
+        // The second way is not used here. It sends a default file if a path finds nothing, which would hide
+        // an escape from the root.
         let [inside, _, plain] = &WAYS;
         for way in [inside, plain] {
             assert_eq!(way.found(path, false), Found::Nothing, "{path:?}");

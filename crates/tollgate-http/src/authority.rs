@@ -14,7 +14,7 @@ pub fn is_authority(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns the length of the host at the front, or `None` without a host.
+/// Returns the length in bytes of the host at the front, or `None` if there is no host.
 fn host_len(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [b'[', rest @ ..] => ip_literal_len(rest).map(|literal| literal + 2),
@@ -22,7 +22,7 @@ fn host_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the length of an IPv6 address in brackets (RFC 3986 section 3.2.2).
+/// Returns the length in bytes of an IPv6 address in brackets (RFC 3986 section 3.2.2).
 ///
 /// IPvFuture and zone identifiers are refused, because they name no host that a client can reach us by.
 fn ip_literal_len(bytes: &[u8]) -> Option<usize> {
@@ -31,7 +31,7 @@ fn ip_literal_len(bytes: &[u8]) -> Option<usize> {
     text.parse::<Ipv6Addr>().ok().map(|_| end)
 }
 
-/// Returns the length of a `reg-name`. An IPv4 address matches the same grammar.
+/// Returns the length in bytes of a `reg-name`. An IPv4 address matches the same grammar.
 ///
 /// The host of an http URI is not empty (RFC 9110 section 4.2.1).
 #[inline]

@@ -1,11 +1,11 @@
 //! The chunked transfer coding (RFC 9112 section 7.1).
 //!
-//! The decoder reads each framing byte once and buffers no line. Its cost is linear and its memory constant,
-//! however the network splits the bytes.
+//! The decoder reads each framing byte once and buffers no line. The cost is linear and the memory is
+//! constant, even if the network splits the bytes into many pieces.
 //!
-//! Extensions and trailers are checked against the grammar and discarded. They reach no fields, scripts or
-//! backends. A decoder made by [`ChunkedDecoder::keeping_trailers`] keeps the trailers, apart from the other
-//! fields.
+//! Extensions and trailers are checked against the grammar and discarded. Trailers become no fields, and
+//! neither scripts nor backends get extensions or trailers. A decoder made by
+//! [`ChunkedDecoder::keeping_trailers`] keeps the trailers, apart from the other fields.
 
 use crate::connection::is_hop_by_hop_field;
 use crate::error::RequestError;
@@ -19,7 +19,7 @@ use bytes::{Buf, BytesMut};
 pub enum Decoded {
     /// All input is consumed, and the body is not complete.
     NeedMore,
-    /// The body is complete. `input` begins with the bytes after it.
+    /// The body is complete. `input` begins with the bytes after the body.
     Done,
 }
 
@@ -27,11 +27,12 @@ pub enum Decoded {
 #[derive(Debug)]
 pub struct ChunkedDecoder {
     state: State,
-    /// Size of the current chunk while its digits arrive, and then the remaining bytes of its data.
+    /// While the digits of a chunk size arrive: the size so far. Later: the remaining bytes of data in the
+    /// chunk.
     chunk_left: u64,
     /// Sum of the announced chunk sizes so far, in bytes.
     data_bytes: u64,
-    /// Bytes of size digits and line ends so far.
+    /// Number of bytes in size digits and line ends so far.
     overhead_bytes: u64,
     extension_bytes: usize,
     trailer_bytes: usize,
@@ -41,7 +42,7 @@ pub struct ChunkedDecoder {
     /// The byte class of trailer names.
     trailer_name: u8,
     failure: Option<RequestError>,
-    /// The trailer section, if it is kept.
+    /// The trailer section so far. `None` if trailers are not kept.
     trailers: Option<Vec<u8>>,
 }
 
@@ -104,8 +105,8 @@ impl ChunkedDecoder {
 
     /// Lists the trailer fields of a complete body, in their order.
     ///
-    /// Fields that no trailer section may have are left out (RFC 9110 section 6.5.1). The list is empty
-    /// unless the decoder keeps trailers.
+    /// The list leaves out fields that no trailer section may have (RFC 9110 section 6.5.1). The list is
+    /// empty unless the decoder keeps trailers.
     pub fn trailers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let kept = self.trailers.as_deref().filter(|_| self.is_done()).unwrap_or_default();
         let lines = kept.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -120,11 +121,11 @@ impl ChunkedDecoder {
     /// calls.
     ///
     /// One call adds at most `input.len()` bytes. The caller therefore bounds memory by the size of its
-    /// reads. `body_bytes_max` bounds the data of the whole body. A chunk that would exceed it is refused at
-    /// its size line.
+    /// reads. `body_bytes_max` bounds the data of the whole body. A chunk that would exceed this bound is
+    /// refused at its size line.
     ///
     /// # Errors
-    /// Any fault of the coding. Each later call returns the same error, because the decoder cannot
+    /// The coding has a fault. Each later call returns the same error, because the decoder cannot
     /// resynchronize.
     pub fn decode(
         &mut self,
@@ -149,7 +150,7 @@ impl ChunkedDecoder {
 
     /// Returns whether the whole body was decoded.
     ///
-    /// If the stream ends before this, the body is incomplete.
+    /// If the stream ends before this function returns true, the body is incomplete.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
@@ -213,7 +214,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Parses 1 to 16 digits with leading zeros. The size therefore always fits a `u64`.
+    /// Parses 1 to 16 digits with leading zeros. Sixteen hexadecimal digits always fit a `u64`.
     fn step_size(&mut self, digits: u8, byte: u8) -> Result<State, RequestError> {
         match (byte, hex_value(byte)) {
             (_, Some(value)) if digits < SIZE_DIGITS_MAX => {
@@ -313,8 +314,8 @@ impl ChunkedDecoder {
 
 /// Returns whether a trailer section may have this field (RFC 9110 section 6.5.1).
 ///
-/// Refused are fields of framing, routing, authentication, request modifiers and response control. Fields
-/// about the content are refused, too, because the recipient needs them before the content.
+/// This rule refuses fields of framing, routing, authentication, request modifiers and response control.
+/// Fields about the content are refused, too, because the recipient needs them before the content.
 fn is_trailer_field(name: &[u8]) -> bool {
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
     !is_hop_by_hop_field(name) && !is_single_field(name) && !NEVER_TRAILERS.iter().any(is)
@@ -348,7 +349,7 @@ const NEVER_TRAILERS: [&str; 22] = [
 
 /// Appends `data` as one chunk.
 ///
-/// Without data it appends nothing, because an empty chunk would end the body.
+/// If `data` is empty, nothing is appended, because an empty chunk would end the body.
 pub fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
     if data.is_empty() {
         return;

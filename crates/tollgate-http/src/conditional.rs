@@ -1,4 +1,4 @@
-//! Conditional requests: which preconditions count, and their result (RFC 9110 section 13).
+//! Conditional requests: decides which preconditions count, and evaluates them (RFC 9110 section 13).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,8 +33,8 @@ pub enum Precondition {
 impl Precondition {
     /// Evaluates the preconditions in the order of RFC 9110 section 13.2.2.
     ///
-    /// Call it only if the reply would be 200 without them. `If-Range` belongs to the range: see
-    /// [`is_range_current`].
+    /// Call this function only if the reply would be 200 without preconditions. `If-Range` belongs to the
+    /// range: see [`is_range_current`].
     pub fn evaluate(head: &RequestHead, current: &Validators<'_>) -> Self {
         let if_match = Tags::of(head, "if-match");
         if if_match.is_sent() {
@@ -74,7 +74,7 @@ pub fn named_tags(head: &RequestHead) -> impl Iterator<Item = &[u8]> {
 /// Returns whether a GET may get something other than the complete representation alone.
 ///
 /// Such a request has a precondition, a range (RFC 9110 sections 13.1 and 14.2) or a wish for digests (RFC
-/// 9530 section 4). Each field is checked once, because most requests have none of these.
+/// 9530 section 4). The fields are searched in one pass, because most requests have none of these.
 pub fn is_selective(head: &RequestHead) -> bool {
     let starts = |name: &[u8], start: &[u8]| {
         name.len() >= start.len() && name[..start.len()].eq_ignore_ascii_case(start)

@@ -27,7 +27,8 @@ impl ConnectionFields {
             if !is_token(option) {
                 return Err(RequestError::ConnectionInvalid { found: excerpt(option) });
             }
-            // A proxy that obeys this option would remove a field that frames or routes the message.
+            // A proxy removes the fields that Connection names. An option with such a name would make a proxy
+            // remove a field that frames or routes the message.
             if NEVER_OPTIONS.iter().any(|name| option.eq_ignore_ascii_case(name)) {
                 return Err(RequestError::ConnectionNamesFraming { found: excerpt(option) });
             }
@@ -47,15 +48,15 @@ impl ConnectionFields {
 
     /// Records Upgrade, and ignores `h2c`.
     ///
-    /// The content of a request that offers HTTP/2 is still HTTP/1.1 (RFC 7540 section 3.2). Some clients,
-    /// such as curl and Java's, send this offer with every request.
+    /// The content of a request that offers HTTP/2 is still HTTP/1.1 (RFC 7540 section 3.2). Clients such as
+    /// curl and Java's HttpClient send this offer with every request.
     pub(crate) fn note_upgrade(&mut self, value: &[u8]) {
         self.upgrades |= connection_options(value).any(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"));
     }
 
     /// Records Expect, which is a list (RFC 9110 section 10.1.1).
     ///
-    /// The verdict waits for the end of the head, because HTTP/1.0 has no expectations.
+    /// An unknown expectation is refused only at the end of the head, because HTTP/1.0 has no expectations.
     pub(crate) fn note_expect(&mut self, value: &[u8]) {
         let mut members = connection_options(value).peekable();
         let is_continue = members.peek().is_some()
@@ -70,7 +71,8 @@ impl ConnectionFields {
 
     /// Returns whether the connection persists (RFC 9112 section 9.3).
     ///
-    /// `close` has priority. HTTP/1.1 persists by default, HTTP/1.0 on request.
+    /// `close` has priority. A connection with HTTP/1.1 persists by default, and a connection with HTTP/1.0
+    /// persists on request.
     pub(crate) fn is_persistent(&self, version: Version) -> bool {
         !self.closes && (version == Version::Http11 || self.keeps_alive)
     }

@@ -2,8 +2,8 @@
 
 /// Lists the pairs of one `Cookie` field.
 ///
-/// Blanks around names and values are removed. Values are otherwise unchanged and keep their quotes. A piece
-/// without `=` is skipped.
+/// Blanks around names and values are removed. Values are not changed in any other way, and keep their
+/// quotes. A piece without `=` is skipped.
 pub fn cookie_pairs(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     line.split(|byte| *byte == b';').filter_map(|pair| {
         let at = pair.iter().position(|byte| *byte == b'=')?;

@@ -19,7 +19,7 @@ pub fn http_date(time: SystemTime) -> [u8; 29] {
 /// Parses any of the three forms of an HTTP date.
 pub fn parse_http_date(value: &[u8]) -> Option<SystemTime> {
     let text = std::str::from_utf8(value).ok()?;
-    // A leap second that the day does not have is the first second of the next minute.
+    // Unix time has no leap seconds, so the second 60 is treated as the first second of the next minute.
     if let Some((before, after)) = text.split_once(":60 ") {
         return Some(parse_from_1970(&format!("{before}:59 {after}"))? + Duration::from_secs(1));
     }
@@ -30,7 +30,8 @@ fn parse_from_1970(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok()
 }
 
-/// Parses a date before 1970. Dates and their weekdays repeat after 400 years.
+/// Parses a date before 1970. The date is moved by 2000 years, because dates and weekdays repeat every 400
+/// years.
 fn parse_before_1970(text: &str) -> Option<SystemTime> {
     let is_year = |part: &&str| part.len() == 4 && part.bytes().all(|byte| byte.is_ascii_digit());
     let year = text.split(' ').find(is_year)?;

@@ -26,11 +26,12 @@ impl DigestAlgorithm {
     }
 }
 
-/// Returns the algorithm that the client prefers, or `None` if it wants none that the server has.
+/// Returns the algorithm that the client prefers. `None` if the client wants no algorithm that the server
+/// has.
 ///
 /// `name` is `Want-Repr-Digest` or `Want-Content-Digest`. A preference is an integer from 1 to 10. 0 or any
-/// other value is no preference. All lines form one dictionary, and the last value of a repeated key counts
-/// (RFC 9651 section 4.2.2).
+/// other value means no preference. All lines form one dictionary, and the last value of a repeated key
+/// counts (RFC 9651 section 4.2.2).
 pub fn wanted_digest(head: &RequestHead, name: &str) -> Option<DigestAlgorithm> {
     let text = values(head, name).collect::<Vec<_>>().join(&b", "[..]);
     let members = integers(&text)?;

@@ -1,8 +1,9 @@
-//! Reasons for refusing a request. The client is at fault in all of them. One table gives the consequence of
+//! Reasons for refusing a request. The client is at fault for each reason. One table gives the consequence of
 //! each variant.
 //!
-//! There are two texts. `Display` is for our log: it states the value found and the limit, with peer bytes
-//! escaped and truncated. [`RequestError::client_text`] is for the peer: it is fixed and repeats no input.
+//! There are two texts. `Display` is for our log and states the value found and the limit. Bytes from the
+//! peer are escaped and truncated. [`RequestError::client_text`] is for the peer. That text is fixed and
+//! repeats no input.
 
 use crate::StatusCode;
 
@@ -12,13 +13,13 @@ pub enum RequestError {
     /// A line in the head ends in LF without CR.
     #[error("line of the head ends in bare LF")]
     BareLineFeed,
-    /// Not `method SP target SP version`, HTTP/0.9 included.
+    /// A request line that is not `method SP target SP version`. HTTP/0.9 is also refused so.
     #[error("request line is malformed: \"{found}\"")]
     RequestLineMalformed {
         /// The start of the line.
         found: Box<str>,
     },
-    /// A method outside our list, CONNECT and TRACE included.
+    /// A method that the server does not know. CONNECT and TRACE are refused, too.
     #[error("method is not implemented: \"{found}\"")]
     MethodUnknown {
         /// The method.
@@ -33,7 +34,7 @@ pub enum RequestError {
     /// The connection preface of HTTP/2. The reply is 505, so that a person sees the cause.
     #[error("connection begins with the preface of HTTP/2, allowed are HTTP/1.0 and HTTP/1.1")]
     Http2Preface,
-    /// A byte that is not allowed at its place in the target.
+    /// A byte that the grammar does not allow at this place in the target.
     #[error("request target holds byte {byte:#04x}")]
     TargetByte {
         /// The byte.
@@ -93,7 +94,7 @@ pub enum RequestError {
     FieldValueInvalid {
         /// The name of the field.
         name: Box<str>,
-        /// The first such byte.
+        /// The first control byte.
         byte: u8,
     },
     /// HTTP/1.1 without Host.
@@ -116,7 +117,7 @@ pub enum RequestError {
         /// The authority of the target.
         target: Box<str>,
     },
-    /// A Content-Length that is not 1 to 19 digits.
+    /// A Content-Length that does not consist of 1 to 19 digits.
     #[error("content-length is invalid: \"{found}\"")]
     LengthInvalid {
         /// The value.
@@ -167,7 +168,7 @@ pub enum RequestError {
         /// The value.
         found: Box<str>,
     },
-    /// A chunk size that is not 1 to 16 hexadecimal digits followed by `;` or CRLF.
+    /// A chunk size that does not consist of 1 to 16 hexadecimal digits followed by `;` or CRLF.
     #[error("chunk size is invalid at byte {byte:#04x}")]
     ChunkSizeInvalid {
         /// The bad byte.
@@ -213,7 +214,8 @@ pub enum RequestError {
         /// Bytes allowed.
         limit: usize,
     },
-    /// A body above the limit of its route. For `Content-Length` the server reports this error.
+    /// A body above the limit of its route. If Content-Length exceeds the limit, the server reports this
+    /// error, not the parser.
     #[error("body exceeds limit: {bytes} bytes or more, limit {limit} bytes")]
     BodyTooLarge {
         /// Bytes announced or seen.
@@ -254,7 +256,7 @@ pub enum RequestError {
         /// Decoded bytes so far.
         decoded: u64,
     },
-    /// The stream ended before the body. The server reports this error at the end of the stream.
+    /// The stream ended before the body was complete. The server reports this error at the end of the stream.
     #[error("body is incomplete: {bytes} bytes arrived")]
     BodyIncomplete {
         /// Bytes of content so far.
@@ -269,7 +271,7 @@ pub enum RequestError {
         /// The text from the `%` onwards.
         found: Box<str>,
     },
-    /// NUL or `\`, or a `/` from an escape.
+    /// A byte that a path must not have: NUL, `\`, or a `/` from an escape.
     #[error("path holds byte {byte:#04x}")]
     PathByte {
         /// The byte.
@@ -283,7 +285,7 @@ pub enum RequestError {
     PathAboveRoot,
 }
 
-/// What happens to the connection after the refusal.
+/// State of the connection after the refusal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     /// The end of the request is unknown or unread, so the server cannot find the next request.
@@ -299,7 +301,7 @@ impl RequestError {
     }
 
     /// Returns whether the connection must close after the refusal. Faults of syntax and framing always close
-    /// it.
+    /// the connection.
     pub fn closes(&self) -> bool {
         self.row().1 == After::Close
     }

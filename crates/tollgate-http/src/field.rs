@@ -1,4 +1,5 @@
-//! Field lines: name, colon, value (RFC 9112 section 5). Also the fields that a script may set.
+//! Field lines: name, colon, value (RFC 9112 section 5). This file also decides which fields a script may
+//! set.
 
 use crate::RequestError;
 use crate::error::excerpt;
@@ -15,7 +16,7 @@ pub(crate) struct FieldSpan {
     pub(crate) value: Span,
 }
 
-/// Field that decides how a message is framed, routed and ended.
+/// Field that the engine itself evaluates, for framing, routing, or the end of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KnownField {
     Host,
@@ -44,7 +45,7 @@ impl KnownField {
 
 /// Parses the field line that begins at `start` in `head`, and finds its end, in one pass.
 ///
-/// `None` means that the line is incomplete or unusual. Then [`parse_field_line`] must decide.
+/// `None` means that the line is incomplete or unusual. In that case [`parse_field_line`] must decide.
 #[inline]
 pub(crate) fn whole_field_line(head: &[u8], start: usize) -> Option<(FieldSpan, usize)> {
     let line = head.get(start..)?;
@@ -83,7 +84,7 @@ pub(crate) fn parse_field_line(line: &[u8], start: usize) -> Result<FieldSpan, R
 
 /// Parses a field line of a reply like [`parse_field_line`], but allows `_` in the name.
 ///
-/// No script reads reply fields under names where `_` and `-` are merged.
+/// `_` is harmless in a reply, because no script reads reply fields by names in which `_` and `-` are equal.
 pub(crate) fn parse_reply_field_line(line: &[u8], start: usize) -> Result<FieldSpan, RequestError> {
     let colon = first_outside(TOKEN, line).unwrap_or(line.len());
     if colon == 0 || line.get(colon) != Some(&b':') {
@@ -132,7 +133,7 @@ fn value_error(name: &[u8], value: &[u8]) -> RequestError {
 
 /// Returns whether `name` is a valid field name: a token (RFC 9110 section 5.1).
 ///
-/// Unlike in requests, `_` is allowed.
+/// `_` is allowed here, but not in the fields of requests.
 pub fn is_field_name(name: &[u8]) -> bool {
     is_token(name)
 }
@@ -144,8 +145,8 @@ pub fn is_field_value(value: &[u8]) -> bool {
     is_all_field_content(value) && trim_blanks(value).len() == value.len()
 }
 
-/// Returns whether only the engine may write this field. These are the fields of framing, connection and
-/// date.
+/// Returns whether only the engine may write this field. The engine writes the fields for framing, the
+/// connection and the date.
 pub fn is_framing_field(name: impl AsRef<[u8]>) -> bool {
     let name = name.as_ref();
     let as_long: &[&str] = match name.len() {

@@ -1,9 +1,10 @@
 //! Forms as parts: multipart/form-data (RFC 7578), split at its boundary (RFC 2046 section 5.1), from a
 //! complete body.
 //!
-//! The parser is strict where two parsers could differ. These are errors: bytes after a delimiter, a repeated
-//! parameter or field, a part without a name, an end before the last boundary, and a transfer encoding.
-//! Preamble and epilogue are skipped. The cost is linear in the bytes. A part borrows its content.
+//! The parser is strict where two parsers could differ. Errors are bytes after a delimiter, a repeated
+//! parameter or field, and a part without a name. An end before the last boundary and a transfer encoding are
+//! errors, too. Preamble and epilogue are skipped. The cost is linear in the bytes. A part borrows its
+//! content.
 
 mod stream;
 
@@ -31,7 +32,7 @@ pub struct FormPart<'a> {
 /// Reason why a form cannot be parsed. The client is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
-    /// The content type has no boundary, or an invalid one.
+    /// The content type has no boundary, or an invalid boundary.
     #[error("content-type has no boundary of 1 to 70 bytes")]
     Boundary,
     /// The body does not contain the boundary.
@@ -66,23 +67,24 @@ pub enum FormError {
 const PART_HEAD_BYTES_MAX: usize = 8 << 10;
 /// Maximum length of a boundary, in bytes (RFC 2046 section 5.1.1).
 const BOUNDARY_BYTES_MAX: usize = 70;
-/// Encodings that leave the content unchanged. They are allowed, but superfluous (RFC 7578 section 4.7).
+/// Encodings that leave the content unchanged. Such encodings are allowed, but superfluous (RFC 7578 section
+/// 4.7).
 const IDENTITY_ENCODINGS: [&[u8]; 3] = [b"7bit", b"8bit", b"binary"];
 
 /// Parser that returns a form part by part.
 #[derive(Debug)]
 pub struct FormParts<'a> {
     body: &'a [u8],
-    /// Offset after the delimiter of the next part. `None` after the end of the form.
+    /// Offset in the body after the delimiter of the next part, in bytes. `None` after the end of the form.
     at: Option<usize>,
     delimiter: Finder<'static>,
 }
 
 impl<'a> FormParts<'a> {
-    /// Creates a parser for `body`. The content type has the boundary.
+    /// Creates a parser for `body`. The parameter `boundary` of `content_type` is used.
     ///
     /// # Errors
-    /// `Boundary`, `Start`.
+    /// `Boundary` or `Start`.
     pub fn new(content_type: &[u8], body: &'a [u8]) -> Result<Self, FormError> {
         let boundary = boundary(content_type).ok_or(FormError::Boundary)?;
         let delimiter = [b"\r\n--", &boundary[..]].concat();
@@ -107,7 +109,7 @@ impl<'a> FormParts<'a> {
         let start = at + blanks;
         let (head, found) = self.head(start)?;
         // The line end before a delimiter belongs to the delimiter. A part without content may therefore have
-        // only one line end.
+        // only one line end between its head and the delimiter.
         let content = found + 2;
         let end = content + self.delimiter.find(&self.body[content..]).ok_or(FormError::End)?;
         self.at = Some(end + self.delimiter.needle().len());
@@ -187,7 +189,8 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Parses a field line. A folded line begins with a blank, which no field name has, and is refused.
+/// Parses a field line. A folded line begins with a blank. No field name has a blank, so such a line is
+/// refused.
 fn field(line: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     let colon = line.iter().position(|&byte| byte == b':').ok_or("has a line without a colon")?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
@@ -217,7 +220,7 @@ fn first_word(value: &[u8]) -> (&[u8], &[u8]) {
     (value[..end].trim_ascii(), &value[end..])
 }
 
-/// Parameters after a value. Each has a semicolon before it (RFC 9110 section 5.6.6).
+/// Parameters after a value. A semicolon precedes each parameter (RFC 9110 section 5.6.6).
 struct Parameters<'a> {
     rest: &'a [u8],
 }
@@ -260,7 +263,7 @@ fn word(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
 
 /// Parses a quoted string. A backslash escapes only a quote or a backslash.
 ///
-/// Before any other byte the backslash is literal, because old browsers send Windows paths.
+/// Before any other byte the backslash is literal, because old browsers send Windows paths as file names.
 fn unquoted(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let plain = memchr::memchr2(b'"', b'\\', text)?;
     if text[plain] == b'"' {

@@ -8,12 +8,12 @@ use crate::grammar::{is_token, trim_blanks};
 /// How the end of a request body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// No body, because there is neither Content-Length nor Transfer-Encoding. A request body never ends by
-    /// close.
+    /// No body, because there is neither Content-Length nor Transfer-Encoding. The close of a connection
+    /// never ends a request body.
     None,
-    /// Number of bytes, from Content-Length.
+    /// Length of the body in bytes, from Content-Length.
     Length(u64),
-    /// Chunks, for a [`ChunkedDecoder`](crate::ChunkedDecoder).
+    /// The body is chunked. A [`ChunkedDecoder`](crate::ChunkedDecoder) finds the end.
     Chunked,
 }
 
@@ -33,7 +33,7 @@ impl BodyFraming {
     }
 }
 
-/// The framing fields of the lines so far.
+/// The framing fields that were read so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FramingFields {
     content_length: Option<u64>,
@@ -43,13 +43,15 @@ pub(crate) struct FramingFields {
 #[derive(Debug, Clone)]
 enum TransferEncoding {
     Chunked,
-    /// The error waits for the end of the head. Content-Length or HTTP/1.0 would be a more serious fault.
+    /// A transfer coding that is refused. The error is reported only at the end of the head, because
+    /// Content-Length or HTTP/1.0 would be a more serious fault.
     Refused(Box<RequestError>),
 }
 
 impl FramingFields {
     pub(crate) fn note_content_length(&mut self, value: &[u8]) -> Result<(), RequestError> {
-        // Several values are refused even if they are equal, on several lines or separated by commas.
+        // Several lengths are refused even if they are equal. The lengths may be on several lines or
+        // separated by commas.
         if self.content_length.is_some() {
             return Err(RequestError::LengthRepeated);
         }
@@ -91,7 +93,8 @@ fn parse_length(value: &[u8]) -> Result<u64, RequestError> {
 /// Accepts exactly one `chunked`.
 ///
 /// Well-formed codings before a final `chunked` get 501 (RFC 9112 section 6.1). A list without a final
-/// `chunked` gets 400, because the length is unknown (section 6.3 item 4). A malformed list gets 400, too.
+/// `chunked` gets 400, because the length of the body is unknown (section 6.3 item 4). A malformed list gets
+/// 400, too.
 fn parse_transfer_encoding(value: &[u8]) -> TransferEncoding {
     if is_chunked(value) {
         return TransferEncoding::Chunked;

@@ -16,7 +16,7 @@ pub(crate) const REG_NAME: u8 = 1 << 4;
 pub(crate) const URI: u8 = 1 << 5;
 /// SP or HTAB.
 pub(crate) const BLANK: u8 = 1 << 6;
-/// Byte of a path that can be neither part of an escape nor part of a dot segment.
+/// Byte of a path that is neither a part of an escape nor a part of a dot segment.
 pub(crate) const PLAIN_PATH: u8 = 1 << 7;
 
 static CLASSES: [u8; 256] = classes();
@@ -99,7 +99,7 @@ pub(crate) fn run_of(class: u8, bytes: &[u8]) -> (usize, u8) {
 
 /// Returns whether all bytes belong to `class`.
 ///
-/// The loop has no early exit, because most texts are short.
+/// The loop has no early exit, because a plain loop is faster for short texts, and most texts are short.
 #[inline]
 pub(crate) fn are_all(class: u8, bytes: &[u8]) -> bool {
     bytes.iter().fold(class, |common, &byte| common & CLASSES[usize::from(byte)]) != 0
@@ -118,7 +118,7 @@ pub(crate) fn is_field_content(byte: u8) -> bool {
 
 /// Returns whether all bytes are allowed in a field value.
 ///
-/// The bytes are checked one by one only if some word of eight bytes holds a control.
+/// The bytes are checked one by one only if a word of eight bytes holds a control.
 #[inline]
 pub(crate) fn is_all_field_content(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -133,14 +133,15 @@ pub(crate) fn is_all_field_content(bytes: &[u8]) -> bool {
 
 /// Counts the bytes at the front that are allowed in a field value.
 ///
-/// HTAB may end the count early. The slower parser then handles the line, and HTAB is rare.
+/// HTAB may end the count early. The slower parser then handles the line. The slower parser costs little
+/// because HTAB is rare.
 #[inline]
 pub(crate) fn run_of_field_content(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();
     for (place, word) in words.iter().enumerate() {
         let controls = controls(u64::from_le_bytes(*word));
         if controls != 0 {
-            // The lowest mark belongs to the first control. A carry can only set wrong marks above it.
+            // The lowest mark belongs to the first control. A carry can only set wrong marks above this mark.
             return place * 8 + controls.trailing_zeros() as usize / 8;
         }
     }

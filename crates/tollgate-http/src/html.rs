@@ -1,4 +1,4 @@
-//! Text in HTML pages that a server generates.
+//! Escapes for text in HTML pages that a server generates.
 
 /// Returns a text escaped for the content and the quoted attributes of a page.
 ///

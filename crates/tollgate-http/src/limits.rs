@@ -20,7 +20,7 @@ pub struct Limits {
     pub underscore_names: UnderscoreNames,
 }
 
-/// Treatment of a field whose name holds `_`, which other software confuses with `-`.
+/// Treatment of a field with `_` in its name. Other software confuses `_` with `-`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnderscoreNames {
     /// The request is refused with 400.
@@ -47,7 +47,8 @@ impl Limits {
     /// Chunk framing that no chunk with data exceeds: 16 size digits and 4 bytes of line ends, for one byte
     /// of data.
     ///
-    /// Use it for trusted senders, which may flush as they like. Extensions have their own bound.
+    /// Use this value for trusted senders, which may send chunks of any size. Chunk extensions have their own
+    /// bound.
     pub const ANY_CHUNK_FRAMING: u64 = 20;
 }
 

@@ -21,7 +21,7 @@ impl Method {
     pub const ALL: [Self; 7] =
         [Self::Get, Self::Head, Self::Post, Self::Put, Self::Delete, Self::Patch, Self::Options];
 
-    /// Parses a method. Its case matters (RFC 9110 section 9.1).
+    /// Parses a method. The case of the letters matters (RFC 9110 section 9.1).
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match bytes {
             b"GET" => Some(Self::Get),
@@ -49,7 +49,7 @@ impl Method {
         Some((method, method.as_str().len() + 1))
     }
 
-    /// Returns the method as a request line has it.
+    /// Returns the name of the method as it is written in a request line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -84,7 +84,7 @@ impl fmt::Display for Method {
 /// Length of `OPTIONS`, the longest method.
 const METHOD_BYTES_MAX: usize = 7;
 
-/// A set of methods. Its text is the value of `Allow`.
+/// A set of methods. The text of the set is the value of `Allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Methods(u8);
 

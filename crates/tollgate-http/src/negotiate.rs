@@ -7,8 +7,8 @@ use crate::connection_options;
 /// Returns the index in `offered` of the coding that the client prefers. `offered` lists the best coding
 /// first.
 ///
-/// `None` means no coding. A client that accepts none of our codings gets no coding, too. `*` also covers
-/// `identity` if the client does not name it.
+/// `None` means no coding. A client that accepts none of our codings also gets no coding. `*` covers
+/// `identity` unless the client names `identity`.
 pub fn accepted_coding(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     let quality = |coding: &str| quality(head, coding);
     let identity = quality("identity").or_else(|| quality("*"));
@@ -29,7 +29,8 @@ pub fn accepts_identity(head: &RequestHead) -> bool {
 /// Returns the index in `offered` of the media type that the client prefers. `offered` lists the best type
 /// first.
 ///
-/// A client that accepts none of them gets the first, because that is better than nothing.
+/// A client that accepts none of the offered types gets the first one, because content of another type is
+/// better than none.
 pub fn accepted_media(head: &RequestHead, offered: &[&str]) -> usize {
     acceptable_media(head, offered).unwrap_or(0)
 }
@@ -38,7 +39,7 @@ pub fn accepted_media(head: &RequestHead, offered: &[&str]) -> usize {
 /// first.
 ///
 /// Among equal weights the type that the client names more exactly wins. `None` means that the client accepts
-/// none of them. A client without Accept accepts all.
+/// no offered type. A client without Accept accepts all types.
 pub fn acceptable_media(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     if values(head, "accept").next().is_none() {
         return (!offered.is_empty()).then_some(0);
@@ -48,7 +49,7 @@ pub fn acceptable_media(head: &RequestHead, offered: &[&str]) -> Option<usize> {
     wanted.max_by_key(|(liked, place)| (*liked, usize::MAX - place)).map(|(_, place)| place)
 }
 
-/// Returns the weight of a media type in thousandths, and how exact the matching range is.
+/// Returns the weight of a media type in thousandths, and the exactness of the media range that decides.
 ///
 /// The most exact range decides: the type itself, then its family, then `*/*`. Other parameters, for example
 /// a charset, exclude nothing.
@@ -84,7 +85,8 @@ fn is_coding(name: &[u8], coding: &str) -> bool {
 
 /// Parses a weight (RFC 9110 section 12.4.2).
 ///
-/// A malformed weight is treated as a refusal, because content without a coding is always right.
+/// A malformed weight counts as a refusal of the coding. The client then gets content without a coding, which
+/// any client can read.
 fn weight(parameters: &[u8]) -> u16 {
     if parameters.is_empty() {
         return 1000;

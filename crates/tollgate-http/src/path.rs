@@ -38,7 +38,7 @@ pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     }
 }
 
-/// Resolves the `.` and `..` segments of a raw path, escaped or not, and leaves the rest unchanged.
+/// Resolves the `.` and `..` segments of a raw path, escaped or not. Everything else stays unchanged.
 ///
 /// Other escapes stay, because an escaped reserved character is not equivalent to the character (RFC 3986
 /// section 2.2). A path without dot segments is returned without a copy.
@@ -134,7 +134,7 @@ fn remove_dot_segments(path: &str) -> Result<String, RequestError> {
             Step::Down => kept.push(segment),
         }
     }
-    // A dot segment at the end names a folder, so the path keeps its final slash.
+    // A final dot segment names a folder, so the path ends in a slash.
     if last != Step::Down {
         kept.push("");
     }

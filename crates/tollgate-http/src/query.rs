@@ -7,9 +7,9 @@ use std::borrow::Cow;
 /// U+FFFD.
 ///
 /// A piece without `=` is a name with an empty value. Empty pieces are skipped. A malformed escape stays
-/// unchanged. The pairs are UTF-8 if the query is.
+/// unchanged. If the query is UTF-8, the pairs are UTF-8, too.
 pub fn query_pairs(raw: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
-    // The whole query is scanned once, because most queries have nothing to decode.
+    // One scan of the whole query comes first, because most queries have nothing to decode.
     let is_plain = memchr::memchr2(b'+', b'%', raw).is_none();
     let decode = move |text| if is_plain { Cow::Borrowed(text) } else { decoded(text) };
     raw.split(|&byte| byte == b'&').filter(|piece| !piece.is_empty()).map(move |piece| {

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use crate::connection_options;
 
-/// Maximum number of ranges in one request. A request with more gets the whole representation.
+/// Maximum number of ranges in one request. A request with more ranges gets the whole representation.
 ///
-/// Honest clients do not ask for more (RFC 9110 section 17.15).
+/// Many small ranges may be a denial-of-service attack (RFC 9110 section 17.15).
 pub const RANGES_MAX: usize = 16;
 
 /// Result of a `Range` field for a representation of a given length.
@@ -14,10 +14,10 @@ pub const RANGES_MAX: usize = 16;
 pub enum Ranges {
     /// The field is ignored.
     ///
-    /// It has another unit, no range, or too many ranges, or it asks for the last bytes of an empty
+    /// The field has another unit, no range, or too many ranges, or asks for the last bytes of an empty
     /// representation.
     Whole,
-    /// The selected ranges. Each has at least one byte and is within the length, and no two overlap.
+    /// The selected ranges. Each range has at least one byte and is within the length. No two ranges overlap.
     Parts(Vec<Range<u64>>),
     /// The reply is 416, because no range has a byte.
     Unsatisfiable,
@@ -53,9 +53,9 @@ fn range_set(value: &[u8]) -> Option<&[u8]> {
 }
 
 enum Spec {
-    /// From the first to the last byte, counted from 0.
+    /// Positions of the first and the last byte, counted from 0.
     From(u64, u64),
-    /// Number of bytes at the end.
+    /// Number of bytes at the end of the representation.
     Last(u64),
 }
 

@@ -1,7 +1,7 @@
 //! Writes reply heads as bytes, without Rust's formatting machinery (RFC 9112 sections 4 and 6).
 //!
-//! Invariants: a head has exactly one framing, which [`ReplyBody`] decides, exactly one Date, and only valid
-//! fields. A field from the caller is dropped if it would break an invariant.
+//! Invariants: a head has exactly one Date, exactly one framing, and only valid fields. [`ReplyBody`] decides
+//! the framing. A field from the caller is dropped if it would break an invariant.
 
 use crate::StatusCode;
 use crate::field::{is_field_name, is_framing_field};
@@ -15,11 +15,12 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 pub enum ReplyBody {
     /// Length in bytes. In the reply to HEAD, this is the length that GET would have.
     Length(u64),
-    /// Chunks. For an HTTP/1.0 client use `None` and close.
+    /// The body is chunked. For an HTTP/1.0 client, use `None` and close the connection.
     Chunked,
-    /// No framing field, for 204 and 304.
+    /// The head has no framing field, as for 204 and 304.
     ///
-    /// With any other status the body ends with the connection. `Connection: close` is then always written.
+    /// With any other status, the close of the connection ends the body. `Connection: close` is then always
+    /// written.
     None,
 }
 
@@ -57,7 +58,7 @@ pub fn begin_reply_head(
     });
 }
 
-/// Appends one field line and returns whether it did.
+/// Appends one field line. Returns whether the line was appended.
 ///
 /// These fields are left out (RFC 9112 section 11.1):
 /// - a name that is not a token;
@@ -90,8 +91,8 @@ fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
     out.extend_from_slice(b" \r\n");
 }
 
-/// Appends the framing field, and returns whether the body ends with the connection (RFC 9112 section 6.3
-/// items 1 and 8).
+/// Appends the framing field, and returns whether the close of the connection ends the body (RFC 9112 section
+/// 6.3 items 1 and 8).
 fn write_framing(out: &mut Vec<u8>, status: StatusCode, body: ReplyBody) -> bool {
     match body {
         _ if status.is_bodyless() => false,

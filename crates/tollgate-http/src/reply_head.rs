@@ -1,8 +1,9 @@
 //! Reads the reply heads of backends as strictly as requests (RFC 9112 sections 4 to 6).
 //!
 //! A reply that could be read in two ways is refused. The proxy then closes the connection, and its client
-//! gets 502. The rules for requests apply here too. Refused are a bare LF, folding, blanks before a colon, a
-//! repeated length, a length with a transfer coding, and codings other than one `chunked`.
+//! gets 502. The rules for requests apply here too. These rules refuse a bare LF, folding, blanks before a
+//! colon, and a repeated length. They also refuse a length with a transfer coding, and codings other than one
+//! `chunked`.
 
 use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
 use crate::error::excerpt;
@@ -28,7 +29,7 @@ pub enum ReplyError {
         /// The code.
         code: u16,
     },
-    /// A fault of the field section or of the chunks, by the rules for requests.
+    /// A fault of the field section or of the chunks. The rules are those for requests.
     #[error(transparent)]
     Rule(#[from] RequestError),
 }
@@ -36,13 +37,13 @@ pub enum ReplyError {
 /// Framing of the content of a reply (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyFraming {
-    /// No content: the reply to HEAD, or a 1xx, 204 or 304.
+    /// The reply has no content: it is a reply to HEAD, or a 1xx, 204 or 304.
     None,
-    /// Length in bytes.
+    /// Length of the content in bytes.
     Length(u64),
-    /// Chunks.
+    /// The content is chunked.
     Chunked,
-    /// The content ends with the connection.
+    /// The close of the connection ends the content.
     UntilClose,
 }
 
@@ -88,7 +89,7 @@ impl ReplyHead {
 
     /// Lists the fields that may be forwarded (RFC 9110 section 7.6.1).
     ///
-    /// Hop-by-hop fields, fields named by Connection, and framing fields are left out.
+    /// The list leaves out hop-by-hop fields, fields that Connection names, and framing fields.
     pub fn forwarded_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.raw_fields().filter(|(name, _)| {
             let ends_here = is_hop_by_hop_field(name)
@@ -106,9 +107,9 @@ impl ReplyHead {
         self.connection_options().any(|option| option.eq_ignore_ascii_case(name))
     }
 
-    /// Lists the options of Connection if some of them name fields, and nothing otherwise.
+    /// Lists the options of Connection if one of them names a field. The list is empty if no option does.
     ///
-    /// Those fields are for this connection only (RFC 9110 section 7.6.1).
+    /// The named fields are for this connection only (RFC 9110 section 7.6.1).
     pub fn connection_options(&self) -> impl Iterator<Item = &[u8]> {
         let fields = self.connection_names_fields.then(|| self.raw_fields()).into_iter().flatten();
         let lines = fields.filter(|(field, _)| field.eq_ignore_ascii_case(b"connection"));
@@ -155,7 +156,7 @@ impl ReplyHeadReader {
     /// Splits the head of a reply to `method` off the front of `buffer`. `None` asks for more bytes.
     ///
     /// # Errors
-    /// Any fault of the head. Do not use the connection again.
+    /// The head has a fault. Do not use the connection again.
     pub fn read(
         &mut self,
         buffer: &mut BytesMut,
@@ -292,7 +293,7 @@ mod tests {
         Ok(head.map(|head| (head, String::from_utf8_lossy(&buffer).into_owned())))
     }
 
-    /// Checks framing, persistence and the remaining bytes. The text arrives as one piece, and then byte by
+    /// Checks framing, persistence and the remaining bytes. The text is read as one piece, and again byte by
     /// byte.
     fn check(method: Method, text: &str, expect: (u16, ReplyFraming, bool, &str)) {
         let (head, rest) = read(method, text).unwrap().unwrap();

@@ -1,13 +1,14 @@
-//! Spans of a head, by offsets. With them a head is one shared buffer and one vector.
+//! Spans of a head, by offsets. With offsets, a head needs only one shared buffer and one vector.
 
-/// Start and end in the bytes of a head. Both fit `u32`, because a head never exceeds `HEAD_BYTES_CEILING`.
+/// Start and end in the bytes of a head. Both offsets fit `u32`, because a head never exceeds
+/// `HEAD_BYTES_CEILING`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Span {
     start: u32,
     end: u32,
 }
 
-/// Maximum of any configured limit of a head, because a [`Span`] cannot address more.
+/// Maximum of the configured limit of a head, in bytes, because a [`Span`] cannot address more.
 pub(crate) const HEAD_BYTES_CEILING: usize = u32::MAX as usize;
 
 impl Span {
@@ -28,7 +29,7 @@ impl Span {
         head.get(self.range()).unwrap_or_default()
     }
 
-    /// The grammar checks that targets, hosts and names are ASCII before it makes a span of them.
+    /// The bytes are ASCII, because the grammar checks targets, hosts and names before a span is created.
     pub(crate) fn text(self, head: &[u8]) -> &str {
         std::str::from_utf8(self.bytes(head)).unwrap_or_default()
     }

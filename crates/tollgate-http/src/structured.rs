@@ -2,8 +2,8 @@
 //!
 //! A member of any other type must be well-formed, and is skipped. A malformed dictionary counts as absent.
 
-/// Lists the members of a dictionary, each with its value if that is an integer. A repeated key is listed
-/// again.
+/// Lists the members of a dictionary, each with its value if the value is an integer. A repeated key appears
+/// several times in the list.
 ///
 /// `None` means that the dictionary is malformed, so all of it counts as absent.
 pub(crate) fn integers(text: &[u8]) -> Option<Vec<(&[u8], Option<i64>)>> {

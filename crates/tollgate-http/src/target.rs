@@ -6,7 +6,7 @@ use crate::grammar::{PATH, PLAIN_PATH, QUERY, URI, first_outside, is, push_escap
 use crate::span::Span;
 use crate::{Method, RequestError};
 
-/// A request target. Absolute form is resolved: its authority becomes the host of the head.
+/// A request target. The absolute form is resolved: the authority becomes the host of the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     /// A resource.
@@ -16,7 +16,7 @@ pub enum Target<'a> {
         /// The query as sent, without its `?`.
         query: Option<&'a str>,
     },
-    /// The server itself: `OPTIONS *`.
+    /// The server itself, as in `OPTIONS *`.
     Asterisk,
 }
 
@@ -125,7 +125,8 @@ pub(crate) fn parse_target(head: &[u8], raw: Span, method: Method) -> Result<Tar
         [b'/', ..] => parse_resource(head, raw, raw.range().start, None),
         // RFC 9112 section 3.2.4: only OPTIONS uses the asterisk form.
         b"*" if method == Method::Options => Ok(asterisk(raw, None)),
-        // The checks of bytes and host refuse fragments and userinfo. Other schemes get `form_error` below.
+        // The checks of bytes and host also refuse fragments and userinfo. A target with any other scheme
+        // reaches `form_error` below.
         bytes if begins_with(bytes, HTTP) => {
             parse_absolute(head, raw, raw.range().start + HTTP.len(), method)
         }
@@ -192,7 +193,7 @@ fn asterisk(raw: Span, authority: Option<Span>) -> TargetSpans {
     TargetSpans { raw, form: Form::Asterisk, path: raw, query: None, authority, is_plain: false }
 }
 
-/// Returns the error for a target without a valid form. A bad byte is reported first, because it is more
+/// Returns the error for a target without a valid form. A bad byte has priority, because that error is more
 /// precise.
 fn form_error(target: &[u8]) -> RequestError {
     match first_outside(QUERY, target) {

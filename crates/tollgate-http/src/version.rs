@@ -11,7 +11,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version as a request line has it.
+    /// Returns the version as it is written in a request line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",

@@ -1,4 +1,5 @@
-//! Properties of any input: no panic, no effect of how it is split, and encoded data decodes to itself.
+//! Properties that hold for any input: no panic occurs, the split of the input has no effect, and encoded
+//! data decodes to the original.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -7,7 +8,7 @@ use tollgate_http::{
     is_field_value, normalise_path, query_pairs, write_chunk, write_target,
 };
 
-/// Observable outcome of reading a head.
+/// Outcome of reading a head, as far as a caller can see it.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Incomplete,
@@ -64,7 +65,7 @@ fn decode(input: &[u8], cuts: &[usize]) -> (Result<Decoded, RequestError>, Bytes
     (decoded, body)
 }
 
-/// Generates pieces of valid and malformed heads, so that random sequences resemble real heads.
+/// Generates pieces of valid and malformed heads, so that a random sequence of pieces resembles a real head.
 fn head_like() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "GET ",
@@ -105,7 +106,7 @@ proptest! {
         input in head_like(),
         cuts in prop::collection::vec(any::<usize>(), 0..8),
     ) {
-        // The small limits also cover the errors of exceeded limits.
+        // The small limits make the reader return the errors for exceeded limits.
         let small = Limits { head_bytes_max: 60, target_bytes_max: 8, fields_max: 3, ..Limits::default() };
         for limits in [Limits::default(), small] {
             let every_byte: Vec<usize> = (0..input.len()).collect();

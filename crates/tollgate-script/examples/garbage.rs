@@ -1,9 +1,9 @@
 //! Measures the cost of garbage collection for a call, with several settings of the collector:
 //! `cargo run --release -p tollgate-script --example garbage`.
 //!
-//! Each call creates 200 small tables, a string for each and some closures, and drops them. The VM keeps
-//! nothing else, or 50 MiB of small tables, or a list of a million. Calls run one after another, so the
-//! figures are those of the calls themselves.
+//! Each call creates 200 small tables, a string for each and some closures, and drops them. In addition the
+//! VM keeps nothing, 50 MiB of small tables, or a list with a million items. Calls run one after another, so
+//! no figure includes a wait.
 
 mod request;
 
@@ -18,7 +18,7 @@ use crate::request::request;
 /// The script that `bench/study.py garbage` serves.
 const GARBAGE: &str = include_str!("../../../bench/studies/garbage.luau");
 
-/// Name of the memory that the VM keeps, and the code that creates it.
+/// Name of the data that the VM keeps, and the code that creates this data.
 const KEPT: [(&str, &str); 3] = [
     ("nothing", ""),
     (
@@ -83,7 +83,7 @@ fn measure(name: &str, make: &str, collector: Collector) -> Result<(), Box<dyn E
         if !matches!(step, Step::Done(Ok(_))) {
             return Err(format!("{step:?}").into());
         }
-        // The first half warms up the VM.
+        // The first half of the calls warms up the VM and is not measured.
         if turn >= CALLS {
             bytes_max = bytes_max.max(host.memory_bytes());
             all += one;

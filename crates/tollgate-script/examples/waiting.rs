@@ -1,5 +1,5 @@
-//! Measures the memory of waiting calls. It prints figures and asserts nothing.
-//! `cargo run --release -p tollgate-script --example waiting`
+//! Measures the memory of waiting calls. The program prints figures and asserts nothing. `cargo run --release
+//! -p tollgate-script --example waiting`
 
 mod request;
 

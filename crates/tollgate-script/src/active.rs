@@ -14,14 +14,14 @@ use crate::request::Request;
 /// The request of a call, while that call runs.
 pub(crate) struct Active {
     pub(crate) request: Rc<Request>,
-    /// The address of its `req`. The coroutine of the call keeps `req` alive.
+    /// The address of the `req` of the call. The coroutine of the call keeps `req` alive.
     pub(crate) req: *const c_void,
     pub(crate) reach: Rc<Reach>,
     /// The form that the call reads part by part.
     pub(crate) parts: Option<Box<OpenForm>>,
-    /// The records that the call emitted. `None` after the head of its reply.
+    /// The records that the call emitted. `None` once the handler has returned and the call writes content.
     pub(crate) emissions: Option<Emissions>,
-    /// Status and reason of the reply, if the error that was raised last ends the call.
+    /// Status and reason of the reply that the client gets if the last raised error ends the call.
     pub(crate) refusal: Option<Box<(u16, String)>>,
 }
 
@@ -31,7 +31,7 @@ impl Active {
         Self { request, req, reach: Rc::clone(reach), parts: None, emissions, refusal: None }
     }
 
-    /// Returns the records that the call emitted so far. Afterwards the call cannot emit records.
+    /// Returns the records that the call emitted so far. After this function the call cannot emit records.
     pub(crate) fn take_emitted(&mut self) -> Vec<Emitted> {
         self.emissions.take().map(|emissions| emissions.records).unwrap_or_default()
     }

@@ -5,8 +5,8 @@ use mlua::{Lua, Table, Value};
 use crate::error::shown;
 use crate::nearest::hint;
 
-/// Closes a table of the API: it becomes read-only, and an unknown name is an error that suggests the nearest
-/// name.
+/// Makes a table of the API read-only. After that, reading an unknown name is an error that suggests the
+/// nearest name.
 ///
 /// # Errors
 /// Out of memory.
@@ -33,7 +33,7 @@ pub(crate) fn close(lua: &Lua, path: &'static str, table: &Table) -> mlua::Resul
 /// Passes the bytes of a string or a buffer to `f`.
 ///
 /// # Errors
-/// Any other value. `what` names it.
+/// Any other value. The error names the value as `what`.
 pub(crate) fn bytes_of<R>(
     what: &str,
     value: &Value,
@@ -49,7 +49,7 @@ pub(crate) fn bytes_of<R>(
 /// Reads a whole number within `allowed`.
 ///
 /// # Errors
-/// Any other value. `what` names it.
+/// Any other value. The error names the value as `what`.
 pub(crate) fn whole_number(
     what: &str,
     value: &Value,
@@ -68,10 +68,10 @@ fn out_of_range(what: &str, found: impl std::fmt::Display, first: &i64, last: &i
     mlua::Error::runtime(format!("{what} is {found}: allowed is a whole number from {first} to {last}"))
 }
 
-/// Reads true, false or nil. Nil is false.
+/// Reads true, false or nil. Nil counts as false.
 ///
 /// # Errors
-/// Any other value. `what` names it.
+/// Any other value. The error names the value as `what`.
 pub(crate) fn flag(what: &str, value: &Value) -> mlua::Result<bool> {
     match value {
         Value::Nil => Ok(false),
@@ -83,7 +83,7 @@ pub(crate) fn flag(what: &str, value: &Value) -> mlua::Result<bool> {
 /// Reads a string.
 ///
 /// # Errors
-/// Any other value. `what` names it.
+/// Any other value. The error names the value as `what`.
 pub(crate) fn text(what: &str, value: &Value) -> mlua::Result<mlua::BorrowedBytes> {
     match value {
         Value::String(text) => Ok(text.as_bytes()),
@@ -91,7 +91,7 @@ pub(crate) fn text(what: &str, value: &Value) -> mlua::Result<mlua::BorrowedByte
     }
 }
 
-/// Reads the fields of a table of options, in the order of `names`. No metamethod runs.
+/// Reads the fields of a table of options, in the order of `names`. No metamethod of the table runs.
 ///
 /// # Errors
 /// A value that is neither a table nor nil, or a field that is not in `names`.

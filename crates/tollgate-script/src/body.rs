@@ -32,7 +32,7 @@ pub trait BodyFile: fmt::Debug {
     /// The disk cannot be read.
     fn read(&self) -> io::Result<Bytes>;
 
-    /// Opens the file again, for threads that read parts of it.
+    /// Opens the file again, for threads that read parts of the file.
     ///
     /// # Errors
     /// No descriptor is available.
@@ -51,7 +51,7 @@ pub trait ReadAt: Send {
 /// Reason why content cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
-    /// The content is larger than its reader may hold.
+    /// The content is larger than the reader may hold in memory.
     #[error("content exceeds what its reader may hold: {bytes} bytes, limit {limit} bytes")]
     TooLarge {
         /// Size of the content in bytes.

@@ -1,20 +1,22 @@
-//! Time limits of a call: for one slice, and for the whole call. The allocator limits its memory
+//! Time limits of a call: for one slice, and for the whole call. The allocator limits the memory of the call
 //! ([`crate::call`]).
 //!
 //! One ticker thread of the process ([`ticker`]) increments a counter each millisecond. Luau's interrupt
-//! compares it with the end of the slice and of the budget. No clock is read while a script runs. Ticks also
-//! pass while another thread has the core, so they are verified by the thread's processor time. This happens
-//! before a call ends by its budget, and from its second slice on.
+//! compares this counter with the end of the slice and of the budget. No clock is read while a script runs.
+//! Ticks also pass while another thread has the core, so the processor time of the thread is read, too. The
+//! processor time is read before a call ends by its budget, and from the second slice of a call on.
 //!
-//! Luau interrupts at each call, each return and each turn of a loop. An interrupt without a decision costs 1
-//! ns ([`crate::sys`]). Pattern matching interrupts at each step of a match, so a match of exponential cost
-//! also ends at the budget.
+//! Luau interrupts at each call, each return and each turn of a loop. An interrupt that has nothing to decide
+//! costs 1 ns ([`crate::sys`]). Pattern matching interrupts at each step of a match, so a match of
+//! exponential cost also ends at the budget.
 //!
 //! Invariants:
-//! - A call over its budget stays over it: each further interrupt raises the error again. `pcall` therefore
-//!   delays the end by one interrupt only, and a value that the script returns later is ignored.
+//! - A call that has used up its budget gets no more time: each further interrupt raises the error again.
+//!   `pcall` therefore delays the end by one interrupt only, and a value that the script returns later is
+//!   ignored.
 //! - A slice suspends only the call's own coroutine. In a coroutine that the script made, our yield would
-//!   look like a yield of the script. There the call runs until it leaves that coroutine or its budget ends.
+//!   look like a yield of the script. The call therefore runs until it leaves that coroutine or its budget
+//!   ends.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -35,7 +37,7 @@ const NEVER: u64 = u64::MAX;
 thread_local! {
     /// First tick at which interrupts of this thread have something to decide.
     ///
-    /// This is [`Budget::next`] of the running call, or 0.
+    /// The value is [`Budget::next`] of the running call, or 0 to make the next interrupt decide.
     static DUE: Cell<u64> = const { Cell::new(NEVER) };
 }
 
@@ -54,12 +56,12 @@ pub(crate) struct Budget {
     cpu_ticks: u64,
     /// The next tick at which the interrupt has something to decide.
     next: Cell<u64>,
-    /// The budget cannot be used up before this tick.
+    /// First tick at which the budget may be used up.
     cpu_end: Cell<u64>,
     entered: Cell<u64>,
     /// Processor time of the call before this run.
     spent: Cell<Duration>,
-    /// Processor time of the thread when this run began. `None` until a tick needs it.
+    /// Processor time of the thread when this run began. `None` until a tick needs this time.
     began: Cell<Option<Duration>>,
     /// Address of the coroutine that a slice may suspend.
     coroutine: Cell<*const c_void>,
@@ -71,10 +73,10 @@ pub(crate) struct Budget {
 
 /// Use of the budget by a call, up to the end of one run.
 pub(crate) struct BudgetUse {
-    /// Processor time of the call so far. It is zero for a call that ended within its first slice, where it
-    /// is not measured.
+    /// Processor time of the call so far. The time is zero for a call that ended within its first slice,
+    /// because a first slice is not measured.
     pub(crate) spent: Duration,
-    /// Traceback of the script where it exceeded its budget.
+    /// Traceback of the script at the point where the call exceeded its budget. `None` if it did not.
     pub(crate) over: Option<String>,
 }
 
@@ -109,8 +111,8 @@ impl Budget {
         DUE.set(tick);
     }
 
-    /// Begins to count. `spent` is the processor time of earlier slices. Without a coroutine the call is not
-    /// suspended.
+    /// Begins to count the time of a run. `spent` is the processor time of earlier slices. If `coroutine` is
+    /// `None`, no slice suspends the call.
     pub(crate) fn enter(&self, spent: Duration, coroutine: Option<*const c_void>) {
         self.running.begin();
         let now = ticker::now();
@@ -144,7 +146,8 @@ impl Budget {
         self.asked_yield.get()
     }
 
-    /// Returns whether the budget is used up. Our own long loops call this, because they have no interrupts.
+    /// Returns whether the budget is used up. Long loops in Rust call this function, because they have no
+    /// interrupts.
     pub(crate) fn is_exhausted(&self) -> bool {
         let is_over = self.is_used_up(ticker::now());
         if is_over {
@@ -153,7 +156,8 @@ impl Budget {
         is_over
     }
 
-    /// Returns whether the budget is used up at a tick. It reads the thread's clock only if the ticks say so.
+    /// Returns whether the budget is used up at a tick. The clock of the thread is read only if the ticks
+    /// exceed the budget.
     fn is_used_up(&self, now: u64) -> bool {
         if now < self.cpu_end.get() {
             return false;
@@ -168,7 +172,8 @@ impl Budget {
 
     /// Returns the processor time of the call.
     ///
-    /// In the first slice, the time before the first reading counts as one slice at most.
+    /// In the first slice, the clock of the thread is read late. The time before that reading counts as one
+    /// slice at most.
     fn used(&self, now: u64) -> Duration {
         let time = thread_time();
         let began = self.began.get().unwrap_or_else(|| {
@@ -179,7 +184,7 @@ impl Budget {
         self.spent.get() + time.saturating_sub(began)
     }
 
-    /// Decides at an interrupt of the VM.
+    /// Decides at an interrupt of the VM whether the call continues, yields or ends.
     fn interrupt(&self, lua: &Lua) -> mlua::Result<VmState> {
         self.asked_yield.set(false);
         DUE.set(self.next.get());

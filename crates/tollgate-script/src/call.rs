@@ -1,9 +1,10 @@
-//! One call of a handler, with its coroutine, its slices and its memory. It ends with an outcome or an error.
+//! One call of a handler, with its coroutine, its slices and its memory. The call ends with an outcome or an
+//! error.
 //!
 //! Memory: the allocator has a limit only while the script itself runs. The limit is the memory in use plus
-//! the remaining growth of the call. Otherwise the limit is zero, so that mlua pushes values without a
-//! protected call. Garbage counts until it is collected. Setting and removing the limit costs less than the
-//! noise of the measurement (30 ns). A permanent limit costs about 110 ns for each call.
+//! the remaining growth of the call. At all other times there is no limit (0), so that mlua pushes values
+//! without a protected call. Garbage counts until it is collected. Setting and removing the limit costs less
+//! than the noise of the measurement (30 ns). A permanent limit costs about 110 ns for each call.
 //!
 //! Measured (release, 2-core x86-64, Linux 6.18, best of 7 x 100,000 calls):
 //!
@@ -15,7 +16,7 @@
 //!
 //! `cargo run --release -p tollgate-script --example call_speed` prints these figures.
 //!
-//! An error that the script catches restores neither memory nor time of its limits.
+//! If the script catches an error, the memory and the time that it used still count.
 
 use std::mem;
 use std::pin::Pin;
@@ -43,7 +44,7 @@ pub struct Call {
     state: State,
     spent: Duration,
     grown_bytes: isize,
-    /// When the wall budget is used up. `None` before the first wait.
+    /// Timer for the end of the wall budget. `None` before the first wait.
     wall: Option<Pin<Box<Sleep>>>,
     stream: Option<Box<Stream>>,
 }
@@ -53,7 +54,7 @@ struct Stream {
     streamed: Streamed,
     pipe: Rc<Pipe>,
     out: Table,
-    /// Bytes that the pipe had delivered when the budgets were last renewed.
+    /// Number of bytes that the connection had taken from the pipe when the budgets were last renewed.
     taken_bytes: u64,
 }
 
@@ -86,15 +87,15 @@ struct Streaming {
 /// Result of resuming a call.
 #[derive(Debug)]
 pub enum Step {
-    /// The slice of the call is over. Resume it after the other calls had their turn.
+    /// The slice of the call is over. Resume the call after the other calls had their turn.
     Sliced,
-    /// The call waits. Poll [`Call::poll_wait`], then resume it.
+    /// The call waits for an operation. Poll [`Call::poll_wait`], then resume the call.
     Waiting,
     /// The call is over.
     Done(Result<Outcome, CallError>),
     /// The handler returned, and the call continues to write the content into [`Call::pipe`].
     ///
-    /// Resume the call when its content may be sent, or drop it.
+    /// Resume the call when its content may be sent, or drop the call.
     Streams(Outcome),
     /// The call passes the request to the next stage, with the records that it emitted.
     Passed(Vec<Emitted>),
@@ -139,14 +140,15 @@ impl Call {
         matches!(self.state, State::Waiting(..))
     }
 
-    /// Returns whether the slice of the call is over. Then the call only has to be resumed.
+    /// Returns whether the slice of the call is over. Such a call only has to be resumed.
     pub fn is_sliced(&self) -> bool {
         matches!(self.state, State::Suspended(..))
     }
 
-    /// Returns the memory that a suspended call holds, as far as it is known, in bytes.
+    /// Returns an estimate of the memory that a suspended call holds, in bytes.
     ///
-    /// This is the growth of the VM during the call, and the size of the call itself.
+    /// The estimate is the growth of the VM during the call, the size of the call itself, and the bytes in
+    /// its pipe.
     pub fn memory_bytes(&self) -> usize {
         match self.state {
             State::Ready(..) | State::Over => 0,
@@ -162,7 +164,8 @@ impl Call {
         self.stream.as_ref().map(|stream| &stream.pipe)
     }
 
-    /// Returns how long server-sent events may pause before a comment is due. `None` for any other reply.
+    /// Returns the maximum pause between server-sent events before a comment is sent. `None` for any other
+    /// reply.
     pub fn heartbeat(&self) -> Option<Duration> {
         let stream = self.stream.as_ref()?;
         (stream.streamed == Streamed::Events).then_some(self.script.vm.parts.options.heartbeat)
@@ -170,8 +173,8 @@ impl Call {
 
     /// Returns whether the wall budget counts now.
     ///
-    /// It does not count for events. It does not count while a full pipe waits for the client, because that
-    /// wait has other bounds.
+    /// The wall budget does not apply to events. The wall budget also does not count while a full pipe waits
+    /// for the client. That wait has other bounds.
     fn is_on_the_clock(&self) -> bool {
         let stream = self.stream.as_ref();
         stream.is_none_or(|stream| stream.streamed == Streamed::Write && !stream.pipe.is_full())
@@ -179,10 +182,10 @@ impl Call {
 
     /// Polls the operation that the call waits for. The result is ready when the call can be resumed.
     ///
-    /// At the latest this is when the wall budget is used up.
+    /// The result is ready at the latest when the wall budget is used up.
     ///
     /// # Panics
-    /// If the call waits, outside a tokio runtime with timers.
+    /// This function panics if the call waits, and no tokio runtime with timers runs the function.
     pub fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let State::Waiting(_, operation) = &mut self.state else { return Poll::Ready(()) };
         let polled = operation.as_mut().poll(context);
@@ -282,7 +285,8 @@ impl Call {
         let stretch = vm.budget.leave();
         self.spent = stretch.spent;
         if let Some(traceback) = stretch.over {
-            // If one of our functions found the overrun, its frames are in the traceback.
+            // If an interrupt found the overrun, `traceback` has the frames of the script. If a function in
+            // Rust found it, they are still on the coroutine.
             let is_known = traceback.contains('\n');
             return self.failed(vm.cpu_error(if is_known {
                 traceback
@@ -323,7 +327,8 @@ impl Call {
         }
     }
 
-    /// Renews the budgets of a streamed reply. They begin again after a wait, and after content was taken.
+    /// Renews the budgets of a streamed reply. The budgets begin again after a wait, and after the connection
+    /// took content.
     fn renew_budgets(&mut self) {
         (self.spent, self.grown_bytes, self.wall) = (Duration::ZERO, 0, None);
         if let Some(stream) = &mut self.stream {
@@ -363,7 +368,7 @@ impl Call {
         }
     }
 
-    /// Runs the function that writes the content, with budgets of its own.
+    /// Runs the function that writes the content, with new budgets.
     fn begin_stream(&mut self, streaming: Streaming) -> Step {
         let Streaming { coroutine, request, req, function } = streaming;
         let vm = &self.script.vm;
@@ -390,7 +395,7 @@ impl Call {
         let before = vm.lua.used_memory();
         let grown = usize::try_from(self.grown_bytes).unwrap_or(0);
         let allowed = vm.parts.options.memory_bytes_max.saturating_sub(grown).max(1);
-        // The call fails only for a VM that mlua did not create.
+        // `set_memory_limit` fails only for a VM that mlua did not create.
         let _ = vm.lua.set_memory_limit(before.saturating_add(allowed));
         let ran = go(&vm.lua);
         let _ = vm.lua.set_memory_limit(0);
@@ -433,7 +438,7 @@ fn prepare(script: &Script, request: Rc<Request>, replied: Option<&Replied>) -> 
     prepared.map_err(|error| vm.call_error(&error))
 }
 
-/// Distinguishes a wait and the end of a slice from a yield of the script.
+/// Returns whether the coroutine waits or its slice ended. A yield by the script itself is an error.
 fn paused(vm: &Vm, begun: Option<Operation>, coroutine: &Coroutine) -> Result<Pause, CallError> {
     match begun {
         Some(operation) => Ok(Pause::Wait(operation)),

@@ -1,6 +1,6 @@
 //! The clock of scripts: the system clock, or a clock that a test stops and moves.
 //!
-//! Budgets, deadlines and waits of the server do not use this clock. They always use the system clock.
+//! Budgets, deadlines and waits of the server do not use this clock, but always the system clock.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// Waits for `duration`. A stopped clock is advanced instead.
+    /// Waits for `duration`. With a stopped clock, the clock is advanced instead.
     pub(crate) async fn sleep(self, duration: Duration) {
         match self {
             Self::Test(clock) if clock.stopped().is_some() => Nap::begin(clock, duration).await,
@@ -54,15 +54,15 @@ pub struct TestClock(Mutex<Option<Stopped>>);
 struct Stopped {
     wall_us: i64,
     at: Instant,
-    /// When each sleeper wakes, and its number.
+    /// End of each sleep, and the number of the sleep.
     sleepers: BTreeSet<(Instant, u64)>,
     /// Number of sleeps so far.
     count: u64,
 }
 
 impl TestClock {
-    /// Stops the clock at a time in microseconds since 1970. The monotonic time does not change, as with any
-    /// wall clock that is set.
+    /// Stops the clock at a time in microseconds since 1970. The monotonic time does not change, because
+    /// setting a wall clock never changes it.
     pub(crate) fn set(&self, wall_us: i64) {
         let mut stopped = self.stopped();
         stopped.get_or_insert_with(Stopped::now).wall_us = wall_us;
@@ -79,7 +79,8 @@ impl TestClock {
         true
     }
 
-    /// A poisoned lock is safe to use: a thread that panics ends the process.
+    /// Locks the state of the stopped clock. A poisoned lock is used as well, because a thread that panics
+    /// ends the process.
     fn stopped(&self) -> MutexGuard<'_, Option<Stopped>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,12 +98,14 @@ impl Stopped {
     }
 }
 
-/// A sleep on a stopped clock. The sleeper with the earliest end moves the clock, so sleepers wake in order.
+/// A sleep on a stopped clock. The sleep with the earliest end moves the clock, so sleeps end in the right
+/// order.
 struct Nap {
     clock: Arc<TestClock>,
     end: Instant,
     number: u64,
-    /// Whether the future was polled once, so that other calls could begin their sleep.
+    /// Whether the future was polled once. The clock does not move before that, so that other calls can begin
+    /// their sleep.
     has_begun: bool,
 }
 
@@ -147,9 +150,11 @@ impl Drop for Nap {
     }
 }
 
-/// The last microsecond of 9999-12-30, the limit of jiff, which leaves hours for time zones.
+/// Last microsecond that the clock shows: the limit of jiff. This time is some hours before the end of the
+/// year 9999, so that its date is in 9999 in every time zone.
 ///
-/// A clock outside 1970 to 9999 is moved to the nearer end, because RFC 3339 cannot express it.
+/// A system clock before 1970 counts as 1970. A system clock after this limit counts as the limit, because
+/// the text forms of a time end with the year 9999.
 const LAST_US: i64 = 253_402_207_199_999_999;
 
 fn microseconds(duration: Duration) -> i64 {

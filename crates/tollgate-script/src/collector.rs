@@ -1,5 +1,5 @@
-//! How Luau collects garbage: incrementally. A script that allocates pays for the collection in proportion to
-//! its bytes.
+//! Settings of Luau's incremental garbage collector. A script that allocates does a part of the collection,
+//! in proportion to the allocated bytes.
 //!
 //! [`ExtraCollection`] collects the garbage of calls with long texts.
 
@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use mlua::Lua;
 use mlua::state::{GcIncParams, GcMode};
 
-/// How much garbage collection each allocation causes.
+/// Settings that decide how much garbage collection each allocation causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Collector {
-    /// How far the heap may grow until the end of a collection, in percent of the size after the last
-    /// collection.
+    /// Size of the heap at which a collection should end, in percent of the size after the last collection.
     pub goal: u16,
     /// Amount of memory that the collector visits, in percent of the allocations.
     pub step_multiplier: u16,
@@ -21,8 +20,8 @@ pub struct Collector {
     pub step_kib: u16,
 }
 
-/// Luau's own default is a step of 1 KiB. `examples/garbage.rs` measures the cost of garbage with other
-/// steps.
+/// The step is 16 KiB, although Luau's own default is 1 KiB. `examples/garbage.rs` measures the cost of
+/// garbage with other steps.
 impl Default for Collector {
     fn default() -> Self {
         Self { goal: 200, step_multiplier: 200, step_kib: 16 }
@@ -40,25 +39,27 @@ impl Collector {
 
 /// Collects garbage between calls.
 ///
-/// Scripts that allocate also collect. But a few calls with long texts fill a VM before the collector has
-/// visited it once. An idle VM would keep the garbage of its last calls.
+/// Scripts that allocate also collect. Nevertheless, a few calls with long texts fill a VM before the
+/// collector has visited the VM once. Without this type, an idle VM would also keep the garbage of its last
+/// calls.
 #[derive(Debug, Default)]
 pub(crate) struct ExtraCollection {
-    /// A call that leaves more memory than this, and more than [`BUSY_BYTES_MAX`], collects.
+    /// Memory of the VM above which a call collects at its end, in bytes. The memory must also exceed
+    /// [`BUSY_BYTES_MAX`].
     busy_bytes_max: Cell<usize>,
-    /// Memory of the VM when it was last idle. A different value means that a call ran.
+    /// Memory of the VM when it was last idle, in bytes. A different value means that a call ran.
     idle_bytes: Cell<usize>,
-    /// Memory of the VM after it was collected while idle.
+    /// Memory of the VM after it was collected while idle, in bytes.
     kept_bytes: Cell<usize>,
-    /// Number of cycles that ended while idle, since the last call.
+    /// Number of collection cycles that ended since the last call, while the VM was idle.
     idle_cycles: Cell<u32>,
 }
 
 impl ExtraCollection {
-    /// Collects after a call that left much memory.
+    /// Collects after a call if the VM holds much memory.
     ///
-    /// Afterwards the VM may grow to twice its size. A VM that keeps much memory is therefore not visited
-    /// after each call.
+    /// After this collection the VM may grow to twice its size. A VM that keeps much memory is therefore not
+    /// visited after each call.
     #[inline]
     pub(crate) fn after_call(&self, lua: &Lua) {
         if lua.used_memory() > self.busy_bytes_max.get().max(BUSY_BYTES_MAX) {
@@ -91,20 +92,23 @@ impl ExtraCollection {
 fn collect(lua: &Lua, stretch: Duration, cycles_max: u32) -> u32 {
     let (begun, mut cycles) = (Instant::now(), 0);
     while cycles < cycles_max && begun.elapsed() < stretch {
-        // The collector allocates nothing, so an error counts as an end.
+        // The collector allocates nothing, so no error is expected. An error counts as the end of a cycle.
         cycles += u32::from(lua.gc_step().unwrap_or(true));
     }
     cycles
 }
 
-/// Smaller VMs leave garbage collection to their scripts.
+/// Maximum memory of a VM that is not collected after a call, in bytes. In smaller VMs the allocations of
+/// scripts suffice.
 const BUSY_BYTES_MAX: usize = 16 << 20;
-/// Two cycles over a megabyte of small objects take about one millisecond. A text of 16 MiB takes longer to
-/// create.
+/// Maximum time of a collection after a call. Two cycles over a megabyte of small objects need about one
+/// millisecond. Creating a text of 16 MiB needs more time than that.
 const BUSY_STRETCH: Duration = Duration::from_millis(2);
-/// An idle VM keeps up to this much garbage.
+/// Maximum garbage that an idle VM keeps, in bytes.
 const IDLE_GARBAGE_BYTES_MAX: usize = 1 << 20;
-/// The second cycle frees objects that became garbage after the first cycle marked them.
+/// Number of cycles of a complete collection. The second cycle frees objects that became garbage after the
+/// first cycle marked them.
 const CYCLES: u32 = 2;
-/// A request that arrives during the collection waits for the rest of this time.
+/// Maximum time of a collection in an idle VM. A request that arrives during the collection waits until this
+/// time is over.
 const IDLE_STRETCH: Duration = Duration::from_micros(200);

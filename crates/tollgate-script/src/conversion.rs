@@ -5,7 +5,7 @@ use mlua::{Lua, Value};
 /// Maximum depth of nested values.
 pub(crate) const DEPTH_MAX: usize = 128;
 
-/// Reason why a value cannot be encoded, and its path in the value.
+/// Reason why a value cannot be encoded, and the path of the faulty part.
 #[derive(Debug)]
 pub(crate) struct EncodeError {
     path: String,
@@ -26,15 +26,16 @@ impl EncodeError {
         self
     }
 
-    /// Returns a text with `what`, the path in it, and the reason.
+    /// Returns a text with `what`, the path below it, and the reason.
     pub(crate) fn in_words(&self, what: &str) -> String {
         format!("{what}{}: {}", self.path, self.reason)
     }
 }
 
-/// Reason why a text has no value.
+/// Reason why a text cannot be decoded.
 pub(crate) enum DecodeError {
-    /// The text is malformed, or holds a value that Luau cannot represent. The reason names the byte.
+    /// The text is malformed, or holds a value that Luau cannot represent. The reason names the position of
+    /// the byte.
     Text(String),
     /// An error of a budget of the call, or of the VM.
     Lua(mlua::Error),
@@ -49,7 +50,7 @@ impl From<mlua::Error> for DecodeError {
 /// Returns the result of decoding to a script: the value, or nil and the reason.
 ///
 /// # Errors
-/// A budget of the call. A malformed text is a result, not an error.
+/// A budget of the call is used up. A malformed text is a result, not an error.
 pub(crate) fn answer(lua: &Lua, decoded: Result<Value, DecodeError>) -> mlua::Result<(Value, Value)> {
     match decoded {
         Ok(value) => Ok((value, Value::Nil)),

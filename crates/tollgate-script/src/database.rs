@@ -37,13 +37,13 @@ pub struct SqlAnswer {
 /// The result of a query, or the reason for its failure.
 pub type SqlResult = Result<SqlAnswer, String>;
 
-/// Channel for the result of a query. If its receiver is gone, the result is not needed.
+/// Channel for the result of a query. If the receiver is gone, no call waits for the result any more.
 pub type SqlReply = oneshot::Sender<SqlResult>;
 
 /// A database that scripts can read.
 pub trait Database: fmt::Debug + Send + Sync {
     /// Returns the name of the database.
     fn name(&self) -> &str;
-    /// Starts a query. The result is sent to `reply` from any thread.
+    /// Starts a query. A thread of the database sends the result to `reply`.
     fn ask(&self, sql: String, parameters: Vec<SqlValue>, reply: SqlReply);
 }

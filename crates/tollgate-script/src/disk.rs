@@ -1,4 +1,4 @@
-//! The files of scripts, as they are on disk now, or as an earlier VM read them.
+//! The files of scripts: their content on disk now, or the content that an earlier VM read.
 //!
 //! A changed file takes effect at the next reload, in all workers together.
 
@@ -15,14 +15,14 @@ use std::rc::Rc;
 pub(crate) enum Disk {
     /// Reads the files that are on disk now.
     Now(Rc<Read>),
-    /// Returns the files that an earlier VM read. Reads only the others from disk.
+    /// Returns the files that an earlier VM read. Reads only further files from disk.
     Before(Rc<Read>),
 }
 
 /// Files and names that were read from disk.
 #[derive(Default)]
 pub(crate) struct Read {
-    /// Resolved names of given folders and files. `modules` has the modules by root and name.
+    /// Resolved paths of the given folders and files. `modules` has the path of each module by root and name.
     paths: RefCell<HashMap<PathBuf, PathBuf>>,
     modules: RefCell<HashMap<(PathBuf, String), PathBuf>>,
     texts: RefCell<HashMap<PathBuf, Rc<[u8]>>>,
@@ -46,7 +46,7 @@ impl Disk {
         }
     }
 
-    /// Returns the result of an earlier read for a key.
+    /// Returns the result of an earlier read for a key, if this disk repeats earlier reads.
     fn known<K: Hash + Eq + ?Sized, O: Borrow<K> + Hash + Eq, V: Clone>(
         &self,
         of: impl FnOnce(&Read) -> &RefCell<HashMap<O, V>>,
@@ -68,7 +68,7 @@ impl Disk {
         Ok(found)
     }
 
-    /// Returns the module that `name` means below `root`. `find` looks for it on disk.
+    /// Returns the path of the module that `name` means below `root`. `find` looks for the module on disk.
     pub(crate) fn module(
         &self,
         root: &Path,

@@ -1,4 +1,4 @@
-//! Records that calls emit in addition to the record of their reply, and their streams.
+//! Records that calls emit in addition to the record of their reply, and the streams of these records.
 
 use mlua::Lua;
 
@@ -14,9 +14,9 @@ pub struct EmitStream {
     pub name: String,
     /// The fields of a record that the stream keeps.
     pub fields: RecordFields,
-    /// Whether other fields are ignored. Otherwise they are an error.
+    /// Whether fields that the stream does not keep are ignored. If false, such a field is an error.
     pub ignores_unknown: bool,
-    /// Index of the database that replies wait for, if they wait for one.
+    /// Index of the database that replies wait for. `None` if they wait for none.
     pub awaits: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Errors by fault: of creating a host, of loading a script, and of one call.
+//! Errors of creating a host, of loading a script, and of one call. Each type shows which side is at fault.
 //!
 //! The texts are for the log, complete and internal. The server decides which text the client gets.
 
@@ -19,7 +19,7 @@ pub enum HostError {
     Setup(String),
 }
 
-/// Reason why a script could not be loaded. The fault of the script, or of the file system.
+/// Reason why a script could not be loaded. The script or the file system is at fault.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file or the root cannot be read.
@@ -53,7 +53,7 @@ pub enum LoadError {
     Syntax {
         /// The file.
         file: PathBuf,
-        /// The line, from 1, or 0 if the compiler named none.
+        /// The line, counted from 1, or 0 if the compiler named none.
         line: u32,
         /// The message of the compiler.
         text: String,
@@ -63,7 +63,7 @@ pub enum LoadError {
     Run {
         /// The file.
         file: PathBuf,
-        /// The line, from 1, or 0 if it is unknown.
+        /// The line, counted from 1, or 0 if it is unknown.
         line: u32,
         /// The error.
         error: CallError,
@@ -92,13 +92,14 @@ pub enum LoadError {
     },
 }
 
-/// Reason why a call had no outcome. The script is at fault, and its transaction has status 500.
+/// Reason why a call had no outcome. The script is at fault, and the reply has status 500, except for
+/// `Refused`.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CallError {
     /// The script raised an error.
     #[error("{message}{}", below(traceback))]
     Script {
-        /// The error, with file and line if Luau knows them.
+        /// The error, with file and line if Luau reports them.
         message: String,
         /// The frames, innermost first. Empty if there are none.
         traceback: String,
@@ -108,7 +109,7 @@ pub enum CallError {
     CpuBudget {
         /// The budget in milliseconds.
         limit_ms: u64,
-        /// Position of the script.
+        /// Traceback of the script.
         traceback: String,
     },
     /// The call waited longer than its wall budget.
@@ -116,7 +117,7 @@ pub enum CallError {
     WallBudget {
         /// The budget in milliseconds.
         limit_ms: u64,
-        /// Position of the script when it waited.
+        /// Traceback of the script at the point where it waited.
         traceback: String,
     },
     /// The memory of the call grew beyond its limit.
@@ -124,19 +125,18 @@ pub enum CallError {
     Memory {
         /// Allowed growth in bytes.
         limit_bytes: usize,
-        /// Position of the script. Empty if it is unknown.
+        /// Traceback of the script. Empty if it is unknown.
         traceback: String,
     },
-    /// The VM of a streamed reply was replaced, and the reply had not ended one wall budget later.
+    /// The VM of a streamed reply was replaced, and the reply did not end within one wall budget after that.
     #[error("script still streams, but its vm was replaced, because it held too much memory")]
     Replaced,
-    /// The client is at fault, and the script did not catch the error. The reply has this status instead of
-    /// 500.
+    /// The client is at fault, and the script did not catch the error. The reply has `status` instead of 500.
     #[error("request refused with {status}: {reason}")]
     Refused {
         /// The status.
         status: u16,
-        /// The reason, also for the client.
+        /// The reason. The client gets this text.
         reason: String,
     },
     /// The returned value is not a reply.
@@ -153,7 +153,8 @@ impl CallError {
         Self::Script { message: message.into(), traceback: String::new() }
     }
 
-    /// Returns the refusal if the message of this error ends with its reason. Otherwise returns this error.
+    /// Returns the refusal if the message of this error ends with the reason of the refusal. For any other
+    /// message, returns this error.
     pub(crate) fn or_refusal(self, refusal: Option<Box<(u16, String)>>) -> Self {
         match (self, refusal) {
             (Self::Script { message, .. }, Some(refusal)) if message.ends_with(&refusal.1) => {
@@ -163,7 +164,7 @@ impl CallError {
         }
     }
 
-    /// Reads mlua's form of an error that a script raised.
+    /// Converts an error of mlua that a script raised.
     pub(crate) fn from_lua(error: &Error, limit_bytes: usize) -> Self {
         let mut traceback = String::new();
         let message = unwrap(error, &mut traceback);
@@ -207,8 +208,8 @@ fn unwrap(error: &Error, traceback: &mut String) -> String {
 
 /// Removes all layers of callback errors except the innermost.
 ///
-/// A script can pass an error through our callbacks any number of times. Dropping many layers would use
-/// native stack for each of them.
+/// A script can pass an error through our callbacks any number of times. Each callback adds a layer. Dropping
+/// an error with many layers would need native stack for each layer.
 pub(crate) fn flat(error: Error) -> Error {
     match error {
         Error::CallbackError { ref cause, .. } if matches!(**cause, Error::CallbackError { .. }) => {

@@ -13,7 +13,8 @@ pub trait Fetcher {
     /// Returns the names of the backends.
     fn names(&self) -> Vec<String>;
 
-    /// Begins a request to a backend. The request is sent when it is first polled. Dropping it cancels it.
+    /// Begins a request to a backend. The request is sent when the future is first polled. Dropping the
+    /// future cancels the request.
     fn fetch(&self, backend: &str, request: FetchRequest) -> Fetching;
 }
 
@@ -27,7 +28,7 @@ pub struct FetchRequest {
     pub method: Method,
     /// Path and query, beginning with a slash. Characters that a URI may not have must be escaped.
     pub target: String,
-    /// Fields with valid names and values. None of them is hop-by-hop.
+    /// Fields with valid names and values. No field is hop-by-hop.
     pub fields: Vec<(String, Bytes)>,
     /// The content, if there is one.
     pub content: Option<Bytes>,

@@ -1,6 +1,7 @@
-//! The reader of a multipart body: part by part, in constant memory, from memory or from a file.
+//! The reader of a multipart body. The reader reads part by part, in constant memory, from memory or from a
+//! file.
 //!
-//! Threads of the runtime that polls the call read a file, one stretch at a time.
+//! If the body is in a file, threads of the runtime that polls the call read the file, one stretch at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -12,18 +13,19 @@ use tollgate_http::{FormError, FormEvent, FormPartHead, FormStream};
 
 use crate::body::{Body, ReadAt};
 
-/// Bytes of a file in one read. It is also the maximum result of one `part:read()`.
+/// Maximum bytes of one read from a file. One `part:read()` also returns at most this many bytes.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Bytes that a thread reads, skips or saves before other tasks run.
 pub(crate) const STRETCH_BYTES: u64 = 8 << 20;
-/// Maximum number of threads that do this for one worker. The other threads read files that are sent.
+/// Maximum number of threads that work on forms for one worker. Further threads stay free to read files that
+/// are sent.
 pub(crate) const AT_ONCE_MAX: usize = 2;
 
 /// Reason why a form cannot be read further.
 #[derive(Debug)]
 pub(crate) enum FormReadError {
-    /// The client is at fault. The values are the status of the reply, unless the script catches the error,
-    /// and the reason.
+    /// The client is at fault. The values are the status and the reason. Unless the script catches the error,
+    /// the reply has this status.
     Client(u16, String),
     /// The disk failed.
     Disk(io::Error),
@@ -51,7 +53,7 @@ pub(crate) struct PartLimits {
 /// A form that is being read.
 pub(crate) struct PartReader {
     source: Source,
-    /// Bytes of the source that were read.
+    /// Number of bytes of the source that were read.
     at: u64,
     stream: FormStream,
     limits: PartLimits,
@@ -66,14 +68,14 @@ enum Source {
     File(Box<dyn ReadAt>, u64),
 }
 
-/// Result of a step of work on a form.
+/// Result of one stretch of work on a form.
 pub(crate) enum WorkStep<R> {
     More,
     Done(R),
 }
 
 impl PartReader {
-    /// Begins to read a body.
+    /// Creates a reader for a body.
     ///
     /// # Errors
     /// `Client` if the body is not a multipart form. `Disk` if its file cannot be opened again.
@@ -95,8 +97,8 @@ impl PartReader {
         matches!(self.source, Source::Memory(_))
     }
 
-    /// Skips the rest of the current part, and moves to the next one. `None` means that there are no more
-    /// parts.
+    /// Skips the remaining content of the current part, and moves to the next part. `None` means that there
+    /// are no more parts.
     pub(crate) fn next_part(&mut self) -> WorkStep<Result<Option<FormPartHead>, FormReadError>> {
         let until = self.at.saturating_add(STRETCH_BYTES);
         loop {
@@ -182,10 +184,12 @@ fn over(what: &str, found: u64, limit: u64, unit: &str) -> Result<(), FormReadEr
     Ok(())
 }
 
-/// Runs work on a form on threads, stretch by stretch, and returns the form. `None` if the runtime ends.
+/// Runs work on a form on threads, one stretch after another. Returns the reader and the result, or `None` if
+/// the runtime ends.
 ///
 /// # Cancel safety
-/// The current stretch completes. Then the values that the work owns are dropped.
+/// After a drop of the future, the current stretch completes. Then the reader and the values of the work are
+/// dropped.
 pub(crate) async fn by_threads<R: Send + 'static>(
     places: Arc<Semaphore>,
     mut reader: Box<PartReader>,

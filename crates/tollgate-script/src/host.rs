@@ -1,8 +1,8 @@
 //! The host of one worker thread: its current VM, and the scripts loaded into it.
 //!
-//! A host is not `Send`. Each worker creates its own host and loads the same files. The slices of several
-//! calls interleave, but only one call runs at a time. [`crate::renewal`] replaces a VM that keeps too much
-//! memory.
+//! A host is not `Send`. Each worker creates its own host and loads the same files. Several calls may run in
+//! turns, slice by slice, but only one call runs at a time. [`crate::renewal`] replaces a VM that keeps too
+//! much memory.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -62,18 +62,18 @@ impl Host {
         Rc::clone(&self.0.vm.borrow())
     }
 
-    /// Sets the client that scripts use for requests to backends. Without it scripts have no backends.
+    /// Sets the client that scripts use for requests to backends. Without a client, scripts have no backends.
     pub fn set_fetcher(&self, fetcher: Rc<dyn Fetcher>) {
         self.0.parts.fetcher.replace(Some(fetcher));
     }
 
-    /// Sets the keeper. The VM notifies it when it holds too much memory, and leaves itself to the keeper to
-    /// be closed in steps.
+    /// Sets the keeper. A VM that holds too much memory notifies the keeper. The keeper also closes VMs that
+    /// are no longer used, in steps.
     pub fn set_keeper(&self, keeper: &Rc<Keeper>) {
         self.0.parts.keeper.replace(Some(Rc::clone(keeper)));
     }
 
-    /// Loads the file of a handler without access outside the VM, as [`Host::load_source`] does.
+    /// Loads the file of a handler like [`Host::load_source`]. The handler has no access outside the VM.
     ///
     /// # Errors
     /// The errors of [`Host::load_source`].
@@ -90,7 +90,7 @@ impl Host {
     /// Compiles a file and runs it once. The file must return a function, or a table of functions by method.
     ///
     /// `require` in the file cannot leave the root. Required files are loaded once for each host. A changed
-    /// file needs a new host.
+    /// file takes effect only in a new host.
     ///
     /// # Errors
     /// Each error names the file. `Syntax` and `Run` also name the line. A retry is useful only after the
@@ -109,7 +109,7 @@ impl Host {
         self.vm().evaluate(file, root)
     }
 
-    /// Makes a script of a function, for every method. It stays in the current VM.
+    /// Creates a script from a function, for every method. This script stays in the current VM.
     pub(crate) fn script_of(&self, function: Function) -> LoadedScript {
         let script = Script {
             vm: self.vm(),
@@ -122,13 +122,14 @@ impl Host {
         LoadedScript(Rc::new(ScriptSlot { source: None, script: RefCell::new(Rc::new(script)) }))
     }
 
-    /// Returns the path at which the app of the scripts is mounted. It is empty for the server's own scripts.
+    /// Returns the path at which the app of the scripts is mounted. The path is empty for the server's own
+    /// scripts.
     pub fn base(&self) -> String {
         self.0.parts.options.base.clone()
     }
 
-    /// Collects garbage for at most 200 us, if no call ran since the last time. The server calls this at each
-    /// tick.
+    /// Collects garbage for at most 200 us, if no call ran since the last call of this function. The server
+    /// calls this at each tick.
     pub fn collect_while_idle(&self) {
         let vm = self.vm();
         vm.extra_collection.while_idle(&vm.lua);

@@ -4,7 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tollgate_http::http_date;
 
-/// The last microsecond of 9999, minus the hours that a time zone may need.
+/// Last microsecond that an HTTP date may have. This time is some hours before the end of the year 9999, so
+/// that its date is in 9999 in every time zone.
 pub(crate) const HTTP_LAST_US: i64 = 253_402_207_200_000_000 - 1;
 
 /// Returns the IMF-fixdate of a time. A time outside the range becomes the nearer end of the range.

@@ -14,7 +14,7 @@ pub enum RequestId {
     Taken {
         /// The id as received: visible ASCII.
         text: Bytes,
-        /// The same id if it is a UUID, otherwise a generated one.
+        /// The same id as a UUID. If the id is not a UUID, a generated one.
         uuid: Uuid,
     },
 }
@@ -34,7 +34,7 @@ impl RequestId {
         }
     }
 
-    /// Returns the id as a UUID. If the received id is not a UUID, this is a generated one.
+    /// Returns the id as a UUID. If the received id is not a UUID, returns a generated one.
     pub fn uuid(&self) -> Uuid {
         match self {
             Self::Made(uuid) | Self::Taken { uuid, .. } => *uuid,
@@ -42,8 +42,8 @@ impl RequestId {
     }
 }
 
-/// Writes a UUID in the form of RFC 9562 section 4. It writes two digits at a time, because each reply has an
-/// id.
+/// Writes a UUID in the form of RFC 9562 section 4. Two digits are written at a time, because each reply has
+/// an id and this is faster.
 fn write_hyphenated(bytes: &[u8; 16], text: &mut RequestIdBuffer) {
     *text = [b'-'; 36];
     for (byte, at) in bytes.iter().zip(PAIRS_AT) {
@@ -51,7 +51,7 @@ fn write_hyphenated(bytes: &[u8; 16], text: &mut RequestIdBuffer) {
     }
 }
 
-/// Position of the digits of each byte.
+/// Position of the two digits of each byte in the text.
 const PAIRS_AT: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 pub(crate) const HEX: [[u8; 2]; 256] = {

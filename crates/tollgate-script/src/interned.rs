@@ -1,7 +1,7 @@
-//! Recognises known names among the keys of a script by their addresses.
+//! Recognises known names among the keys that a script uses, by the addresses of the texts.
 //!
-//! Luau keeps one copy of each text, so two texts are equal if their addresses are. The bytes are not
-//! compared, because mlua allocates each time that it lends them.
+//! Luau keeps one copy of each text, so two texts are equal if their addresses are equal. The bytes are not
+//! compared, because mlua allocates memory each time that it lends the bytes of a text.
 
 use std::ffi::c_void;
 

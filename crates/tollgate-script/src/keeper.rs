@@ -1,5 +1,5 @@
-//! Care for the VMs of a thread between calls. A VM that holds too much is reported, and an unused VM is
-//! closed in stretches.
+//! Cares for the VMs of a thread between calls. A VM that holds more than `vm_bytes_max` notifies the keeper,
+//! and the keeper closes unused VMs in stretches.
 //!
 //! Closing a VM in one call would free all of its objects, at about 100 ns each, while all other tasks wait.
 
@@ -17,10 +17,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Waits until there is work: a VM that holds too much, or one to be closed.
+    /// Waits until there is work: a VM that holds more than `vm_bytes_max`, or an unused VM.
     ///
     /// # Cancel safety
-    /// A notification that no caller received goes to the next call.
+    /// A notification that arrives after a drop of the future is returned to the next call.
     pub async fn pressed(&self) {
         self.pressed.notified().await;
     }
@@ -57,7 +57,8 @@ pub(crate) async fn collect(lua: &Lua, enough: usize) -> Duration {
     if lua.used_memory() <= enough {
         return took;
     }
-    // The running cycle misses objects that became garbage after it marked them. The next cycle frees them.
+    // The running cycle misses objects that became garbage after it marked them. The next cycle frees these
+    // objects.
     took + finish_cycle(lua).await
 }
 
@@ -67,7 +68,8 @@ async fn finish_cycle(lua: &Lua) -> Duration {
         let begun = Instant::now();
         let mut is_over = false;
         while !is_over && begun.elapsed() < STRETCH {
-            // The collector allocates nothing.
+            // The collector allocates nothing, so no error is expected. An error counts as the end of a
+            // cycle.
             is_over = lua.gc_step().unwrap_or(true);
         }
         took += begun.elapsed();

@@ -1,22 +1,23 @@
-//! The Luau host of Tollgate. It runs the script of a route in a sandbox, within budgets, and returns the
-//! reply and the records.
+//! The Luau host of Tollgate. The host runs the script of a route in a sandbox, within budgets, and returns
+//! the reply and the records.
 //!
 //! Requests and replies are plain data in this crate. Sockets, routes, framing and the log belong to other
 //! crates. The crate does no I/O on the thread of its caller, except that it reads scripts while it loads
-//! them. Threads of the caller's runtime write the files that a script saves, and read bodies that are in a
-//! file.
+//! them. Threads of the caller's runtime write the files that a script saves. They also read bodies that are
+//! in a file.
 //!
 //! - Each worker thread has a [`Host`]. [`Host::load`] returns a [`LoadedScript`], and [`LoadedScript::call`]
-//!   a [`Call`]. The caller resumes the call until it is [`Step::Done`], and polls it while it waits. A call
-//!   that streams its reply continues after [`Step::Streams`], and writes into a [`Pipe`].
-//! - A call passes the modules in this order. `loaded_script` finds its script in the current VM, and `call`
-//!   gives it a coroutine. `budget` limits its time, and `memory` its growth. `api` has the functions that
-//!   the script calls, and `waits` the operations that the call waits for. `reply` reads the returned values.
+//!   a [`Call`]. The caller resumes the call until the result is [`Step::Done`], and polls the call while it
+//!   waits. A call that streams its reply continues after [`Step::Streams`], and writes into a [`Pipe`].
+//! - A call passes the modules in this order. `loaded_script` finds the script in the current VM, and `call`
+//!   provides a coroutine. `budget` limits the time of the call, and `memory` its growth. `api` has the
+//!   functions that the script calls, and `waits` the operations that the call waits for. `reply` reads the
+//!   returned values.
 //! - `vm` holds the state that all calls of a host share, `loading` loads scripts into it, and `renewal`
 //!   replaces it.
-//! - Time: interrupts of the VM compare a counter of the ticker thread with the budget of the call. They also
-//!   run inside pattern matching, `pcall` and metamethods. `sys::library_guards` bounds library functions
-//!   without an interrupt.
+//! - Time: interrupts of the VM compare a counter of the ticker thread with the budget of the call.
+//!   Interrupts also occur inside pattern matching, `pcall` and metamethods. `sys::library_guards` bounds
+//!   library functions without an interrupt.
 //! - Memory: the allocator limits the growth during a call. The module of [`Call`] states the cost.
 //!   [`Host::relieve`] replaces a VM that keeps too much memory, while the host serves calls.
 //!

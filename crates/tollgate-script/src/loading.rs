@@ -36,7 +36,7 @@ impl Vm {
     /// Runs `f` under the budgets of a call, without suspending it.
     fn charged<R>(&self, f: impl FnOnce(&Lua) -> mlua::Result<R>) -> Result<R, Charged> {
         self.budget.enter(Duration::ZERO, None);
-        // The call fails only for a VM that mlua did not create.
+        // `set_memory_limit` fails only for a VM that mlua did not create.
         let _ = self.lua.set_memory_limit(self.lua.used_memory() + self.parts.options.memory_bytes_max);
         let result = f(&self.lua);
         let _ = self.lua.set_memory_limit(0);
@@ -49,8 +49,8 @@ impl Vm {
         })
     }
 
-    /// Refuses scripts that keep more than half of `vm_bytes_max` after loading. A new VM with them would
-    /// soon be replaced again.
+    /// Refuses scripts that keep more than half of `vm_bytes_max` after loading. A new VM with these scripts
+    /// would soon be replaced again.
     fn check_loaded(&self, file: &Path) -> Result<(), LoadError> {
         let limit_bytes = self.parts.options.vm_bytes_max / 2;
         if self.lua.used_memory() <= limit_bytes {
@@ -89,7 +89,8 @@ fn load_error(file: &Path, error: Charged) -> LoadError {
 
 /// Returns the text of a syntax error in the file itself.
 ///
-/// A syntax error in a required file has a traceback into this file, and is not returned.
+/// A syntax error in a required file has a traceback that names this file. An error with such a traceback is
+/// not returned.
 fn syntax_of(error: &mlua::Error) -> Option<&str> {
     match error {
         mlua::Error::SyntaxError { message, .. } => Some(message),

@@ -14,16 +14,17 @@ pub(crate) struct Marks {
     pub(crate) pass: Table,
     /// The address of `pass`, for comparisons.
     pub(crate) pass_address: *const c_void,
-    /// `(table, key, digits)`: stores a 64-bit integer of Luau. An integer that passes through Rust becomes a
-    /// double.
+    /// Function `(table, key, digits)` that stores a 64-bit integer of Luau. Luau code does this because mlua
+    /// would turn an integer from Rust into a double.
     pub(crate) store_integer: Function,
-    /// The coroutines of calls, in a table with weak keys. No script may resume or close them.
+    /// The coroutines of calls, in a table with weak keys. A script that tries to resume or close one of them
+    /// gets an error.
     pub(crate) call_coroutines: Table,
 }
 
 impl Marks {
-    /// Creates the metatables. The other two values come from the Luau code that changes the standard
-    /// library.
+    /// Creates the metatables. The two parameters `store_integer` and `call_coroutines` come from the Luau
+    /// code that changes the standard library.
     ///
     /// # Errors
     /// Out of memory.
@@ -40,7 +41,7 @@ impl Marks {
     }
 }
 
-/// Creates a read-only metatable. A script that asks for it gets `name`.
+/// Creates a read-only metatable. `getmetatable` in a script returns `name` instead of the metatable.
 fn named_metatable(lua: &Lua, name: &str) -> mlua::Result<Table> {
     let metatable = lua.create_table()?;
     metatable.raw_set("__metatable", name)?;

@@ -1,9 +1,9 @@
 //! Suggestions for unknown names ("did you mean").
 
-/// Returns the nearest known name, if its distance is at most a third of the length of `name`.
+/// Returns the nearest known name, if its edit distance is at most a third of the length of `name`.
 ///
-/// For names of four letters or more at least two edits are allowed, and one edit otherwise. Two swapped
-/// letters are two edits.
+/// At least two edits are allowed for names of four letters or more, and one edit for shorter names. Two
+/// swapped letters are two edits.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name_short: String = name.chars().take(NAME_CHARS_MAX).collect();
     let chars = name_short.chars().count();
@@ -21,7 +21,7 @@ pub(crate) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     nearest(name, known).map_or_else(String::new, |near| format!(", did you mean \"{near}\"?"))
 }
 
-/// Counts the insertions, removals and replacements from `a` to `b` (Levenshtein), one row at a time.
+/// Returns the number of insertions, removals and replacements from `a` to `b` (Levenshtein distance).
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

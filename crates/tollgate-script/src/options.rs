@@ -10,22 +10,23 @@ use crate::shared::SharedStore;
 /// Options of a host.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// Processor time of a call over all slices, and of loading a file. In whole milliseconds.
+    /// Maximum processor time of a call over all slices, and of loading a file. The value has whole
+    /// milliseconds.
     pub cpu_budget: Duration,
-    /// How long a call runs before other calls have their turn. In whole milliseconds.
+    /// Time that a call runs before other calls have their turn. The value has whole milliseconds.
     pub slice: Duration,
     /// Maximum time of a call from its first wait on, by the monotonic clock.
     pub wall_budget: Duration,
     /// Pause of server-sent events after which a comment is sent to keep the connection alive.
     pub heartbeat: Duration,
-    /// Maximum growth of the VM's memory in one call, or between two waits of a streamed reply.
+    /// Maximum growth of the VM's memory in one call, or between two waits of a streamed reply, in bytes.
     pub memory_bytes_max: usize,
-    /// Maximum memory of a VM. Above it the VM is collected, and replaced if it keeps more than three
-    /// quarters of it.
+    /// Maximum memory of a VM, in bytes. A VM that exceeds this limit is collected. If the VM then holds more
+    /// than three quarters of the limit, it is replaced.
     pub vm_bytes_max: usize,
     /// Settings of the garbage collector.
     pub collector: Collector,
-    /// Maximum size of a reply, with header lines and content. It is also the maximum size of JSON.
+    /// Maximum size of a reply in bytes, with header lines and content. JSON text has the same limit.
     pub reply_bytes_max: usize,
     /// Environment variables that scripts may read.
     pub env: Vec<String>,

@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 
 use crate::vm::Vm;
 
-/// When a host may replace its VM again.
+/// State that decides when a host may replace its VM again.
 #[derive(Default)]
 pub(crate) struct Pace {
     not_before: Cell<Option<Instant>>,
-    /// The VM that was replaced last.
+    /// The VM that was replaced last, while calls still use it.
     pub(crate) predecessor: RefCell<Weak<Vm>>,
 }
 
 impl Pace {
-    /// Returns how long to wait, or `None` if the VM may be replaced now.
+    /// Returns the time until the VM may be replaced, or `None` if it may be replaced now.
     pub(crate) fn wait(&self) -> Option<Duration> {
         let left = self.not_before.get().map(|at| at.saturating_duration_since(Instant::now()));
         let left = left.filter(|left| !left.is_zero());
         left.or_else(|| self.predecessor.borrow().upgrade().map(|_| PREDECESSOR_PAUSE))
     }
 
-    /// Records the thread's time for a replacement.
+    /// Records the time that the thread spent on a replacement.
     pub(crate) fn note(&self, took: Duration) {
         let pause = (took * PAUSE_FACTOR).max(PAUSE_MIN);
         self.not_before.set(Some(Instant::now() + pause));

@@ -5,20 +5,20 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// A script waits after it wrote this many bytes that are not taken.
+/// Number of bytes in the pipe from which on a script waits.
 const PIPE_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes that a script wrote and the connection has not yet taken.
 ///
-/// They are fewer than 128 KiB, or 64 KiB plus one event. The rest of a longer write stays with the script
-/// until the pipe has space.
+/// The pipe holds fewer than 128 KiB, or 64 KiB plus one event. The remaining bytes of a longer write stay
+/// with the script until the pipe has space.
 #[derive(Debug, Default)]
 pub struct Pipe {
     bytes: RefCell<Vec<u8>>,
-    /// Bytes of a waiting write that are a copy, and not a value of the script.
+    /// Number of bytes that a waiting write holds in a copy, outside the values of the script.
     copied_bytes: Cell<usize>,
     reader: Cell<Reader>,
-    /// Bytes that the connection took so far.
+    /// Number of bytes that the connection took so far.
     taken_bytes: Cell<u64>,
     writer: RefCell<Option<Waker>>,
 }
@@ -31,7 +31,7 @@ enum Reader {
 }
 
 impl Pipe {
-    /// Takes the written bytes and wakes a waiting writer.
+    /// Removes and returns the written bytes, and wakes a waiting writer.
     pub fn take(&self) -> Vec<u8> {
         self.wake();
         let bytes = self.bytes.take();
@@ -46,7 +46,7 @@ impl Pipe {
         self.wake();
     }
 
-    /// Returns the bytes that are written and not yet taken.
+    /// Returns the number of bytes that are written and not yet taken.
     pub fn bytes_len(&self) -> usize {
         self.bytes.borrow().len()
     }
@@ -56,17 +56,17 @@ impl Pipe {
         self.bytes_len() + self.copied_bytes.get()
     }
 
-    /// Records how many bytes of a waiting write are a copy.
+    /// Records the number of bytes that a waiting write holds in a copy.
     pub(crate) fn hold_copied(&self, bytes: usize) {
         self.copied_bytes.set(bytes);
     }
 
-    /// Returns the bytes that the connection took so far.
+    /// Returns the number of bytes that the connection took so far.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken_bytes.get()
     }
 
-    /// Adds up to 64 KiB unless the pipe is full, and returns the number of bytes.
+    /// Adds up to 64 KiB unless the pipe is full, and returns the number of added bytes.
     ///
     /// A closed pipe accepts and discards all bytes.
     pub(crate) fn push(&self, bytes: &[u8]) -> usize {
@@ -81,7 +81,7 @@ impl Pipe {
         taken
     }
 
-    /// Adds all bytes even if the pipe is full, because they must be sent together. Returns false if the pipe
+    /// Adds all bytes even if the pipe is full, because an event must not be split. Returns false if the pipe
     /// is closed.
     pub(crate) fn push_whole(&self, bytes: &[u8]) -> bool {
         if self.is_open() {

@@ -11,10 +11,11 @@ use crate::arguments::{options, text, unfit, whole_number};
 use crate::error::shown;
 use crate::http_date::http_date_of;
 
-/// Makes an entity tag of a text. A plain text gets quotes, while `"..."` and `W/"..."` are already tags.
+/// Returns the entity tag for a text. A plain text gets quotes, while `"..."` and `W/"..."` are already tags.
 ///
 /// # Errors
-/// States the allowed texts, for a text that a tag cannot have (RFC 9110 section 8.8.3).
+/// The text has a character that a tag must not have (RFC 9110 section 8.8.3). The error states the allowed
+/// texts.
 pub(crate) fn entity_tag(given: &[u8]) -> Result<Vec<u8>, String> {
     let opaque = given.strip_prefix(b"W/").unwrap_or(given);
     let quoted = opaque.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
@@ -38,7 +39,7 @@ pub(crate) fn evaluate(head: &RequestHead, etag: &[u8], modified_us: Option<i64>
     Precondition::evaluate(head, &Validators { etag, modified_s })
 }
 
-/// Evaluates the conditions of a request before its method runs. Returns nil, or the reply 304 or 412.
+/// Evaluates the conditions of a request before the handler acts. Returns nil, or the reply 304 or 412.
 pub(crate) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua::Result<Option<Table>> {
     let [etag, last_modified, exists] =
         options("argument of req:precondition", given, ["etag", "last_modified", "exists"])?;

@@ -9,34 +9,35 @@ pub struct RecordFields {
     pub whole: bool,
 }
 
-/// The values that a script put into `record`.
+/// The values of `record` in the reply of a script.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordValues {
     /// One value for each of [`RecordFields::names`], in that order.
     pub values: Vec<FieldValue>,
-    /// The whole table as JSON, if the script returned a record. It exists only if the route keeps it, or if
-    /// keys are unknown.
+    /// The whole table as JSON, if the script returned a record. `None` unless the route keeps the whole
+    /// record, or keys are unknown.
     pub whole: Option<String>,
-    /// Keys that the route does not keep, sorted, 32 at most. Empty if the route keeps the whole record.
+    /// Keys that the route does not keep, sorted. The list has at most 32 keys. Empty if the route keeps the
+    /// whole record.
     pub unknown: Vec<String>,
 }
 
 /// One value of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue {
-    /// Absent, or `json.null`.
+    /// The value is absent, or is `json.null`.
     Nil,
     /// A boolean.
     Bool(bool),
-    /// A whole number within 64 bits, of any Luau type. For example, `1.0` is one.
+    /// A whole number within 64 bits, of any Luau type. For example, `1.0` is a whole number.
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// The bytes of a string or a buffer. They are not checked for UTF-8.
+    /// The bytes of a string or a buffer. The bytes are not checked for UTF-8.
     Text(Vec<u8>),
     /// A table, as JSON.
     Json(String),
-    /// The value cannot be recorded, for this reason.
+    /// The value cannot be recorded. The text is the reason.
     Unfit(String),
 }
 

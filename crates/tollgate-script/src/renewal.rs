@@ -1,10 +1,11 @@
-//! Renewal of a VM that holds too much memory. Its garbage is collected, and a VM that still keeps too much
-//! is replaced.
+//! Renewal of a VM that holds too much memory. The garbage of the VM is collected. If the VM still holds too
+//! much, a new VM replaces it.
 //!
 //! The memory limit of a call ends a call that grows. Memory that calls leave in the VM belongs to no call.
 //! Examples are a table that lives as long as its file, and coroutines that are never resumed. A call
-//! therefore notifies the [`Keeper`](crate::Keeper) if it finds more than `vm_bytes_max` at its end, or if it
-//! filled its own memory. The server then relieves the VM:
+//! therefore notifies the [`Keeper`](crate::Keeper) if the VM holds more than `vm_bytes_max` at the end of
+//! the call. A call that reached its own memory limit also notifies the keeper. The server then relieves the
+//! VM:
 //!
 //! | the VM | result |
 //! | --- | --- |
@@ -12,15 +13,15 @@
 //! | keeps more | a new VM from the files as read before gets the new calls |
 //! | holds one and a half times `vm_bytes_max` before that | new calls are refused ([`Host::is_full`]) |
 //!
-//! Calls stay in the VM that they began in. Their memory is freed at the latest one wall budget later,
-//! because a streamed reply then ends. `tollgate.shared` is outside the VMs. Values in locals of files are
-//! lost with the old VM.
+//! Calls stay in the VM in which they began. The old VM is freed at the latest one wall budget after its
+//! replacement, because even a streamed reply must end by then. `tollgate.shared` is outside the VMs. Values
+//! in locals of files are lost with the old VM.
 //!
 //! Invariants:
 //! - At most two VMs of a host hold memory. A VM is replaced only after its predecessor is gone.
 //! - A script that fills VM after VM costs at most a twentieth of the thread's time, and at most four VMs a
 //!   second.
-//! - Collecting, loading and closing run in short stretches. Other tasks run between them.
+//! - Collecting, loading and closing run in short stretches. Other tasks run between the stretches.
 
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
@@ -36,27 +37,27 @@ use crate::vm::{Fill, Vm};
 /// Result of relieving a VM.
 #[derive(Debug)]
 pub enum Relief {
-    /// The VM holds no more than it may. Its excess was garbage.
+    /// The VM holds no more than three quarters of `vm_bytes_max` now. The excess was garbage.
     Within,
-    /// Another VM replaced it.
+    /// Another VM replaced the VM.
     Replaced {
         /// Memory that the old VM kept, in bytes.
         bytes: usize,
-        /// Limit of a VM, in bytes.
+        /// Limit of the memory of a VM, in bytes.
         limit_bytes: usize,
         /// Memory of the new VM, in bytes.
         fresh_bytes: usize,
     },
-    /// The VM keeps too much, and can be replaced after this time.
+    /// The VM holds too much memory, and can be replaced after this time.
     Waits(Duration),
-    /// The VM keeps too much, and no new VM could be created. A later attempt is useful.
+    /// The VM holds too much memory, and no new VM could be created. A later attempt may succeed.
     Failed(RenewalError),
 }
 
 /// Reason why no new VM could be created.
 #[derive(Debug, thiserror::Error)]
 pub enum RenewalError {
-    /// The VM itself failed.
+    /// The setup of the VM failed.
     #[error(transparent)]
     Host(#[from] HostError),
     /// A script failed to load, although it was loaded before.
@@ -65,18 +66,18 @@ pub enum RenewalError {
 }
 
 impl Host {
-    /// Returns whether new calls should be refused. The VM then holds one and a half times its limit, and
-    /// waits for relief.
+    /// Returns whether new calls should be refused. In this case the VM holds more than one and a half times
+    /// `vm_bytes_max`, and was not relieved yet.
     pub fn is_full(&self) -> bool {
         let vm = self.0.vm.borrow();
         vm.fill.get() == Fill::Over && vm.lua.used_memory() > vm.parts.options.vm_bytes_max / 2 * 3
     }
 
-    /// Collects the VM if it holds too much, and replaces it if that does not suffice. Calls continue
-    /// meanwhile.
+    /// Collects the garbage of the VM if the VM holds too much memory, and replaces the VM if that does not
+    /// suffice. Calls continue during this work.
     ///
     /// # Cancel safety
-    /// The new VM is dropped, and the old VM continues.
+    /// After a drop of the future, the unfinished new VM is dropped, and the old VM continues.
     pub async fn relieve(&self) -> Relief {
         let old = self.vm();
         if old.fill.get() != Fill::Over {
@@ -131,7 +132,7 @@ impl Host {
 
 type Scripts = Vec<(Rc<ScriptSlot>, Rc<Script>)>;
 
-/// Measures the time of a thread, without the time of other tasks.
+/// Measures the time that a task uses on its thread, without the time of other tasks.
 struct Timed<'a> {
     begun: Instant,
     took: &'a mut Duration,

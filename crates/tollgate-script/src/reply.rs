@@ -1,10 +1,10 @@
-//! Reads the value that a handler returned, checks it, and makes an [`Outcome`] of it.
+//! Reads the value that a handler returned, checks it, and creates an [`Outcome`].
 //!
 //! The server adds framing, `Date` and similar fields, and drops the content of a reply to HEAD.
 //!
-//! A number is a status without content. A text is 200 with `text/plain; charset=utf-8`. A table has the
-//! fields of [`PARTS`], and any other field is an error. All reading is raw: no metamethod of the script runs
-//! here.
+//! A number is a status, and the reply has no content. A text is the content of a reply with status 200 and
+//! `text/plain; charset=utf-8`. A table has the fields of [`PARTS`], and any other field is an error. All
+//! values are read raw: no metamethod of the script runs here.
 
 mod content;
 mod decision;

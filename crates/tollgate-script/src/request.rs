@@ -1,4 +1,4 @@
-//! A complete request, as data for a handler.
+//! A complete request, which a handler gets as data.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,29 +15,29 @@ use crate::id::RequestId;
 use crate::memory::unlimited;
 use crate::trace::{self, Trace, TraceRule};
 
-/// A complete request, as a handler gets it.
+/// A complete request, which a handler gets.
 #[derive(Debug)]
 pub struct Request {
     /// The head as sent.
     pub head: RequestHead,
-    /// The path as the route matched it.
+    /// The path, with the parts that the route matched.
     pub place: MatchedPath,
     /// The address of the client, from sources that the server trusts. `None` for a Unix socket.
     pub remote_addr: Option<IpAddr>,
     /// The id of the request, for logs and records.
     pub id: RequestId,
-    /// When the head was complete, in microseconds since 1970, UTC. A script sees the same number, which is
-    /// exact until 2255.
+    /// Time when the head was complete, in microseconds since 1970, UTC. A script gets the same number as a
+    /// double, which is exact until 2255.
     pub time_us: i64,
     /// Source of the trace.
     pub trace_rule: TraceRule,
-    /// The content, with its content coding removed.
+    /// The content, after decoding of its content coding.
     pub body: Body,
     /// Values that the scripts of one request share.
     pub context: Context,
 }
 
-/// The table `req.ctx` of a request. It is created when a script first uses it.
+/// The table `req.ctx` of a request. The table is created when a script first uses it.
 #[derive(Default)]
 pub struct Context(RefCell<Option<Table>>);
 
@@ -58,7 +58,7 @@ impl fmt::Debug for Context {
 }
 
 impl Request {
-    /// Returns the same request with the path as another route matched it.
+    /// Returns the same request with the path that another route matched.
     pub fn at(self: Rc<Self>, place: MatchedPath) -> Rc<Self> {
         let own = Rc::try_unwrap(self).unwrap_or_else(|shared| Self {
             head: shared.head.clone(),
@@ -83,7 +83,7 @@ impl Request {
         self.place.path_info(&self.head)
     }
 
-    /// Lists the captures of the route, in its order.
+    /// Lists the captures of the route, in the order of its pattern.
     pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
         self.place.params(&self.head)
     }
@@ -134,8 +134,8 @@ impl Request {
         self.trace().map(|trace| format!("{:032x}", trace.id))
     }
 
-    /// Returns the id of a new trace. It equals the id of the request, so that each of them leads to the
-    /// other.
+    /// Returns the id of a new trace. It equals the id of the request, so that an operator who has one id
+    /// also has the other.
     fn trace_id(&self) -> u128 {
         match self.id.uuid().as_u128() {
             0 => u128::from(self.span()),
@@ -143,7 +143,7 @@ impl Request {
         }
     }
 
-    /// Returns a new span id for each request, even if a request repeats the id of an earlier one.
+    /// Returns the span id of the request. Span ids differ even if two requests have the same id.
     fn span(&self) -> u64 {
         let (high, low) = self.id.uuid().as_u64_pair();
         trace::mix(high ^ trace::mix(low ^ trace::mix(self.time_us.cast_unsigned()))).max(1)

@@ -1,12 +1,13 @@
 //! `require`: finds the file for a name, and runs each file once, in its own environment.
 //!
 //! - `require("NAME")` loads `NAME.luau` or `NAME/init.luau` below the root of the calling script. A leading
-//!   `./` also means the root. `..`, absolute names and links that lead out of the root are refused.
+//!   `./` is ignored, because it also means the root. `..`, absolute names and links that lead out of the
+//!   root are refused.
 //! - A module runs once for each host and root. Later calls return the same value. A module that requires
-//!   itself is an error that names the chain.
-//! - The globals of each file are a table of its own in front of the closed globals. The table is writable
-//!   while the file is loaded, and read-only afterwards. A forgotten `local` in a handler is therefore an
-//!   error, and not state between requests.
+//!   itself causes an error that names the chain of files.
+//! - Each file has its own table of globals, which falls back to the closed globals of the VM. This table is
+//!   writable while the file is loaded, and read-only after that. A forgotten `local` in a handler is
+//!   therefore an error, and not state between requests.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,7 +26,8 @@ use crate::memory::unlimited;
 /// The modules of a host.
 #[derive(Default)]
 pub(crate) struct Modules {
-    /// Values by root and file. The root is part of the key because the module's own `require` depends on it.
+    /// Values of the loaded modules, by root and file. The root is part of the key because the module's own
+    /// `require` depends on it.
     loaded: RefCell<HashMap<(PathBuf, PathBuf), Value>>,
     /// The files that are being loaded, outermost first.
     chain: RefCell<Vec<PathBuf>>,
@@ -39,13 +41,13 @@ pub(crate) struct Modules {
 pub struct SourceFile {
     /// The resolved path of the file.
     pub file: PathBuf,
-    /// The SHA-256 of its text.
+    /// The SHA-256 of the text.
     pub sha256: [u8; 32],
 }
 
 impl Modules {
-    /// Creates the modules of a new VM from the files that another VM read, even if the files on disk
-    /// changed.
+    /// Creates the modules of a new VM. The modules use the files that another VM read, even if the files on
+    /// disk have changed since.
     pub(crate) fn of_same(before: &Self) -> Self {
         Self { disk: before.disk.same(), ..Self::default() }
     }
@@ -98,8 +100,8 @@ impl Loader {
             unlimited(lua, || lua.globals().raw_set("require", &require))?;
             lua.load(&*source.text).set_name(&name).set_mode(ChunkMode::Text).into_function()
         };
-        // This runs without the limit of a call. If memory ran out, mlua would panic in `globals`, and Luau
-        // would fail an assertion in `sandbox`.
+        // This code runs without the memory limit of a call. At the limit, mlua would panic in `globals`, and
+        // Luau would fail an assertion in `sandbox`.
         let thread = unlimited(lua, || {
             let thread = lua.create_thread(lua.create_function(load)?)?;
             thread.sandbox()?;

@@ -14,7 +14,7 @@ use crate::reach::{Reach, Role};
 use crate::record::RecordFields;
 use crate::vm::Vm;
 
-/// Source of a script, and its settings from its route.
+/// Source of a script, and the settings that its route has for it.
 #[derive(Debug, Clone)]
 pub struct ScriptSource {
     /// The file of the script.
@@ -25,7 +25,7 @@ pub struct ScriptSource {
     pub fields: RecordFields,
     /// Role of the script in its route.
     pub role: Role,
-    /// Access of its calls outside the VM.
+    /// Access that calls of the script have outside the VM.
     pub reach: Rc<Reach>,
 }
 
@@ -44,7 +44,8 @@ pub(crate) enum Shape {
 }
 
 impl Script {
-    /// Returns the function for a method. The function for GET also serves HEAD, unless HEAD has its own.
+    /// Returns the function for a method. The function for GET also serves HEAD, unless the script has a
+    /// function for HEAD.
     pub(crate) fn function(&self, method: Method) -> Option<&Function> {
         let functions = match &self.shape {
             Shape::Any(function) => return Some(function),

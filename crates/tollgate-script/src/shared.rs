@@ -1,13 +1,14 @@
 //! Values that all workers share: texts, numbers and booleans by key. A value may expire.
 //!
-//! - The writer passes the limit for the bytes of all values. A value beyond the limit is refused, and no
-//!   other value is evicted. An error is better than a counter that is lost without a notice. Expired values
-//!   are removed first.
-//! - The map has shards, each with its own lock. The lock is held for one lookup or one change. No text is
-//!   copied and no script runs while it is held. Each operation is atomic.
-//! - An entry counts its key, its value and `ENTRY_BYTES`, which exceeds the memory of the maps for an entry.
-//! - Expiry uses the monotonic clock of the caller. An expired value is never returned. Its memory is freed
-//!   by the next writer to its shard, or by a writer that needs space.
+//! - Each write has a parameter with the limit for the bytes of all values. A value beyond the limit is
+//!   refused, and no other value is evicted. An error is better than the loss of a counter that nothing
+//!   reports. Expired values are removed first.
+//! - The map has shards, each with its own lock. A lock is held for one lookup or one change. While a lock is
+//!   held, no text is copied and no script runs. Each operation is atomic.
+//! - The size of an entry is the sum of its key, its value and `ENTRY_BYTES`. `ENTRY_BYTES` exceeds the
+//!   memory that the maps need for an entry.
+//! - Expiry uses the monotonic clock of the caller. An expired value is never returned. The memory of the
+//!   value is freed by the next writer to its shard, or by a writer that needs space.
 
 use std::collections::hash_map::{Entry as Slot, RandomState};
 use std::collections::{BTreeSet, HashMap};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 pub struct SharedStore {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
-    /// Bytes of all entries.
+    /// Size of all entries in bytes.
     bytes: AtomicUsize,
 }
 
@@ -51,11 +52,12 @@ pub(crate) enum SharedValue {
 pub(crate) enum When<'a> {
     Always,
     Absent,
-    /// The present value equals this. `None` means that there is no value.
+    /// The present value must equal this one. `None` requires that there is no value.
     Is(Option<&'a SharedValue>),
 }
 
-/// Settings of a write: the time, how long the value lives, and the limit for the bytes of all values.
+/// Settings of a write: the current time, the time until the value expires, and the limit for the bytes of
+/// all values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing {
     pub(crate) now: Instant,
@@ -74,15 +76,15 @@ pub(crate) enum SharedError {
     TooLarge,
 }
 
-/// Result of a failed attempt. `Room` is the number of bytes that did not fit. After it, the store may drop
-/// expired entries and try again.
+/// Reason for a failed attempt to write. `Room` has the number of bytes that did not fit. In that case, the
+/// store drops expired entries and tries again.
 enum Failure {
     Room(usize),
     Final(SharedError),
 }
 
 impl SharedStore {
-    /// Returns the bytes of all entries.
+    /// Returns the size of all entries in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -116,7 +118,8 @@ impl SharedStore {
         })
     }
 
-    /// Adds to a number, which keeps its expiry. A missing number begins at `init`, with a new expiry.
+    /// Adds to a number. A present number keeps its expiry. A missing number begins at `init`, with a new
+    /// expiry.
     pub(crate) fn increase(
         &self,
         key: &[u8],
@@ -151,7 +154,7 @@ impl SharedStore {
         is_there
     }
 
-    /// Tries to write, and tries again after expired entries of all shards were removed.
+    /// Tries to write. If the value does not fit, removes expired entries of all shards and tries again.
     fn write<R>(&self, writing: Writing, attempt: impl Fn() -> Result<R, Failure>) -> Result<R, SharedError> {
         let mut result = attempt();
         if let Err(Failure::Room(needed)) = result {
@@ -175,7 +178,7 @@ impl SharedStore {
         }
     }
 
-    /// Writes an entry, and replaces the present one.
+    /// Writes an entry, which replaces the present entry of the key.
     fn insert(
         &self,
         shard: &mut Shard,
@@ -217,7 +220,7 @@ impl SharedStore {
         taken.map(drop).map_err(|_| Failure::Room(needed))
     }
 
-    /// Returns the value of a key, and removes it if it has expired.
+    /// Returns the value of a key. An expired value is removed, and not returned.
     fn live<'a>(&self, shard: &'a mut Shard, key: &[u8], now: Instant) -> Option<&'a SharedValue> {
         let has_expired = shard.entries.get(key)?.end.is_some_and(|end| end <= now);
         if has_expired {
@@ -256,7 +259,7 @@ impl SharedStore {
     }
 }
 
-/// A poisoned lock is safe to use: a thread that panics ends the process.
+/// Locks a shard. A poisoned lock is used as well, because a thread that panics ends the process.
 fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -272,13 +275,15 @@ impl fmt::Debug for SharedStore {
     }
 }
 
-/// Number of shards. It exceeds usual core counts, so two threads seldom need the same shard.
+/// Number of shards. The number exceeds usual core counts, so two threads seldom need the same shard.
 const SHARDS: usize = 32;
-/// Maximum overhead of an entry: two sparsely filled maps, and the headers of key and text.
+/// Maximum overhead of an entry in bytes: its share of two sparsely filled maps, and the headers of key and
+/// text.
 const ENTRY_BYTES: usize = 256;
-/// Number of expired entries that a write removes. It exceeds the one entry that the write adds.
+/// Number of expired entries that a write removes. The number is larger than the one entry that the write
+/// adds.
 const EXPIRED_EACH: usize = 2;
-/// From this value on, doubles cannot represent all integers.
+/// First number from which on doubles cannot represent all integers.
 const NUMBER_MAX: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]

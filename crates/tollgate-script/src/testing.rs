@@ -1,8 +1,8 @@
 //! Test files: tables of named functions that send requests to a service and check its replies.
 //!
-//! A test is a call like the calls of handlers, with the same sandbox and budgets. Each request of a test is
-//! an operation that the test waits for. The time and the memory of the service therefore do not count for
-//! the test. The argument `t` of a test is written in Luau: `t.luau`.
+//! A test is a call like the call of a handler, with the same sandbox and budgets. For each request, the test
+//! waits for an operation. The time and the memory of the service therefore do not count against the budgets
+//! of the test. The argument `t` of a test is written in Luau: `t.luau`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub struct TestRequest {
     pub target: String,
     /// Names and values as given.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The content. `None` differs from empty content.
+    /// The content. `None` means no content, which differs from empty content.
     pub content: Option<Bytes>,
 }
 
@@ -83,13 +83,13 @@ pub struct Test {
 }
 
 impl Test {
-    /// Begins the test. The test passes unless its call fails.
+    /// Creates the call of the test. The test passes unless the call fails.
     pub fn call(&self) -> Call {
         self.handler.call(Rc::clone(&self.request))
     }
 }
 
-/// Fake backends of a test, by name. Each is a function like a handler.
+/// Fake backends of a test, by name. Each fake backend is a function like a handler.
 #[derive(Default)]
 pub struct FakeBackends(RefCell<BTreeMap<String, Function>>);
 
@@ -110,7 +110,7 @@ impl Host {
     /// `service` handles the requests of the tests. `fakes` gets the fake backends that the tests define.
     ///
     /// # Errors
-    /// As for [`load`](Self::load).
+    /// The errors of [`load`](Self::load).
     pub fn load_tests(
         &self,
         file: &Path,
@@ -158,7 +158,7 @@ fn load(
     Ok(tests)
 }
 
-/// Creates the placeholder request for the call of a test. The test cannot read it.
+/// Creates the placeholder request for the call of a test. The test cannot read this request.
 fn no_request() -> Option<Request> {
     let mut text = BytesMut::from("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     Some(Request {
@@ -213,10 +213,10 @@ fn wrapper(
     lua.load(T).set_name("=[t]").call((send, fake, set, advance))
 }
 
-/// Creates the functions that set the clock of a test and advance it.
+/// Creates the two functions that set and advance the clock of a test.
 ///
-/// The first stops the clock at microseconds since 1970, the second adds seconds. Both return whether they
-/// did.
+/// The first function stops the clock at a time in microseconds since 1970. The second function adds seconds.
+/// Each function returns whether it changed the clock.
 fn clock_functions(lua: &Lua, clock: &Clock) -> mlua::Result<(Function, Function)> {
     let clock = match clock {
         Clock::Test(clock) => Arc::clone(clock),

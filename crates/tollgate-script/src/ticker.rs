@@ -1,10 +1,10 @@
 //! The clock of budgets: a thread of the process that increments a counter each millisecond while calls run.
 //!
-//! The thread rests after `IDLE_TICKS_MAX` ticks without a call. Otherwise a process with idle scripts would
-//! wake a thousand times a second, which cost 1% of a core.
+//! The thread rests after `IDLE_TICKS_MAX` ticks without a call. Without rests, a process with idle scripts
+//! would wake a thousand times a second, which costs 1% of a core.
 //!
-//! Each host has its own flag for a running call. Workers therefore share only one cache line, and it seldom
-//! changes.
+//! Each host has its own flag for a running call. Workers therefore share only one cache line, whose content
+//! seldom changes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,9 +17,10 @@ pub(crate) const TICK: Duration = Duration::from_millis(1);
 const IDLE_TICKS_MAX: u32 = 100;
 /// Maximum number of ticks that one wake-up adds.
 const TICKS_MAX: u64 = 10;
-/// How often the resting thread checks for calls.
+/// Interval at which the resting thread checks for calls.
 ///
-/// A call that begins at the moment when the rest begins may miss it, and then does not wake the thread.
+/// A call that begins at the moment when the thread begins to rest may not notice this. Such a call does not
+/// wake the thread, so the thread must check.
 const REST: Duration = Duration::from_millis(100);
 
 /// Milliseconds that the ticker counted since the first host was created.
@@ -29,7 +30,7 @@ static TICKER: Mutex<Ticker> = Mutex::new(Ticker { thread: None, hosts: Vec::new
 
 struct Ticker {
     thread: Option<Thread>,
-    /// One flag for each host.
+    /// The flag of each host.
     hosts: Vec<Weak<Running>>,
 }
 
@@ -88,11 +89,10 @@ fn run() {
     }
 }
 
-/// Returns the ticks that passed.
+/// Returns the number of ticks that passed between two times.
 ///
-/// On a busy core the thread wakes late. The time that passed counts. Otherwise each tick of a slice would
-/// lengthen the slice by such a delay. The bound of `TICKS_MAX` exists because no call ran while the whole
-/// process was stopped.
+/// On a busy core the thread wakes late. All the time that passed counts, because each late tick would
+/// lengthen a slice. `TICKS_MAX` bounds the result, because no call ran while the whole process was stopped.
 fn ticks_between(last: Instant, now: Instant) -> u64 {
     let passed = now.saturating_duration_since(last).as_nanos() / TICK.as_nanos();
     u64::try_from(passed).unwrap_or(u64::MAX).clamp(1, TICKS_MAX)

@@ -1,8 +1,8 @@
-//! The trace of a request: `traceparent`, parsed strictly, and the fields that pass the trace on (W3C Trace
-//! Context, 13 January 2023).
+//! The trace of a request: the strict parser of `traceparent`, and the fields that pass the trace on (W3C
+//! Trace Context, 13 January 2023).
 //!
-//! The trace is parsed on demand, so a request without tracing costs nothing. Each call returns the same
-//! trace.
+//! The trace is parsed on demand, so a request without tracing costs nothing. Repeated parsing returns the
+//! same trace.
 
 use tollgate_http::RequestHead;
 
@@ -14,11 +14,12 @@ pub enum TraceRule {
     /// There is no trace.
     #[default]
     Off,
-    /// A valid `traceparent` of the request, or no trace.
+    /// The trace is taken from a valid `traceparent` in the request. Without a valid field there is no trace.
     Take,
-    /// A valid `traceparent` of the request, or a new trace.
+    /// The trace is taken from a valid `traceparent` in the request. Without a valid field the server creates
+    /// a new trace.
     TakeOrMake,
-    /// A new trace, even if the request has one.
+    /// The server creates a new trace, even if the request has one.
     Make,
 }
 
@@ -43,7 +44,8 @@ const SAMPLED: u8 = 1;
 impl Trace {
     /// Parses a `traceparent` into id, parent and flags.
     ///
-    /// `None` means that it is invalid. Then it is ignored, as if it were absent (section 3.2.2.5).
+    /// `None` means that the field is invalid. An invalid field is ignored, as if it were absent (section
+    /// 3.2.2.5).
     fn read(text: &[u8]) -> Option<(u128, u64, u8)> {
         let text = std::str::from_utf8(text).ok()?;
         // A later version may have more than four fields, and the further fields are ignored (section 3.2.4).
@@ -73,7 +75,7 @@ impl Trace {
     }
 }
 
-/// Parses the `traceparent` of a request. Several of them are all ignored (section 3.2.1).
+/// Parses the `traceparent` of a request. If there are several such fields, all are ignored (section 3.2.1).
 pub(crate) fn came(head: &RequestHead) -> Option<(u128, u64, u8)> {
     let mut fields = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"traceparent"));
     let (_, first) = fields.next()?;

@@ -1,7 +1,7 @@
-//! Files that scripts save. Each is written under a temporary name in its folder, and then renamed.
+//! Files that scripts save. Each file is written under a temporary name in its folder, and then renamed.
 //!
-//! `openat2` opens all paths beneath one folder, and the kernel enforces this. The work waits for the disk,
-//! so threads do it.
+//! `openat2` opens each path, so the kernel ensures that the path stays beneath the folder of uploads.
+//! Threads do this work, because it waits for the disk.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,13 +19,13 @@ use crate::form_parts::{FormReadError, PartReader, STRETCH_BYTES, WorkStep};
 /// A folder that scripts save files in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uploads {
-    /// The folder. Saved files are beneath it.
+    /// The folder. Saved files are beneath this folder.
     pub dir: PathBuf,
-    /// Bytes of its disk that must stay free.
+    /// Number of bytes that must stay free on the disk of the folder.
     pub reserve_bytes: u64,
 }
 
-/// How a file is saved.
+/// Options of a save.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SaveOptions {
     pub(crate) overwrites: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Save {
     file: Option<Draft>,
 }
 
-/// A file under its temporary name. It is deleted unless it is renamed.
+/// A file under its temporary name. Dropping this value deletes the file unless it was renamed.
 struct Draft {
     file: File,
     folder: OwnedFd,
@@ -76,7 +76,8 @@ impl Save {
         }
     }
 
-    /// Writes the next `STRETCH_BYTES` of the part, or fewer at its end. `None` means that more bytes follow.
+    /// Writes the next `STRETCH_BYTES` of the part, or fewer at the end of the part. `None` means that more
+    /// bytes follow.
     fn write(&mut self, reader: &mut PartReader) -> Result<Option<Saved>, FormReadError> {
         let Ok(name) = str::from_utf8(&self.name) else {
             return Ok(Some(Err("the name is not UTF-8".to_owned())));
@@ -156,7 +157,7 @@ impl Drop for Draft {
     }
 }
 
-/// Opens the folder of a file, beneath the folder of uploads.
+/// Opens the folder of a file. The folder must be beneath the folder of uploads.
 fn folder_of(dir: &Path, above: &str) -> Result<OwnedFd, Refusal> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(dir, flags, Mode::empty()).map_err(|error| Refusal::Disk(error.into()))?;
@@ -190,7 +191,7 @@ fn last_segment(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, last)| last)
 }
 
-/// Refuses to write into the reserved space.
+/// Returns an error if the disk has less free space than the reserve and one more stretch.
 fn check_room(folder: &OwnedFd, reserve_bytes: u64) -> Result<(), FormReadError> {
     let space = fstatvfs(folder).map_err(io::Error::from)?;
     if space.f_bavail.saturating_mul(space.f_frsize) < reserve_bytes.saturating_add(STRETCH_BYTES) {

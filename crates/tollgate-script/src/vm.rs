@@ -1,7 +1,8 @@
 //! The VM of a host: its setup, its errors, and its memory.
 //!
 //! The memory limit of a call ends a call that grows too much. `vm_bytes_max` limits memory that many calls
-//! accumulate. A VM above it notifies its [`Keeper`], which replaces the VM ([`crate::renewal`]).
+//! accumulate. A VM that exceeds this limit notifies its [`Keeper`], and is collected or replaced
+//! ([`crate::renewal`]).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -62,14 +63,14 @@ pub(crate) struct Vm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     Within,
-    /// The VM holds too much memory or garbage, and its keeper is notified.
+    /// The VM may hold too much memory or garbage, and has notified the keeper.
     Over,
-    /// Another VM replaced it at this time.
+    /// Another VM replaced the VM at this time.
     Replaced(Instant),
 }
 
 impl Vm {
-    /// Creates a VM without scripts. `modules` reads its modules.
+    /// Creates a VM without scripts. `modules` finds and reads the files of scripts.
     ///
     /// # Errors
     /// `Setup`: the VM is out of memory.
@@ -134,7 +135,7 @@ impl Vm {
         CallError::WallBudget { limit_ms, traceback }
     }
 
-    /// Classifies an error. After an error of memory it collects garbage, so that the next call has memory.
+    /// Classifies an error. After a memory error the garbage is collected, so that the next call has memory.
     pub(crate) fn call_error(&self, error: &mlua::Error) -> CallError {
         let error = CallError::from_lua(error, self.parts.options.memory_bytes_max);
         if matches!(error, CallError::Memory { .. }) {
@@ -150,8 +151,8 @@ impl Vm {
         }
     }
 
-    /// Makes the keeper collect the garbage of a call that filled its memory. A VM without a keeper collects
-    /// here.
+    /// Notifies the keeper, which collects the garbage of a call that reached its memory limit. Without a
+    /// keeper, this function collects the garbage.
     pub(crate) fn sweep(&self) {
         if self.parts.keeper.borrow().is_some() {
             self.press();
@@ -169,7 +170,7 @@ impl Vm {
         }
     }
 
-    /// Returns whether the VM was replaced more than a wall budget ago. Its calls must then end.
+    /// Returns whether the VM was replaced more than a wall budget ago. Calls in such a VM must end.
     pub(crate) fn is_given_up(&self) -> bool {
         matches!(self.fill.get(), Fill::Replaced(at) if at.elapsed() > self.parts.options.wall_budget)
     }
@@ -185,13 +186,15 @@ impl Drop for Vm {
     }
 }
 
-/// Enables fixes that Luau has behind flags, before the process creates its first VM.
+/// Enables fixes that Luau applies only if a flag is set. The flags are set before the process creates its
+/// first VM.
 fn set_flags() {
     static SET: Once = Once::new();
     SET.call_once(|| {
         // The first flag makes `table.move` on a sparse table visit its entries, not its range. The second
-        // freezes the metatable of vectors, like the others. With the third, an allocation pays the collector
-        // for its size. Without it, a text of 8 MB costs one step of the collector, like a small table.
+        // flag freezes the metatable of vectors, like all other metatables of the library. With the third
+        // flag, the collector works in proportion to the size of each allocation. Without the third flag, the
+        // collector makes one step for a text of 8 MB, as for a small table.
         for flag in ["LuauTableMoveTimeoutFix", "LuauSandboxFreezesVectorMetatable", "LuauBackedgeHeapCheck"]
         {
             if Lua::set_fflag(flag, true).is_err() {
@@ -201,5 +204,5 @@ fn set_flags() {
     });
 }
 
-/// A VM of at most this size closes within some milliseconds.
+/// Maximum memory of a VM that is closed in one call, in bytes. Closing that much takes a few milliseconds.
 const CLOSED_AT_ONCE_BYTES: usize = 4 << 20;

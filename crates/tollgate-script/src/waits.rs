@@ -1,15 +1,15 @@
 //! The operations that calls wait for. An operation is a future that the server polls while other calls use
 //! the VM.
 //!
-//! [`sys::operation`](crate::sys::operation) makes each API function that waits. The function begins its
+//! [`sys::operation`](crate::sys::operation) creates each API function that waits. The function begins its
 //! operation with [`Waits::begin`]. The call is suspended at that point, so that a `pcall` around it stays in
-//! effect. The call takes the operation ([`Waits::leave`]), polls it, and continues with its
-//! [`ReturnValues`].
+//! effect. The call gets the operation ([`Waits::leave`]), polls it, and continues with the [`ReturnValues`]
+//! of the operation.
 //!
 //! Invariant: only the coroutine of the running call is suspended. In a coroutine that the script made, the
 //! wait would look like a yield of the script. In a metamethod, or in a function called by `table.sort` or
-//! `string.gsub`, Luau cannot yield. There a function that can wait is always an error, even if it would not
-//! have to wait.
+//! `string.gsub`, Luau cannot yield. In such a place a function that can wait always raises an error, even if
+//! it would not have to wait.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use crate::form_parts::AT_ONCE_MAX;
 use crate::pipe::Pipe;
 
-/// The operation that a call waits for. It is polled inside the runtime of its worker.
+/// The operation that a call waits for. The runtime of the worker polls the operation.
 pub(crate) type Operation = Pin<Box<dyn Future<Output = ReturnValues>>>;
 
 /// Creates the return values of the waiting function, at most [`RETURN_VALUES_MAX`], or the error that it
@@ -39,7 +39,7 @@ pub(crate) const RETURN_VALUES_MAX: usize = 8;
 pub(crate) struct Waits {
     /// The coroutine of the running call, or null.
     coroutine: Cell<*const c_void>,
-    /// The `out` of the reply that the call writes, and its pipe.
+    /// The `out` of the reply that the call writes, and the pipe of that reply.
     out: RefCell<Option<(*const c_void, Rc<Pipe>)>>,
     begun: RefCell<Option<Operation>>,
     places: Places,
@@ -60,7 +60,7 @@ impl Waits {
         self.coroutine.set(coroutine);
     }
 
-    /// Records the `out` of the running call, and its pipe.
+    /// Records the `out` of the running call, and the pipe of its reply.
     pub(crate) fn write_to(&self, out: *const c_void, pipe: Rc<Pipe>) {
         self.out.replace(Some((out, pipe)));
     }
@@ -70,14 +70,15 @@ impl Waits {
         self.out.borrow().as_ref().filter(|(own, _)| *own == out).map(|(_, pipe)| Rc::clone(pipe))
     }
 
-    /// Records that the call is suspended or over. Returns the operation that it waits for, if there is one.
+    /// Records that the call is suspended or over. Returns the operation that the call waits for, if there is
+    /// one.
     pub(crate) fn leave(&self) -> Option<Operation> {
         self.coroutine.set(ptr::null());
         self.out.take();
         self.begun.take()
     }
 
-    /// Returns why the coroutine cannot wait here, or `None` if it can.
+    /// Returns the reason why the coroutine cannot wait here, or `None` if it can.
     pub(crate) fn refusal(&self, coroutine: *const c_void, can_yield: bool) -> Option<&'static str> {
         if self.coroutine.get().is_null() {
             Some("cannot wait while a script is loaded: call it in a handler")

@@ -1,17 +1,17 @@
-//! XML 1.0 in both directions, directly between bytes and Luau values.
+//! Converts Luau values to XML 1.0 text and back, without an intermediate form.
 //!
-//! An element is a table, as in the object model of LuaExpat:
-//! `{ tag = "line", attr = { id = "7" }, "text", { tag = "b" } }`.
+//! An element is a table, as in the object model of LuaExpat. For example: `{ tag = "line", attr = { id = "7"
+//! }, "text", { tag = "b" } }`.
 //!
-//! - Encoding always escapes: texts and attribute values cannot become markup. A bad name is an error with
-//!   its path. A table without `tag` is a list, whose items take its place. Attributes are written in the
-//!   order of their names.
-//! - Decoding is strict. It accepts one element, only names and characters of XML, and only UTF-8. There is
-//!   no DTD: `<!DOCTYPE` is refused. Nothing outside the text is therefore read, and only the five predefined
-//!   entities are known. Names stay as written, with their prefix.
-//! - White space between elements is dropped if an element has no other text.
-//! - Depth is bounded (128), and output by `reply_bytes_max`. Both directions check the CPU budget. Decoding
-//!   also checks the memory limit.
+//! - Encoding always escapes, so texts and attribute values cannot become markup. An invalid name is an error
+//!   that states its path. A table without `tag` is a list: its items become children of the surrounding
+//!   element. Attributes are written in the order of their names.
+//! - Decoding is strict: it accepts one element, only names and characters of XML, and only UTF-8. A DTD
+//!   (`<!DOCTYPE`) is refused. Nothing outside the text is therefore read, and only the five predefined
+//!   entities are known. Names stay as written, with their namespace prefix.
+//! - If an element has child elements and no text except white space, the white space is dropped.
+//! - The depth is at most 128, and the output has at most `reply_bytes_max` bytes. Both directions check the
+//!   CPU budget. Decoding also checks the memory limit.
 
 mod characters;
 mod decode;

@@ -1,8 +1,8 @@
 //! Apps: folders of routes and scripts that are mounted below a path.
 //!
-//! Each mount has its own script host in each worker. Its modules, state and bounds are its own, even if one
-//! folder is mounted twice. All paths below its mount belong to it. If none of its routes matches, the reply
-//! is 404, even if a route outside of the app would match.
+//! Each mount has its own script host in each worker. Mounts share no modules, state or bounds, even if one
+//! folder is mounted twice. All paths below a mount belong to its app. If no route of the app matches, the
+//! reply is 404, even if a route outside of the app would match.
 
 use std::rc::Rc;
 
@@ -21,8 +21,8 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Makes the hosts. Scripts of an app may emit records to its own streams, under the names that the app
-    /// gives them. Other scripts may emit to all `streams`.
+    /// Creates the hosts. Scripts of an app may emit records to the streams of the app, under the names that
+    /// the app gives them. Other scripts may emit to all `streams`.
     pub(crate) fn new(options: &ServerOptions, streams: &[Rc<StreamPlan>]) -> Result<Self, HostError> {
         let all = streams.iter().map(|stream| stream.for_scripts()).collect();
         let own = Host::with_streams(options.script.clone(), all)?;
@@ -55,13 +55,13 @@ impl Hosts {
         [&self.own].into_iter().chain(&self.apps)
     }
 
-    /// Sets the fetcher, by which all scripts send requests to backends.
+    /// Sets the fetcher, which sends the requests of all scripts to backends.
     pub(crate) fn set_fetcher(&self, fetcher: impl Fetcher + 'static) {
         let fetcher: Rc<dyn Fetcher> = Rc::new(fetcher);
         self.all().for_each(|host| host.set_fetcher(Rc::clone(&fetcher)));
     }
 
-    /// Lets `keeper` manage all VMs.
+    /// Sets `keeper` as the keeper of all VMs.
     pub(crate) fn set_keeper(&self, keeper: &Rc<Keeper>) {
         self.all().for_each(|host| host.set_keeper(keeper));
     }
@@ -76,7 +76,7 @@ impl Hosts {
     }
 }
 
-/// The scripts and modules of a configuration, as the workers read them.
+/// The scripts and modules of a configuration, with the content that the workers read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
     /// Files of the routes that belong to no app.

@@ -6,12 +6,12 @@ use tollgate_script::{Host, RecordFields};
 use crate::app::Hosts;
 use crate::options::{HandlerSpec, RouteSpec, ServerOptions, SourceFault};
 
-/// Loads the scripts of every route as a worker would, and returns the faults as text.
+/// Loads the scripts of every route in the way of a worker, and returns the faults as text.
 pub fn check_scripts(options: &ServerOptions) -> Vec<String> {
     script_faults(options).into_iter().map(|fault| fault.text).collect()
 }
 
-/// Loads the scripts of every route, and returns the faults with their places.
+/// Loads the scripts of every route, and returns the faults with file and line.
 pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
     let hosts = match Hosts::new(options, &[]) {
         Ok(hosts) => hosts,
@@ -23,8 +23,9 @@ pub fn script_faults(options: &ServerOptions) -> Vec<SourceFault> {
     faults
 }
 
-/// Returns the methods of a route. If the route does not name them, its script is loaded and asked. Returns
-/// `None` if any method is accepted, or the script cannot be loaded.
+/// Returns the methods of a route. If the route does not name the methods, the script is loaded, and the
+/// functions of the script decide. Returns `None` if the route accepts any method, or the script cannot be
+/// loaded.
 pub fn methods_of(options: &ServerOptions, route: &RouteSpec) -> Option<Methods> {
     let HandlerSpec::Script { file, root } = &route.handler else { return route.known_methods() };
     route.known_methods().or_else(|| {

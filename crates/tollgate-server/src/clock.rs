@@ -12,7 +12,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 pub(crate) struct WorkerClock {
     date: Cell<[u8; 29]>,
-    /// When the value of `Date` changes, in microseconds since 1970.
+    /// Time when the value of `Date` changes next, in microseconds since 1970.
     date_ends_us: Cell<i64>,
     coarse: Cell<Instant>,
     ticks: Cell<u32>,
@@ -55,7 +55,7 @@ impl WorkerClock {
         self.ticks.get()
     }
 
-    /// Returns the value of `Date`, for the second of the last moment or a later one.
+    /// Returns the value of `Date`: the second of the last returned moment, or a later second.
     pub(crate) fn date(&self) -> [u8; 29] {
         self.date.get()
     }
@@ -67,9 +67,9 @@ impl WorkerClock {
 
     /// Returns the current moment.
     ///
-    /// Wall time is extrapolated from the last tick. This saves one clock reading, and a clock that is set
-    /// takes effect within a tick. `Date` is updated together with it, so that no reply names a time after
-    /// its own `Date`.
+    /// Wall time is extrapolated from the last tick. The extrapolation saves one clock reading. A change of
+    /// the system clock takes effect within a tick. `Date` is updated together with the wall time, so that no
+    /// reply names a time after its own `Date`.
     pub(crate) fn now(&self) -> Moment {
         let at = Instant::now();
         let since = at.saturating_duration_since(self.coarse.get());
@@ -97,8 +97,9 @@ fn wall_clock_us() -> i64 {
     i64::try_from(since.as_micros()).map_or(LAST_US, |us| us.min(LAST_US))
 }
 
-/// The last microsecond of 9999-12-30 in jiff's range, which leaves hours for time zones. A clock outside of
-/// 1970 to 9999 counts as the nearer end, because `Date` and RFC 3339 cannot represent it.
+/// Last microsecond that the clock shows: the limit of jiff. This time is some hours before the end of the
+/// year 9999, so that its date is in 9999 in every time zone. A system clock before 1970 counts as 1970. A
+/// system clock after this limit counts as the limit, because `Date` and RFC 3339 end with the year 9999.
 const LAST_US: i64 = 253_402_207_199_999_999;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Decides which pages of other origins may use a route, by the CORS protocol of the Fetch standard, section
 //! 3.3.
 //!
-//! A preflight is answered here and reaches no handler. Permission is granted as a whole, so a preflight that
-//! asks for too much gets no `Access-Control-` field at all. If the reply allowed only the origin, a browser
-//! would still send GET, HEAD and POST, because these need not be listed.
+//! A preflight is answered here and reaches no handler. Permission is granted as a whole: if a preflight asks
+//! for too much, the reply has no `Access-Control-` field. A reply that allowed only the origin would still
+//! let a browser send GET, HEAD and POST, because these methods need not be listed.
 
 use bytes::Bytes;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, is_field_name};
@@ -21,7 +21,7 @@ pub(crate) struct Cors {
     origins: AnyOr<String>,
     methods: Methods,
     headers: AnyOr<String>,
-    /// The value of the field, or `None` if no header is exposed.
+    /// The value of `Access-Control-Expose-Headers`, or `None` if no header is exposed.
     expose: Option<Bytes>,
     credentials: bool,
     max_age: Bytes,
@@ -38,7 +38,7 @@ pub(crate) struct Grant {
 #[derive(Debug)]
 enum Granted {
     Everybody,
-    /// This origin, as the request names it.
+    /// Pages of this origin. The text is as the request has it.
     Origin(Bytes),
     Nobody,
 }
@@ -64,7 +64,7 @@ pub(crate) fn requested_method(head: &RequestHead) -> Option<Method> {
 }
 
 impl Cors {
-    /// Makes the policy of a route, which has `methods`.
+    /// Creates the policy of a route that accepts `methods`.
     pub(crate) fn new(spec: &CorsSpec, methods: Methods) -> Self {
         Self {
             origins: spec.origins.clone(),
@@ -125,7 +125,7 @@ impl Cors {
         Ok(asked)
     }
 
-    /// Makes the reply to an allowed preflight. It repeats `headers` because, unlike `*`, this also covers
+    /// Creates the reply to an allowed preflight. The reply repeats `headers`, because `*` would not cover
     /// `Authorization`.
     fn granted(&self, head: &RequestHead, headers: &str) -> Reply {
         let mut reply = Reply::empty(StatusCode::NO_CONTENT);
@@ -139,13 +139,14 @@ impl Cors {
 }
 
 impl Grant {
-    /// Adds the fields of the policy to a reply, in place of such fields from a script, a backend or a route.
-    /// A browser uses any such line that it finds, and treats two lines as none.
+    /// Adds the fields of the policy to a reply. These fields replace the same fields from a script, a
+    /// backend or a route. A browser would use a single field from there, and would ignore a field that
+    /// appears twice.
     pub(crate) fn add_to(&self, reply: &mut Reply) {
         reply.remove(is_policy_field);
         self.push_origin(reply);
-        // With a list of origins the reply differs by origin. This also applies to a request that names none
-        // (Fetch section 3.3.5).
+        // With a list of origins the reply differs by origin. `Vary` is therefore needed even if a request
+        // has no `Origin` (Fetch section 3.3.5).
         if !matches!(self.origin, Granted::Everybody) {
             reply.push("Vary", "Origin");
         }

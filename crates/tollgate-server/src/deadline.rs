@@ -1,5 +1,5 @@
-//! Deadlines of connections. Each connection has a cell, and one sweep per tick checks all cells in place of
-//! a timer for each read.
+//! Deadlines of connections. Each connection has a cell with its deadline. One sweep per tick checks all
+//! cells, which replaces a timer for each read.
 //!
 //! A deadline takes effect at most two ticks late, and never early.
 
@@ -12,27 +12,28 @@ use tokio::sync::Notify;
 
 use crate::clock::{TICK, WorkerClock};
 
-/// How long an idle connection may still send a request after a drain began, one to two ticks. The client may
-/// just be sending one, or may have just received a reply. A reply in this time says that it is the last.
+/// Time after the begin of a drain in which an idle connection may still send a request: one to two ticks.
+/// The client may just be sending a request, or may have just received a reply. Each reply in this time says
+/// that it is the last one.
 const IDLE_GRACE: Duration = Duration::from_millis(TICK.as_millis() as u64 * 3 / 2);
 
-/// How long a draining server waits for a peer that already has its last reply.
+/// Maximum time that a draining server waits for a peer that already has its last reply.
 pub(crate) const LINGER_TIME_DRAINING: Duration = Duration::from_secs(1);
 
 /// The current activity of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Between two requests.
+    /// The connection is between two requests.
     Idle,
-    /// Before the first byte of a PROXY header.
+    /// The first byte of a PROXY header has not arrived.
     Silent,
     Head,
     Body,
     /// The handler runs, which has its own bounds.
     Handling,
-    /// Sends a reply without an end, which a drain ends.
+    /// The connection sends a reply that has no end by itself. A drain ends the reply.
     Events,
-    /// Pauses after a refused request. A drain ends the pause.
+    /// The connection pauses after a refused request. A drain ends the pause.
     Paused,
     Writing,
     Lingering,
@@ -46,7 +47,7 @@ pub(crate) struct Deadlines {
     emptied: Notify,
 }
 
-/// The deadline of one connection, which is removed when this is dropped.
+/// The deadline of one connection. Dropping this value removes the deadline.
 pub(crate) struct Slot {
     cells: Rc<Cells>,
     deadlines: Rc<Deadlines>,
@@ -78,8 +79,8 @@ impl Deadlines {
         Slot { cells, deadlines: deadlines.clone() }
     }
 
-    /// Wakes the connections whose deadlines have passed. Deadlines of idle connections count as `hurry`
-    /// earlier.
+    /// Wakes the connections whose deadlines have passed. The deadlines of idle connections are moved forward
+    /// by `hurry`.
     pub(crate) fn sweep(&self, hurry: Duration) {
         let now = self.clock.coarse();
         let drained = self.draining_since().map(|since| now - since);
@@ -110,8 +111,9 @@ impl Deadlines {
         self.draining_since.get()
     }
 
-    /// Begins a drain. Connections close after their replies, idle ones after a grace period, and event
-    /// streams end. Lingering connections already have their last reply.
+    /// Begins a drain. Connections close after their replies, idle connections after a grace period, and
+    /// event streams end. Lingering connections have already sent their last reply, so they get a shorter
+    /// deadline.
     pub(crate) fn drain(&self) {
         let now = self.clock.coarse();
         self.draining_since.set(Some(now));
@@ -138,7 +140,7 @@ impl Slot {
         self.cells.is_over.set(false);
     }
 
-    /// Enters a phase with a deadline. If the phase is the current one, it keeps its deadline.
+    /// Enters a phase with a deadline. If the connection is already in this phase, the deadline stays.
     pub(crate) fn arm(&self, phase: Phase, timeout: Duration) {
         let is_new = self.cells.phase.get() != phase;
         if is_new {
@@ -155,8 +157,8 @@ impl Slot {
         self.cells.phase.set(phase);
     }
 
-    /// Extends the deadline for bytes at `rate` per second, but not beyond `most`. Without a rate, the
-    /// deadline becomes `most`.
+    /// Extends the deadline by the time that `bytes` need at `rate` bytes per second, but not beyond `most`.
+    /// If `rate` is 0, the deadline becomes `most`.
     pub(crate) fn earn(&self, bytes: usize, rate: u64, most: Option<Instant>) {
         let nanoseconds = (bytes as u64).saturating_mul(1_000_000_000).checked_div(rate);
         let earned = self.cells.due.get().zip(nanoseconds);
@@ -176,7 +178,7 @@ impl Slot {
 
     /// Restarts the deadline of a phase.
     fn extend(&self, timeout: Duration) {
-        // The coarse clock is up to one tick late.
+        // `within` adds one tick, because the coarse clock is up to one tick late.
         self.cells.due.set(self.within(timeout));
     }
 
@@ -210,7 +212,7 @@ impl Slot {
         self.cells.is_over.get()
     }
 
-    /// Registers `waker` to be woken when the deadline passes.
+    /// Registers the waker of the task that is woken when the deadline passes.
     pub(crate) fn watch(&self, waker: &Waker) {
         let mut watched = self.cells.waker.borrow_mut();
         if !watched.as_ref().is_some_and(|watched| watched.will_wake(waker)) {

@@ -1,9 +1,9 @@
 //! The replies of a server in development mode. They show why a script failed, or why a changed configuration
-//! was not accepted, with the source around the line. Browsers get a page, and other clients get JSON or
-//! text.
+//! was not accepted, with the source lines around the fault. Browsers get a page, and other clients get JSON
+//! or text.
 //!
-//! These replies show source code to every client. The program has to ensure that only its author can send
-//! requests.
+//! These replies show source code to every client. The program therefore has to ensure that only the author
+//! of the scripts can send requests.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,12 +16,12 @@ use tollgate_script::{CallError, LoadError, Request};
 use crate::options::{Dev, SourceFault};
 use crate::reply::Reply;
 
-/// Lines that are shown before and after the line of a fault.
+/// Number of lines that are shown before and after the line of a fault.
 const LINES_AROUND: usize = 5;
-/// Nothing is shown of a larger file, and no more than this of a line.
+/// Maximum bytes of a file whose lines are shown, and maximum bytes of a line that are shown.
 const SOURCE_BYTES_MAX: u64 = 4 << 20;
 const LINE_BYTES_MAX: usize = 400;
-/// The first type is for clients without a preference.
+/// Media types of the replies. The first type is for clients without a preference.
 const MEDIA_TYPES: [&str; 3] = ["text/plain", "text/html", "application/json"];
 
 impl Dev {
@@ -39,7 +39,7 @@ impl Dev {
 }
 
 impl SourceFault {
-    /// Makes a fault of a script below `root`.
+    /// Creates the fault of a script below `root`.
     pub(crate) fn of_script(error: &LoadError, root: &Path) -> Self {
         let text = error.to_string();
         let (file, line) = match error {
@@ -56,7 +56,8 @@ impl SourceFault {
     }
 }
 
-/// Makes the reply for a failed script below `root`. `route` and `version` belong to the request's endpoint.
+/// Creates the reply for a failed script below `root`. `route` and `version` belong to the endpoint of the
+/// request.
 pub(crate) fn script_failure(
     error: &CallError,
     root: &Path,
@@ -153,7 +154,8 @@ impl Problem {
             "application/json" => ("application/json", self.json()),
             _ => ("text/plain; charset=utf-8", self.text()),
         };
-        // The fields make browsers treat all content as text, even if a script or a request controls it.
+        // These fields make browsers treat all content as text, even if a script or a request controls a part
+        // of it.
         Reply::new(StatusCode::INTERNAL_SERVER_ERROR, content_type, content.into())
             .with("Cache-Control", "no-store")
             .with("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")

@@ -1,4 +1,4 @@
-//! Why a server does not start or reload. The operator has to act.
+//! Reasons why a server does not start or reload. The operator has to act.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tollgate_log::{SchemaError, TooManySchemas};
 /// Why a server does not start, or does not accept a new configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Another process listens there, or the process lacks permission.
+    /// Another process listens at this address, or the process lacks permission.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
@@ -32,16 +32,16 @@ pub enum StartError {
         /// The reason.
         source: SchemaError,
     },
-    /// The log has no number left for the new form of a stream.
+    /// The log has no schema number left for the new columns of a stream.
     #[error("this log cannot record more streams or changes of streams: restart the server")]
     Schemas(#[source] TooManySchemas),
-    /// Workers loaded different texts, also when they loaded again.
+    /// The workers loaded different texts of a script, even in repeated loads.
     #[error("a script changed each time that the workers loaded it: try again when no file changes")]
     Changed,
     /// A worker drains, or does not answer in time.
     #[error("a worker did not answer in time: try again, or restart the server if it repeats")]
     Unanswered,
-    /// The system gives no random bytes.
+    /// The system returns no random bytes.
     #[error("cannot get random bytes for request ids")]
     Randomness(#[source] getrandom::Error),
 }

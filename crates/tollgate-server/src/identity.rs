@@ -1,5 +1,5 @@
-//! Request ids: the id of the client if it is valid, or a UUID version 7 (RFC 9562 section 5.7), which is
-//! made without a system call.
+//! Request ids: the id of the client if it is valid, or a UUID version 7 (RFC 9562 section 5.7). The UUID is
+//! created without a system call.
 
 use std::cell::Cell;
 
@@ -7,7 +7,8 @@ use bytes::Bytes;
 use tollgate_script::RequestId;
 use uuid::{Builder, Uuid};
 
-/// Makes the ids of one worker. A random start makes them differ from the ids of other workers.
+/// Creates the ids of one worker. Because the counter starts at a random number, ids of different workers
+/// differ.
 pub(crate) struct IdMaker {
     state: Cell<u64>,
     tail: u16,
@@ -15,7 +16,7 @@ pub(crate) struct IdMaker {
 
 impl IdMaker {
     /// # Errors
-    /// The system has no randomness.
+    /// The system returns no random bytes.
     pub(crate) fn new() -> Result<Self, getrandom::Error> {
         let seed = getrandom::u64()?;
         Ok(Self { state: Cell::new(seed), tail: getrandom::u32()? as u16 })
@@ -34,8 +35,8 @@ impl IdMaker {
     }
 }
 
-/// Returns the id of a client if it is valid: up to 128 letters, digits and signs that need no quotes in a
-/// header field, a log line or a URL. An invalid id is ignored.
+/// Returns the id of a client if it is valid. A valid id has up to 128 letters, digits, and signs that need
+/// no quotes in a header field, a log line or a URL. An invalid id is ignored.
 pub(crate) fn taken(text: Bytes, made: Uuid) -> Option<RequestId> {
     let is_sane = (1..=TAKEN_BYTES_MAX).contains(&text.len())
         && text.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"-_.~:/+=@".contains(&byte));
@@ -44,8 +45,8 @@ pub(crate) fn taken(text: Bytes, made: Uuid) -> Option<RequestId> {
 
 const TAKEN_BYTES_MAX: usize = 128;
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). It is a
-/// bijection of the counter, so no value repeats.
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). The
+/// function is a bijection of the counter, so no value repeats.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn mix(state: u64) -> u64 {

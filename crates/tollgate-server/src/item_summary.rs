@@ -1,4 +1,4 @@
-//! The content of a reply about the records of a request.
+//! The content of a reply that states which items of a request were recorded.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 /// Maximum number of rejects in the list. Further rejects are only counted.
 const LISTED_MAX: usize = 1000;
 
-/// Returns how many records are rows, and why the others are not:
+/// Returns the number of records that are rows, and the reasons why all other records are rejects:
 /// `{"recorded":1,"rejected_count":1,"rejected":[...]}`.
 ///
-/// Each reject has its index in the records.
+/// Each reject is listed with its index in the records.
 pub(crate) fn item_summary<'a>(
     records: usize,
     rejected: impl ExactSizeIterator<Item = (usize, &'a str)>,

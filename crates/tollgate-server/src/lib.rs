@@ -1,37 +1,39 @@
-//! The server: sockets, connections, routes, handlers, and the connection to the log. Steps 1 to 5 of the
-//! path of a transaction.
+//! The server: sockets, connections, routes, handlers, and the connection to the log. A transaction passes
+//! five steps here: accept, read, admit, handle, record.
 //!
 //! A request passes these modules in this order. [`listen`] binds the sockets, and [`accept`] takes
 //! connections from them. [`conn`] reads requests. [`admit`] finds the endpoint of a request by
 //! [`tollgate_http::route`], and admits or refuses the request. [`overload`] has the gates. [`handler`]
-//! answers it. [`row`] fills the row of its record. [`recorder`] hands the record to the log, and holds the
-//! reply until the record has the ack level of its stream. [`reply`] is the reply as a value.
+//! answers the request. [`row`] fills the row of its record. [`recorder`] hands the record to the log, and
+//! holds the reply until the record has the ack level of its stream. [`reply`] has the type of replies.
 //!
-//! Each module imports only modules of the lines below its own (`tollgate-tidy` tests it):
+//! Each module imports only modules of the lines below its own. `tollgate-tidy` tests this rule:
 //!
 //! 1. [`server`] starts, reloads and stops the workers.
 //! 2. [`worker_thread`] runs one worker.
-//! 3. [`accept`] takes connections. [`stream_server`] serves byte streams of its caller.
-//! 4. [`conn`] is a connection. [`testing`] sends requests to routes without one.
+//! 3. [`accept`] takes connections. [`stream_server`] serves byte streams that a caller provides.
+//! 4. [`conn`] is a connection. [`testing`] sends requests to routes without a connection.
 //! 5. [`admit`] finds the route of a request. [`vm_keeper`] and [`reload`] are tasks of a worker.
 //! 6. [`worker`] is the state that the connections of a worker share.
 //! 7. [`service`] is the result of a configuration: routes, scripts, rules. [`check`] loads scripts without
 //!    serving them.
 //! 8. [`handler`] and [`app`] answer requests.
 //! 9. [`cors`], [`dev`], [`overload`], [`spool`] and [`row`] do the work of handlers.
-//! 10. [`reply`], then [`recorder`], then [`observe`] and [`listen`].
-//! 11. [`options`] is the configuration. The other modules use nothing of this crate but a clock or a helper.
+//! 10. [`reply`] may import [`recorder`], and [`recorder`] may import [`observe`] and [`listen`].
+//! 11. [`options`] is the configuration. All further modules use nothing of this crate except a clock or a
+//!     helper.
 //!
 //! `tollgate-http` decides the meaning of the bytes of a request. `tollgate-files` decides which file a path
 //! means. `tollgate-log` decides the meaning of the bytes of a record on disk.
 //!
 //! Invariants:
-//! - On the path of a request, a worker shares nothing. Its state is `Rc` and `Cell`, and a queue leads to
-//!   the log.
+//! - On the path of a request, a worker shares no state with other workers. The state of a worker is in `Rc`
+//!   and `Cell`. Batches reach the log through a queue.
 //! - No byte of a reply is sent before its records have the ack level of their streams.
 //! - Replies are sent in the order of their requests. After a framing error the connection closes.
-//! - A worker writes no file. It reads scripts while it starts or reloads, and a spooled body when a handler
-//!   asks for it. It reads a served file only from the page cache. Threads of its own wait for the disk.
+//! - A worker writes no files except batches of the log. A worker reads scripts while it starts or reloads,
+//!   and a spooled body when a handler asks for it. A worker reads a served file only from the page cache.
+//!   Separate threads wait for the disk.
 
 mod accept;
 mod admit;

@@ -1,8 +1,9 @@
-//! Replaces the configuration of running workers in two steps. First each worker builds the new service while
-//! it keeps the old one, and answers. If all workers succeed, they swap. Otherwise they drop the new service.
+//! Replaces the configuration of running workers in two steps. In the first step each worker builds the new
+//! service, keeps the old one, and reports the result. If all workers succeed, they swap the services in the
+//! second step. If one worker fails, all workers drop the new service.
 //!
-//! A worker swaps between two polls of its tasks, so no request sees a mixture. It serves requests while it
-//! builds, because other tasks run after each route.
+//! A worker swaps between two polls of its tasks, so no request sees a mixture. A worker serves requests
+//! while it builds, because other tasks run after each route.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use crate::error::StartError;
 use crate::service::{Building, Plan, Service};
 use crate::worker::Worker;
 
-/// How long the workers may take to build, and then to swap.
+/// Maximum time for the workers to build, and maximum time to swap.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often workers load if a script changes meanwhile and the texts differ.
+/// Maximum number of loads if a script changes during a load, so that workers read different texts.
 const LOADS_MAX: u32 = 5;
 /// Pause before the second load. Each further pause is twice as long.
 const LOAD_PAUSE: Duration = Duration::from_millis(100);
@@ -29,11 +30,12 @@ pub(crate) struct Offer {
     plan: Arc<Plan>,
     /// Channel for the sources that the worker loaded, or the error.
     built: SyncSender<Result<Sources, StartError>>,
-    /// Channel for the order to swap. If it is dropped, the worker keeps its configuration.
+    /// Channel for the order to swap. If the sender is dropped, the worker keeps its configuration.
     swap: oneshot::Receiver<SyncSender<()>>,
 }
 
-/// A configuration that all workers have built. If it is dropped, the workers keep their old one.
+/// A configuration that all workers have built. If this value is dropped, the workers keep their old
+/// configuration.
 #[must_use]
 pub(crate) struct Built {
     /// The sources that the workers loaded.
@@ -43,11 +45,11 @@ pub(crate) struct Built {
 
 impl Built {
     /// Offers a configuration to workers, and waits until each has built it. If a script changed and the
-    /// workers loaded different texts, it offers again, up to [`LOADS_MAX`] times in all.
+    /// workers loaded different texts, the offer is repeated, up to [`LOADS_MAX`] offers in all.
     ///
     /// # Errors
     /// The first error of a worker. `Changed` if the workers loaded different texts each time. `Unanswered`
-    /// if a worker is draining or takes too long.
+    /// if a worker is draining or exceeds the timeout.
     pub(crate) fn by(workers: &[mpsc::Sender<Offer>], plan: &Arc<Plan>) -> Result<Self, StartError> {
         match Self::by_one_load(workers, plan) {
             Err(StartError::Changed) => Self::again(workers, plan),
@@ -55,7 +57,7 @@ impl Built {
         }
     }
 
-    /// Works as [`by`](Self::by), after a first load in which the workers differed.
+    /// Works like [`by`](Self::by), after a first load in which the workers read different texts.
     ///
     /// # Errors
     /// The same errors as [`by`](Self::by).
@@ -91,15 +93,15 @@ impl Built {
         Ok(Self { sources: same_sources(sources)?, swaps })
     }
 
-    /// Lets all workers swap, and returns when they have.
+    /// Orders all workers to swap, and returns when all have swapped.
     ///
     /// # Errors
-    /// A worker did not confirm in time. It swaps later.
+    /// `Unanswered` if a worker did not confirm in time. That worker swaps later.
     pub(crate) fn commit(self) -> Result<(), StartError> {
         let (swapped, answers) = sync_channel(self.swaps.len());
         let count = self.swaps.len();
         for swap in self.swaps {
-            // A worker that has ended serves no old configuration.
+            // A failure to send is ignored, because a worker that has ended serves no old configuration.
             let _ = swap.send(swapped.clone());
         }
         drop(swapped);
@@ -124,14 +126,14 @@ fn answers_of<T>(count: usize, answers: &Receiver<T>) -> Result<Vec<T>, StartErr
     (0..count).map(answer).collect::<Result<_, _>>().map_err(|_| StartError::Unanswered)
 }
 
-/// Handles offers, without end.
+/// Handles offers as long as the worker runs.
 pub(crate) async fn follow(worker: Rc<Worker>, mut offers: mpsc::Receiver<Offer>) {
     while let Some(Offer { plan, built, swap }) = offers.recv().await {
         let (result, service) = match build(&worker, &plan).await {
             Ok(service) => (Ok(service.sources.clone()), Some(service)),
             Err(error) => (Err(error), None),
         };
-        // The thread that made the offer may have given up.
+        // The thread that sent the offer may have stopped waiting.
         let _ = built.send(result);
         if let (Ok(swapped), Some(service)) = (swap.await, service) {
             worker.adopt(service, plan.options.capacity.queue_age_max);
@@ -159,10 +161,11 @@ mod tests {
     use super::*;
     use crate::options::tests::options;
 
-    /// The answers of a worker, one for each load.
+    /// The results that a worker reports, one for each load.
     type Answers = Vec<Result<Sources, StartError>>;
 
-    /// Makes workers with these answers. Each returns whether it swapped.
+    /// Starts threads that answer offers like workers, with these results. Each thread returns whether it
+    /// confirmed a swap.
     fn workers(answers: Vec<Answers>) -> (Vec<mpsc::Sender<Offer>>, Vec<JoinHandle<bool>>) {
         let worker = |answers: Answers| {
             let (offer, mut offers) = mpsc::channel::<Offer>(1);

@@ -8,18 +8,18 @@ use std::task::{Context, Poll, ready};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Largest single read.
+/// Maximum bytes of a single read.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// Largest buffer that a finished input passes to the next one. A held request keeps the whole buffer alive,
-/// so it has to be small.
+/// Maximum size of an input buffer that is reused for the next input, in bytes. A request that refers to its
+/// bytes keeps the whole buffer alive, so the buffer has to be small.
 const ROOM_BYTES_MAX: usize = 1 << 10;
 
-/// The buffers of the connections of a worker, which read one at a time.
+/// The buffers into which the connections of a worker read. One connection uses the buffers at a time.
 pub(crate) struct Scratch {
     pub(crate) bytes: RefCell<Box<[u8]>>,
-    /// Buffer of an input that was read to its end. That was usually a moment ago, so it is in the processor
-    /// cache.
+    /// Buffer of an input that was consumed completely. The input usually ended a moment ago, so the buffer
+    /// is in the processor cache.
     room: Cell<BytesMut>,
 }
 
@@ -47,8 +47,8 @@ impl Scratch {
         Poll::Ready(Ok(came.filled().len()))
     }
 
-    /// Keeps the buffer of a finished input for the next one, unless it is large or a request still refers to
-    /// it.
+    /// Keeps the buffer of a finished input for the next input, unless the buffer is large or a request still
+    /// refers to it.
     pub(crate) fn take_back(&self, mut input: BytesMut) {
         input.clear();
         let is_whole = input.try_reclaim(input.capacity() + 1);

@@ -1,8 +1,8 @@
 //! The result of a configuration in a worker: its routes, scripts and rules. A reload replaces it as a whole.
 //!
 //! A request keeps its endpoint until it ends, with the scripts and the stream. A connection keeps the rules
-//! until its next request. All parts that neither of them keeps are dropped at the replacement, also the old
-//! VM.
+//! until its next request. At the replacement, all parts that no request and no connection keeps are dropped.
+//! The old VM is one of these parts.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::overload::{ScriptQueue, Throttle};
 use crate::row::StreamPlan;
 use crate::trust::TrustedProxies;
 
-/// A configuration, with the log's schema number of each stream.
+/// A configuration, with the schema number that the log has assigned to each stream.
 pub(crate) struct Plan {
     pub(crate) options: ServerOptions,
     /// Schema numbers, by the index of the stream in the options.
@@ -54,8 +54,8 @@ impl Plan {
         Ok(Self { options, schemas, node: log.node().to_owned(), backends, throttles })
     }
 
-    /// Numbers the streams in the order of the options, for a service that records nothing and asks no
-    /// backend.
+    /// Creates the plan of a service that records nothing and asks no backend. The streams are numbered in
+    /// the order of the options.
     pub(crate) fn unrecorded(options: ServerOptions) -> Self {
         let schemas = (0..u16::MAX).map(SchemaId).take(options.streams.len()).collect();
         let unknown = options.backends.iter().cloned();
@@ -111,10 +111,10 @@ pub(crate) struct Service {
     pub(crate) dev: Option<Dev>,
 }
 
-/// A service that is built route by route. Its scripts are loaded meanwhile.
+/// A service that is built route by route. Each route loads its scripts.
 pub(crate) struct Building<'a> {
     options: &'a ServerOptions,
-    /// Throttles of the routes that are not added yet.
+    /// Throttles of the routes that were not added yet.
     throttles: std::slice::Iter<'a, Option<Arc<Throttle>>>,
     hosts: Hosts,
     streams: Rc<[Rc<StreamPlan>]>,

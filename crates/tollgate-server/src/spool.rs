@@ -1,10 +1,10 @@
-//! Stores bodies that are not held in memory. They go to files without names. A few threads write these
-//! files, and never a worker.
+//! Stores bodies that are not held in memory, in files without names. A few threads write these files. A
+//! worker never writes these files.
 //!
-//! A connection hands over one piece at a time and waits for it. The queue therefore has at most one piece
-//! for each connection, whose memory counts for the connection. The threads are started when the first pieces
-//! arrive. A file is freed with its body, and by the kernel if the process is killed. If
-//! [`SpoolOptions::encrypt`] is set, [`cipher`] encrypts the files.
+//! A connection hands over one piece at a time, and waits until the piece is written. The queue therefore has
+//! at most one piece for each connection. The memory of the piece counts for that connection. The threads are
+//! started when the first pieces arrive. A file is freed when its body is dropped. If the process is killed,
+//! the kernel frees the file. If [`SpoolOptions::encrypt`] is set, [`cipher`] encrypts the files.
 
 mod cipher;
 
@@ -30,7 +30,7 @@ use cipher::FileKey;
 
 const THREADS_MAX: usize = 4;
 
-/// Why a body cannot be stored. All of it is lost.
+/// Reason why a body cannot be stored. The whole body is lost.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpoolError {
     #[error("spooled bodies exceed limit: limit {limit} bytes")]
@@ -92,7 +92,7 @@ enum Job {
         content: BytesMut,
         done: oneshot::Sender<Result<(SpooledBody, BytesMut), SpoolError>>,
     },
-    /// Freeing a large file costs as much time as a write.
+    /// Closes a file. A thread does this, because freeing a large file costs as much time as a write.
     Close(File),
 }
 
@@ -109,7 +109,7 @@ impl Spool {
     /// Appends a piece to a body, or to a new body. Returns the empty buffer.
     ///
     /// # Errors
-    /// There is no room. The whole body is lost.
+    /// The spool or the disk has no space. The whole body is lost.
     ///
     /// # Cancel safety
     /// If the future is dropped, the body is dropped after the piece is written.
@@ -136,7 +136,7 @@ impl SpoolState {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a job for an idle thread, or for a new one.
+    /// Queues a job for an idle thread, or for a new thread.
     fn push(shared: &Arc<Self>, job: Job) -> Result<(), SpoolError> {
         let mut queue = shared.queue();
         let is_thread_wanted = queue.jobs.len() >= queue.idle_threads && queue.threads < THREADS_MAX;
@@ -162,14 +162,14 @@ impl SpoolState {
                 Job::Append { file, mut content, done } => {
                     let appended = SpooledBody::append(&self, file, &mut content);
                     content.clear();
-                    // If the connection is gone, its body is dropped.
+                    // If the connection is gone, this drops its body.
                     let _ = done.send(appended.map(|file| (file, content)));
                 }
             }
         }
     }
 
-    /// Waits for a job. Returns `None` when there will be no more.
+    /// Waits for a job. Returns `None` when no more jobs will arrive.
     fn next(&self) -> Option<Job> {
         let mut queue = self.queue();
         loop {
@@ -198,7 +198,7 @@ pub(crate) struct SpooledBody {
 }
 
 impl SpooledBody {
-    /// Appends `content`, which is encrypted in place.
+    /// Appends `content`. If the file is encrypted, `content` is encrypted in place.
     fn append(shared: &Arc<SpoolState>, body: Option<Self>, content: &mut [u8]) -> Result<Self, SpoolError> {
         let mut body = match body {
             Some(body) => body,
@@ -271,7 +271,7 @@ impl BodyFile for SpooledBody {
     }
 }
 
-/// An open file for a thread that reads parts of it.
+/// An open file for a thread that reads parts of the file.
 struct Opened {
     file: File,
     key: Option<FileKey>,
@@ -283,7 +283,7 @@ impl ReadAt for Opened {
     }
 }
 
-/// Fills the buffer from `offset` on, and decrypts it.
+/// Fills the buffer with the bytes of the file from `offset` on, and decrypts them.
 fn read_exact_at(file: &File, key: Option<&FileKey>, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     file.read_exact_at(buffer, offset)?;
     key.map_or(Ok(()), |key| key.apply(buffer, offset))
@@ -293,7 +293,7 @@ impl Drop for SpooledBody {
     fn drop(&mut self) {
         self.shared.spooled_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(file) = self.file.take() {
-            // If there is no thread, the file is closed here.
+            // If no thread can be started, the file is closed here.
             let _ = SpoolState::push(&self.shared, Job::Close(file));
         }
     }

@@ -1,5 +1,5 @@
-//! A worker without listeners and without a thread, for callers that have byte streams. The fuzz targets run
-//! whole connections through it.
+//! A worker without listeners and without a thread, for callers that have byte streams. The fuzz targets
+//! serve whole connections with this worker.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ use crate::worker::Worker;
 /// Serves byte streams on the calling thread.
 ///
 /// No deadline runs, and nothing measures the age of the run queue. Replies that wait for a record wait
-/// forever. It is therefore for routes without a stream, with a long `queue_age_max`.
+/// forever. Use this server only for routes without a stream, and with a long `queue_age_max`.
 pub struct StreamServer {
     worker: Rc<Worker>,
     capacity: Arc<Capacity>,
 }
 
 impl StreamServer {
-    /// Makes the routes.
+    /// Creates the routes.
     ///
     /// # Errors
     /// A script was not accepted.
@@ -47,7 +47,7 @@ impl StreamServer {
         Ok(Self { worker, capacity })
     }
 
-    /// Serves one connection to its end. If there are too many connections, it serves none.
+    /// Serves one connection to its end. If there are too many connections, the stream is dropped.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, peer: IpAddr) {
         let origin = Origin { peer: Some(peer), proxy_protocol: false };
         if let Some(permit) = self.capacity.enter(0) {

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::Context;
 
-/// Lets all other ready tasks run before the current task is polled again.
+/// Wakes the current task, so that it is polled again after all other ready tasks.
 pub(crate) fn give_turn(context: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(context);
 }

@@ -32,39 +32,40 @@ use crate::service::{Plan, Service};
 /// The result of a test.
 #[derive(Debug)]
 pub struct TestResult {
-    /// Its name.
+    /// Name of the test.
     pub name: String,
-    /// Line of the file where it begins.
+    /// Line of the file where the test begins.
     pub line: usize,
-    /// Why it failed, if it did.
+    /// Reason why the test failed. `None` if it passed.
     pub failure: Option<TestFailure>,
 }
 
-/// Why a test failed.
+/// Reason why a test failed.
 #[derive(Debug)]
 pub struct TestFailure {
-    /// The error that was raised, with its place.
+    /// The error that was raised, with file and line.
     pub error: CallError,
     /// Problems in the scripts that the test called: errors, and records that are not rows.
     pub notes: Vec<String>,
 }
 
-/// Why tests could not be run.
+/// Reason why tests could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
     /// The app does not start, or the file contains no tests.
     #[error("{0}")]
     Unusable(String),
-    /// The operating system gives no event queue or no temporary folder.
+    /// The operating system provides no event queue or no temporary folder.
     #[error("cannot create the runtime or the folder for uploads")]
     Runtime(#[source] io::Error),
 }
 
 /// Runs the tests of a file whose names contain `filter`, and passes each result to `report`. Each test loads
-/// its scripts again. Tests of an app, which `app` names by its index, have its bounds and share its values.
+/// the scripts again. `app` is the index of the app whose tests these are. These tests have the bounds of
+/// that app, and share its values.
 ///
 /// # Errors
-/// The app does not start, or the file contains no tests. No test ran then.
+/// The app does not start, or the file contains no tests. In both cases no test ran.
 pub fn run_tests(
     options: &ServerOptions,
     app: Option<usize>,
@@ -135,7 +136,7 @@ impl Stage {
     }
 }
 
-/// Runs a test to its end. Its result is ignored, and it streams nothing.
+/// Runs a test to its end. The returned value of the test is ignored.
 async fn run(test: &Test) -> Result<(), CallError> {
     let mut call = test.call();
     loop {

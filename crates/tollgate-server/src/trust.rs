@@ -1,18 +1,19 @@
 //! Trusted proxies, and the client that they name in a request.
 //!
-//! Each proxy appends the address of its peer, so the list is read from its end. The first address that is
-//! not a trusted proxy is the client. Any client may have written the entries before it.
+//! Each proxy appends the address of its peer, so the list is read from its end. The first address from the
+//! end that is not a trusted proxy is the client. Entries before that address may come from the client, so
+//! they are not trusted.
 //!
-//! An entry that is not an address ends the search at the proxy that wrote it. The list is read byte by byte
-//! from the right. Bytes from a client, for example an open quote, therefore do not change how later entries
-//! are read.
+//! If an entry is not an address, the search ends, and the proxy that wrote the entry counts as the client.
+//! The list is read byte by byte from the right. Bytes from a client, for example an open quote, therefore do
+//! not change how later entries are read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use tollgate_http::RequestHead;
 
-/// Proxies that may name the client of a request, and the header for it.
+/// Proxies that may name the client of a request, and the header in which they do so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedProxies {
     /// The addresses of the proxies.
@@ -37,7 +38,7 @@ impl ClientHeader {
     /// All headers.
     pub const ALL: [Self; 2] = [Self::XForwardedFor, Self::Forwarded];
 
-    /// Returns its name, in lower case.
+    /// Returns the name of the header, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::XForwardedFor => "x-forwarded-for",
@@ -54,8 +55,8 @@ impl ClientHeader {
         entries(lines.into_iter().rev())
     }
 
-    /// Returns the last entries in their order, as far as all their quotes are closed. An open quote would
-    /// hide the text after it from the next reader.
+    /// Returns the last entries in their order, beginning after the last entry with an open quote. An open
+    /// quote would hide the text after it from the next reader.
     pub(crate) fn closed_entries(self, head: &RequestHead) -> Vec<&[u8]> {
         let mut closed: Vec<_> = self.entries(head).take_while(|entry| is_closed(entry)).collect();
         closed.reverse();
@@ -73,7 +74,7 @@ impl ClientHeader {
 /// Length in bits of the prefix of an IPv4 address that is mapped into IPv6 (RFC 4291 section 2.5.5.2).
 const MAPPED_PREFIX: u8 = 96;
 
-/// A range of addresses: `10.0.0.0/8`, or a single one.
+/// A range of addresses, such as `10.0.0.0/8`, or a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -97,7 +98,7 @@ impl FromStr for Network {
             }
             Some(_) => return Err(()),
         };
-        // Bits after the prefix are a mistake in the configuration.
+        // An address with bits after the prefix is a mistake in the configuration.
         if masked(address, prefix) == address { Ok(Self { address, prefix }.canonical()) } else { Err(()) }
     }
 }
@@ -150,7 +151,7 @@ impl TrustedProxies {
         self.client_of(self.header.entries(head), peer)
     }
 
-    /// Returns the client by `entries`, which are in order from the last to the first.
+    /// Returns the client that `entries` name. The entries are in order from the last to the first.
     fn client_of<'a>(&self, entries: impl Iterator<Item = &'a [u8]>, peer: Option<IpAddr>) -> Option<IpAddr> {
         let mut client = peer;
         for entry in entries {
@@ -164,7 +165,7 @@ impl TrustedProxies {
     }
 }
 
-/// Returns the entries of `lines`. Both are in order from the last to the first.
+/// Returns the entries of `lines`. Lines and entries are in order from the last to the first.
 fn entries<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
     lines.flat_map(EntriesFromTheEnd::of).filter(|entry| !entry.is_empty())
 }
@@ -213,8 +214,8 @@ impl<'a> Iterator for EntriesFromTheEnd<'a> {
     }
 }
 
-/// Returns the address in the `for` of an entry of `Forwarded` (RFC 7239 section 4). Returns `None` if there
-/// is not exactly one, or it has no address.
+/// Returns the address in the `for` of an entry of `Forwarded` (RFC 7239 section 4). Returns `None` if the
+/// entry does not have exactly one `for`, or if the value is not an address.
 fn forwarded_for(entry: &[u8]) -> Option<IpAddr> {
     let mut is_quoted = false;
     let pairs = entry.split(|byte| {
@@ -253,10 +254,11 @@ fn without_obfuscated_port(node: &str) -> &str {
     }
 }
 
-/// IPv6 clients are distinguished by their network, because a client can have any number of addresses in it.
+/// Length in bits of the prefix by which IPv6 clients are distinguished. One client can use any number of
+/// addresses within its network.
 const IPV6_CLIENT_PREFIX: u8 = 64;
 
-/// Returns the address that the connections and requests of a client are counted by.
+/// Returns the address under which the connections and requests of a client are counted.
 pub(crate) fn client_key(client: IpAddr) -> IpAddr {
     if client.is_ipv4() { client } else { masked(client, IPV6_CLIENT_PREFIX) }
 }

@@ -1,8 +1,8 @@
-//! A body between its connection and the handler that passes it on: the bytes that are not taken yet, with a
-//! bound, and the end of the body.
+//! A body on its way from the connection to the handler that forwards it. The state has the bytes that the
+//! handler has not taken, and the end of the body.
 //!
-//! Both sides belong to one connection and one task, but each is polled separately. A side that waits leaves
-//! a waker.
+//! The connection and the handler belong to one task, but each of them is polled separately. A side that
+//! waits stores its waker.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,18 +11,19 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, BytesMut};
 use tollgate_backend::{BrokenOff, StreamedContent};
 
-/// Bytes that may wait to be taken. A read that exceeds this is still accepted.
+/// Number of bytes that may wait for the handler. One read may exceed this number.
 const ROOM_BYTES: usize = 64 << 10;
 
 /// A body that arrives while its handler runs.
 #[derive(Debug)]
 pub(crate) struct Upload {
-    /// `None` if the body is chunked.
+    /// Length of the body in bytes. `None` if the body is chunked.
     bytes_len: Option<u64>,
     came: RefCell<BytesMut>,
     ending: Cell<Ending>,
     is_untouched: Cell<bool>,
-    /// Wakers of the sides that wait for bytes and for room.
+    /// Waker of the handler that waits for bytes. `giver` is the waker of the connection that waits for
+    /// space.
     taker: RefCell<Option<Waker>>,
     giver: RefCell<Option<Waker>>,
 }
@@ -36,7 +37,7 @@ enum Ending {
 }
 
 impl Upload {
-    /// Begins an upload with the bytes that have arrived.
+    /// Creates an upload with the bytes that have arrived.
     pub(crate) fn new(bytes_len: Option<u64>, came: BytesMut) -> Rc<Self> {
         Rc::new(Self {
             bytes_len,
@@ -57,7 +58,7 @@ impl Upload {
         self.bytes() < ROOM_BYTES
     }
 
-    /// Returns ready when there is room for more bytes.
+    /// Returns ready when there is space for more bytes.
     pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.has_room() {
             return Poll::Ready(());
@@ -71,7 +72,7 @@ impl Upload {
         Rc::strong_count(self) == 1
     }
 
-    /// Lets `fill` append new bytes.
+    /// Calls `fill`, which appends new bytes, and wakes the handler.
     pub(crate) fn give<T>(&self, fill: impl FnOnce(&mut BytesMut) -> T) -> T {
         let filled = fill(&mut self.came.borrow_mut());
         wake(&self.taker);
@@ -88,7 +89,7 @@ impl Upload {
         self.end(Ending::Whole);
     }
 
-    /// Marks the body as broken, because its rest will never arrive.
+    /// Marks the body as broken, because the remaining bytes will never arrive.
     pub(crate) fn break_off(&self, why: BrokenOff) {
         self.end(Ending::Broken(why));
     }
@@ -117,7 +118,7 @@ impl StreamedContent for Upload {
     fn poll_take(&self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<(), BrokenOff>> {
         let mut came = self.came.borrow_mut();
         match self.ending.get() {
-            // The bytes are useless without the rest of the body.
+            // The arrived bytes are useless, because the body will never be complete.
             Ending::Broken(why) => return Poll::Ready(Err(why)),
             Ending::Whole if came.is_empty() => return Poll::Ready(Ok(())),
             Ending::Open if came.is_empty() => {

@@ -1,7 +1,7 @@
 //! Manages the VMs of a worker. A VM whose scripts hold too much memory is replaced, and unused VMs are
 //! closed.
 //!
-//! It logs at most once in [`LINE_PAUSE`] for each host, with the number of lines that were left out.
+//! The task logs at most once in [`LINE_PAUSE`] for each host, with the number of suppressed lines.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -18,7 +18,7 @@ use crate::worker::Worker;
 struct Lines(HashMap<String, OncePerPause>);
 
 impl Lines {
-    /// Returns how many lines were left out before, if a line may be logged now.
+    /// Returns the number of suppressed lines, if a line may be logged now.
     fn turn(&mut self, app: &str) -> Option<u64> {
         if !self.0.contains_key(app) {
             self.0.insert(app.to_owned(), OncePerPause::new(LINE_PAUSE));
@@ -29,7 +29,7 @@ impl Lines {
     }
 }
 
-/// Keeps the VMs of a worker within their bounds, without end.
+/// Keeps the VMs of a worker within their bounds, as long as the worker runs.
 pub(crate) async fn keep_vms(worker: Rc<Worker>) {
     let mut lines = Lines::default();
     loop {
@@ -42,7 +42,7 @@ pub(crate) async fn keep_vms(worker: Rc<Worker>) {
     }
 }
 
-/// Returns how soon to check again, or `None` if a notification will come.
+/// Returns the time until the next check, or `None` if a notification will start the next check.
 async fn relieve_all(worker: &Worker, lines: &mut Lines) -> Option<Duration> {
     let mut again: Option<Duration> = None;
     for host in worker.script_hosts() {
@@ -86,7 +86,7 @@ async fn relieve(worker: &Worker, host: &Host, lines: &mut Lines) -> Option<Dura
             }
         }
     }
-    // The next check returns how long to wait, if it has to.
+    // The next check determines the time to wait, if any.
     Some(Duration::ZERO)
 }
 
@@ -97,5 +97,5 @@ async fn until(wait: Option<Duration>) {
     }
 }
 
-/// Shortest time between two log lines for one host.
+/// Minimum time between two log lines for one host.
 const LINE_PAUSE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! State that the connections of one worker share. Other workers share only the parts in an `Arc`.
+//! State that the connections of one worker share. Other workers share only the fields in an `Arc`.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
@@ -31,12 +31,12 @@ pub(crate) struct Worker {
     pub(crate) capacity: Arc<Capacity>,
     pub(crate) spool: Arc<Spool>,
     pub(crate) cells: Arc<WorkerCells>,
-    /// Number of connections that are being refused because there are too many.
+    /// Number of connections that are being refused because the maximum is reached.
     pub(crate) refusals: Cell<usize>,
     pub(crate) admission: Admission,
     pub(crate) unserved: UnservedConnections,
     pub(crate) script_queue: Rc<ScriptQueue>,
-    /// Pauses of clients that were refused while other requests waited.
+    /// Assigns pauses to clients that were refused while other requests waited.
     pub(crate) refusal_pauses: RefusalPauses,
     /// Manages the VMs of the scripts.
     pub(crate) keeper: Rc<Keeper>,
@@ -105,16 +105,17 @@ impl Worker {
         Rc::ptr_eq(&self.service.borrow().rules, rules)
     }
 
-    /// Serves further requests with another configuration.
+    /// Replaces the service. Later requests use the new configuration.
     pub(crate) fn adopt(&self, service: Service, queue_age_max: Duration) {
         self.admission.set_age_max(queue_age_max);
         self.script_queue.set_age_max(queue_age_max);
         self.cells.serve(service.route_cells.clone());
         equip(&service, &self.keeper, &self.capacity);
         let before = self.service.replace(service);
-        // Its last requests need only the files that they hold open.
+        // The last requests of the old service hold their own open files, so the cache of open files is not
+        // needed.
         before.descriptors.clear();
-        // This drop may close a VM, so the service must not be borrowed.
+        // Dropping the old service may close a VM, so the service of the worker must not be borrowed.
         drop(before);
     }
 
@@ -137,7 +138,8 @@ impl Worker {
         self.cells.note_script_bytes(self.service.borrow().script_bytes());
     }
 
-    /// Returns by how much the deadline of idle connections is shortened, so that many connections make room.
+    /// Returns the time by which the deadline of idle connections is moved forward. The time is zero unless
+    /// the number of connections is near its limit.
     pub(crate) fn hurry(&self) -> Duration {
         if self.capacity.is_nearly_full() {
             let limits = &self.service.borrow().rules.limits;
@@ -148,7 +150,7 @@ impl Worker {
     }
 }
 
-/// Gives the scripts of a service the resources of their worker.
+/// Connects the scripts of a service with the keeper and the backends of the worker.
 fn equip(service: &Service, keeper: &Rc<Keeper>, capacity: &Arc<Capacity>) {
     service.hosts.set_keeper(keeper);
     service.hosts.set_fetcher(BackendFetcher { client: service.client.clone(), capacity: capacity.clone() });

@@ -25,14 +25,16 @@ use crate::spool::Spool;
 use crate::vm_keeper;
 use crate::worker::{Order, Worker};
 
-/// Maximum number of threads of a worker that wait for a disk. They read files to send, open files, and
-/// digest or compress them, two at once of each kind.
+/// Maximum number of threads of a worker that wait for a disk. These threads read files that are sent, and
+/// open, digest or compress files. At most two threads open files at the same time, and at most two compute
+/// digests or compress.
 const READERS_MAX: usize = 8;
 
-/// Idle connections to backends are checked once a second.
+/// Number of ticks between two checks of the idle connections to backends: one second.
 const POOLS_SWEPT_TICKS: u32 = 4;
 
-/// A file that was not used for five seconds is closed five seconds later.
+/// Number of ticks between two turns of the cache of open files: five seconds. A file that is not used
+/// between two turns is closed.
 const DESCRIPTORS_TURNED_TICKS: u32 = 20;
 
 /// The inputs of a worker: connections and configurations.
@@ -51,8 +53,8 @@ pub(crate) struct Entrance {
     pub(crate) listeners: Vec<Listener>,
 }
 
-/// Runs a worker on the calling thread. It ends after an order to drain, when no connection or no time is
-/// left.
+/// Runs a worker on the calling thread. After an order to drain, the worker ends when the last connection has
+/// ended or the drain timeout has passed.
 ///
 /// The result of the start is sent to `started`.
 pub(crate) fn run(
@@ -85,7 +87,7 @@ pub(crate) fn run(
             }
         }
     });
-    // This cuts the remaining connections. Their cancelled requests leave records.
+    // Dropping the runtime cuts the remaining connections. Their cancelled requests are recorded.
     drop(runtime);
     if let Some(worker) = worker {
         worker.recorder.hand_over_last();
@@ -93,7 +95,7 @@ pub(crate) fn run(
     }
 }
 
-/// Sends the result of the start. The thread that waits for it may have given up.
+/// Sends the result of the start. The thread that waits for the result may have stopped waiting.
 fn report_start(started: &SyncSender<Result<Sources, StartError>>, result: Result<Sources, StartError>) {
     let _ = started.send(result);
 }
@@ -160,12 +162,12 @@ async fn tick(worker: &Worker) {
 }
 
 async fn drain(worker: &Rc<Worker>, accepting: Vec<JoinHandle<()>>, mut orders: watch::Receiver<Order>) {
-    // If the sender is gone, the worker drains, too.
+    // An error means that the sender is gone. In that case the worker drains, too.
     let _ = orders.wait_for(|order| *order == Order::Drain).await;
     let timeout = worker.rules().drain_timeout;
     let emptied = async {
         for accepting in accepting {
-            // If a task panicked, the process has already ended.
+            // An error is impossible here: a panic in a task ends the process.
             let _ = accepting.await;
         }
         worker.deadlines.drain();

@@ -1,4 +1,4 @@
-//! Breakers at times that the tests pass in.
+//! Tests of the breaker. The tests pass all times as arguments.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn breaker() -> Breaker {
     })
 }
 
-/// Admits requests and ends them with this result. Returns the last change.
+/// Admits `count` requests and ends each with `result`. Returns the last change of state.
 fn run(breaker: &Breaker, count: usize, result: AttemptResult, now_ms: u64) -> Option<BreakerChange> {
     let mut change = None;
     for _ in 0..count {
@@ -58,7 +58,7 @@ fn a_request_counts_once_also_if_it_fails_after_it_was_a_success() {
 fn requests_older_than_the_window_do_not_count() {
     let breaker = breaker();
     run(&breaker, 9, AttemptResult::Failure, 500);
-    // They still count in the last tenth of the window, but not later.
+    // The failures still count in the last tenth of the window, but not later.
     assert_eq!(run(&breaker, 1, AttemptResult::Success, 9_999), None);
     assert_eq!(run(&breaker, 1, AttemptResult::Failure, 10_500), None);
     assert_eq!(breaker.state(10_500), BreakerState::Closed);
@@ -104,7 +104,7 @@ fn a_probe_that_fails_opens_it_again_and_one_that_is_cancelled_makes_room() {
     let three = breaker.admit(5002).unwrap();
     assert_eq!(breaker.conclude(two, AttemptResult::Failure, 5003), Some(BreakerChange::OpenedAgain));
     assert_eq!(breaker.admit(10_002), None);
-    // The result of an earlier probe does not count now.
+    // The result of a probe from the earlier half-open state does not count in this one.
     let again = breaker.admit(10_003).unwrap();
     assert_eq!(breaker.conclude(three, AttemptResult::Failure, 10_004), None);
     assert_eq!(breaker.state(10_004), BreakerState::HalfOpen);

@@ -1,16 +1,15 @@
-//! Checks whether the received bytes end with a complete record (RFC 8446 section 5.1). A partial record is
-//! the start of data that was not asked for.
+//! Checks whether the received bytes end with a complete record (RFC 8446 section 5.1). While a connection is
+//! idle, a partial record means that the backend sends data without a request.
 
-/// type(1), version(2), length(2), big-endian
+/// Bytes of a record header: type (1), version (2), length (2), big-endian.
 const HEADER_BYTES: usize = 5;
 
-/// Position of the end of the received bytes in a record. rustls validates the lengths, so this type does
-/// not.
+/// Position of the last received byte in its record. rustls validates the lengths, so this type does not.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Boundary {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Missing bytes of the fragment.
+    /// Missing bytes of the record after its header.
     left: usize,
 }
 

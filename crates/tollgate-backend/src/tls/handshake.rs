@@ -9,10 +9,10 @@ use super::TlsOptions;
 
 /// Maximum number of names of a wrong certificate in the text.
 const NAMES_MAX: usize = 8;
-/// Maximum bytes of an error text of rustls, because the peer controls parts of it.
+/// Maximum bytes of an error text of rustls. The limit exists because the peer controls parts of the text.
 const TEXT_BYTES_MAX: usize = 600;
 
-/// Cause of a failed handshake, in short.
+/// Cause of a failed handshake, as a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakeFault {
     /// No trusted authority signed the certificate, or the certificate is invalid.
@@ -27,7 +27,7 @@ pub enum HandshakeFault {
     Refused,
     /// The connection ended.
     Closed,
-    /// The handshake exceeded its time.
+    /// The handshake exceeded its timeout.
     Timeout,
     /// Any other cause, for example no common version or cipher.
     Protocol,
@@ -99,7 +99,7 @@ pub struct HandshakeError {
 }
 
 impl HandshakeError {
-    /// Describes an error of a session. `chosen` is the version, if one was negotiated.
+    /// Creates the value for an error of a session. `chosen` is the version, if one was negotiated.
     pub(crate) fn of_tls(error: &Error, chosen: Option<ProtocolVersion>, options: &TlsOptions) -> Self {
         let heard = if chosen.is_some() { Heard::Hello } else { Heard::Nothing };
         let fault = HandshakeFault::of(error, heard);
@@ -132,7 +132,8 @@ impl HandshakeError {
     }
 }
 
-/// Returns a name without its kind. rustls shows `DnsName("a.test")` or `IpAddress(192.0.2.1)`.
+/// Returns a name without the kind that rustls adds. rustls shows `DnsName("a.test")` or
+/// `IpAddress(192.0.2.1)`.
 fn bare_name(shown: &str) -> &str {
     shown.split_once('(').and_then(|(_, name)| name.strip_suffix(')')).unwrap_or(shown)
 }

@@ -27,11 +27,12 @@ pub struct TlsFiles {
 pub struct ClientIdentity {
     /// The certificate, and the intermediate certificates up to its authority.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 
-/// The options with the contents of the files. Two values are equal if all of these are.
+/// The options with the contents of the files. Two values are equal if the options and all contents are
+/// equal.
 pub struct TlsOptions {
     files: TlsFiles,
     server_name: Option<ServerName<'static>>,
@@ -40,19 +41,19 @@ pub struct TlsOptions {
     config: Arc<ClientConfig>,
 }
 
-/// Reason why TLS cannot be used, by the option at fault. The text names the file.
+/// Reason why TLS cannot be used. Each variant is for the option at fault, and the text names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// No authority is trusted.
+    /// The trusted authorities cannot be used, or there are none.
     #[error("{0}")]
     Roots(#[source] RootsError),
     /// The client certificate cannot be used.
     #[error("{0}")]
     Certificate(String),
-    /// Its key cannot be used, or does not match the certificate.
+    /// The private key cannot be used, or does not match the certificate.
     #[error("{0}")]
     Key(String),
-    /// The name cannot be in a certificate.
+    /// No certificate can have this name.
     #[error("{0:?} is neither a host name nor an address")]
     ServerName(String),
 }
@@ -61,7 +62,7 @@ impl TlsOptions {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them cannot be used.
+    /// A file or the server name cannot be used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let server_name = files.server_name.as_deref().map(server_name).transpose()?;
         let verifier = Arc::new(Verifier::new(files.ca.as_deref(), Trust::Host).map_err(TlsError::Roots)?);
@@ -92,7 +93,7 @@ impl TlsOptions {
         &self.files
     }
 
-    /// Returns the name that certificates must have for every address.
+    /// Returns the configured name that certificates must have, for every address.
     pub(crate) fn server_name(&self) -> Option<&ServerName<'static>> {
         self.server_name.as_ref()
     }
@@ -131,7 +132,7 @@ impl PartialEq for TlsOptions {
 
 impl Eq for TlsOptions {}
 
-/// Shows no contents of the files, because they are secret.
+/// Shows no contents of the files, because the key is secret.
 impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsOptions").field("files", &self.files).finish_non_exhaustive()

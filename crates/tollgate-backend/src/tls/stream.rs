@@ -22,15 +22,16 @@ use super::{HandshakeError, TlsOptions};
 const WRITE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of one read from the socket: a record of the maximum size and a little more (RFC 8446 section 5.2).
 pub(crate) const WIRE_BYTES: usize = (16 << 10) + 512;
-/// Maximum number of reads in the check for a quiet connection. Only session tickets may arrive then, and
-/// they are few.
+/// Maximum number of reads in the check for a quiet connection. Only session tickets may arrive on a quiet
+/// connection, and they are few.
 const QUIET_READS_MAX: usize = 4;
 
 pub(crate) struct TlsStream {
     socket: TcpStream,
     session: ClientConnection,
     boundary: Boundary,
-    /// Received bytes that wait until earlier content is read. Usually it is empty and holds no memory.
+    /// Received bytes that wait until earlier content is read. The buffer is usually empty and then holds no
+    /// memory.
     ahead: Vec<u8>,
     end: End,
     left_bytes: u64,
@@ -42,7 +43,7 @@ enum End {
     Open,
     /// The backend announced the end (`close_notify`).
     Told,
-    /// Any other end. Its error is returned once.
+    /// The stream ended in any other way. The error is returned once.
     Broken(Option<io::Error>),
 }
 
@@ -108,7 +109,7 @@ impl TlsStream {
         options: &TlsOptions,
     ) -> Poll<Result<(), HandshakeError>> {
         loop {
-            // If the peer accepts no bytes, reading returns the cause.
+            // A failure is ignored here: if the peer accepts no bytes, the read below returns the cause.
             let flushed = self.poll_flush(context);
             if !self.session.is_handshaking() {
                 return flushed.map_err(|error| HandshakeError::of_io(&error));
@@ -117,7 +118,7 @@ impl TlsStream {
             let processed = self.session.process_new_packets();
             if let Err(error) = processed {
                 let chosen = self.session.protocol_version();
-                // Sends the alert, as far as the backend accepts it.
+                // Sends the alert. A failure to send is ignored.
                 let _ = self.poll_flush(context);
                 return Poll::Ready(Err(HandshakeError::of_tls(&error, chosen, options)));
             }
@@ -127,7 +128,7 @@ impl TlsStream {
         }
     }
 
-    /// Passes records from the socket to the session. 0 means the end.
+    /// Passes records from the socket to the session. The result 0 means the end of the stream.
     fn poll_read_wire(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.socket.poll_read_ready(context))?;
@@ -144,7 +145,7 @@ impl TlsStream {
         !self.session.wants_write()
     }
 
-    /// Returns the bytes of records that the socket accepted.
+    /// Returns the number of bytes of records that the socket accepted.
     pub(crate) fn left_bytes(&self) -> u64 {
         self.left_bytes
     }
@@ -173,7 +174,7 @@ impl TlsStream {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_flush(context))?;
         let taken = self.session.writer().write_vectored(slices)?;
-        // The next call returns a failure, because this call accepted bytes.
+        // A failure is returned by the next call, because this call has accepted bytes.
         let _ = self.poll_flush(context);
         Poll::Ready(Ok(taken))
     }
@@ -189,7 +190,7 @@ impl TlsStream {
         wire: &mut [u8],
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Continues to send pending bytes. If the peer accepts none, reading returns the cause.
+        // Continues to send pending bytes. If the peer accepts no bytes, the read below returns the cause.
         let _ = self.poll_flush(context);
         let before = out.filled().len();
         loop {
@@ -216,7 +217,7 @@ impl TlsStream {
         }
     }
 
-    /// Ready when there is content, or the end.
+    /// The result is ready when content is available, or after the end of the stream.
     pub(crate) fn poll_read_ready(&mut self, context: &mut Context<'_>, wire: &mut [u8]) -> Poll<()> {
         let _ = self.poll_flush(context);
         while !self.has_content() && self.ahead.is_empty() && matches!(self.end, End::Open) {
@@ -253,11 +254,12 @@ impl TlsStream {
         Poll::Ready(())
     }
 
-    /// Passes received bytes to the session. No bytes mean the end. Bytes that it does not accept now wait.
+    /// Passes received bytes to the session. An empty slice means the end of the stream. Bytes that the
+    /// session does not accept yet wait in `ahead`.
     fn feed(&mut self, mut came: &[u8]) {
         loop {
             match self.session.read_tls(&mut came) {
-                // The session processes the bytes, or the end.
+                // The session processes the bytes, or the end of the stream.
                 Ok(bytes) => match self.session.process_new_packets() {
                     Ok(state) if state.peer_has_closed() => self.end = End::Told,
                     Ok(_) if bytes == 0 => {
@@ -278,8 +280,8 @@ impl TlsStream {
         }
     }
 
-    /// Returns whether no bytes of a reply arrived, not even the start of a record or the end. Session
-    /// tickets may arrive (RFC 8446 section 4.6.1).
+    /// Returns whether neither bytes of a reply, nor the start of a record, nor the end of the stream
+    /// arrived. Session tickets may arrive (RFC 8446 section 4.6.1).
     pub(crate) fn is_quiet(&mut self) -> bool {
         for _ in 0..QUIET_READS_MAX {
             let is_still = self.session.process_new_packets().is_ok_and(|state| {
@@ -303,7 +305,7 @@ impl TlsStream {
     }
 }
 
-/// A stream with its read buffer, for readers of any stream.
+/// A TLS stream with its read buffer, for code that reads any kind of stream.
 pub(crate) struct TlsReader<'a> {
     pub(crate) stream: &'a mut TlsStream,
     pub(crate) wire: &'a mut [u8],
@@ -320,7 +322,8 @@ impl AsyncRead for TlsReader<'_> {
     }
 }
 
-/// Announces the end to the backend, as far as the socket accepts it at once.
+/// Announces the end (`close_notify`) to the backend. The announcement is dropped if the socket does not
+/// accept it at once.
 impl Drop for TlsStream {
     fn drop(&mut self) {
         if !self.session.is_handshaking() {

@@ -1,4 +1,4 @@
-//! Data and verdicts for chunked bodies.
+//! Tests of chunked bodies: the decoded data, or the refusal.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn decode(pieces: &[&[u8]], body_bytes_max: u64) -> Outcome {
     Ok((decoded, body, input))
 }
 
-/// Decodes a body as one piece, and byte by byte.
+/// Decodes a body as one piece, and again byte by byte.
 #[allow(clippy::needless_pass_by_value)] // Rows read better without references.
 fn check(input: &str, expect: Result<(Decoded, &str, &str), RequestError>) {
     let bytes: Vec<&[u8]> = input.as_bytes().chunks(1).collect();

@@ -1,6 +1,6 @@
 //! Forms whose bytes arrive in pieces. The parser is as strict as [`FormParts`](super::FormParts).
 //!
-//! It holds only the head of a part and the bytes that are not yet consumed.
+//! The parser holds only the head of a part and the bytes that are not yet consumed.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem::{self, Finder};
@@ -12,11 +12,11 @@ use super::{FormError, PART_HEAD_BYTES_MAX, boundary, field, lines, part};
 pub enum FormEvent {
     /// A part begins.
     Part(FormPartHead),
-    /// More content of the part.
+    /// The next bytes of the content of the part.
     Content(Bytes),
     /// The content of the part is complete.
     PartEnd,
-    /// The last boundary. No more parts follow.
+    /// The form ends with the last boundary. No more parts follow.
     End,
 }
 
@@ -49,24 +49,25 @@ pub struct FormStream {
 /// Position of the start of the buffer in the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// At the first byte of the form.
+    /// The buffer begins at the first byte of the form.
     Start,
     Preamble,
-    /// After a delimiter.
+    /// The buffer begins after a delimiter.
     Line,
-    /// At the line end before the head of a part.
+    /// The buffer begins at the line end before the head of a part.
     Head,
-    /// At the empty line, whose line end may begin a delimiter.
+    /// The buffer begins at the empty line after the head of a part. If the part is empty, the line end also
+    /// begins the delimiter.
     Blank,
     Content,
     Over,
 }
 
 impl FormStream {
-    /// Creates a parser for a form. The content type has the boundary.
+    /// Creates a parser for a form. The parameter `boundary` of `content_type` is used.
     ///
     /// # Errors
-    /// `Boundary`.
+    /// `Boundary` if the content type has no valid boundary.
     pub fn new(content_type: &[u8]) -> Result<Self, FormError> {
         let boundary = boundary(content_type).ok_or(FormError::Boundary)?;
         let delimiter = Finder::new(&[b"\r\n--", &boundary[..]].concat()).into_owned();
@@ -80,7 +81,7 @@ impl FormStream {
         }
     }
 
-    /// Marks the end of the bytes.
+    /// Records that no more bytes follow.
     pub fn finish(&mut self) {
         self.is_whole = true;
     }
@@ -88,7 +89,7 @@ impl FormStream {
     /// Returns the next event, or `None` if the parser needs more bytes.
     ///
     /// # Errors
-    /// `Start`, `Delimiter`, `End`, `PartHead`, `Part`. Do not use the parser again after an error.
+    /// `Start`, `Delimiter`, `End`, `PartHead` or `Part`. Do not use the parser again after an error.
     pub fn next_event(&mut self) -> Result<Option<FormEvent>, FormError> {
         loop {
             let event = match self.state {
@@ -196,7 +197,8 @@ impl FormStream {
         Step::Event(FormEvent::PartEnd)
     }
 
-    /// Returns the number of bytes at the front that cannot be part of a delimiter, whatever follows.
+    /// Returns the number of bytes at the front of the buffer that cannot be part of a delimiter, whatever
+    /// bytes follow.
     fn settled_bytes(&self) -> usize {
         (self.buffer.len() + 1).saturating_sub(self.delimiter.needle().len())
     }

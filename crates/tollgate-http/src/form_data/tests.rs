@@ -171,7 +171,7 @@ fn word_of() -> impl Strategy<Value = String> {
     "[a-z \\[\\];=]{0,8}"
 }
 
-/// Generates pieces of forms, so that random input gets past the first line.
+/// Generates pieces of forms, because the parser would refuse fully random input at the first line.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let known: [&[u8]; 10] = [
         b"--b",

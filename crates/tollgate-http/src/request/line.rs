@@ -91,7 +91,7 @@ pub(super) fn malformed(line: &[u8]) -> RequestError {
 
 /// First line of the HTTP/2 connection preface (RFC 9113 section 3.4).
 const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0";
-/// Bytes for the method, the spaces, the version and the line end.
+/// Maximum bytes of a request line in addition to its target: method, spaces, version and line end.
 ///
 /// The bound exceeds their sum, so that a long unknown method is distinguished from a long target.
 const LINE_BYTES_BESIDE_TARGET: usize = 64;

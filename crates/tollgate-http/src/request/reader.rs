@@ -4,7 +4,7 @@
 //! is in `line`, `target`, `field`, `framing` and `connection`.
 //!
 //! The reader parses each line as soon as the line is complete. A bad head is therefore refused at its first
-//! bad line. A peer that sends byte by byte causes only linear cost.
+//! bad line. The cost stays linear even if a peer sends single bytes.
 
 use super::RequestHead;
 use super::line::{
@@ -28,9 +28,9 @@ use std::mem::take;
 pub struct HeadReader {
     /// Bytes of the blank line that was dropped before the request line.
     blank_bytes: usize,
-    /// Where the current line begins.
+    /// Offset at which the current line begins.
     line_start: usize,
-    /// The bytes before this offset hold no line end that is still to be handled.
+    /// Offset up to which all line ends were found and handled.
     searched: usize,
     line: Option<RequestLine>,
     fields: Vec<FieldSpan>,
@@ -44,12 +44,12 @@ pub struct HeadReader {
 impl HeadReader {
     /// Splits the next head off the front of `buffer`, without a copy. `None` asks for more bytes.
     ///
-    /// At most one blank line before the request line is dropped. It counts towards the limit of the head.
-    /// The limits apply to the bytes so far, even if the head is incomplete. The outcome does not depend on
-    /// how the network splits the bytes.
+    /// At most one blank line before the request line is dropped. This line counts towards the limit of the
+    /// head. The limits apply to the bytes so far, even if the head is incomplete. The outcome does not
+    /// depend on how the network splits the bytes.
     ///
     /// # Errors
-    /// Any fault of the head. Do not use the reader and the buffer again, because the connection closes.
+    /// The head has a fault. Do not use the reader and the buffer again, because the connection closes.
     pub fn read(
         &mut self,
         buffer: &mut BytesMut,
@@ -106,8 +106,8 @@ impl HeadReader {
 
     /// Drops one blank line before the request line (RFC 9112 section 2.2).
     ///
-    /// A first byte that begins no method is refused at once. A TLS hello on a plain port therefore does not
-    /// wait for a deadline.
+    /// A first byte that begins no method is refused at once. A client that sends a TLS ClientHello to a
+    /// plain port therefore gets its refusal before any deadline.
     fn begin(&mut self, buffer: &mut BytesMut) -> Result<bool, RequestError> {
         match buffer.as_ref() {
             [b'\r'] if self.blank_bytes == 0 => Ok(false),
@@ -173,7 +173,7 @@ impl HeadReader {
         if end <= self.bytes_max(limits) { Ok(()) } else { Err(self.too_large(buffer, end, limits)) }
     }
 
-    /// Returns 414 for a request line that is too long, because of its target, and 431 otherwise.
+    /// Returns 414 if the target makes the request line too long. For any other excess, returns 431.
     #[cold]
     fn too_large(&self, buffer: &[u8], end: usize, limits: &Limits) -> RequestError {
         let bytes = self.blank_bytes + end;
@@ -209,7 +209,8 @@ impl HeadReader {
 
     fn take_field(&mut self, buffer: &[u8], line: &[u8], limits: &Limits) -> Result<(), RequestError> {
         if line.first().is_some_and(|&byte| is(BLANK, byte)) {
-            // RFC 9112 sections 2.2 and 5.2.
+            // A line that begins with a blank: RFC 9112 section 2.2 for the first field line, section 5.2 for
+            // a folded line.
             let is_first = self.lines() == 0;
             return Err(if is_first {
                 RequestError::WhitespaceBeforeFields
@@ -229,7 +230,7 @@ impl HeadReader {
         Ok(())
     }
 
-    /// Drops a field with `_` in its name if the limits say so. Any other fault remains an error.
+    /// Drops a field with `_` in its name, if `underscore_names` is `Drop`. Any other fault remains an error.
     #[cold]
     fn leave_out(&mut self, line: &[u8], error: RequestError, limits: &Limits) -> Result<(), RequestError> {
         match (&error, limits.underscore_names) {
@@ -318,7 +319,8 @@ fn resolve_host(line: RequestLine, host: Option<Span>, head: &[u8]) -> Result<Op
     }
 }
 
-/// Initial capacity of the field list. Heads of browsers fit, so that the vector is allocated once.
+/// Initial capacity of the field list. Heads of browsers have fewer fields, so the vector is allocated only
+/// once.
 const FIELDS_USUAL: usize = 16;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 
 /// Returns the canonical spelling of a host without port.
 ///
-/// It is in lower case and without a final dot. IPv6 addresses are written as in RFC 5952.
+/// The result is in lower case and without a final dot. IPv6 addresses are written as in RFC 5952.
 pub fn canonical_host(host: &str) -> Cow<'_, str> {
     if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return match address.parse::<Ipv6Addr>() {

@@ -1,4 +1,4 @@
-//! The path of a request, as the pattern of its route matched it.
+//! The path of a request, with the parts that the pattern of its route matched.
 //!
 //! The path is copied only if it had to be decoded or normalised.
 
@@ -15,7 +15,7 @@ pub struct MatchedPath {
     pub names: Option<Rc<[Box<str>]>>,
     /// The start and the end of each capture in the path.
     pub spans: Vec<(usize, usize)>,
-    /// The length of the end of the path that `*` matched, with the slash before it.
+    /// Length in bytes of the end of the path that `*` matched, with the slash before that end.
     pub path_info_bytes: usize,
 }
 
@@ -26,7 +26,8 @@ impl MatchedPath {
         self.decoded.as_deref().unwrap_or_else(|| head.path())
     }
 
-    /// Returns the end of the path that `*` matched, with the slash before it. It is empty without a `*`.
+    /// Returns the end of the path that `*` matched, with the slash before that end. The result is empty if
+    /// the pattern has no `*`.
     pub fn path_info<'a>(&'a self, head: &'a RequestHead) -> &'a str {
         let path = self.path(head);
         path.get(path.len().saturating_sub(self.path_info_bytes)..).unwrap_or_default()

@@ -3,12 +3,11 @@
 //! Each request is looked up in [`RouteTable`]. [`tree`] holds the paths of one host. [`host`] decides
 //! whether two hosts are equal.
 //!
-//! Several routes may match a path. Their first segment that differs decides: a literal wins over `{name}`,
-//! and `{name}` over `*`.
-//! If no route below a literal matches, the lookup returns to the next best segment. For example, `/a/{x}/d`
-//! matches `/a/b/d` although `/a/b/c` exists.
-//! The path decides before the method. If no route of the winning path allows the method, the reply is 405,
-//! and no other path is tried.
+//! Several routes may match a path. The first segment in which these routes differ decides: a literal wins
+//! over `{name}`, and `{name}` wins over `*`. If no route below a literal matches, the lookup returns to the
+//! next best segment. For example, `/a/{x}/d` matches `/a/b/d` even if the route `/a/b/c` exists. The path
+//! decides before the method. If no route of the winning path allows the method, the reply is 405, and no
+//! other path is tried.
 
 mod host;
 mod matched_path;

@@ -3,7 +3,7 @@
 use crate::path::write_path;
 use crate::target::write_target;
 
-/// Returns the `Location` of the same target with a slash after its path.
+/// Returns the value of `Location`: the same target with a slash after its path.
 ///
 /// `path` is decoded and normalised. The raw path is not used, because `//host/../docs` may lead to another
 /// server.

@@ -75,7 +75,7 @@ impl<T> RouteTable<T> {
 
     /// Looks up a decoded, normalised path, or `*`.
     ///
-    /// `host` is called only if a route names a host. Its result may have a port.
+    /// `host` is called only if a route names a host. The result of `host` may have a port.
     #[inline]
     pub fn find<'t, 'h>(
         &'t self,
@@ -93,8 +93,8 @@ impl<T> RouteTable<T> {
 
     /// Lists all routes that match a path and a method.
     ///
-    /// The first is the result of [`find`](Self::find). Each later one would be the result without the routes
-    /// before it.
+    /// The first route is the result of [`find`](Self::find). Each later route would be the result if the
+    /// routes before it did not exist.
     pub fn find_all<'t>(&'t self, host: Option<&str>, path: &[u8], method: Method) -> Vec<Match<'t, T>> {
         let named = host.and_then(|host| self.site(host));
         let mut landings = Vec::new();
@@ -120,7 +120,7 @@ impl<T> RouteTable<T> {
         let named = if self.hosts.is_empty() { None } else { host().and_then(|host| self.site(host)) };
         match named.and_then(|site| site.find(path)) {
             None => self.any_host.find(path),
-            // The tree for all other hosts may have a route for the path itself.
+            // Before a redirect, the tree for all other hosts is searched for a route that ends at the path.
             Some(Landing::Folder) => {
                 let other = self.any_host.find(path).filter(|landing| matches!(landing, Landing::Here(_)));
                 other.or(Some(Landing::Folder))

@@ -1,4 +1,5 @@
-//! Precedence of routes, row by row, and against a model that follows the rules without a tree.
+//! Tests of the precedence of routes: a table of cases, and a comparison with a model that applies the rules
+//! without a tree.
 
 use std::fmt::Write;
 
@@ -37,7 +38,7 @@ impl Route {
     }
 }
 
-/// Checks a lookup. `expect` is the route, its captures and its path info, or the refusal.
+/// Checks a lookup. `expect` has the route, its captures and its path info, or the refusal.
 fn check(routes: &[&'static str], host: Option<&str>, request: &str, expect: &str) {
     let (method, path) = request.split_once(' ').unwrap();
     let table = table(routes);
@@ -92,7 +93,7 @@ fn a_dead_end_goes_back_to_the_next_best() {
     check(&["/a/b/c", "/a/{x}/d"], None, "GET /a/b/d", "/a/{x}/d|x=b|");
     check(&["/a/b/c", "/a/{x}/d", "/{y}/b/e"], None, "GET /a/b/e", "/{y}/b/e|y=a|");
     check(&["/a/b/c", "/a/{x}/d", "/{y}/b/e"], None, "GET /a/b/f", "404");
-    // Captures of a branch that led to no route are discarded.
+    // The lookup discards the captures of a branch that led to no route.
     check(&["/{x}/{y}/c", "/{z}/*"], None, "GET /1/2/3", "/{z}/*|z=1|/2/3");
 }
 
@@ -163,7 +164,8 @@ fn the_server_itself_is_not_a_path() {
 mod reference {
     use super::*;
 
-    /// Exactness of each segment: literal, `{name}`, `*`.
+    /// Exactness of each segment of a pattern. A literal is more exact than `{name}`, and `{name}` more exact
+    /// than `*`.
     type Rank = Vec<u8>;
 
     struct Candidate<'r> {

@@ -1,9 +1,9 @@
 //! The paths of one host as a tree of segments.
 //!
-//! A lookup follows one branch. Only where a literal and a `{name}` both match a segment are there two
-//! branches. The second is tried if the first leads to no route.
-//! A lookup therefore costs one hash for each segment of the path. It visits only beginnings of patterns that
-//! match the path. The number of other routes does not matter.
+//! A lookup follows one branch. There are two branches only if a literal and a `{name}` both match a segment.
+//! The second branch is tried if the first leads to no route. A lookup therefore costs one hash for each
+//! segment of the path. The lookup visits only nodes that match the beginning of the path, so the number of
+//! other routes does not matter.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -37,13 +37,13 @@ pub(super) struct RouteEntry<T> {
 /// Names that a pattern gives to segments of its paths.
 pub(super) struct Captures {
     pub(super) names: Rc<[Box<str>]>,
-    /// Index of the segment of each name, from 0.
+    /// Index of the path segment for each name, counted from 0.
     segments: Box<[usize]>,
 }
 
 /// Result of a lookup in a tree.
 pub(super) enum Landing<'t, T> {
-    /// Routes end at the path.
+    /// Routes end at this path.
     Here(&'t Leaf<T>),
     /// The path is the folder of a `*`, without the final slash.
     Folder,
@@ -115,8 +115,8 @@ impl<T> Node<T> {
         found.push(Landing::Rest(&self.rest, left.len() + 1));
     }
 
-    /// Searches below this node. `left` is the path after the slash that follows the segment of this node, if
-    /// there is one.
+    /// Searches below this node. `left` is the part of the path after the slash that follows the segment of
+    /// this node. `None` if no slash follows.
     fn walk(&self, left: Option<&[u8]>, is_folder: &mut bool) -> Option<Landing<'_, T>> {
         let Some(left) = left else {
             if self.here.entries.is_empty() {

@@ -1,6 +1,6 @@
-//! Prints the cost of a call, and of the functions that a handler calls. It asserts nothing.
-//! `cargo run --release -p tollgate-script --example call_speed` runs it. `bench/study.py calls` adds
-//! instructions, by callgrind.
+//! Prints the cost of a call, and of the functions that a handler calls. The program asserts nothing. `cargo
+//! run --release -p tollgate-script --example call_speed` runs it. `bench/study.py calls` also counts
+//! instructions with callgrind.
 
 #[path = "../request/mod.rs"]
 mod request;
@@ -29,8 +29,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// Without arguments, prints the time of all bodies.
 ///
 /// `calls N BODY` makes N calls of a handler, for an instruction counter. `list handlers` and `list
-/// functions` print the bodies to count. The first printed body makes no function call, so its cost can be
-/// subtracted.
+/// functions` print the bodies whose instructions are to be counted. The first printed body makes no function
+/// call, so that its cost can be subtracted.
 fn main() -> Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -79,7 +79,7 @@ impl Script {
         let folder = TempDir::new()?;
         let file = folder.path().join("main.luau");
         std::fs::write(&file, format!("return function(req)\n{}\nend", body.replace("\\n", "\n")))?;
-        // A long budget, because a busy machine must not stop a measurement.
+        // The budget is long, so that a busy machine does not end a measurement.
         let options = HostOptions { cpu_budget: Duration::from_secs(10), ..HostOptions::default() };
         let host = Host::new(options)?;
         let fields = RecordFields { names: vec!["score".to_owned()], whole: false };
@@ -87,7 +87,7 @@ impl Script {
         Ok(Self { handler, request: request(HEAD, CONTENT)?, _host: host, _folder: folder })
     }
 
-    /// Returns the best time of a call in nanoseconds.
+    /// Returns the shortest mean time of a call in nanoseconds.
     fn best_ns(&self, calls: u32) -> Result<f64> {
         let mut best = f64::MAX;
         for _ in 0..ROUNDS {
@@ -102,7 +102,7 @@ impl Script {
         for _ in 0..calls {
             let mut call = self.handler.call(self.request.clone());
             let result = loop {
-                // The call resumes at once after a slice, because no other call runs.
+                // After a slice the call is resumed at once, because no other call runs.
                 if let Step::Done(result) = call.resume() {
                     break result;
                 }

@@ -1,6 +1,6 @@
 //! The measured work: whole handlers, and functions that a handler repeats.
 
-/// How often a handler repeats a function.
+/// Number of times that a handler repeats a function.
 pub(crate) const REPEATED: u32 = 100;
 
 /// Bodies of handlers.
@@ -15,7 +15,7 @@ pub(crate) const HANDLERS: [&str; 8] = [
     "return { status = 303, headers = { location = '/done' } }",
 ];
 
-/// Statements. The part before `;;` runs once.
+/// Statements to repeat. The part before `;;` runs only once.
 pub(crate) const FUNCTIONS: [&str; 67] = [
     "local v = req.method",
     "local v = req.path",

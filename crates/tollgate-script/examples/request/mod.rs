@@ -1,4 +1,4 @@
-//! The request that the examples call scripts with.
+//! The request with which the examples call scripts.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};

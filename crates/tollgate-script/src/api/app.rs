@@ -10,7 +10,7 @@ use crate::memory::unlimited;
 
 /// Creates the table `tollgate.app` of an app that is mounted at `base`.
 ///
-/// `base` is empty at the root. Otherwise it begins with a slash and does not end with one.
+/// `base` is empty at the root. Any other `base` begins with a slash and does not end with one.
 pub(super) fn install(lua: &Lua, base: &str) -> mlua::Result<Table> {
     let mut written = Vec::new();
     write_path(&mut written, base);
@@ -23,10 +23,10 @@ pub(super) fn install(lua: &Lua, base: &str) -> mlua::Result<Table> {
     Ok(app)
 }
 
-/// Returns the encoded base with a reference below it.
+/// Returns a URL: the encoded base, followed by the reference.
 fn url(lua: &Lua, base: &[u8], reference: &Value) -> mlua::Result<mlua::LuaString> {
     let given = text("path of tollgate.app.url", reference)?;
-    // `//` would begin a host (RFC 3986 section 4.2).
+    // At the root, a reference that begins with `//` would name a host (RFC 3986 section 4.2).
     if !given.starts_with(b"/") || (base.is_empty() && given.starts_with(b"//")) {
         return Err(refused(&given, "a path below the app that begins with one slash"));
     }

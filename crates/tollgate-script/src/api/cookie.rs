@@ -189,8 +189,8 @@ fn refused(text: impl Into<String>) -> mlua::Error {
     mlua::Error::runtime(text.into())
 }
 
-/// Bytes that browsers accept for a name and its value (RFC 6265bis section 5.6).
+/// Maximum bytes of a name and its value that browsers accept (RFC 6265bis section 5.6).
 const PAIR_BYTES_MAX: usize = 4096;
 const DOMAIN_BYTES_MAX: usize = 253;
-/// From this value on, doubles cannot represent all integers.
+/// First number from which on doubles cannot represent all integers.
 const NUMBER_MAX: i64 = 1 << 53;

@@ -60,7 +60,7 @@ fn hmac<M: Mac + KeyInit + Update + 'static>(
     let budget = Rc::clone(budget);
     let function = move |lua: &Lua, (key, data): (Value, Value)| {
         unlimited(lua, || {
-            // HMAC accepts a key of any length.
+            // HMAC accepts a key of any length, so no error is expected.
             let mac = bytes_of(&format!("key of tollgate.crypto.{name}"), &key, |key| {
                 <M as KeyInit>::new_from_slice(key).map_err(|error| mlua::Error::runtime(error.to_string()))
             });
@@ -73,7 +73,7 @@ fn hmac<M: Mac + KeyInit + Update + 'static>(
     crypto.raw_set(name, lua.create_function(function)?)
 }
 
-/// Hashes in pieces, so that long data ends at the budget of the call.
+/// Hashes in pieces, so that the budget of the call ends the hashing of long data.
 fn feed(state: &mut impl Update, data: &[u8], budget: &Budget) -> mlua::Result<()> {
     for piece in data.chunks(PIECE_BYTES) {
         if budget.is_exhausted() {
@@ -95,7 +95,7 @@ fn random(lua: &Lua, count: &Value) -> mlua::Result<LuaString> {
     })
 }
 
-/// Compares two texts. Different lengths return at once, because lengths are not secret.
+/// Compares two texts. Texts of different lengths return at once, because lengths are not secret.
 fn equal(_: &Lua, (one, other): (Value, Value)) -> mlua::Result<bool> {
     let what = "argument of tollgate.crypto.equal";
     bytes_of(what, &one, |one| bytes_of(what, &other, |other| Ok(one.ct_eq(other).into())))

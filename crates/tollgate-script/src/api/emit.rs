@@ -1,4 +1,4 @@
-//! `tollgate.emit`: further records of a call, read like `record` of a reply.
+//! `tollgate.emit`: further records of a call. These records are read like `record` of a reply.
 //!
 //! The call holds the records until the handler returns. If the handler fails, they are dropped.
 

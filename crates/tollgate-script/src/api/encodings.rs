@@ -1,4 +1,4 @@
-//! `tollgate.base64` and `tollgate.hex`: bytes as text (RFC 4648).
+//! `tollgate.base64` and `tollgate.hex`: encode bytes as text, and decode such text (RFC 4648).
 //!
 //! A malformed text is a result: nil and the reason. The memory of the call bounds each result before it is
 //! created.

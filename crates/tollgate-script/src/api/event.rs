@@ -8,8 +8,8 @@ use crate::nearest::hint;
 
 const FIELDS: [&str; 4] = ["event", "data", "id", "retry"];
 
-/// Encodes an event, which is sent as a whole. It has its own limit, because encoding makes the lines of its
-/// data longer.
+/// Encodes an event, which is sent as a whole. The encoded event is limited, too, because encoding makes each
+/// line of the data longer.
 pub(super) fn in_bytes(event: &Value, bytes_max: usize) -> mlua::Result<Vec<u8>> {
     let Value::Table(table) = event else {
         return Err(refused(&format!("an event is a {}: allowed is a table", kind(event))));

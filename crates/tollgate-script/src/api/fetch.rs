@@ -1,7 +1,7 @@
 //! `tollgate.fetch` and `tollgate.fetch_all`: requests to backends, which the call waits for.
 //!
-//! A reply is a table. Without a reply the table has `error`, a word, and `message`. A mistake in the call
-//! itself raises an error, for example an unknown backend or option.
+//! A reply is a table. If there is no reply, the table has the fields `error`, a word, and `message`. A
+//! mistake in the call itself raises an error, for example an unknown backend or option.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ const AT_ONCE_MAX: usize = 64;
 const TIMEOUT_S_MAX: f64 = 86_400.0;
 const NAMES: [&str; 8] = ["method", "path", "query", "headers", "body", "json", "timeout", "backend"];
 
-/// The parts of a VM that both functions need while they run.
+/// State that both functions need while they run.
 struct FetchTools {
     marks: Rc<Marks>,
     budget: Rc<Budget>,
@@ -44,7 +44,7 @@ struct FetchTools {
     headers_metatable: Table,
 }
 
-/// The parts of a VM that the functions are created from.
+/// State of a VM from which the functions are created.
 pub(crate) struct FetchParts<'a> {
     pub(crate) marks: &'a Rc<Marks>,
     pub(crate) budget: &'a Rc<Budget>,
@@ -54,7 +54,7 @@ pub(crate) struct FetchParts<'a> {
     pub(crate) bytes_max: usize,
 }
 
-/// Puts both functions into `tollgate`.
+/// Adds `fetch` and `fetch_all` to the table `tollgate`.
 pub(super) fn install(lua: &Lua, tollgate: &Table, parts: &FetchParts<'_>) -> mlua::Result<()> {
     let tools = Rc::new(FetchTools {
         marks: Rc::clone(parts.marks),
@@ -94,7 +94,7 @@ pub(super) fn install(lua: &Lua, tollgate: &Table, parts: &FetchParts<'_>) -> ml
 
 type FetchResult = Result<Fetched, FetchError>;
 
-/// Waits for all requests, in any order.
+/// Waits for all requests, which may finish in any order.
 async fn together(mut all: Vec<Fetching>) -> Vec<FetchResult> {
     let mut outcomes: Vec<Option<FetchResult>> = all.iter().map(|_| None).collect();
     poll_fn(|context| {
@@ -114,7 +114,7 @@ async fn together(mut all: Vec<Fetching>) -> Vec<FetchResult> {
 }
 
 impl FetchTools {
-    /// Begins a request. The backend is the first argument or an option.
+    /// Begins a request. The name of the backend is the first argument or an option.
     fn begin(&self, lua: &Lua, what: &str, backend: Option<&Value>, given: &Value) -> mlua::Result<Fetching> {
         let [method, path, query, headers, body, json, timeout, named] =
             options(&format!("options of {what}"), given, NAMES)?;
@@ -335,7 +335,7 @@ fn header_name(name: &Value) -> mlua::Result<String> {
             "header \"{name}\": allowed is a token (RFC 9110 section 5.6.2)"
         )));
     }
-    // The content of a fetch is sent with its head, so `Expect` has no use.
+    // The content of a request is sent together with its head, so `Expect` has no use.
     if is_framing_field(&name) || name.eq_ignore_ascii_case("expect") {
         return Err(mlua::Error::runtime(format!("header \"{name}\" is written by the server")));
     }

@@ -1,5 +1,5 @@
-//! The table of globals that scripts get. The setup removes Luau functions, adds those of Tollgate, and
-//! closes the table.
+//! The table of globals that scripts get. The setup removes functions of Luau, adds functions of Tollgate,
+//! and makes the table read-only.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::options::HostOptions;
 use crate::sys::library_guards;
 use crate::waits::Waits;
 
-/// Fills the globals and closes them.
+/// Fills the table of globals and makes it read-only.
 pub(crate) fn install(
     lua: &Lua,
     active: &Rc<ActiveCell>,
@@ -73,8 +73,8 @@ pub(crate) fn install(
     Ok(marks)
 }
 
-/// Base functions that cross the borders of a script, or that no handler needs. Each script gets its own
-/// `require`.
+/// Base functions of Luau that are removed, because they reach beyond the script, or because no handler needs
+/// them. Each script gets its own `require`.
 const TAKEN_AWAY: [&str; 8] =
     ["collectgarbage", "gcinfo", "getfenv", "loadstring", "newproxy", "require", "setfenv", "debug"];
 const GUARD: &str = include_str!("guard.luau");

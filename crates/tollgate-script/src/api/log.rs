@@ -1,5 +1,5 @@
-//! `tollgate.log` and `print`: lines of a script become `tracing` events, with the line of the script and the
-//! request id.
+//! `tollgate.log` and `print`: log lines of a script become `tracing` events, with the position in the script
+//! and the request id.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -77,6 +77,6 @@ fn place(lua: &Lua) -> String {
 }
 
 const LINE_BYTES_MAX: usize = 4096;
-/// Bytes of one text that are used. With them the line exceeds its limit, even if a truncated character is
-/// dropped.
+/// Maximum bytes of one text that are used. A longer text makes the line exceed its limit, even after a
+/// truncated character is dropped.
 const TEXT_BYTES_MAX: usize = LINE_BYTES_MAX + 4;

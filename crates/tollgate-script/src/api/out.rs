@@ -87,7 +87,7 @@ fn pipe(waits: &Waits, out: &Value, usage: &str) -> mlua::Result<Rc<Pipe>> {
 
 /// Data of one write.
 enum Data {
-    /// A text in the VM, which already counts its memory.
+    /// A text in the VM. The VM already counts its memory.
     Text(LuaString),
     /// A copy of a buffer, because the script may change the buffer while the write waits.
     Copy(Vec<u8>),
@@ -108,7 +108,7 @@ impl Data {
         }
     }
 
-    /// Adds as many bytes to a pipe as fit, and returns their number.
+    /// Adds as many bytes to a pipe as fit, starting at `from`, and returns the number of added bytes.
     fn push(&self, pipe: &Pipe, from: usize) -> usize {
         match self {
             Self::Text(text) => pipe.push(&text.as_bytes()[from..]),
@@ -117,7 +117,8 @@ impl Data {
     }
 }
 
-/// Writes the rest of `data` as the pipe empties, and then waits until the pipe has space again.
+/// Writes the bytes of `data` after the first `pushed` bytes, whenever the pipe has space. After the last
+/// byte, waits until the pipe has space again.
 ///
 /// Returns false if the reply is no longer sent.
 async fn pour(pipe: Rc<Pipe>, data: Data, mut pushed: usize) -> bool {
@@ -130,7 +131,8 @@ async fn pour(pipe: Rc<Pipe>, data: Data, mut pushed: usize) -> bool {
     pipe.room().await
 }
 
-/// Returns the result of a write, now or when the pipe has space again.
+/// Returns the result of a write. If the pipe is full, the call gets its result only when the pipe has space
+/// again.
 fn is_open_for_more(waits: &Waits, pipe: Rc<Pipe>) -> bool {
     let is_open = pipe.is_open();
     if pipe.is_full() {

@@ -1,12 +1,12 @@
 //! `req`, the first argument of each handler.
 //!
-//! `req` is an empty read-only table, and each call gets a new one. All calls of a host share its metatable,
-//! which looks up each field when a script reads it. Query, headers, params and cookies become tables at the
-//! first access. They are then fields of `req` itself until the slice ends. Forms are in [`form`], conditions
-//! in [`crate::precondition`].
+//! `req` is an empty read-only table, and each call gets a new table. All calls of a host share its
+//! metatable, which looks up each field when a script reads it. Query, headers, params and cookies become
+//! tables at the first access. These tables are then fields of `req` itself until the slice ends. [`form`]
+//! reads forms, and [`crate::precondition`] evaluates conditions.
 //!
-//! Invariant: a `req` works only while its own call runs. A `req` that a script kept returns an error, and
-//! never the data of another client.
+//! Invariant: a `req` works only while its own call runs. If a script keeps a `req` and uses it in a later
+//! call, it gets an error, and never the data of another client.
 
 mod accepts;
 mod form;
@@ -85,7 +85,7 @@ impl Fields for RequestFields {
                 Some(address) => stack.text(address.to_string().as_bytes()),
                 None => stack.nil(),
             },
-            // Exact until 2255.
+            // A double represents this time exactly until 2255.
             "time" => stack.number(request.time_us as f64),
             "query" => {
                 let raw = request.head.query_bytes().unwrap_or_default();
@@ -119,7 +119,8 @@ impl Fields for RequestFields {
     }
 }
 
-/// Returns the field `ctx`, whose values scripts set, or an error for an unknown field.
+/// Returns the table for the field `ctx`, in which scripts store values. Any other field is unknown, and an
+/// error.
 #[cold]
 fn refuse(lua: &Lua, active: &ActiveCell, req: &Table, key: &Value) -> mlua::Result<Table> {
     with_active(active, req, |active| {

@@ -17,7 +17,7 @@ pub(super) fn install(lua: &Lua, waits: &Rc<Waits>, clock: &Clock) -> mlua::Resu
         let duration = duration(&seconds)?;
         let clock = clock.clone();
         own.begin(async move {
-            // The time begins with the first poll, because a timer needs the runtime.
+            // The sleep begins with the first poll, because a timer needs the runtime.
             clock.sleep(duration).await;
             nothing()
         });

@@ -154,7 +154,7 @@ impl Rows {
     }
 }
 
-/// More bytes than the table of a row needs, without its texts.
+/// Upper bound of the memory of the table for a row, without its texts, in bytes.
 const ROW_BYTES: usize = 512;
 /// Luau numbers represent integers up to this value exactly.
 const EXACT_MAX: u64 = 1 << 53;

@@ -18,7 +18,7 @@ use crate::memory::unlimited;
 /// Creates the table `tollgate.time`.
 pub(super) fn install(lua: &Lua, clock: &Clock) -> mlua::Result<Table> {
     let time = lua.create_table()?;
-    // Exact until 2255.
+    // A double represents this time exactly until 2255.
     let own = clock.clone();
     time.raw_set("now_us", lua.create_function(move |_, ()| Ok(own.wall_us() as f64))?)?;
     let (own, start) = (clock.clone(), *START);
@@ -67,7 +67,7 @@ fn parsed(given: &[u8]) -> Option<i64> {
 
 /// Start of the monotonic time, for all workers.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-/// The year 0000.
+/// Start of the year 0000, the first year of RFC 3339, in microseconds since 1970.
 const RFC3339_FIRST_US: i64 = -62_167_219_200_000_000;
-/// More bytes than any time with an offset has.
+/// Maximum bytes of a text that is parsed. Any time with an offset is shorter.
 const TEXT_BYTES_MAX: usize = 64;

@@ -139,7 +139,7 @@ fn push_pair(
     Ok(())
 }
 
-/// Checks the limits of the call. Our own loops must do this, because they have no interrupts.
+/// Checks the limits of the call. Loops in Rust must call this function, because they have no interrupts.
 fn check(lua: &Lua, budget: &Budget, memory_max: usize) -> mlua::Result<()> {
     if budget.is_exhausted() {
         return Err(mlua::Error::runtime("cpu budget of the call is used up"));

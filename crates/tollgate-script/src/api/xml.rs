@@ -43,5 +43,5 @@ pub(super) fn install(lua: &Lua, budget: &Rc<Budget>, bytes_max: usize) -> mlua:
     Ok(xml)
 }
 
-/// Functions that find elements within others.
+/// Luau code of the functions that find elements within other elements.
 const FINDING: &str = include_str!("xml/finding.luau");

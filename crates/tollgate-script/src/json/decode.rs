@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, DecodeError>;
 /// Decodes a text for a script, and returns the value, or nil and the reason.
 ///
 /// # Errors
-/// A budget of the call. A malformed text is a result, not an error.
+/// A budget of the call is used up. A malformed text is a result, not an error.
 pub(crate) fn answer(
     lua: &Lua,
     text: &[u8],
@@ -27,7 +27,7 @@ pub(crate) fn answer(
 /// `memory_max`.
 ///
 /// # Errors
-/// `Text` names the byte, counted from 1.
+/// `Text` names the position of the faulty byte, counted from 1.
 fn decode(lua: &Lua, text: &[u8], marks: &Marks, budget: &Budget, memory_max: usize) -> Result<Value> {
     let mut decoder =
         Decoder { lua, text, at: 0, depth: 0, marks, budget, memory_max, values: 0, buffer: Vec::new() };
@@ -50,8 +50,8 @@ fn decode(lua: &Lua, text: &[u8], marks: &Marks, budget: &Budget, memory_max: us
 
 enum Decoded {
     Value(Value),
-    /// The digits of an integer beyond 2^53. Luau creates the integer, because it would become a double in
-    /// Rust.
+    /// The digits of an integer beyond 2^53. Luau code creates the integer, because mlua would turn an
+    /// integer from Rust into a double.
     Wide(String),
 }
 
@@ -114,8 +114,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Checks the budget and the memory once in several values, because a check for each value costs too
-    /// much.
+    /// Checks the budget and the memory once every [`VALUES_PER_CHECK`] values, because a check for each
+    /// value costs too much.
     fn check_budgets(&mut self) -> Result<()> {
         let is_turn = self.values.is_multiple_of(VALUES_PER_CHECK);
         self.values += 1;

@@ -87,7 +87,8 @@ impl<'a> Encoder<'a> {
 
     fn string(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         if bytes.len() <= PLAIN_BYTES_MAX && bytes.iter().all(|&byte| is_plain(byte)) {
-            // Nearly all field names are such texts. The caller checks the size of the output.
+            // A short text without escapes, as nearly all field names are. The caller checks the size of the
+            // output.
             let out = &mut self.scratch.out;
             out.push(b'"');
             out.extend_from_slice(bytes);
@@ -165,7 +166,7 @@ impl<'a> Encoder<'a> {
             Ok(()) => {}
             Err(Stop::Failed(fault)) => return Err(fault),
             Err(Stop::OutOfOrder) => {
-                // Some elements are in the hash part of the table, which has no order.
+                // A part of the elements is in the hash part of the table, which has no order.
                 self.scratch.out.truncate(start);
                 self.array_by_index(table)?;
             }
@@ -289,12 +290,13 @@ fn key_in_words(key: &RawValue<'_>) -> String {
     }
 }
 
-/// Returns whether JSON has this byte unchanged, independent of the bytes around it.
+/// Returns whether JSON text has this byte unchanged, independent of the bytes around it.
 const fn is_plain(byte: u8) -> bool {
     matches!(byte, 0x20..0x80) && byte != b'"' && byte != b'\\'
 }
 
-/// Maximum length for the check byte by byte. For longer texts the UTF-8 check by words is faster.
+/// Maximum length of a text that is checked byte by byte, in bytes. For longer texts the UTF-8 check by words
+/// is faster.
 const PLAIN_BYTES_MAX: usize = 32;
 const KEPT_BYTES_MAX: usize = 64 << 10;
 const KEPT_MEMBERS_MAX: usize = 1 << 10;

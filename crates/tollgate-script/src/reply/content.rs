@@ -1,4 +1,4 @@
-//! The content of a reply, from the one field that gives it.
+//! The content of a reply. At most one field of the reply may give the content.
 
 use bytes::Bytes;
 
@@ -10,15 +10,15 @@ use crate::xml;
 /// Default type of the content of a reply, determined by the field that gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
-    /// A text, or `body`.
+    /// A returned text, or the field `body`.
     Text,
-    /// `html`.
+    /// The field `html`.
     Html,
-    /// `json`.
+    /// The field `json`.
     Json,
-    /// `xml`.
+    /// The field `xml`.
     Xml,
-    /// `events`.
+    /// The field `events`.
     Events,
 }
 
@@ -38,9 +38,9 @@ impl ContentType {
 /// Function of the reply that writes its content, after the handler returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streamed {
-    /// `write`.
+    /// The field `write`.
     Write,
-    /// `events`.
+    /// The field `events`.
     Events,
 }
 

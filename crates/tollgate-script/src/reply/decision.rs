@@ -16,8 +16,8 @@ use crate::reach::Role;
 use crate::sys::raw::{RawTable, RawValue};
 
 impl Reader<'_> {
-    /// Reads the first two returned values of a script, depending on its role. `None` passes the decision to
-    /// the next stage.
+    /// Reads the first two returned values of a script, depending on its role. `None` means that the next
+    /// stage decides.
     ///
     /// # Errors
     /// `Reply` names the field, the value found, and the allowed values.
@@ -147,7 +147,8 @@ fn unknown_part(key: &RawValue<'_>) -> CallError {
     reply(format!("reply has an unknown field \"{name}\"{hint}: allowed are {}", PARTS.join(", ")))
 }
 
-/// The fields of a reply table. Those of [`CONTENTS`](super::content::CONTENTS) come last.
+/// The fields of a reply table. The fields of [`CONTENTS`](super::content::CONTENTS) are at the end of the
+/// list.
 pub(crate) const PARTS: [&str; 12] = [
     "status",
     "headers",

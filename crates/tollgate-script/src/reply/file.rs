@@ -1,4 +1,5 @@
-//! `file` of a reply: a file or a slice of it that the server opens and sends. This module opens no files.
+//! `file` of a reply: a file, or a slice of a file, that the server opens and sends. This module opens no
+//! files.
 
 use tollgate_http::is_field_value;
 
@@ -8,18 +9,18 @@ use crate::error::shown;
 use crate::nearest::hint;
 use crate::sys::raw::RawValue;
 
-/// A file as the content of a reply. Its validators, conditions and ranges are those of static files.
+/// A file as the content of a reply. Validators, conditions and ranges work as for static files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplyFile {
-    /// Path below the folder that the route names. A leading slash is ignored. An empty path is that folder,
-    /// and so no file.
+    /// Path below the folder that the route names. A leading slash is ignored. An empty path names the
+    /// folder, so no file is found.
     pub path: String,
     /// Media type. `None` derives it from the name of the file.
     pub content_type: Option<String>,
     /// Offset of the content in the file, in bytes.
     pub offset: u64,
-    /// Length of the content in bytes. `None` means up to the end of the file. It never extends beyond that
-    /// end.
+    /// Length of the content in bytes. `None` means up to the end of the file. The content never extends
+    /// beyond that end.
     pub length: Option<u64>,
     /// Name under which a browser saves the file. `None` shows the file in the browser.
     pub download_name: Option<String>,
@@ -31,7 +32,8 @@ impl ReplyFile {
         self.offset > 0 || self.length.is_some()
     }
 
-    /// Takes the content type from the headers, and refuses headers that the file itself determines.
+    /// Moves the content type from the headers to this value, and refuses headers that the file itself
+    /// determines.
     pub(super) fn take_type(&mut self, headers: &mut Vec<HeaderLine>) -> Result<()> {
         let is = |name: &str, known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
         if let Some((name, _)) = headers.iter().find(|(name, _)| is(name, &OWN_FIELDS)) {
@@ -50,7 +52,7 @@ impl ReplyFile {
     }
 }
 
-/// Reads a path, or a table with one.
+/// Reads a path, or a table that has a path.
 pub(super) fn sent_file(value: RawValue<'_>) -> Result<ReplyFile> {
     let mut file = ReplyFile::default();
     match value {

@@ -1,6 +1,7 @@
-//! `status` and `headers` of a reply, checked for the wire.
+//! Reads `status` and `headers` of a reply, and checks that they are valid HTTP.
 //!
-//! A script cannot break the framing. It cannot send fields that only the server can know.
+//! A script cannot set fields of the framing. It also cannot set fields about the acknowledgement of its
+//! record, because only the server knows its state.
 
 use std::borrow::Cow;
 
@@ -27,8 +28,8 @@ pub(super) fn status(value: RawValue<'_>) -> Result<u16> {
     Err(reply(format!("reply.status is {found}: allowed is a whole number from 200 to 599")))
 }
 
-/// Reads header lines. Subtracts their bytes on the wire from `left`, the bytes that the reply may still
-/// have.
+/// Reads header lines. `left` is the number of bytes that the reply may still have, and is reduced by the
+/// bytes of the lines.
 pub(super) fn headers(value: RawValue<'_>, budget: &Budget, left: &mut usize) -> Result<Vec<HeaderLine>> {
     let table = match value {
         RawValue::Nil => return Ok(Vec::new()),
@@ -54,7 +55,7 @@ fn header(
     };
     let name = header_name(name)?;
     let RawValue::Table(list) = value else { return push_line(lines, left, &name, value) };
-    // A list of holes makes no line, but costs time.
+    // A list in which all values are nil adds no line, but reading it costs time.
     if budget.is_exhausted() {
         return Err(reply("cpu budget of the call is used up"));
     }
@@ -82,7 +83,7 @@ fn header_name(bytes: &[u8]) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// Returns whether a field states how far a record is. Only the server knows this.
+/// Returns whether a field states the acknowledgement of a record. Only the server knows this state.
 fn is_verdict(name: &[u8]) -> bool {
     name.get(..VERDICT_PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(VERDICT_PREFIX))
 }
@@ -127,7 +128,7 @@ pub(super) fn push_line(
     Ok(())
 }
 
-/// Returns the bytes of a line on the wire.
+/// Returns the number of bytes of a header line as sent.
 fn check_room(name: &str, value_bytes: usize, left: usize) -> Result<usize> {
     let bytes = name.len() + SEPARATORS_BYTES + value_bytes;
     if bytes > left {
@@ -138,7 +139,7 @@ fn check_room(name: &str, value_bytes: usize, left: usize) -> Result<usize> {
     Ok(bytes)
 }
 
-/// Expected number of header lines from a script and the server.
+/// Expected number of header lines that a script and the server set together.
 const HEADERS_EXPECTED: usize = 4;
 const HEADERS_MAX: usize = 256;
 /// Bytes of the colon and space after the name, and of the line end after the value.

@@ -15,11 +15,11 @@ pub struct Outcome {
     pub status: u16,
     /// The type of the content. `None` without content, or if `headers` state the type.
     pub content_type: Option<ContentType>,
-    /// The header fields, valid for the wire.
+    /// The header fields, which are valid HTTP.
     pub headers: Vec<HeaderLine>,
     /// The content, unless it is streamed.
     pub body: Bytes,
-    /// How the call writes the content, if it is streamed. The call then continues.
+    /// The function that writes the content, if the content is streamed. The call then continues.
     pub streamed: Option<Streamed>,
     /// The file that is the content, if there is one.
     pub file: Option<Box<ReplyFile>>,

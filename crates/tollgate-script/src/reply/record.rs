@@ -8,7 +8,8 @@ use crate::sys::raw::RawValue;
 
 impl Reader<'_> {
     pub(crate) fn record(&self, value: RawValue<'_>) -> Result<RecordValues> {
-        // Each value is created separately, because a clone would inspect the value that it copies.
+        // Each value is created separately. Copies of one value would cost more, because `clone` inspects the
+        // value.
         let values = iter::repeat_with(|| FieldValue::Nil).take(self.columns.len()).collect();
         let mut record = RecordValues { values, whole: None, unknown: Vec::new() };
         let table = match value {
@@ -35,8 +36,7 @@ impl Reader<'_> {
         Ok(record)
     }
 
-    /// Adds one key to the record. `left` is the number of bytes that the texts of this record may still
-    /// have.
+    /// Adds one key to the record. `left` is the number of bytes that further texts of this record may have.
     fn record_item(
         &self,
         record: &mut RecordValues,

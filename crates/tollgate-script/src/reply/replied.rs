@@ -8,7 +8,7 @@ use mlua::{Lua, Table};
 pub struct Replied {
     /// The status.
     pub status: u16,
-    /// The header fields in their order. Their names may have any case.
+    /// The header fields in their order. The names may have any case.
     pub fields: Vec<(String, Bytes)>,
 }
 

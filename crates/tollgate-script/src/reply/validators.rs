@@ -1,8 +1,8 @@
-//! `etag` and `last_modified` of a reply. They become two header lines.
+//! `etag` and `last_modified` of a reply, which become two header lines.
 //!
-//! For GET and HEAD they also decide the conditions of the request. A reply other than 200 only has the lines
-//! (RFC 9110 section 13.2.1). A reply to a method that writes also only has the lines, because the write is
-//! over when its reply is read.
+//! For a 200 reply to GET or HEAD, they also decide the conditions of the request. With any other status the
+//! conditions are ignored (RFC 9110 section 13.2.1). They are also ignored for a method that writes, because
+//! the write is over when its reply is read.
 
 use bytes::Bytes;
 use tollgate_http::{Method, Precondition};
@@ -55,7 +55,8 @@ impl ReplyValidators {
         Ok(())
     }
 
-    /// Changes the outcome to 304 or 412 if the conditions of the request require it. The record stays.
+    /// Changes the outcome to 304 or 412 if the conditions of the request require it. The record does not
+    /// change.
     pub(super) fn apply(&self, outcome: &mut Outcome, active: &ActiveCell) {
         if self.etag.is_none() && self.modified_us.is_none() {
             return;

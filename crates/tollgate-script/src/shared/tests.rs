@@ -18,7 +18,7 @@ fn writing(now: Instant, ttl_s: Option<u64>) -> Writing {
     Writing { now, ttl: ttl_s.map(Duration::from_secs), bytes_max: ROOM }
 }
 
-/// Returns the bytes of the entries, counted one by one.
+/// Returns the sum of the sizes of all entries, in bytes.
 fn counted(shared: &SharedStore) -> usize {
     let of_shard = |shard: &Mutex<Shard>| {
         let shard = locked(shard);
@@ -89,7 +89,7 @@ fn a_value_without_room_is_refused_and_an_expired_one_makes_room() {
     let full = SharedError::Full { needed: each, used: shared.bytes(), limit: ROOM };
     assert_eq!(shared.put(b"more", &value, When::Always, writing(now, None)), Err(full));
 
-    // A present value may be rewritten or shortened, at the limit and above it.
+    // A present value may be replaced by a value that is not longer, even at or above the limit.
     let tight = Writing { bytes_max: 1, ..writing(now, Some(10)) };
     assert_eq!(shared.put(&0_u32.to_le_bytes(), &value, When::Always, tight), Ok(true));
     assert_eq!(shared.put(&0_u32.to_le_bytes(), &text(b""), When::Always, tight), Ok(true));
@@ -115,7 +115,7 @@ fn threads_lose_no_count_and_win_each_place_once() {
             shared.increase(b"all", 1.0, 0.0, writing(now, None)).unwrap();
             let place = turn.to_le_bytes();
             won += usize::from(shared.put(&place, &number(0.0), When::Absent, writing(now, None)).unwrap());
-            // Swaps until no other thread was faster.
+            // Repeats the swap until no other thread has changed the value in between.
             loop {
                 let before = shared.value(b"swapped", now);
                 let next = match &before {
@@ -151,7 +151,7 @@ fn threads_that_fill_it_stay_within_the_limit() {
         let mut is_full = false;
         for turn in 0..4000_u64 {
             let key = [thread.to_le_bytes(), turn.to_le_bytes()].concat();
-            // A second passes with each thousand turns.
+            // The time advances by one second after each thousand turns.
             let now = now + Duration::from_secs(turn / 1000);
             let writing = Writing { ttl: Some(Duration::from_millis(500)), ..writing(now, None) };
             is_full |= shared.put(&key, &text(&[b'x'; 500]), When::Always, writing).is_err();

@@ -1,5 +1,5 @@
-//! The coroutine of a call, run on its own stack. Its `req` is at the bottom, and the returned values are
-//! above it.
+//! The coroutine of a call, which runs on its own stack. The `req` of the call is at the bottom of the stack,
+//! and the returned values are above it.
 
 use std::ffi::{c_int, c_void};
 
@@ -23,7 +23,7 @@ pub(crate) enum Ran {
     Failed(mlua::Error),
 }
 
-/// Stack position of `req`. The returned values are above it.
+/// Stack position of `req`. The returned values are above `req`.
 const REQ: c_int = 1;
 
 impl Coroutine {
@@ -59,8 +59,8 @@ impl Coroutine {
     ) -> mlua::Result<*const c_void> {
         let state = self.state;
         lua.exec_raw_lua(|raw| {
-            // SAFETY: the coroutine does not run. Values pushed on the main stack are moved to it at once.
-            // There is no memory limit now, so nothing raises.
+            // SAFETY: the coroutine does not run. Values pushed on the main stack are moved to the coroutine
+            // at once. No memory limit is set here, so no call raises an error.
             unsafe {
                 ffi::lua_settop(state, 0);
                 if ffi::lua_checkstack(raw.state(), 2) == 0 || ffi::lua_checkstack(state, PREPARED_SLOTS) == 0
@@ -108,15 +108,15 @@ impl Coroutine {
         self.run(lua, 2)
     }
 
-    /// Resumes after a yield. A script cannot resume or close this coroutine. If it could, this call would
-    /// fail.
+    /// Resumes after a yield. A script cannot resume or close this coroutine. If a script did so, this call
+    /// would fail.
     pub(crate) fn resume(&self, lua: &Lua) -> Ran {
         if self.is_suspended() { self.run(lua, 0) } else { Ran::Failed(mlua::Error::CoroutineUnresumable) }
     }
 
     /// Resumes after one of our functions waited.
     ///
-    /// The function returns the values, or raises the error with the place of its call.
+    /// In the script, that function returns the values, or raises the error with the position of its call.
     pub(crate) fn settle(&self, lua: &Lua, answer: mlua::Result<MultiValue>) -> Ran {
         if !self.is_suspended() {
             return Ran::Failed(mlua::Error::CoroutineUnresumable);
@@ -142,8 +142,8 @@ impl Coroutine {
     fn hand_over(&self, lua: &Lua, values: &MultiValue) -> mlua::Result<c_int> {
         let count = values.len().min(RETURN_VALUES_MAX);
         lua.exec_raw_lua(|raw| {
-            // SAFETY: pushing a handle allocates nothing, and the frame of a C function has more slots than
-            // these values need.
+            // SAFETY: pushing a handle allocates nothing. The frame of a C function has more slots than these
+            // values need.
             unsafe {
                 if ffi::lua_checkstack(raw.state(), 1) == 0 {
                     return Err(mlua::Error::StackError);
@@ -193,8 +193,8 @@ impl Coroutine {
         }
     }
 
-    /// Takes the error off the stack. An error without a traceback gets one, which may run a metamethod of
-    /// the script.
+    /// Removes the error from the stack and returns it. If the error has no traceback, one is added, which
+    /// may run a metamethod of the script.
     fn error(&self, lua: &Lua, status: c_int) -> mlua::Result<mlua::Error> {
         let coroutine = self.state;
         // SAFETY: a failed coroutine has the error on top of its stack, and its frames still exist for the
@@ -229,13 +229,13 @@ impl Coroutine {
 
     /// Passes the first two values that the handler returned to `f`.
     ///
-    /// More values than the stack has slots count as two values of any kind. `f` must not run the VM: see
-    /// [`super::raw`]. There is no memory limit now.
+    /// If the handler returned more values than `SLOTS`, the second value counts as a value of an unknown
+    /// type. `f` must not run the VM: see [`super::raw`]. No memory limit is set here.
     pub(crate) fn read_returned<R>(&self, f: impl for<'a> FnOnce(RawValue<'a>, RawValue<'a>) -> R) -> R {
         // SAFETY: `lua_checkstack` reserves the slots after the values above the second one are dropped. The
-        // stack is then far from a million slots, where Luau refuses. The two values do not change while `f`
-        // reads them. The slots are not reserved before the call, because a waiting call would then hold 8
-        // KiB.
+        // stack is then far below a million slots, the maximum of Luau. The two values do not change while
+        // `f` reads them. The slots are not reserved before the call, because a waiting call would then hold
+        // 8 KiB.
         unsafe {
             let is_flood = ffi::lua_gettop(self.state) > SLOTS;
             ffi::lua_settop(self.state, REQ + 2);
@@ -247,7 +247,8 @@ impl Coroutine {
         }
     }
 
-    /// Takes `req`, and the function in the field `field` of the table that `read_returned` read.
+    /// Removes `req` and the reply table from the stack. Returns `req`, and the function in the field `field`
+    /// of the table.
     ///
     /// # Errors
     /// Out of memory.
@@ -269,7 +270,8 @@ impl Coroutine {
 
     /// Drops the values on the stack.
     ///
-    /// A script that kept the coroutine then finds it dead. With values on its stack it could be resumed.
+    /// If a script has kept the coroutine, the coroutine is dead for that script. If its stack held values,
+    /// the script could resume the coroutine.
     pub(crate) fn clear(&self) {
         // SAFETY: the coroutine does not run.
         unsafe { ffi::lua_settop(self.state, 0) };
@@ -305,8 +307,8 @@ impl Coroutine {
     }
 }
 
-/// Slots for `req`, the function, and its metatable or the argument.
+/// Number of stack slots for `req`, the function, and the metatable or the argument.
 const PREPARED_SLOTS: c_int = 3;
 
-/// Size of a `req` for the tables that [`super::stack::Stack::texts`] keeps in it.
+/// Number of fields for which `req` is created. [`super::stack::Stack::texts`] adds tables to `req`.
 const KEPT_FIELDS: c_int = 1;

@@ -1,7 +1,7 @@
 //! A fast path for Luau's interrupts.
 //!
-//! Luau calls the interrupt at each call, each return and each turn of a loop. All but one in a million have
-//! nothing to decide, and the callback of mlua costs 13 ns. A comparison therefore runs first.
+//! Luau calls the interrupt at each call, each return and each turn of a loop. Only one interrupt in a
+//! million has something to decide, and the callback of mlua costs 13 ns. A comparison therefore runs first.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -15,7 +15,7 @@ thread_local! {
     static THOROUGH: Cell<Option<Interrupt>> = const { Cell::new(None) };
 }
 
-/// Puts `is_due` before the interrupt that mlua set. All VMs of a thread share the two functions.
+/// Makes Luau call `is_due` before the interrupt that mlua set. All VMs of a thread share the two functions.
 ///
 /// # Errors
 /// The VM cannot be reached.
@@ -35,7 +35,7 @@ unsafe extern "C-unwind" fn interrupt(state: *mut ffi::lua_State, gc: c_int) {
         && IS_DUE.get()()
         && let Some(thorough) = THOROUGH.get()
     {
-        // SAFETY: the VM calls this function as it would call mlua's, with the same state.
+        // SAFETY: the VM calls this function as it would call the function of mlua, with the same state.
         unsafe { thorough(state, gc) }
     }
 }

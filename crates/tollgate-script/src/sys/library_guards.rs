@@ -1,10 +1,11 @@
-//! Guards for library functions of Luau that have no interrupt, on input that can cause unbounded work.
+//! Guards for library functions of Luau that have no interrupt, and whose work is not bounded by their input.
 //!
-//! A guard refuses a call that may run longer than two budgets, or does the work by another algorithm.
+//! A guard refuses a call that may need more time than two CPU budgets, or does the work with another
+//! algorithm.
 //!
-//! Each guard calls Luau's own function on its own frame. This costs a few nanoseconds, and errors still name
-//! the line of the script. Functions whose work is linear in their input have no guard. The longest of them
-//! run for about 40 ms on 16 MiB.
+//! Each guard calls Luau's own function within the same stack frame. A guard costs a few nanoseconds, and
+//! errors still name the line of the script. Functions whose work is linear in their input have no guard. The
+//! slowest of these functions need about 40 ms for 16 MiB.
 
 mod arguments;
 mod pattern;
@@ -18,7 +19,7 @@ use mlua::{Lua, ffi};
 use arguments::Arguments;
 use pattern::{has_specials, longest_set};
 
-/// Puts the guards before the functions of `string` and `os`.
+/// Replaces functions of `string` and `os` with their guards.
 ///
 /// # Errors
 /// Out of memory.
@@ -69,7 +70,7 @@ const GUARDED: &[(&str, Functions)] = &[
 enum GuardDecision {
     /// Luau's own function runs.
     Pass,
-    /// The guard did the work. This many return values are on the stack.
+    /// The guard did the work. The value is the number of return values on the stack.
     Done(c_int),
     Refuse(String),
 }
@@ -140,7 +141,8 @@ impl Guard for Gmatch {
 }
 
 impl Guard for Gsub {
-    /// Captures of a replacement may be empty, so that they cost time but no memory.
+    /// References to captures in a replacement may be empty. Empty references cost time but no memory, so the
+    /// memory limit does not bound them.
     fn decide(arguments: &Arguments) -> GuardDecision {
         match arguments.text(3) {
             Some(replacement)
@@ -203,8 +205,8 @@ fn judge_pattern(function: &str, arguments: &Arguments) -> GuardDecision {
     }
 }
 
-/// A repetition consumes all characters that match, without an interrupt. It compares each character with
-/// every item of its set.
+/// Refuses a call whose sets may need too many comparisons. A repetition consumes all characters that match
+/// without an interrupt, and compares each character with every item of its set.
 fn judge_sets(function: &str, arguments: &Arguments, text: &[u8], pattern: &[u8]) -> GuardDecision {
     if product(text, pattern.len()) <= PRODUCT_USUAL {
         return GuardDecision::Pass;
@@ -233,19 +235,22 @@ fn product(text: &[u8], factor: usize) -> u64 {
     (text.len() as u64).saturating_mul(factor as u64)
 }
 
-/// The budget that [`SET_STEPS_MAX`] is for. A larger budget allows proportionally more steps.
+/// CPU budget for which [`SET_STEPS_MAX`] applies. A larger budget allows proportionally more comparisons.
 const BUDGET_USUAL: Duration = Duration::from_millis(50);
-/// Maximum number of comparisons of characters with items of a set. They take about 100 ms.
+/// Maximum number of comparisons of characters with items of a set. That many comparisons need about 100 ms.
 const SET_STEPS_MAX: f64 = (1 << 26) as f64;
-/// A smaller product of bytes and factor is always accepted.
+/// Maximum product of text bytes and pattern bytes that is always accepted.
 const PRODUCT_USUAL: u64 = 1 << 26;
-/// A plain search by Luau in this many bytes of text takes a few milliseconds.
+/// Maximum bytes of text for Luau's own plain search. For this number of bytes, the search needs a few
+/// milliseconds.
 const TEXT_USUAL: usize = 1 << 20;
-/// Separators up to this length are compared as fast as one byte.
+/// Maximum bytes of a separator that is always accepted. Such separators are compared as fast as one byte.
 const SEPARATOR_USUAL: usize = 64;
-/// Maximum number of bytes that a split compares in the worst case. It takes about 100 ms.
+/// Maximum number of bytes that a split compares in the worst case. The comparison needs about 100 ms.
 const SPLIT_PRODUCT_MAX: u64 = 1 << 28;
-/// Each two bytes may be a capture, which costs 80 ns.
+/// Maximum bytes of a replacement that refers to captures. Each two bytes may refer to a capture, which costs
+/// 80 ns.
 const REPLACEMENT_BYTES_MAX: usize = 1 << 20;
-/// Far more than a real format needs. Each two bytes may be a conversion, which costs 300 ns.
+/// Maximum bytes of a format, far more than a real format needs. Each two bytes may be a conversion, which
+/// costs 300 ns.
 const FORMAT_BYTES_MAX: usize = 64 << 10;

@@ -3,7 +3,7 @@
 //! A handle uses a slot in a table of references, and often a protected call. For the few values of a reply,
 //! handles cost more than the script itself.
 //!
-//! All unsafe code of the crate is here. Measured by `--example call_speed`:
+//! All unsafe code of the crate is here. `--example call_speed` measured these times:
 //!
 //! | call | with handles | on the stack |
 //! | --- | --- | --- |

@@ -8,10 +8,10 @@ use mlua::{AnyUserData, Function, Lua, ffi};
 
 use crate::waits::Waits;
 
-/// Creates the function `name`. It calls `begin` with its arguments, in a coroutine that can wait.
+/// Creates the function `name`. The function calls `begin` with its arguments, in a coroutine that can wait.
 ///
-/// If `begin` began an operation, the call continues with the result of the operation. Otherwise it continues
-/// with the return values of `begin`.
+/// If `begin` began an operation, the call continues with the result of the operation. If not, the call
+/// continues with the return values of `begin`.
 ///
 /// # Errors
 /// Out of memory.
@@ -24,8 +24,8 @@ pub(crate) fn function(
     let address = Rc::as_ptr(waits).cast_mut().cast::<c_void>();
     let owner: AnyUserData = lua.create_any_userdata(Rc::clone(waits))?;
     let shown = name.to_str().unwrap_or_default();
-    // SAFETY: the upvalues are the values in the order of `upvalue`. One of them is the owner, which keeps
-    // the address valid.
+    // SAFETY: the upvalues are the values in the order of `upvalue`. The owner is one of them and keeps the
+    // address valid.
     unsafe {
         lua.exec_raw((owner, mlua::LightUserData(address), begin, shown), |state| {
             ffi::lua_pushcclosurek(state, run, name.as_ptr(), ffi::lua_gettop(state), None);
@@ -33,7 +33,7 @@ pub(crate) fn function(
     }
 }
 
-/// Indices of the upvalues. The owner has index 1.
+/// Indices of the upvalues of the C function. The owner has index 1.
 mod upvalue {
     pub(super) const WAITS: i32 = 2;
     pub(super) const BEGIN: i32 = 3;

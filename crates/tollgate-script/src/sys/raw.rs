@@ -41,7 +41,7 @@ pub(crate) struct RawTable<'a> {
 /// Passes a value to `f`, and returns the result of `f`.
 ///
 /// `f` must not run the VM, so that no script changes the value and no garbage is collected. The callers pass
-/// our encoders, which cannot reach the VM.
+/// encoders of this crate, which cannot reach the VM.
 ///
 /// # Errors
 /// The stack cannot grow.
@@ -51,13 +51,14 @@ pub(crate) fn read<R>(
     f: impl for<'a> FnOnce(RawValue<'a>) -> R,
 ) -> mlua::Result<R> {
     if let Value::Integer(number) = value {
-        // On the stack, mlua would turn it into a double.
+        // mlua would turn the integer into a double when it pushes it on the stack.
         return Ok(f(RawValue::Integer(*number)));
     }
-    // No protected call, which costs 0.2 us, is needed. With the slots reserved, nothing below raises.
+    // A protected call would cost 0.2 us, and is not needed. Once the slots are reserved, nothing below
+    // raises an error.
     lua.exec_raw_lua(|raw| {
         let state = raw.state();
-        // SAFETY: the stack has the same height afterwards. The value does not change in between.
+        // SAFETY: the stack has the same height afterwards. The value does not change while `f` reads it.
         unsafe {
             if ffi::lua_checkstack(state, SLOTS) == 0 {
                 return Err(mlua::Error::StackError);
@@ -70,7 +71,7 @@ pub(crate) fn read<R>(
     })
 }
 
-/// Number of reserved slots. It exceeds two slots for each level of JSON, plus the fields of a reply.
+/// Number of reserved slots. The number exceeds two slots for each level of JSON, plus the fields of a reply.
 pub(super) const SLOTS: c_int = 512;
 
 impl<'a> RawValue<'a> {
@@ -111,7 +112,7 @@ impl<'a> RawValue<'a> {
     /// the bytes.
     ///
     /// # Safety
-    /// As for [`at`](Self::at).
+    /// The conditions of [`at`](Self::at).
     unsafe fn key_at(state: *mut ffi::lua_State, slot: c_int) -> Self {
         let mut len = 0;
         // SAFETY: the position holds a value. A text does not move. For another type the call returns null.
@@ -125,7 +126,7 @@ impl<'a> RawValue<'a> {
         }
     }
 
-    /// Returns an integer for a double that is whole and within 64 bits, except for -0.
+    /// Returns the integer variant for a double that is whole and within 64 bits, except for -0.
     #[expect(clippy::cast_possible_truncation, reason = "the cast back shows what was lost")]
     fn number(number: f64) -> Self {
         let whole = number as i64;
@@ -177,7 +178,7 @@ impl<'a> RawTable<'a> {
         }
     }
 
-    /// Stores the values of known names at their indices.
+    /// Stores the values of known names in `picked`, each at the index of its name.
     ///
     /// # Errors
     /// The first unknown key.
@@ -223,7 +224,7 @@ impl<'a> RawTable<'a> {
         }
     }
 
-    /// Returns the border of the array, like `#`.
+    /// Returns the length of the table, as the operator `#` computes it.
     pub(crate) fn len(&self) -> usize {
         // SAFETY: the table is at its slot.
         unsafe { ffi::lua_objlen(self.state, self.slot) }

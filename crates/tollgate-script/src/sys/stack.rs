@@ -1,7 +1,7 @@
 //! Tables whose fields Rust provides when a script reads them: an `__index` without handles.
 //!
-//! A push may exceed the memory limit of the call. Luau then throws through our frames, which drops their
-//! values, and the call ends with an error of memory.
+//! A push may exceed the memory limit of the call. Luau then throws through the frames of this file. The
+//! throw drops their values, and the call ends with a memory error.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
@@ -18,9 +18,9 @@ pub(crate) trait Fields: 'static {
     fn push(&self, table: *const c_void, key: &[u8], stack: &Stack) -> bool;
 }
 
-/// Refers to the table in which [`Stack::texts`] keeps fields now.
+/// Reference to the `req` to which [`Stack::texts`] has added tables.
 ///
-/// The fields can be removed from it even if the call failed or was suspended.
+/// With this reference the tables can be removed from `req` even if the call failed or was suspended.
 pub(crate) struct KeptFields {
     /// The stack of a coroutine that never runs.
     state: *mut ffi::lua_State,
@@ -41,9 +41,9 @@ impl KeptFields {
         Ok(Self { state, _thread: thread })
     }
 
-    /// Removes the fields from the table.
+    /// Removes the added tables from `req`.
     pub(crate) fn take_out(&self) {
-        // SAFETY: only `texts` pushes here, and it pushes a table. Nothing below allocates.
+        // SAFETY: only `texts` pushes on this stack, and it pushes a table. Nothing below allocates.
         unsafe {
             if ffi::lua_gettop(self.state) > 0 {
                 ffi::lua_setreadonly(self.state, 1, 0);
@@ -77,8 +77,8 @@ pub(crate) fn index<F: Fields>(
     let address = Rc::as_ptr(&fields).cast_mut().cast::<c_void>();
     let owner: AnyUserData = lua.create_any_userdata(fields)?;
     let functions = mlua::Variadic::from_iter(functions.iter().cloned());
-    // SAFETY: the upvalues are the values in the order of `upvalue`. One of them is the owner, which keeps
-    // the address valid.
+    // SAFETY: the upvalues are the values in the order of `upvalue`. The owner is one of them and keeps the
+    // address valid.
     unsafe {
         lua.exec_raw((owner, mlua::LightUserData(address), refuse, metatable, functions), |state| {
             ffi::lua_pushcclosure(state, run::<F>, ffi::lua_gettop(state));
@@ -86,7 +86,7 @@ pub(crate) fn index<F: Fields>(
     }
 }
 
-/// Indices of the upvalues. The owner has index 1.
+/// Indices of the upvalues of `__index`. The owner has index 1.
 mod upvalue {
     pub(super) const FIELDS: i32 = 2;
     pub(super) const REFUSE: i32 = 3;
@@ -139,9 +139,9 @@ impl Stack {
 
     /// Pushes a read-only table of names and values. The first value of a repeated name counts.
     ///
-    /// The table becomes a field of the `req`, so the next access does not reach Rust.
-    /// [`KeptFields::take_out`] removes it. The table is created for `expected` pairs. Between two calls of
-    /// `take_out` all calls must be for one `req`.
+    /// The table also becomes a field of `req`, so the next access does not reach Rust.
+    /// [`KeptFields::take_out`] removes the field. The table is created for `expected` pairs. Between two
+    /// calls of `take_out`, all calls of this function must be for the same `req`.
     pub(crate) fn texts<N, V>(
         &self,
         kept: &KeptFields,
@@ -173,7 +173,7 @@ impl Stack {
             if ffi::lua_gettop(kept.state) == 0 {
                 ffi::lua_xpush(state, kept.state, 1);
             }
-            // If memory runs out here, the table stays writable for its own call, until it is emptied.
+            // If memory runs out here, `req` stays writable for its own call, until `take_out` clears it.
             ffi::lua_setreadonly(state, 1, 0);
             ffi::lua_pushvalue(state, 2);
             ffi::lua_pushvalue(state, table);
@@ -185,7 +185,7 @@ impl Stack {
     /// Returns whether a table has no value for the name on top of the stack.
     ///
     /// # Safety
-    /// The table is at its index, and the stack has one more slot.
+    /// The table is at index `table`, and the stack has one free slot.
     unsafe fn is_new(&self, table: c_int) -> bool {
         // SAFETY: the stack has the same height afterwards.
         unsafe {

@@ -1,5 +1,5 @@
-//! Decodes XML text as Luau values. `quick-xml` finds the markup, and this file checks the rules that it does
-//! not enforce.
+//! Decodes XML text as Luau values. `quick-xml` finds the markup, and this file checks the rules that
+//! `quick-xml` does not enforce.
 
 use mlua::{Lua, Table, Value};
 use quick_xml::Reader;
@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, DecodeError>;
 /// Decodes a text for a script, and returns the element, or nil and the reason.
 ///
 /// # Errors
-/// A budget of the call. A malformed text is a result, not an error.
+/// A budget of the call is used up. A malformed text is a result, not an error.
 pub(crate) fn answer(
     lua: &Lua,
     text: &[u8],
@@ -29,7 +29,7 @@ pub(crate) fn answer(
 /// `memory_max`.
 ///
 /// # Errors
-/// `Text` names the byte, counted from 1.
+/// `Text` names the position of the faulty byte, counted from 1.
 fn decode(lua: &Lua, text: &[u8], budget: &Budget, memory_max: usize) -> Result<Table> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let text = std::str::from_utf8(text).map_err(|error| fault("text is not UTF-8", error.valid_up_to()))?;
@@ -69,7 +69,7 @@ struct Decoder<'a> {
     memory_max: usize,
     /// Open elements, the innermost last.
     open: Vec<Open>,
-    /// The one element of the document, after its end.
+    /// The root element, after its end tag.
     root: Option<Table>,
     /// Text since the last tag.
     text: String,
@@ -84,7 +84,7 @@ struct Open {
     count: usize,
     /// Number of children that are elements.
     elements: usize,
-    /// Whether one of its texts has more than white space.
+    /// Whether a text of the element has characters other than white space.
     has_text: bool,
 }
 
@@ -120,8 +120,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Checks the budget and the memory once in several events, because a check for each event costs too
-    /// much.
+    /// Checks the budget and the memory only once for several events, because a check for each event costs
+    /// too much.
     fn check_budgets(&mut self) -> Result<()> {
         let is_turn = self.events.is_multiple_of(EVENTS_PER_CHECK);
         self.events += 1;
@@ -233,7 +233,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Makes the text since the last tag a child of the innermost element.
+    /// Appends the text since the last tag to the children of the innermost element.
     fn end_text(&mut self) -> Result<()> {
         let Some(parent) = self.open.last_mut().filter(|_| !self.text.is_empty()) else { return Ok(()) };
         check_memory(self.lua, self.text.len(), self.memory_max)?;
@@ -267,14 +267,15 @@ fn drop_texts(open: &Open) -> mlua::Result<()> {
 
 type Attributes<'a> = std::result::Result<Vec<(&'a str, &'a str)>, &'static str>;
 
-/// Returns the name of a tag, and its attributes with raw values. `None` without a valid name.
+/// Returns the name of a tag, and its attributes with raw values. `None` if the name is invalid.
 fn tag_of(tag: &str) -> Option<(&str, Attributes<'_>)> {
     let end = tag.bytes().position(is_space).unwrap_or(tag.len());
     let (name, rest) = tag.split_at(end);
     is_name(name).then(|| (name, attributes_of(rest)))
 }
 
-/// Parses attributes (productions 10 and 41). Each follows white space, and none is repeated.
+/// Parses attributes (productions 10 and 41). White space must precede each attribute, and no name may
+/// repeat.
 fn attributes_of(mut rest: &str) -> Attributes<'_> {
     let mut attributes: Vec<(&str, &str)> = Vec::new();
     loop {
@@ -326,7 +327,7 @@ fn push_spaces(value: &mut String, text: &str) {
     value.extend(text.chars().map(|character| if SPACE.contains(&character) { ' ' } else { character }));
 }
 
-/// Returns the character for `&name;`: one of the five predefined entities, or a character by its number.
+/// Returns the character for `&name;`: a predefined entity (XML has five), or a character by its number.
 fn referred(name: &str) -> Option<char> {
     let number = match name {
         "amp" => return Some('&'),

@@ -59,7 +59,7 @@ struct Head {
     attributes: Vec<(String, Vec<u8>)>,
 }
 
-/// Context of a text.
+/// Place of a text, which decides the characters to escape.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Content,

@@ -1,4 +1,4 @@
-//! `req:accepts`: the media type that a client gets.
+//! Tests of `req:accepts`, which selects the media type that a client gets.
 
 use crate::app::{App, finish, handler_of, request, text};
 

@@ -103,7 +103,7 @@ pub(crate) fn request(head_text: &str, body: &[u8]) -> Rc<Request> {
     })
 }
 
-/// Returns a path that `/{id}/*` matched: `/42/rest`.
+/// Returns the path `/42/rest` as the pattern `/{id}/*` matches it.
 fn place() -> MatchedPath {
     MatchedPath {
         decoded: Some("/42/a rest".into()),

@@ -1,4 +1,4 @@
-//! Scripts that never end, grow without bound, or try to hide either.
+//! Tests of scripts that never end, that grow without bound, or that try to hide such behaviour.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -176,7 +176,7 @@ fn functions_of_the_library_blame_the_line_of_the_script() {
     }
 }
 
-/// Runs until [`end_loops`] ends it.
+/// Loop that runs until [`end_loops`] ends it.
 const UNTIL_ENDED: &str = "while not tollgate.shared.get('told') do end";
 
 fn end_loops(app: &App) {
@@ -235,7 +235,7 @@ fn the_budget_is_summed_over_slices() {
         }
     };
     assert!(matches!(error, CallError::CpuBudget { .. }), "{error}");
-    // The first slice counts in full, even if other threads used a part of it.
+    // The first slice counts in full, even if other threads used a part of the time.
     let spent = cpu_time() - begin;
     assert!(slices > 1 && spent >= cpu_budget - slice, "{slices} slices, {spent:?}");
     assert!(matches!(call.resume(), Step::Done(Err(_))));
@@ -323,7 +323,7 @@ fn time_that_other_threads_have_does_not_count() {
     let spin = |turns: u64| format!("local n = 0 for _ = 1, {turns} do n += 1 end return 204");
     let begin = Instant::now();
     assert!(app.run(&spin(100_000)).is_ok());
-    // As many turns as run for 20 ms of the 50 ms, if no other thread needs the core.
+    // Number of turns that need 20 ms of the budget of 50 ms, if no other thread needs the core.
     let turns = 100_000 * 20_000 / u64::try_from(begin.elapsed().as_micros()).unwrap().max(1);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -365,7 +365,7 @@ fn functions_of_ours_do_not_lead_past_the_memory_limit() {
     }
 }
 
-/// Uses all remaining memory, in blocks no smaller than `block`.
+/// Code that allocates all remaining memory of the call, in blocks of at least `block` bytes.
 const TAKE_MEMORY: &str = "local taken, count = table.create(1000), 0
     local function take(block)
         local size = 1000000
@@ -461,7 +461,8 @@ fn a_call_pays_for_the_bytes_of_its_long_texts() {
         finish(handler.call(get(&format!("/?x={call}")))).unwrap();
         bytes_max = bytes_max.max(app.host.memory_bytes());
     }
-    // The texts of five calls. When allocations did not pay the collector, there were 34.
+    // The VM holds the texts of at most five calls. Without the flag for the collector, it held the texts of
+    // 34 calls.
     assert!(bytes_max < kept_bytes + 20_000_000, "{bytes_max} bytes, {kept_bytes} kept");
 }
 
@@ -475,6 +476,6 @@ fn a_vm_with_little_to_keep_holds_few_long_texts() {
         finish(handler.call(get(&format!("/?x={}", 10 * call)))).unwrap();
         bytes_max = bytes_max.max(app.host.memory_bytes());
     }
-    // A call need not collect garbage below 16 MiB.
+    // Up to 16 MiB, calls need not collect garbage.
     assert!(bytes_max < 17 << 20, "{bytes_max} bytes");
 }

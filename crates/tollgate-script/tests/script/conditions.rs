@@ -1,10 +1,11 @@
-//! Conditional requests for scripted resources: `etag` and `last_modified` of replies, `req:precondition`.
+//! Tests of conditional requests for scripted resources: `etag` and `last_modified` of replies,
+//! `req:precondition`.
 
 use tollgate_script::Outcome;
 
 use crate::app::{App, fields, finish, handler_of, request, text};
 
-/// 6 November 1994, 08:49:37 and a fraction.
+/// Modification time: 6 November 1994, 08:49:37 and a fraction, in microseconds since 1970.
 const MODIFIED: &str = "784111777123456";
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
@@ -71,7 +72,7 @@ fn a_read_that_asks_for_news_gets_304_or_all() {
         check(method, "If-Match: \"v1\"\r\n", 200);
         check(method, "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n", 412);
     }
-    // A method that writes has finished by now, so its reply stays as returned.
+    // A method that writes has already finished its write, so its reply does not change.
     check("PUT", "If-None-Match: \"v1\"\r\n", 200);
 }
 

@@ -1,4 +1,4 @@
-//! `tollgate.cookie.make` and `tollgate.redirect`: their results and refusals.
+//! Tests of `tollgate.cookie.make` and `tollgate.redirect`: results and refusals.
 
 use crate::app::{App, text};
 

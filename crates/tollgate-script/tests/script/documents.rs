@@ -1,9 +1,9 @@
-//! The examples of `docs/reference/scripting.md` and `docs/how-to/port.md`. Each example must load, and
-//! must give the replies that it states.
+//! Tests of the examples in `docs/reference/scripting.md` and `docs/how-to/port.md`. Each example must load,
+//! and must return the replies that it states.
 //!
 //! An example is a block indented by four blanks, whose last statement is an unindented `return`. A line `--
-//! GET /path?query -> 200 text` in it is a request with its reply. `...` at the end stands for any further
-//! text.
+//! GET /path?query -> 200 text` in the example states a request and its reply. A final `...` stands for any
+//! further text.
 
 use std::rc::Rc;
 
@@ -71,7 +71,7 @@ fn every_example_loads_and_keeps_what_it_promises() {
     assert!(scripts.len() > 12, "{}", scripts.len());
     let mut kept = 0;
     for script in scripts {
-        // Every environment has this variable.
+        // `PATH` replaces the name, because every environment has this variable.
         let script = script.replace("HOOK_SECRET", "PATH");
         let handler =
             app.load(&script, &RecordFields::default()).unwrap_or_else(|error| panic!("{error}\n{script}"));

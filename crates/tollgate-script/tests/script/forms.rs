@@ -1,4 +1,4 @@
-//! Cookies and forms of a request.
+//! Tests of cookies and forms of a request.
 
 use tollgate_script::{HostOptions, Outcome};
 
@@ -110,7 +110,8 @@ fn a_malformed_form_is_answered_with_its_reason() {
 
 #[test]
 fn a_form_is_bounded_by_the_memory_and_the_time_of_its_call() {
-    // Garbage from loading that is collected during the call gives the call more memory.
+    // The limit is far below the form, because garbage from loading may be collected during the call, which
+    // gives the call more memory.
     let memory_bytes_max = 256 << 10;
     let app = App::with(HostOptions { memory_bytes_max, ..HostOptions::default() });
     let line = format!("Content-Type: {URLENCODED}\r\n");

@@ -1,4 +1,4 @@
-//! `tollgate.json` and `json` in replies.
+//! Tests of `tollgate.json`, and of `json` in replies.
 
 use crate::app::App;
 

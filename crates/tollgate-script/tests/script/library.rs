@@ -1,4 +1,4 @@
-//! The libraries below `tollgate`: digests, encodings, urls, ids, time, the environment.
+//! Tests of the libraries below `tollgate`: digests, encodings, URLs, ids, time, the environment.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

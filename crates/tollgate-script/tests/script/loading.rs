@@ -1,4 +1,4 @@
-//! Files that can be loaded, and files that `require` finds.
+//! Tests of loading: files that can be loaded, and files that `require` finds.
 
 use std::os::unix::fs::symlink;
 

@@ -1,6 +1,6 @@
-//! Tests of scripts as authors write them, with a host as a worker creates it.
+//! Tests with scripts as authors write them, and with a host that is created as in a worker.
 
-// clippy recognises test functions, but not the helpers between them.
+// clippy allows these calls in test functions, but does not recognise the helpers between them as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod accepts;

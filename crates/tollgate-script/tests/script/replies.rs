@@ -1,4 +1,4 @@
-//! Return values of a handler, and the replies that result.
+//! Tests of the return values of a handler, and of the resulting replies.
 
 use tollgate_script::{ContentType, FieldValue, HeaderLine, RecordFields};
 

@@ -1,4 +1,4 @@
-//! The fields of a request in a handler.
+//! Tests of the fields of a request that a handler reads.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The parts of the process that a script cannot reach, write or end.
+//! Tests of the sandbox: parts of the process that a script cannot reach, write or end.
 
 use std::thread;
 use std::time::Duration;
@@ -189,7 +189,7 @@ fn a_coroutine_that_was_kept_is_dead_after_its_call() {
 
 #[test]
 fn an_error_that_passes_through_callbacks_again_and_again_does_not_pile_up() {
-    // Dropping many layers of an error would need more native stack than this thread has.
+    // This thread has a small native stack. Dropping an error with many layers would overflow the stack.
     let small = thread::Builder::new().stack_size(128 << 10).spawn(|| {
         let app = App::with(HostOptions { cpu_budget: Duration::from_secs(20), ..HostOptions::default() });
         app.file("raise.luau", "error(require('held').error)");

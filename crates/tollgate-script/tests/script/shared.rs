@@ -1,4 +1,4 @@
-//! `tollgate.shared`: values that all hosts share, in all threads.
+//! Tests of `tollgate.shared`: values that the hosts of all threads share.
 
 use std::sync::Arc;
 use std::thread;

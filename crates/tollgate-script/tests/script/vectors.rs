@@ -1,6 +1,6 @@
 //! Test vectors of NIST and RFC 4231 for SHA-2 and its HMACs.
 
-/// The messages of the examples to FIPS 180-4, each with its SHA-224, SHA-256, SHA-384 and SHA-512.
+/// Messages of the examples for FIPS 180-4, each with the digests SHA-224, SHA-256, SHA-384 and SHA-512.
 pub(crate) const DIGESTS: [(&str, [&str; 4]); 5] = [
     (
         "''",
@@ -49,9 +49,9 @@ pub(crate) const DIGESTS: [(&str, [&str; 4]); 5] = [
     ),
 ];
 
-/// The test cases of RFC 4231 in its order: key, data, and the HMACs with the same four digests.
+/// Test cases of RFC 4231, in the order of the RFC: key, data, and the HMACs with the same four digests.
 ///
-/// For the fifth case the RFC has only the first 128 bits.
+/// For the fifth case, the RFC has only the first 128 bits of each HMAC.
 pub(crate) const HMACS: [(&str, &str, [&str; 4]); 7] = [
     (
         "('\\x0b'):rep(20)",

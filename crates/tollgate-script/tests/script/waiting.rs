@@ -1,4 +1,5 @@
-//! Calls that wait: other calls meanwhile, where a script may wait, the cost of a wait, and its end.
+//! Tests of calls that wait: other calls run during a wait, places where a script may wait, the cost of a
+//! wait, and its end.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -25,7 +26,7 @@ async fn settled(mut call: Call) -> Result<Outcome, CallError> {
     }
 }
 
-/// Resumes a call until something other than its slice ends. On a busy machine a slice may end first.
+/// Resumes a call until the result is not the end of a slice. On a busy machine a slice may end first.
 fn unsliced(call: &mut Call) -> Step {
     loop {
         match call.resume() {
@@ -117,7 +118,7 @@ fn a_call_that_waits_too_long_ends_and_tells_where_it_was() {
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert!(error.starts_with("script exceeds its wall budget: limit 50 ms\n"), "{error}");
     assert!(error.contains("tollgate.sleep") && error.contains("main.luau:2"), "{error}");
-    // The budget applies to the call, not to each wait.
+    // The wall budget applies to the whole call, not to each wait.
     let error = waited(&app, "for i = 1, 1000 do tollgate.sleep(0.005) end return 204");
     assert!(matches!(error, Err(CallError::WallBudget { limit_ms: 50, .. })), "{error:?}");
     assert_eq!(waited_text(&app, "return 'alive'"), "alive");
@@ -150,7 +151,7 @@ fn a_wait_where_luau_cannot_be_suspended_is_an_error_that_says_so() {
     let error =
         app.load("tollgate.sleep(0)\nreturn function() end", &Default::default()).err().unwrap().to_string();
     assert!(error.contains("main.luau:1: tollgate.sleep cannot wait while a script is loaded"), "{error}");
-    // A script may use a coroutine of its own around a wait.
+    // A script may use its own coroutine before and after a wait.
     let body = "local co = coroutine.wrap(function() coroutine.yield(1) return 2 end)
         local a = co() tollgate.sleep(0) return tostring(a + co())";
     assert_eq!(waited_text(&app, body), "3");
@@ -214,11 +215,11 @@ fn five_thousand_calls_wait_at_once_and_small() {
     for call in &mut calls {
         begin_to_wait(call);
     }
-    // The mean is used because a single call may grow a table of the VM.
+    // The test uses the mean, because a single call may make a table of the VM grow.
     let mean = calls.iter().map(Call::memory_bytes).sum::<usize>() / calls.len();
     assert!((1024..8192).contains(&mean), "{mean} bytes are counted for each");
     let runtime = runtime();
-    // All calls begin to sleep together.
+    // All calls begin to sleep at the same time.
     runtime.block_on(poll_fn(|context| {
         calls.iter_mut().for_each(|call| _ = call.poll_wait(context));
         Poll::Ready(())
@@ -285,7 +286,8 @@ fn a_long_write_waits_in_parts_and_comes_whole() {
     let app = App::new();
     let length = 1_000_000;
     let text = "string.rep('0123456789', 100000)";
-    // A buffer is created from a text, and copied, because the script may change it while the write waits.
+    // The bytes of a buffer exist three times: as text, as the buffer, and as a copy. The copy is needed
+    // because the script may change the buffer during the wait.
     for (data, copies) in [(text.to_owned(), 1), (format!("buffer.fromstring({text})"), 3)] {
         let body = format!(
             "return {{ write = function(out) out:write('ab') assert(out:write({data})) out:write('c') end }}"
@@ -317,7 +319,7 @@ fn a_long_write_waits_in_parts_and_comes_whole() {
 fn an_event_beyond_the_limit_of_a_reply_is_refused() {
     let app = App::with(HostOptions { reply_bytes_max: 1000, ..HostOptions::default() });
     for (lines, is_refused) in [(100, false), (200, true)] {
-        // Encoding makes seven bytes of each line.
+        // Each line becomes seven bytes of the encoded event.
         let body = format!(
             "return {{ events = function(out) out:send{{ data = string.rep('\\n', {lines}) }} end }}"
         );

@@ -1,4 +1,4 @@
-//! `tollgate.xml`, `xml` in replies and `req:xml()`.
+//! Tests of `tollgate.xml`, of `xml` in replies, and of `req:xml()`.
 
 use tollgate_script::{ContentType, HostOptions};
 
@@ -89,7 +89,7 @@ fn text_is_decoded_by_the_rules() {
     check("<a b='>'/>", r#"["a",{"b":">"},[]]"#);
 }
 
-/// An element as JSON: a list of tag, attributes and children.
+/// Code that writes an element as JSON: a list of tag, attributes and children.
 const PLAIN: &str = "
 local function plain(element)
   if type(element) ~= 'table' then return element end

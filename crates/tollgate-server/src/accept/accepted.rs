@@ -1,4 +1,4 @@
-//! An accepted connection on its way to a worker, and its start there.
+//! An accepted connection on its way to a worker, and its start in this worker.
 
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use crate::listen::{Acceptance, SocketFamily};
 use crate::overload::ConnectionPermit;
 use crate::worker::Worker;
 
-/// Where a connection is served first.
+/// Place where a connection is polled first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// In the acceptor, which polls it once. If the connection has to wait, a task continues it.
+    /// The acceptor polls the connection once. If the connection has to wait, a task continues it.
     AtOnce,
-    /// In a task of its own.
+    /// A new task serves the connection.
     InTask,
 }
 
@@ -32,11 +32,12 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// Serves the connection. Returns ready if it is over, and pending if a task continues it.
+    /// Serves the connection. Returns ready if the connection is over, and pending if a task continues it.
     pub(super) fn serve(self, worker: &Rc<Worker>, start: Start) -> Poll<()> {
         let Self { permit, socket, family, acceptance, origin } = self;
         let worker = worker.clone();
-        // The future is already on the heap, because the runtime moves a task when it begins and ends.
+        // The future is put on the heap here, because the runtime would otherwise move it when the task
+        // begins and ends.
         match family {
             SocketFamily::Tcp => {
                 let socket = match acceptance {

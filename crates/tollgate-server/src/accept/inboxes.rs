@@ -13,7 +13,7 @@ const INBOX_MAX: usize = 1024;
 pub(crate) struct Inboxes(Box<[mpsc::Sender<Accepted>]>);
 
 impl Inboxes {
-    /// Makes an inbox for each worker.
+    /// Creates an inbox for each worker.
     pub(crate) fn new(workers: usize) -> (Arc<Self>, Vec<mpsc::Receiver<Accepted>>) {
         let (inboxes, receivers) = (0..workers).map(|_| mpsc::channel(INBOX_MAX)).unzip::<_, _, Vec<_>, _>();
         (Arc::new(Self(inboxes.into())), receivers)

@@ -1,7 +1,8 @@
-//! Step 1: accepts and counts connections, and hands each to the worker with the fewest connections.
+//! Accepts and counts connections, and hands each to the worker with the fewest connections. This is step 1
+//! of a transaction.
 //!
-//! The descriptor budget has one descriptor for each allowed connection. If the system has no descriptor
-//! nevertheless, accepting pauses and connections wait in the kernel.
+//! The descriptor budget has one descriptor for each allowed connection. If the system nevertheless has no
+//! free descriptor, accepting pauses and connections wait in the kernel.
 
 mod accepted;
 mod inboxes;
@@ -36,11 +37,11 @@ pub(crate) use inboxes::Inboxes;
 use refuse::{refuse, turn_away};
 use tollgate_meter::Episode;
 
-/// How long accepting pauses after an error of the system, such as no descriptors or no memory.
+/// Pause of accepting after an error of the system, such as no descriptors or no memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Maximum number of connections that are taken from the queue of a listener, because some errors leave the
-/// queue unchanged.
+/// Maximum number of accept calls that empty the queue of a listener. Without a bound, an error that leaves
+/// the queue unchanged would repeat forever.
 const QUEUED_MAX: usize = 1 << 16;
 
 /// One listening socket of a worker.
@@ -96,7 +97,7 @@ impl Acceptor {
             };
             pacing.pass(served, self.socket.get_ref(), worker.admission.age_max()).await;
         }
-        // If the socket stays open, the next process accepts the rest of its queue.
+        // If the socket stays open, the next process accepts the connections in its queue.
         if !self.outlives_us
             && let Err(error) = self.accept_queued(&worker)
         {
@@ -104,8 +105,8 @@ impl Acceptor {
         }
     }
 
-    /// Asks the runtime only if no connection waits. The runtime gives a task a limited number of answers,
-    /// and then ends its turn.
+    /// Accepts a connection. The runtime is asked only if no connection waits. The runtime answers a task
+    /// only a limited number of times, and then ends the turn of the task.
     fn poll_accept(
         &self,
         context: &mut Context<'_>,
@@ -121,7 +122,8 @@ impl Acceptor {
         }
     }
 
-    /// Accepts the queued connections directly, because the runtime may not know about the last ones.
+    /// Accepts the queued connections without the runtime, because the runtime may not have noticed the last
+    /// connections.
     fn accept_queued(&self, worker: &Rc<Worker>) -> io::Result<()> {
         for queued in queued(|| accept(self.socket.get_ref())) {
             let (socket, peer) = queued?;
@@ -151,7 +153,7 @@ impl Acceptor {
         }
     }
 
-    /// Decides where the next connection is served first.
+    /// Returns the place where the next connection is polled first.
     fn start(&self, pacing: &AcceptPacing) -> Start {
         if self.acceptance == Acceptance::WithBytes && pacing.has_time() {
             Start::AtOnce
@@ -177,7 +179,7 @@ impl Acceptor {
     }
 }
 
-/// Notes a connection that is not served. The first one is logged at once.
+/// Counts a connection that is not served. The first such connection is logged at once.
 fn unserved(worker: &Worker, reason: &Episode) {
     reason.note();
     worker.unserved.log_news(worker.clock.coarse(), worker.index);
@@ -196,7 +198,7 @@ pub(crate) async fn take_over(
             _ = orders.wait_for(|order| *order == Order::Drain) => break,
         }
     }
-    // From now on, the acceptors get their connections back.
+    // From now on, an acceptor that hands over a connection gets it back.
     inbox.close();
     while let Some(accepted) = inbox.recv().await {
         let _ = accepted.serve(&worker, Start::InTask);
@@ -211,7 +213,8 @@ fn queued<T>(accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = io::
     std::iter::repeat_with(accept).take(QUEUED_MAX).take_while(is_there).filter(is_ours)
 }
 
-/// Returns whether an error of accept(2) concerns only the connection. A peer that left needs no log line.
+/// Returns whether an error of accept(2) concerns only the connection. Such an error usually means that the
+/// peer left, which needs no log line.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -234,7 +237,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 fn accept(listener: &OwnedFd) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags).map_err(|error| match error {
-        // The system first looks for a descriptor, and then for a connection.
+        // The system looks for a descriptor before it looks for a connection. The error is therefore ignored
+        // if no connection waits.
         Errno::MFILE | Errno::NFILE if !is_readable(listener) => Errno::AGAIN,
         error => error,
     })?;

@@ -17,14 +17,16 @@ use crate::overload::refusal_text;
 use crate::reply::{Reply, Writing};
 use crate::worker::Worker;
 
-/// Maximum number of connections of a worker that are refused by tasks. Further ones get the reply at once,
-/// before they send a request.
+/// Maximum number of connections of a worker that tasks refuse at the same time. Any further connection gets
+/// the reply at once, before it sends a request.
 const REFUSALS_AT_ONCE_MAX: usize = 64;
-/// How many bytes of the requests are read at once before a refusal, and how often.
+/// Maximum bytes of one read of a request before a refusal. `TURNED_AWAY_READS_MAX` limits the number of
+/// reads.
 const TURNED_AWAY_BYTES: usize = 16 << 10;
 const TURNED_AWAY_READS_MAX: usize = 16;
 
-/// Refuses a connection because there are too many. A task does so, unless too many such tasks run.
+/// Refuses a connection because the maximum number is reached. A task sends the refusal, unless too many such
+/// tasks run.
 pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily) {
     worker.cells.count_refusal(Refusal::Connections);
     let text = refusal_text::CONNECTIONS;
@@ -40,8 +42,9 @@ pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily)
 
 /// Refuses a connection that would wait too long.
 ///
-/// Its request is already in the socket and is read first. A close with unread bytes would destroy the reply
-/// (RFC 9112 section 9.6). Returns the connection if it has sent nothing, because it does not wait then.
+/// The request is already in the socket and is read first. A close with unread bytes would destroy the reply
+/// (RFC 9112 section 9.6). If the client has sent nothing, it waits for no reply, and the connection is
+/// returned.
 pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
     let mut asked = [0; TURNED_AWAY_BYTES];
     match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
@@ -61,7 +64,7 @@ pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
     }
 }
 
-/// Reads the rest of the received bytes.
+/// Reads and drops the remaining received bytes.
 fn pass_over(socket: &OwnedFd, buffer: &mut [u8]) {
     for _ in 0..TURNED_AWAY_READS_MAX {
         match recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
@@ -82,6 +85,7 @@ fn send_refusal(worker: &Worker, socket: &OwnedFd, text: &'static str, is_head: 
     let tally = RouteTally { status: reply.status, begun: Instant::now(), route: None };
     replies.push(&reply, None, None, writing, tally);
     replies.count_leaving(&worker.cells);
-    // The empty send buffer takes these few hundred bytes. If the peer is gone, the error does not matter.
+    // The send buffer is empty and has space for these few hundred bytes. If the peer is gone, the error does
+    // not matter.
     let _ = send(socket, replies.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }

@@ -16,7 +16,7 @@ use crate::reply::Reply;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
-/// Largest body that is read only to be discarded, so that the connection can be used again.
+/// Maximum bytes of a body that is read and discarded, so that the connection can be used again.
 const DISCARDED_BODY_BYTES_MAX: u64 = 64 << 10;
 
 /// A request whose head is complete.
@@ -25,26 +25,26 @@ pub(crate) struct Arrived {
     pub(crate) destination: Destination,
     /// Address of the client, if it is known.
     pub(crate) client: Option<IpAddr>,
-    /// When the head was complete. `begun` is for durations, `time_us` for records, in microseconds since
-    /// 1970.
+    /// Time when the head was complete. `begun` is for durations. `time_us` is the same time for records, in
+    /// microseconds since 1970.
     pub(crate) begun: Instant,
     pub(crate) time_us: i64,
-    /// Counts the request for its route, if the route limits concurrency.
+    /// Permit that counts the request for its route, if the route limits concurrency.
     pub(crate) permit: Option<RequestPermit>,
-    /// The content, if the handler begins before it is complete.
+    /// The content, if the handler begins before the content is complete.
     pub(crate) upload: Option<Rc<Upload>>,
 }
 
-/// Where a request goes.
+/// Destination of a request.
 pub(crate) enum Destination {
-    /// A route handles it.
+    /// A route handles the request.
     Endpoint { endpoint: Rc<Endpoint>, place: MatchedPath, routes: Rc<Routes> },
-    /// The server answers without a handler. In a box, so that requests to routes stay small.
+    /// The server answers without a handler. The reply is in a box, so that requests to routes stay small.
     Reply(Box<Reply>),
 }
 
 impl Arrived {
-    /// Returns the largest content that is accepted, in bytes.
+    /// Returns the maximum size of the content, in bytes.
     pub(crate) fn body_bytes_max(&self) -> u64 {
         match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.body_bytes_max,
@@ -52,7 +52,7 @@ impl Arrived {
         }
     }
 
-    /// Returns how fast the content has to arrive.
+    /// Returns the pace at which the content has to arrive.
     pub(crate) fn body_pace(&self, limits: &ConnectionLimits) -> BodyPace {
         let own = match &self.destination {
             Destination::Endpoint { endpoint, .. } => endpoint.body_pace,
@@ -85,10 +85,10 @@ impl Arrived {
     }
 }
 
-/// Where a request comes from.
+/// Origin of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestOrigin {
-    /// Address of the client, as far as its sources are trusted.
+    /// Address of the client. `None` if no trusted source names the address.
     pub(crate) client: Option<IpAddr>,
     /// Address of the peer of the connection.
     pub(crate) peer: Option<IpAddr>,

@@ -43,7 +43,8 @@ impl Service {
         }
     }
 
-    /// Makes the reply to a request that no route matches as it was sent.
+    /// Creates the reply to a request for which the lookup found no route: 404, 405, a redirect, or the reply
+    /// to `OPTIONS *`.
     #[cold]
     fn no_route(
         &self,
@@ -87,8 +88,8 @@ impl Service {
         }
     }
 
-    /// Answers a preflight to a route with a CORS policy. It uses the policy of the route for the requested
-    /// method. If none matches, the first route of the path decides.
+    /// Answers a preflight to a route with a CORS policy. The policy is that of the route for the requested
+    /// method. If no route has this method, the first route of the path decides.
     #[inline]
     fn preflight(&self, head: &RequestHead, path: &[u8]) -> Option<Reply> {
         if !cors::is_preflight(head) {
@@ -98,7 +99,8 @@ impl Service {
         self.policy_at(head, path, method).map(|cors| cors.preflight(head))
     }
 
-    /// Returns the policy of the route for a request with `method`, also after a redirect.
+    /// Returns the policy of the route for a request with `method`. If the path lacks its final slash, the
+    /// path with the slash decides.
     fn policy_at(&self, head: &RequestHead, path: &[u8], method: Method) -> Option<&Cors> {
         match self.routes.find(|| head.host(), path, method) {
             Routed::MissingSlash => self.policy_at(head, &[path, b"/"].concat(), method),

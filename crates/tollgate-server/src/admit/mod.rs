@@ -1,7 +1,8 @@
-//! Step 3: a request with a complete head is admitted, refused or answered, and gets its route.
+//! Admits, refuses or answers a request with a complete head, and finds its route. This is step 3 of a
+//! transaction.
 //!
 //! [`find`] looks up the route, and [`arrived`] is the request while its content arrives. [`Worker::receive`]
-//! asks the gates before any other work is done for the request.
+//! asks the gates before the request causes any other work.
 
 mod arrived;
 mod find;
@@ -23,12 +24,12 @@ use crate::worker::Worker;
 pub(crate) use arrived::{Arrived, Destination, RequestOrigin};
 use find::FoundRoute;
 
-/// Which fields about the origin of a request the server accepts.
+/// Fields about the origin of a request that the server accepts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
-    /// Whether its id is accepted.
+    /// Whether the id of the request is accepted.
     pub(crate) id: bool,
-    /// Whether its trace is accepted.
+    /// Rule for the trace of the request.
     pub(crate) trace: TraceRule,
 }
 
@@ -64,7 +65,7 @@ impl Worker {
         found.endpoint.admit(head, client, now, &self.recorder)
     }
 
-    /// Makes the connection pause before its next request, if other requests wait for the worker.
+    /// Books a pause for the connection before its next request, if other requests wait for the worker.
     #[cold]
     fn book_pause(&self, now: Instant) {
         if self.admission.is_queue_long(now) {
@@ -95,10 +96,10 @@ impl Worker {
         visit.unavailable(refusal_text::MEMORY)
     }
 
-    /// Returns why a request cannot be admitted now.
+    /// Returns the reason why a request cannot be admitted now.
     ///
-    /// A fixed reply without request content costs no more than a refusal. The age of the run queue does not
-    /// matter for it.
+    /// A fixed reply without request content costs no more than a refusal. For such a request, the age of the
+    /// run queue does not matter.
     #[inline]
     fn refusal(
         &self,
@@ -122,8 +123,8 @@ impl Worker {
         came.and_then(|text| identity::taken(text, made)).unwrap_or(RequestId::Made(made))
     }
 
-    /// Makes the exchange for a handler from a complete request. Returns the reply if no handler runs. The id
-    /// of the client is used only if `taken` accepts it.
+    /// Creates the exchange for a handler from a complete request. If no handler is needed, returns the
+    /// reply. The id of the client is used only if `taken` accepts it.
     #[inline]
     pub(crate) fn exchange(
         &self,

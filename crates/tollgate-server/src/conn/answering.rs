@@ -49,8 +49,8 @@ impl<S: Transport> Connection<S> {
 
     /// Returns whether the next request may begin.
     ///
-    /// While the server drains, no request begins after a running one. After a refusal, no request begins
-    /// before its client has paused.
+    /// While the server drains, no request begins after a request that still runs. After a refusal, no
+    /// request begins before the client has paused.
     pub(super) fn takes_requests(&self) -> bool {
         let may_join =
             || self.queue.is_empty() || (self.queue.takes_more() && !self.worker.deadlines.is_draining());
@@ -62,7 +62,7 @@ impl<S: Transport> Connection<S> {
             && may_join()
     }
 
-    /// Answers the next complete request of the buffer. Returns false if it needs more bytes.
+    /// Answers the next complete request of the buffer. Returns false if the request needs more bytes.
     #[inline]
     fn answer_next(&mut self, now: Moment) -> Result<bool, RequestError> {
         if let Reading::Head = &self.reading {
@@ -116,8 +116,8 @@ impl<S: Transport> Connection<S> {
         }
         let coding = arrived.check_content();
         if arrived.is_answered() && arrived.head.expects_continue() {
-            // RFC 9110 section 10.1.1: the client waits before it sends the content, and gets the final reply
-            // instead of 100.
+            // RFC 9110 section 10.1.1: the client sends its content only after 100 (Continue). The client
+            // gets the final reply instead of 100.
             self.reuse = Reuse::Linger;
         }
         if self.reuse == Reuse::Linger {
@@ -134,8 +134,8 @@ impl<S: Transport> Connection<S> {
         let content = match body.read(&mut self.input) {
             Ok(Progress::NeedMore | Progress::Full) => return Ok(false),
             Ok(Progress::Done(content)) => content,
-            // The reply is already decided. The rest of a body that is too long is not read, and does not
-            // change that reply.
+            // The reply is already decided. If the body is too long, the remaining bytes are not read and do
+            // not change the reply.
             Err(RequestError::BodyTooLarge { .. }) if body.arrived.is_answered() => {
                 self.reuse = Reuse::Linger;
                 Body::default()
@@ -151,8 +151,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Answers a complete request at once if no request before it runs and its handler returns at once.
-    /// Otherwise the request joins the queue.
+    /// Answers a complete request at once if no earlier request runs and the handler returns at once. In any
+    /// other case the request joins the queue.
     #[inline]
     pub(super) fn answer(&mut self, arrived: Arrived, body: Body) {
         let form = ReplyForm::of(&arrived);
@@ -172,7 +172,7 @@ impl<S: Transport> Connection<S> {
     /// Replies from bytes that are already encoded, if the request needs no handler and does not change the
     /// connection.
     ///
-    /// Returns false if the request has to take the usual path.
+    /// Returns false if the request needs more than these bytes.
     #[inline]
     fn replies_plainly(&mut self, endpoint: &Endpoint, head: &RequestHead, now: Moment) -> bool {
         let Some(reply) = endpoint.plain_reply() else { return false };
@@ -225,7 +225,8 @@ impl<S: Transport> Connection<S> {
         if !self.queue.is_empty() || visit.held_back_at().is_some() {
             return self.queue.push(ReplySource::Handler(visit), form);
         }
-        // Connections may hold more memory now than when the head of this request arrived.
+        // The memory is checked again, because connections may hold more memory now than when the head of
+        // this request arrived.
         if self.worker.capacity.is_full() && visit.is_untouched() {
             let refusal = self.worker.refuse_late(&visit);
             return self.reply_by_itself(refusal, form);
@@ -260,7 +261,7 @@ impl<S: Transport> Connection<S> {
             (Extent::Streamed, Version::Http10) => Framing::UntilClose,
         };
         if framing == Framing::UntilClose {
-            // No reply can follow, because the end of the connection ends the content.
+            // No reply can follow this one, because the end of the connection ends its content.
             self.queue.cancel(&self.worker.recorder);
             self.reuse = self.reuse.ending(Reuse::Close);
         }
@@ -291,7 +292,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Answers bytes that are no valid request. The connection reads no request after this.
+    /// Sends an error reply to bytes that are not a valid request. The connection reads no request after
+    /// this.
     pub(super) fn refuse(&mut self, error: &RequestError) {
         tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
         self.worker.cells.count_malformed(error.status());
@@ -310,7 +312,7 @@ impl<S: Transport> Connection<S> {
         self.reply_by_itself(reply, form);
     }
 
-    /// Returns whether the request that is being read uses HEAD, as far as that is known. A refusal then has
+    /// Returns whether the request that is being read is known to use HEAD. A refusal of such a request has
     /// no content either (RFC 9110 section 9.3.2).
     fn is_head_request(&self) -> bool {
         match &self.reading {

@@ -1,4 +1,4 @@
-//! A worker without a thread of its own, for tests of connections.
+//! A worker without a separate thread, for tests of connections.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::spool::Spool;
 use crate::worker::Worker;
 
 pub(super) const FOR_EVER: Duration = Duration::from_secs(3600);
-/// Longer than any test waits.
+/// Maximum time that a test waits. No correct test needs this time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A worker whose turns a test runs one by one.
@@ -36,12 +36,12 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Makes a worker with these paths and the bodies of their scripts.
+    /// Creates a worker with these paths and the bodies of their scripts.
     pub(super) fn new(routes: &[(&str, &str)]) -> Self {
         Self::with(routes, |_, _| {})
     }
 
-    /// Makes a worker as [`new`](Self::new) does, and lets `tune` change its routes.
+    /// Creates a worker like [`new`](Self::new), and calls `tune`, which may change the routes.
     pub(super) fn with(routes: &[(&str, &str)], tune: impl FnOnce(&mut Vec<RouteSpec>, &Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options();

@@ -1,7 +1,7 @@
 //! Reads the body of a request: removes the framing and the content coding while it arrives.
 //!
 //! Content stays in memory up to a bound. Above it, the content goes to the spool or to the handler piece by
-//! piece. A short body of known length stays in the read buffer until it is complete. It is then split off
+//! piece. A short body of known length stays in the read buffer until it is complete, and is then split off
 //! without a copy.
 
 use std::rc::Rc;
@@ -16,16 +16,16 @@ use crate::admit::Arrived;
 use crate::options::ConnectionLimits;
 use crate::spool::{Spool, SpoolError, SpooledBody};
 
-/// Largest ratio of decoded to encoded bytes, after the first [`EXPANDED_BYTES_FREE`] decoded bytes. Gzip
+/// Maximum ratio of decoded to encoded bytes, after the first [`EXPANDED_BYTES_FREE`] decoded bytes. Gzip
 /// itself cannot exceed 1032.
 const EXPANSION_MAX: u64 = 1100;
 const EXPANDED_BYTES_FREE: u64 = 1 << 20;
-/// Largest ratio of encoded to decoded bytes, after the first [`ENCODED_BYTES_FREE`] and one block. The
-/// framing of chunks has the same kind of bound.
+/// Maximum ratio of encoded to decoded bytes, after the first [`ENCODED_BYTES_FREE`] encoded bytes and one
+/// block. The framing of chunks has the same kind of bound.
 const ENCODED_PER_CONTENT_BYTE: u64 = 4;
 const ENCODED_BYTES_FREE: u64 = 16 << 10;
-/// At least this many decoded bytes have to come for each member or frame, after the first [`PARTS_FREE`]
-/// parts. The start of a part costs work even if the part has no content.
+/// Minimum decoded bytes for each part (member or frame), after the first [`PARTS_FREE`] parts. The start of
+/// a part costs work even if the part has no content.
 const CONTENT_BYTES_PER_PART: u64 = 16;
 const PARTS_FREE: u64 = 500;
 
@@ -34,7 +34,7 @@ pub(crate) struct BodyReader {
     pub(crate) arrived: Arrived,
     pub(super) framing: RequestFraming,
     decoding: Option<Box<Decoding>>,
-    /// Content that is neither spooled nor handed out.
+    /// Content that was neither spooled nor given to the handler.
     pub(super) content: BytesMut,
     spooled: Option<SpooledBody>,
     memory_bytes_max: usize,
@@ -45,7 +45,7 @@ pub(crate) struct BodyReader {
 }
 
 pub(super) enum RequestFraming {
-    /// A body of this many bytes, which stays in the read buffer until it is complete.
+    /// The body stays in the read buffer until it is complete. The value is its length in bytes.
     Whole(usize),
     /// The number of bytes that are still missing.
     Length(u64),
@@ -54,8 +54,8 @@ pub(super) enum RequestFraming {
     Chunked(Box<ChunkedDecoder>),
 }
 
-/// Encoded bytes that are decoded in one turn. Some input takes a hundred times as long to decode as its
-/// length suggests.
+/// Maximum encoded bytes that are decoded in one turn. A few kinds of input need a hundred times as long as
+/// their length suggests.
 const ENCODED_BYTES_PER_TURN: usize = 8 << 10;
 
 struct Decoding {
@@ -102,11 +102,11 @@ impl BodyReader {
         }
     }
 
-    /// Reads the bytes of the body that are in `input`. A body that is decoded is read up to the bound of one
-    /// turn.
+    /// Reads the bytes of the body that are in `input`. If the body has a content coding, one call reads at
+    /// most [`ENCODED_BYTES_PER_TURN`].
     ///
     /// # Errors
-    /// Invalid chunks or an invalid coding, or a body that exceeds a limit.
+    /// The chunks or the coding are invalid, or the body exceeds a limit.
     pub(crate) fn read(&mut self, input: &mut BytesMut) -> Result<Progress, RequestError> {
         self.has_begun |= !input.is_empty();
         let limit = self.arrived.body_bytes_max();
@@ -162,7 +162,7 @@ impl BodyReader {
     }
 
     /// Returns a permit to pass the body on while it arrives. Returns `None` if the body has to be complete
-    /// first. A body with a spooled part has to be complete, too.
+    /// before the handler begins. A body with a spooled part also has to be complete.
     pub(super) fn upload_place(&self) -> Option<UploadPlace> {
         if self.spooled.is_some() { None } else { self.arrived.upload_place() }
     }
@@ -170,7 +170,7 @@ impl BodyReader {
     /// Moves the content from memory to the spool.
     ///
     /// # Errors
-    /// The spool has no room. The body is lost then.
+    /// The spool has no space, and the body is lost.
     pub(crate) async fn spool(&mut self, spool: &Spool) -> Result<(), SpoolError> {
         let content = std::mem::take(&mut self.content);
         let (spooled, emptied) = spool.append(self.spooled.take(), content).await?;
@@ -180,7 +180,7 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Returns how many bytes of a body in the read buffer are known to be missing.
+    /// Returns the number of bytes that a body in the read buffer is known to lack.
     pub(crate) fn missing_bytes(&self, input: &BytesMut) -> usize {
         match &self.framing {
             RequestFraming::Whole(bytes) => bytes.saturating_sub(input.len()),
@@ -188,18 +188,19 @@ impl BodyReader {
         }
     }
 
-    /// Returns the memory of the body outside the read buffer.
+    /// Returns the memory that the body holds outside the read buffer, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let decoding_bytes = self.decoding.as_ref().map_or(0, |decoding| decoding.memory_bytes());
         self.content.capacity() + decoding_bytes
     }
 
-    /// Returns whether the client waits for 100 (Continue). False if the client already began to send.
+    /// Returns whether the client waits for 100 (Continue). A client that already began to send the body does
+    /// not wait.
     pub(crate) fn owes_continue(&self) -> bool {
         self.is_continue_owed && !self.has_begun
     }
 
-    /// Returns whether 100 (Continue) has to be sent. Returns true only once.
+    /// Returns whether 100 (Continue) has to be sent. Only the first call may return true.
     pub(crate) fn take_continue(&mut self) -> bool {
         let is_owed = self.owes_continue();
         self.is_continue_owed = false;

@@ -11,16 +11,16 @@ use crate::reply::Reply;
 use crate::service::Rules;
 use crate::worker::Worker;
 
-/// Where an accepted connection comes from.
+/// Origin of an accepted connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
-    /// `None` for a Unix socket.
+    /// Address of the peer. `None` for a Unix socket.
     pub(crate) peer: Option<IpAddr>,
-    /// Whether a PROXY header has to come before the first request.
+    /// Whether the connection must begin with a PROXY header.
     pub(crate) proxy_protocol: bool,
 }
 
-/// The client that a connection is counted for.
+/// The client for which a connection is counted.
 #[derive(Default)]
 pub(super) struct ConnectionClient {
     pub(super) peer: Option<IpAddr>,
@@ -28,7 +28,7 @@ pub(super) struct ConnectionClient {
     permit: Option<Box<ClientPermit>>,
 }
 
-/// The client already has its maximum number of connections.
+/// The client already has the maximum number of connections.
 #[derive(Clone, Copy)]
 pub(super) struct TooMany;
 
@@ -48,7 +48,7 @@ impl ConnectionClient {
         let is_trusted_proxy = rules.trusted_proxies.trusts(self.peer);
         if self.is_trusted_proxy && !is_trusted_proxy {
             self.permit = None;
-            // The connection stays open even if its client now has too many.
+            // The connection stays open even if its client now exceeds the maximum number of connections.
             let _ = self.count_for(self.peer, worker);
         }
         self.is_trusted_proxy = is_trusted_proxy;

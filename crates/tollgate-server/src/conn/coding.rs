@@ -1,9 +1,9 @@
 //! Decodes the content codings of requests (RFC 9110 section 8.4) while the content arrives: gzip (RFC 1952)
 //! and zstd (RFC 8878).
 //!
-//! A step makes at most [`STEP_BYTES`] of content, so a few bytes that expand to gigabytes cost no memory.
-//! The caller counts and bounds the total. Each coding has a bounded state: 32 KiB of history for gzip, and
-//! the window of 8 MiB that RFC 9659 allows for zstd.
+//! A step decodes at most [`STEP_BYTES`] of content, so a few bytes that expand to gigabytes use little
+//! memory. The caller counts and bounds the total. Each coding has a bounded state: 32 KiB of history for
+//! gzip, and the window of 8 MiB that RFC 9659 allows for zstd.
 
 use bytes::{Buf, BytesMut};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
@@ -13,15 +13,15 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 use crate::admit::{Arrived, Destination};
 use crate::reply::Reply;
 
-/// Largest content of one step.
+/// Maximum bytes of content that one step decodes.
 const STEP_BYTES: usize = 64 << 10;
-/// Initial buffer for the content of a step.
+/// Initial size of the buffer for the content of a step, in bytes.
 const FIRST_ROOM_BYTES: usize = 1 << 10;
-/// RFC 8878 section 3.1.1.2.4.
+/// Maximum bytes of a block (RFC 8878 section 3.1.1.2.4).
 const ZSTD_BLOCK_BYTES_MAX: u64 = 128 << 10;
-/// RFC 9659: 8 MiB.
+/// Binary logarithm of the maximum window: 8 MiB (RFC 9659).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// Size of an inflater with its history.
+/// Assumed size of an inflater with its history, in bytes.
 const INFLATE_BYTES: usize = 48 << 10;
 
 /// A content coding that the server decodes.
@@ -36,8 +36,8 @@ pub(super) enum ContentCoding {
 pub(super) struct Unsupported;
 
 impl Arrived {
-    /// Returns the coding of the content, if the server decodes it. Content that the endpoint does not accept
-    /// is answered at once (RFC 9110 section 15.5.16).
+    /// Returns the coding of the content, if the server decodes it. If the endpoint does not accept the
+    /// content, the request is answered at once (RFC 9110 section 15.5.16).
     #[inline]
     pub(super) fn check_content(&mut self) -> Option<ContentCoding> {
         let Destination::Endpoint { endpoint, .. } = &self.destination else { return None };
@@ -95,7 +95,7 @@ pub(super) enum Decoder {
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The input is used up, and all content that it holds is decoded.
+    /// The whole input was used, and all of its content is decoded.
     NeedMore,
     Again,
 }
@@ -107,8 +107,8 @@ struct Made<T> {
     end: T,
 }
 
-/// A buffer of zeros for the content of a step, sized by the steps before. With [`STEP_BYTES`] each time,
-/// zeroing would cost more than decoding if content arrives in many short pieces.
+/// Size of the zeroed buffer for the content of a step. The size follows the earlier steps. If it were always
+/// [`STEP_BYTES`], content in many short pieces would cost more time for zeroing than for decoding.
 struct Room {
     bytes: usize,
 }
@@ -118,7 +118,7 @@ impl Room {
         Self { bytes: FIRST_ROOM_BYTES }
     }
 
-    /// Appends to `content` the bytes that `decode` makes of some of `input`.
+    /// Calls `decode` for the start of `input`, and appends the decoded bytes to `content`.
     fn step<T>(
         &mut self,
         input: &mut BytesMut,
@@ -175,7 +175,7 @@ impl Decoder {
         if is_complete { Ok(()) } else { Err(self.error("its data is incomplete")) }
     }
 
-    /// Returns how many members or frames are complete.
+    /// Returns the number of complete members or frames.
     pub(super) fn parts(&self) -> u64 {
         match self {
             Self::Gzip(gzip) => gzip.members,
@@ -183,8 +183,8 @@ impl Decoder {
         }
     }
 
-    /// Returns how many encoded bytes may be needed before content appears. A block of zstd has to be
-    /// complete (RFC 8878 section 3.1.1.2).
+    /// Returns the maximum number of encoded bytes before the decoder returns content. A block of zstd has to
+    /// be complete (RFC 8878 section 3.1.1.2).
     pub(super) fn block_bytes_max(&self) -> u64 {
         match self {
             Self::Gzip(_) => 0,
@@ -222,12 +222,12 @@ pub(super) struct Gzip {
     members: u64,
 }
 
-/// The part of a member that the next byte belongs to (RFC 1952 section 2.3).
+/// The part of a gzip member to which the next byte belongs (RFC 1952 section 2.3).
 #[derive(Debug, Clone, Copy)]
 enum MemberPart {
-    /// Before the first byte of a member. The file may end here.
+    /// The next byte begins a member. The file may also end here.
     Start,
-    /// In the fixed fields, after the first byte.
+    /// The next byte is in the fixed fields, after the first byte of the member.
     Fixed(usize),
     ExtraLength(Option<u8>),
     Extra(u16),
@@ -328,7 +328,8 @@ impl Gzip {
         })
     }
 
-    /// Returns the part after the optional field of `flag`. Zero means that no optional field came yet.
+    /// Returns the part that follows the optional field of `flag`. With zero, returns the part that follows
+    /// the fixed fields.
     fn behind(&self, flag: u8) -> MemberPart {
         let is_next = |next: u8| self.flags & next != 0;
         if flag < FLAG_EXTRA && is_next(FLAG_EXTRA) {

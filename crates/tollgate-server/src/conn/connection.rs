@@ -21,7 +21,7 @@ use crate::worker::Worker;
 
 pub(super) struct Connection<S> {
     pub(super) worker: Rc<Worker>,
-    /// Rules of the current request, or of the last one if there is none.
+    /// Rules of the current request. Between requests, rules of the last request.
     pub(super) rules: Rc<Rules>,
     pub(super) stream: S,
     pub(super) client: ConnectionClient,
@@ -35,18 +35,18 @@ pub(super) struct Connection<S> {
     pub(super) queue: Queue,
     pub(super) replies: Replies,
     pub(super) reuse: Reuse,
-    /// Time until which the connection begins no further request. Set when a request was refused and its
-    /// client has to pause.
+    /// Time until which the connection begins no further request. The time is set when a request was refused
+    /// and the client has to pause.
     pub(super) paused_until: Option<Instant>,
     pub(super) requests: u64,
 }
 
 /// The part of a request that has arrived.
 pub(super) enum Reading {
-    /// Nothing, or a part of a head, which the head reader holds.
+    /// No byte of a request has arrived, or a part of its head. The head reader holds the state of that part.
     Head,
     Body(Box<BodyReader>),
-    /// A part of a body whose handler already runs.
+    /// A part of a body has arrived, and its handler already runs.
     Upload(Box<Uploading>),
 }
 
@@ -55,11 +55,11 @@ pub(super) enum Reading {
 pub(super) enum Reuse {
     /// The connection serves further requests.
     Open,
-    /// The connection ends because the peer asked for it, in a request without content. The peer sends
+    /// The connection ends because the peer requested the end, in a request without content. The peer sends
     /// nothing more.
     Leave,
-    /// The connection ends because the peer asked for it, in a request with content. Some peers send a line
-    /// end after the content, and nothing more.
+    /// The connection ends because the peer requested the end, in a request with content. Some clients send a
+    /// line end after the content, and nothing more.
     Close,
     /// The connection ends although the peer may still send. Causes are a limit, the end of the server, or a
     /// refusal.
@@ -69,8 +69,8 @@ pub(super) enum Reuse {
 }
 
 impl Reuse {
-    /// Returns the state of a connection that has to end. `end` applies only if nothing ended the connection
-    /// before.
+    /// Returns the state of a connection that has to end. `end` is ignored if the connection already had to
+    /// end.
     pub(super) fn ending(self, end: Self) -> Self {
         if self == Self::Open { end } else { self }
     }
@@ -114,18 +114,18 @@ impl<S: Transport> Connection<S> {
 
     /// Counts the memory that the connection holds now.
     ///
-    /// Returns false if the amount grew and exceeds the memory that peers may hold.
+    /// Returns false if the amount grew, and all connections hold more memory than peers may hold.
     pub(super) fn count_held(&self) -> bool {
         self.count_held_with(0)
     }
 
-    /// Counts the memory as [`count_held`](Self::count_held) does, plus `bytes` that are being sent to the
-    /// peer.
+    /// Counts the memory like [`count_held`](Self::count_held), plus `bytes` that are being sent to the peer.
     pub(super) fn count_held_with(&self, bytes: usize) -> bool {
         self.held.set_all(self.memory_bytes() + bytes, self.queue.queued())
     }
 
-    /// Returns the memory of the connection without its queue, as far as the peer controls the amount.
+    /// Returns the memory of the connection without its queue, in bytes. Only memory whose amount the peer
+    /// controls is counted.
     pub(super) fn memory_bytes(&self) -> usize {
         let body_bytes = match &self.reading {
             Reading::Head => 0,

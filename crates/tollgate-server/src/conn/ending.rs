@@ -13,18 +13,18 @@ use super::stream::{Came, read};
 use super::transport::Transport;
 use crate::deadline::{LINGER_TIME_DRAINING, Phase};
 
-/// If the last reply took less than this, the socket is not read again before the close. A further read would
-/// not be reliable, because bytes could also arrive after it.
+/// Minimum age of the last request for a further read before the close. For a younger request the read would
+/// prove little, because bytes could also arrive after the read.
 const MOMENT: Duration = Duration::from_micros(100);
 /// Bounds for a peer that still sends while its connection ends: total time, time between two reads, and
-/// bytes. They suffice for a peer that sends a whole body before it reads the reply.
+/// bytes. These bounds suffice for a peer that sends a whole body before it reads the reply.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
 const LINGER_PAUSE_MAX: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 64 << 20;
 
 impl<S: Transport> Connection<S> {
-    /// Closes the connection while replies are being sent. The system still delivers them, as long as the
-    /// peer sends nothing.
+    /// Closes the connection while replies are being sent. The system still delivers these replies, as long
+    /// as the peer sends nothing.
     pub(super) async fn close(&mut self) -> Result<(), Gone> {
         if self.has_more_come().await? { self.linger().await } else { Ok(()) }
     }
@@ -34,8 +34,8 @@ impl<S: Transport> Connection<S> {
         self.input.is_empty() && asked.is_some_and(|asked| asked.elapsed() < MOMENT)
     }
 
-    /// Returns whether the peer sent more bytes than were read as requests. A close would then destroy the
-    /// reply.
+    /// Returns whether the peer sent bytes that were not read as requests. With such bytes, a close would
+    /// destroy the reply.
     async fn has_more_come(&mut self) -> Result<bool, Gone> {
         if !self.input.is_empty() {
             return Ok(true);
@@ -53,8 +53,8 @@ impl<S: Transport> Connection<S> {
         .await
     }
 
-    /// RFC 9112 section 9.6: reads on for a time after the half-close. If the server closed at once, a peer
-    /// that still sends would lose the reply.
+    /// Closes the sending half, and continues to read for a time (RFC 9112 section 9.6). If the server closed
+    /// at once, a peer that still sends would lose the reply.
     pub(super) async fn linger(&mut self) -> Result<(), Gone> {
         let mut stream = pin!(&mut self.stream);
         poll_fn(|context| stream.as_mut().poll_shutdown(context)).await?;

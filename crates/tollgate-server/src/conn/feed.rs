@@ -1,8 +1,9 @@
 //! Passes a body to its handler while it arrives.
 //!
-//! Content that does not fit in memory goes to the handler instead of the spool, as fast as the handler takes
-//! it. The bytes after it are not read as a request before the body is complete. If the handler answers
-//! earlier, the connection ends after that reply and the rest is not read (RFC 9112 section 9.6).
+//! Content that does not fit in memory goes to the handler instead of the spool. The pace is that of the
+//! handler. The bytes after it are not read as a request before the body is complete. If the handler answers
+//! before the body is complete, the connection ends after that reply. The remaining bytes are not read (RFC
+//! 9112 section 9.6).
 
 use std::future::poll_fn;
 
@@ -53,7 +54,7 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Waits until the handler has taken enough that more can be read.
+    /// Waits until the handler has taken enough bytes, so that the connection can read more.
     pub(super) async fn upload_room(upload: &Upload) {
         poll_fn(|context| upload.poll_room(context)).await;
     }

@@ -12,7 +12,7 @@ use crate::listen::proxy_header::{self, ProxySource};
 use crate::observe::Refusal;
 
 impl<S: Transport> Connection<S> {
-    /// Finds the client of the connection, and counts the connection for it.
+    /// Finds the client of the connection, and counts the connection for that client.
     pub(super) async fn find_client(&mut self, origin: Origin) -> Result<(), Gone> {
         let mut peer = origin.peer;
         if origin.proxy_protocol {
@@ -28,7 +28,7 @@ impl<S: Transport> Connection<S> {
         Ok(())
     }
 
-    /// Reads the PROXY header. The connection ends if no valid header arrives in time, and its bytes are
+    /// Reads the PROXY header. If no valid header arrives in time, the connection ends, and its bytes are
     /// never read as a request.
     async fn read_proxy_header(&mut self, peer: Option<IpAddr>) -> Result<Option<IpAddr>, Gone> {
         let timeout = self.limits().head_timeout;

@@ -1,4 +1,4 @@
-//! The early end of a connection.
+//! The reason for an early end of a connection.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Step 2: one connection, from its bytes to replies in order.
+//! One connection, from its bytes to replies in order. This is step 2 of a transaction.
 //!
 //! A connection has four parts of state:
 //! - [`Reading`](connection::Reading): the part of a request that has arrived.
@@ -6,11 +6,12 @@
 //! - [`Replies`]: the replies that wait to be sent.
 //! - [`Reuse`](connection::Reuse): whether the connection serves another request.
 //!
-//! A pass answers every complete request of the read buffer. It waits until the log has their records, sends
-//! all replies with one write, and reads again. A handler that does not return at once joins the queue, and
-//! so do all requests after it. The queue runs wherever the connection waits.
+//! A pass answers every complete request of the read buffer. The pass then waits until the log has the
+//! records of these requests, sends all replies with one write, and reads again. A handler that does not
+//! return at once joins the queue, and so do all requests after it. The queue runs wherever the connection
+//! waits.
 //!
-//! The engine uses a byte stream, not a socket, so that TLS can be added.
+//! The engine uses any byte stream, not only a socket, so that TLS can be added.
 //! [`Deadlines`](crate::deadline::Deadlines) keeps the deadlines.
 
 mod answering;

@@ -18,12 +18,12 @@ use crate::overload::HeldMemory;
 use crate::scratch::Scratch;
 use crate::task_turn::give_turn;
 
-/// Bytes that one connection sends before others have their turn: from memory, and from a file by the system.
-/// The second is larger because it costs less.
+/// Maximum bytes that one connection sends from memory before other connections have their turn. The limit
+/// for bytes that the system sends from a file is larger, because they cost less.
 const WRITE_BYTES_MAX: usize = 32 << 10;
 const SEND_FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// How much was sent at once: of the bytes before the first slice, and of that slice.
+/// Bytes that were sent without a wait: from the bytes before the first slice, and from that slice.
 #[derive(Default)]
 struct Begun {
     head_bytes: usize,
@@ -49,8 +49,8 @@ pub(super) struct Outlet<'a, S> {
 }
 
 impl<S: Transport> Outlet<'_, S> {
-    /// Sends replies that may be sent. Files are sent in their current state. A file that became shorter
-    /// resets the connection, because the announced length cannot be sent.
+    /// Sends replies that may be sent. The current bytes of files are sent. If a file became shorter, the
+    /// connection is reset, because the announced length cannot be sent.
     pub(super) async fn send(&mut self, replies: &Replies, then: Then) -> Result<(), Gone> {
         if then == Then::End {
             self.expect_end(replies)?;
@@ -60,7 +60,7 @@ impl<S: Transport> Outlet<'_, S> {
             let head = &replies.bytes()[..end];
             let begun = poll_fn(|context| Poll::Ready(self.begin(head, slice, context))).await?;
             let is_over = begun.file_bytes == slice.len && replies.slices().nth(1).is_none();
-            // On the heap, so that connections that send no file stay small.
+            // The future is on the heap, so that connections that send no file stay small.
             sent = if is_over { end } else { Box::pin(self.send_slices(replies, begun)).await? };
         }
         let rest = &replies.bytes()[sent..];
@@ -70,7 +70,7 @@ impl<S: Transport> Outlet<'_, S> {
         }
     }
 
-    /// Prepares the socket so that the last reply and the FIN leave in one packet. Memory is sent with
+    /// Prepares the socket so that one packet carries the last reply and the FIN. Memory is sent with
     /// `MSG_MORE`, and files with `TCP_CORK`.
     fn expect_end(&mut self, replies: &Replies) -> io::Result<()> {
         let Some(longest) = replies.slices().map(|(_, slice)| slice.len).max() else { return Ok(()) };
@@ -80,8 +80,8 @@ impl<S: Transport> Outlet<'_, S> {
         self.stream.hold_back()
     }
 
-    /// Sends as much of `head`, and of the slice after it, as the peer takes at once. Usually that is all,
-    /// and the connection does not wait.
+    /// Sends as many bytes of `head`, and of the slice after it, as the peer takes at once. The peer usually
+    /// takes all of them, so that the connection does not wait.
     fn begin(&mut self, head: &[u8], slice: &FileSlice, context: &mut Context<'_>) -> Result<Begun, Gone> {
         let first = slice.first(SEND_FILE_BYTES_MAX);
         if head.len() > WRITE_BYTES_MAX || !first.is_in_memory(self.slot.ticks()) {
@@ -99,7 +99,8 @@ impl<S: Transport> Outlet<'_, S> {
         Ok(begun)
     }
 
-    /// Sends the rest up to the end of the last slice. Returns the position of the bytes after it.
+    /// Sends all remaining bytes up to the end of the last slice. Returns the position of the bytes after
+    /// that slice.
     async fn send_slices(&mut self, replies: &Replies, begun: Begun) -> Result<usize, Gone> {
         let Begun { head_bytes: mut sent, file_bytes: mut of_slice } = begun;
         if of_slice > 0 {
@@ -130,7 +131,7 @@ impl<S: Transport> Outlet<'_, S> {
         self.push(bytes.len(), turn).await
     }
 
-    /// Sends `bytes` as [`write`](Self::write) does, when more bytes follow at once.
+    /// Sends `bytes` like [`write`](Self::write), if more bytes follow at once.
     async fn write_more(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         let turn = |outlet: &mut Self, sent: usize, context: &mut Context<'_>| {
             outlet.stream.poll_write_more(context, turn_of(&bytes[sent..]))
@@ -218,7 +219,8 @@ impl<S: Transport> Outlet<'_, S> {
             }
             let taken = ready!(written)?;
             if taken == 0 {
-                // The file became shorter. The system may hold zeros for its pages, so nothing more is sent.
+                // The file became shorter. The system may hold zeros in place of the lost bytes, so nothing
+                // more is sent.
                 return Poll::Ready(Err(self.give_up()));
             }
             sent += taken;
@@ -235,8 +237,8 @@ impl<S: Transport> Outlet<'_, S> {
     }
 
     /// Resets the connection when it is dropped. Without a reset the system keeps the bytes that the peer
-    /// does not take. It also probes the peer's window (RFC 9293 section 3.8.6.1) as long as the peer
-    /// answers. No bound counts those bytes.
+    /// does not take. The system also probes the window of the peer (RFC 9293 section 3.8.6.1) as long as the
+    /// peer answers. No limit of the server would count those bytes.
     fn give_up(&mut self) -> Gone {
         self.stream.when_dropped(ConnectionEnd::Reset);
         Gone

@@ -1,5 +1,5 @@
-//! Relays content of known length from a backend. It is read into the worker's own buffer and written from
-//! there. Bytes that the client takes at once are therefore neither kept nor copied.
+//! Relays content of known length from a backend. The content is read into the buffer of the worker and
+//! written from that buffer. Bytes that the client takes at once are therefore neither kept nor copied.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,8 +15,8 @@ use crate::handler::{BackendContent, ContentStep, RelayedPiece};
 use crate::task_turn::give_turn;
 
 impl<S: Transport> Connection<S> {
-    /// Relays until the content ends, or the client does not take a piece at once. The rest of that piece
-    /// then has to be sent.
+    /// Relays until the content ends, or until the client does not take a whole piece at once. The remaining
+    /// bytes of that piece then have to be sent.
     pub(super) async fn relay(
         &mut self,
         streamed: &mut BackendContent,
@@ -30,7 +30,7 @@ impl<S: Transport> Connection<S> {
                 let send = |context: &mut Context<'_>, bytes: &[u8]| {
                     match Pin::new(&mut *stream).poll_write(context, bytes) {
                         Poll::Ready(Ok(sent)) => sent,
-                        // The remaining bytes are sent again, and that call returns the error.
+                        // The caller sends the remaining bytes later, and that call returns the error.
                         Poll::Ready(Err(_)) | Poll::Pending => 0,
                     }
                 };
@@ -46,7 +46,7 @@ impl<S: Transport> Connection<S> {
                 }
             }
             if reads {
-                // Bytes are further requests, which wait.
+                // Bytes that arrive here are further requests, which wait in `input`.
                 match ready!(worker.scratch.poll_read(stream, context, input))? {
                     0 => *half = PeerHalf::Closed,
                     bytes => worker.cells.count_received(bytes),

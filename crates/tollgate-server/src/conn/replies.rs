@@ -23,12 +23,12 @@ pub(crate) struct Replies {
     slices: Vec<(usize, FileSlice)>,
     /// Source of the content of the last reply. The content is sent after all replies.
     streamed: Option<Box<ContentSource>>,
-    /// Numbers of bytes and entries that were sent together last time. The next replies reserve room for as
-    /// many.
+    /// Numbers of bytes and of entries that were sent together last time. Memory for the same numbers is
+    /// reserved for the next replies.
     expected: (usize, usize),
 }
 
-/// A reply, or several plain replies that share one tally and wait for nothing.
+/// A reply, or several plain replies that are counted together and wait for nothing.
 #[derive(Debug)]
 struct BufferedReply {
     /// Position of the head of the last reply.
@@ -95,8 +95,8 @@ impl Replies {
         }
     }
 
-    /// Reserves room for one more reply. Above [`EXPECTED_BYTES_MAX`] the buffer grows by the reply and a
-    /// step. Doubling could hold twice the memory of the replies.
+    /// Reserves memory for one more reply. Above [`EXPECTED_BYTES_MAX`] the buffer grows only by the reply
+    /// and [`STEP_BYTES`], because doubling could hold twice the memory of the replies.
     #[inline]
     fn make_room(&mut self, bytes: usize) {
         if self.bytes.len() + bytes <= EXPECTED_BYTES_MAX {
@@ -106,7 +106,7 @@ impl Replies {
         }
     }
 
-    /// Makes room for the first reply, and for as many others as left together last time.
+    /// Reserves memory for the first reply, and for as many replies as were sent together last time.
     #[inline]
     fn make_room_for_first(&mut self, bytes: usize) {
         if self.entries.is_empty() {
@@ -129,13 +129,13 @@ impl Replies {
         self.streamed.is_some()
     }
 
-    /// Takes the source of the streamed content, and its framing.
+    /// Removes and returns the source of the streamed content, and its framing.
     pub(crate) fn take_streamed(&mut self) -> Option<(ContentSource, Framing)> {
         let framing = self.entries.last()?.writing.framing;
         self.streamed.take().map(|streamed| (*streamed, framing))
     }
 
-    /// Returns when the head of the last request with a reply was complete.
+    /// Returns the time when the head of the last request with a reply was complete.
     pub(crate) fn last_begun(&self) -> Option<Instant> {
         self.entries.last().map(|entry| entry.tally.begun)
     }
@@ -144,13 +144,13 @@ impl Replies {
         self.count
     }
 
-    /// Returns the number of bytes to send, with the bytes of file slices.
+    /// Returns the number of bytes to send, including the bytes of file slices.
     pub(crate) fn bytes_len(&self) -> usize {
         let slices = self.slices.iter().map(|(_, slice)| usize::try_from(slice.len).unwrap_or(usize::MAX));
         slices.fold(self.bytes.len(), usize::saturating_add)
     }
 
-    /// Returns the memory that the replies hold.
+    /// Returns the memory that the replies hold, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
             + self.entries.capacity() * size_of::<BufferedReply>()
@@ -158,8 +158,8 @@ impl Replies {
             + self.streamed.as_ref().map_or(0, |streamed| streamed.memory_bytes())
     }
 
-    /// Waits until every reply may be sent. A reply whose promise failed is replaced by one with the actual
-    /// outcome.
+    /// Waits until every reply may be sent. If the records of a reply did not reach their ack level, another
+    /// reply with the actual outcome replaces it.
     ///
     /// Returns false if the log failed.
     pub(crate) async fn release(&mut self, recorder: &Recorder) -> bool {
@@ -182,8 +182,8 @@ impl Replies {
         !is_lost
     }
 
-    /// Makes these replies the last ones of the connection, and says so in the last one (RFC 9112 section
-    /// 9.6).
+    /// Makes these replies the last replies of the connection. The last reply gets `Connection: close` (RFC
+    /// 9112 section 9.6).
     fn close_behind_last(&mut self) {
         let Some(last) = self.entries.last_mut() else { return };
         if last.writing.connection.replace(Connection::Close) == Some(Connection::Close) {
@@ -239,7 +239,7 @@ impl Replies {
         }
         self.bytes = bytes;
         if is_last_replaced {
-            // The replaced reply may have been the streamed one.
+            // The replaced reply may have been the reply with the streamed content.
             self.streamed = None;
         }
     }
@@ -279,18 +279,18 @@ impl Replies {
     }
 }
 
-/// Room for the first reply of a connection, so that the buffer grows once. The first constant is for a plain
-/// reply. The second is for the fields of other replies that are not encoded yet.
+/// Bytes that are reserved for the first reply of a connection, so that the buffer grows once.
+/// `REPLY_BYTES_USUAL` is for a plain reply. `HEAD_BYTES_USUAL` is for the fields of any other reply that are
+/// not encoded yet.
 const REPLY_BYTES_USUAL: usize = 256;
 const HEAD_BYTES_USUAL: usize = 192;
-/// Spare room for the fields of a head, so that the buffer grows at most once for a reply.
+/// Bytes that are reserved for the fields of a head, so that the buffer grows at most once for a reply.
 const HEAD_BYTES_SPARE: usize = 1 << 10;
-/// Room for short replies after long ones.
+/// Bytes that are reserved for short replies after long replies.
 const STEP_BYTES: usize = 16 << 10;
-/// Largest room that is reserved because earlier replies were as long. A short reply after a long one
-/// reserves no more than this.
+/// Maximum bytes that are reserved because earlier replies were that long.
 const EXPECTED_BYTES_MAX: usize = 64 << 10;
-/// Memory for replies that an idle connection keeps.
+/// Maximum bytes of the reply buffer that an idle connection keeps.
 const KEPT_BYTES_MAX: usize = 512;
 const KEPT_ENTRIES_MAX: usize = 4;
 

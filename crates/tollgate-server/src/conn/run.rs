@@ -1,5 +1,5 @@
-//! Serves a connection up to its end: answers the requests that have arrived, sends the replies, and reads
-//! again.
+//! Serves a connection to its end. Each pass answers the requests that have arrived, sends the replies, and
+//! reads again.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -78,8 +78,8 @@ impl<S: Transport> Connection<S> {
         if self.replies.count() == 0 {
             return Ok(());
         }
-        // Finished replies are counted, but never refused. Requests that would add to them are refused until
-        // they have left.
+        // The memory of finished replies is counted, and these replies are always sent. Requests that would
+        // add replies are refused until the client has taken them.
         self.count_held();
         self.queue.let_leave(self.replies.memory_bytes());
         self.flight.set(self.replies.count() + self.queue.count());
@@ -101,7 +101,7 @@ impl<S: Transport> Connection<S> {
         self.replies.clear();
         self.flight.set(self.queue.count() + usize::from(streamed.is_some()));
         match streamed {
-            // On the heap, so that connections without a streamed reply stay small.
+            // The future is on the heap, so that connections without a streamed reply stay small.
             Some((streamed, framing)) => Box::pin(self.send_streamed(streamed, framing)).await,
             None => Ok(()),
         }

@@ -1,37 +1,41 @@
 //! Decides whether a peer that exceeded its write deadline still takes bytes.
 //!
 //! The system asks for more of a reply when half of its unsent buffer is free, which is 16 KiB. A peer at
-//! `write_rate_min` needs longer for that than `write_timeout`. A peer that seems to take nothing is
-//! therefore watched for a part of `write_timeout`, again and again while it takes enough.
+//! `write_rate_min` needs longer for that than `write_timeout`. After its write deadline, a peer therefore
+//! gets a further part of `write_timeout`, and is then checked. Parts and checks repeat as long as the peer
+//! takes enough bytes.
 //!
-//! Progress shows in steps. A system with a small receive buffer announces free room some 7 KiB at a time.
+//! The progress of a peer is visible only in steps. A system with a small receive buffer announces free space
+//! in steps of about 7 KiB.
 
 use std::time::Duration;
 
 use crate::options::ConnectionLimits;
 
-/// `write_timeout` divided by this is the time between two checks.
+/// Divisor of `write_timeout` for the time between two checks.
 const PART: u32 = 2;
-/// A peer has to take `write_rate_min` divided by this between two checks, because packets arrive unevenly.
+/// Divisor of `write_rate_min` for the rate that a peer must reach between two checks. The rate is lower than
+/// `write_rate_min`, because packets arrive unevenly.
 const RATE_PART: u128 = 2;
 
 /// Measures how many bytes a slow peer takes between two checks.
 #[derive(Default)]
 pub(super) struct SlowReader {
-    /// Bytes that the system held for the peer at the last check, plus the bytes that it took since.
+    /// Bytes that the system held for the peer at the last check, plus the bytes that the system accepted
+    /// since then.
     untaken: Option<usize>,
 }
 
 impl SlowReader {
-    /// Adds bytes that the system took for the peer.
+    /// Adds bytes that the system accepted for the peer.
     pub(super) fn add(&mut self, bytes: usize) {
         if let Some(untaken) = &mut self.untaken {
             *untaken += bytes;
         }
     }
 
-    /// Returns how much longer the peer has, if the system holds `untaken` bytes for it now. Returns `None`
-    /// if the peer took too little since the last check.
+    /// Returns the further time for the peer, if the system holds `untaken` bytes for it now. Returns `None`
+    /// if the peer took too few bytes since the last check.
     pub(super) fn more_time(&mut self, untaken: usize, limits: &ConnectionLimits) -> Option<Duration> {
         let time = limits.write_timeout / PART;
         let Some(before) = self.untaken.replace(untaken) else { return Some(time) };
@@ -51,7 +55,7 @@ mod tests {
         ConnectionLimits { write_timeout: TIME * PART, write_rate_min, ..ConnectionLimits::default() }
     }
 
-    /// Returns the result of each check, for the bytes that the system holds at it.
+    /// Returns the result of each check. `untaken` has the bytes that the system holds at each check.
     fn looks(write_rate_min: u64, untaken: &[usize]) -> Vec<Option<Duration>> {
         let mut reader = SlowReader::default();
         untaken.iter().map(|&bytes| reader.more_time(bytes, &limits(write_rate_min))).collect()

@@ -1,7 +1,7 @@
-//! The socket of a connection. It is registered with the runtime only when a call would block.
+//! The socket of a connection. The socket is registered with the runtime only when a call would block.
 //!
-//! A client that sends one request and is closed after the reply needs no wait, so it costs no registration.
-//! An unregistered socket is read once, because a client that sends more usually has to be awaited.
+//! A connection with one request that is closed after the reply needs no wait, and therefore no registration.
+//! An unregistered socket is read only once, because a client that sends more usually has to be awaited.
 
 use std::fs::File;
 use std::io;
@@ -20,20 +20,21 @@ use super::transport::{ConnectionEnd, Transport, UNSENT_FILE_BYTES};
 use crate::listen::SocketFamily;
 use crate::sys;
 
-/// Smallest packet size at which [`Socket`] holds the last packet back for the FIN. Packets of this size, for
-/// example on loopback, hold most replies whole. A file needs many shorter packets, and holding back the last
-/// one slows all of them (`docs/explanation/decisions/last-packet.md`).
+/// Minimum packet size at which [`Socket`] holds the last packet back for the FIN, in bytes. A packet of this
+/// size, for example on loopback, holds most replies completely. A file needs many shorter packets, and
+/// holding back the last packet would slow all of them (`docs/explanation/decisions/last-packet.md`).
 const LONG_PACKET_BYTES: u32 = 32 << 10;
 
 /// The socket of one connection.
 pub(crate) enum Socket<R> {
-    /// As accepted. Calls are made at once, and a call that would block registers the socket.
+    /// The socket was accepted, and neither registered nor read. Calls are made at once, and a call that
+    /// would block registers the socket.
     Fresh(OwnedFd),
-    /// Not registered yet, and read once.
+    /// The socket was read once, and is not registered.
     Read(OwnedFd),
-    /// The runtime reports when the socket is readable or writable.
+    /// The socket is registered, so the runtime reports when it is readable or writable.
     Registered(R),
-    /// The system could not register the socket, so it is closed.
+    /// The system could not register the socket, so the socket is closed.
     Lost,
 }
 
@@ -47,7 +48,7 @@ pub(crate) trait Registered: AsyncRead + AsFd + Unpin + Sized {
 
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Makes a call that writes. If the call blocks, the runtime waits for the next readiness event.
+    /// Makes a call that writes. If the call would block, the runtime waits for the next readiness event.
     fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 
     async fn broken_off(&self) -> io::Error;
@@ -62,7 +63,7 @@ impl<R: Registered> Socket<R> {
     /// Wraps a non-blocking socket and registers it, because it has to be awaited.
     pub(crate) fn awaited(accepted: OwnedFd) -> Self {
         let mut socket = Self::Fresh(accepted);
-        // `registered` logs an error, and the first read returns one again.
+        // An error is ignored, because `registered` logs it, and the first read returns an error again.
         let _ = socket.registered();
         socket
     }
@@ -100,7 +101,8 @@ impl<R: Registered> Socket<R> {
         }
     }
 
-    /// Calls `call` until it does not block.
+    /// Makes a call. If the call would block, registers the socket, and repeats the call when the socket is
+    /// ready.
     fn poll_call<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -178,7 +180,7 @@ impl<R: Registered> Transport for Socket<R> {
     fn when_dropped(&mut self, ending: ConnectionEnd) {
         if let Ok(socket) = self.as_fd() {
             let linger = (ending == ConnectionEnd::Reset).then_some(Duration::ZERO);
-            // If the system refuses the option, the socket is closed as usual.
+            // If the system refuses the option, the socket is closed normally.
             let _ = SockRef::from(&socket).set_linger(linger);
         }
     }
@@ -217,7 +219,8 @@ impl<R: Registered> AsyncWrite for Socket<R> {
     }
 }
 
-/// Reads the available bytes. Returns pending if there are none, and does not wake the task later.
+/// Reads the available bytes. Returns pending if no bytes are available. In that case the task is not woken
+/// later.
 fn read(socket: &OwnedFd, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     match recv(socket, buffer.initialize_unfilled(), RecvFlags::empty()) {
         Ok((_, came)) => {
@@ -290,7 +293,7 @@ mod tests {
         tcp_pair_of_packets(None)
     }
 
-    /// Connects a peer that takes packets of at most `bytes` bytes.
+    /// Returns a connected pair of sockets. The peer accepts packets of at most `bytes` bytes.
     fn tcp_pair_of_packets(bytes: Option<u32>) -> (Socket<TcpStream>, net::TcpStream) {
         let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -308,7 +311,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(task)
     }
 
-    /// Returns the result of one poll, without a wait.
+    /// Polls once, and returns the result without a wait.
     async fn now<T>(mut call: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         poll_fn(|context| Poll::Ready(call(context))).await
     }

@@ -25,8 +25,8 @@ pub(super) async fn read<S: AsyncRead + Unpin>(
     input: &mut BytesMut,
 ) -> io::Result<Came> {
     poll_fn(|context| match scratch.poll_read(stream, context, input) {
-        // Bytes that are already there are read even after the deadline, so that a request before a drain is
-        // answered.
+        // Bytes that have already arrived are read even after the deadline, so that a request from before a
+        // drain is answered.
         Poll::Pending if slot.is_over() => Poll::Ready(Ok(Came::TooLate)),
         Poll::Pending => {
             slot.watch(context.waker());

@@ -1,11 +1,11 @@
 //! Sends the content of a streamed reply after its head.
 //!
-//! The bytes of the script are sent as they are written. They are framed as chunks, or end with the
-//! connection for HTTP/1.0.
+//! The bytes of the script are sent as they are written, framed as chunks. For HTTP/1.0, the close of the
+//! connection ends the content.
 //!
-//! The script waits while bytes are sent. A slow client therefore slows the script down, and at most one pipe
-//! of content is held. The connection is read while the script waits, so that a client that leaves is
-//! noticed.
+//! The script waits while bytes are sent. A slow client therefore slows the script down, and at most one full
+//! pipe of content is in memory. The connection is read while the script waits, so that a client that leaves
+//! is noticed.
 
 use std::future::{pending, poll_fn};
 use std::io;
@@ -31,7 +31,7 @@ enum Next {
     Step(ContentStep),
     /// The script wrote nothing for the heartbeat interval.
     Pause,
-    /// The server drains, and the content has no end of its own.
+    /// The server drains, and the content has no end by itself.
     Drained,
 }
 
@@ -49,8 +49,8 @@ impl<S: Transport> Connection<S> {
         mut streamed: ContentSource,
         framing: Framing,
     ) -> Result<(), Gone> {
-        // With chunks or a length, a client sees by the missing bytes that a content is cut off. Until-close
-        // content has no such sign. A reset therefore marks every early end, for example at the drain
+        // With chunks or a length, missing bytes show the client that content was cut off. Content that lasts
+        // until the close has no such sign. A reset therefore marks every early end, for example at the drain
         // deadline.
         if framing == Framing::UntilClose {
             self.stream.when_dropped(ConnectionEnd::Reset);
@@ -69,7 +69,7 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Sends the content until the script ends it or the server drains. In the second case the script may
+    /// Sends the content until the script ends it or the server drains. If the server drains, the script may
     /// still run.
     async fn send_content(
         &mut self,
@@ -95,7 +95,7 @@ impl<S: Transport> Connection<S> {
             };
             let taken = streamed.take();
             if framing != Framing::Chunked && bytes.is_empty() {
-                // The bytes need no framing, so they are sent without a copy.
+                // Bytes that need no framing are sent without a copy.
                 if !self.send_part(&taken, streamed).await? {
                     return Ok(ContentStep::Broken);
                 }
@@ -143,7 +143,8 @@ impl<S: Transport> Connection<S> {
         if is_sent {
             worker.cells.count_sent(bytes.len());
         }
-        // The script may wait for long before it writes again, so the sent bytes are no longer counted.
+        // The script may wait for a long time before it writes again, so the sent bytes are no longer
+        // counted.
         self.count_held_with(streamed.memory_bytes());
         Ok(is_sent)
     }
@@ -179,7 +180,7 @@ impl<S: Transport> Connection<S> {
             if !is_read && let Poll::Ready(came) = reading.as_mut().poll(context) {
                 is_read = true;
                 match came? {
-                    // The bytes are further requests. They wait until the content is sent.
+                    // These bytes are further requests, which wait until the content is sent.
                     Came::Bytes => {}
                     // A half-close does not mean that the client is gone.
                     Came::End => *half = PeerHalf::Closed,
@@ -196,7 +197,8 @@ impl<S: Transport> Connection<S> {
     }
 }
 
-/// Waits for `leaving`, the bytes before a streamed content. The time limit of the content runs meanwhile.
+/// Waits for `leaving`, which sends the bytes before a streamed content. The time limit of the content also
+/// counts during this wait.
 pub(super) fn beside_content<F: Future + Unpin>(
     mut leaving: F,
     mut streamed: Option<&mut ContentSource>,

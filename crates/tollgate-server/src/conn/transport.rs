@@ -1,5 +1,5 @@
-//! The byte stream of a connection. It can send files without a copy in our memory, if the system supports
-//! that.
+//! The byte stream of a connection. The stream can send files without a copy in the memory of the process, if
+//! the system supports this.
 
 use std::fs::File;
 use std::future::pending;
@@ -9,14 +9,15 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The system sends at least this much of a file in one call, because it checks the unsent bound only before
-/// each packet. A larger unsent bound therefore gains nothing for shorter files.
+/// Minimum bytes of a file that the system sends in one call. These bytes may exceed the unsent bound,
+/// because the system checks the bound only before each packet. A larger unsent bound therefore gains nothing
+/// for shorter files.
 pub(super) const FILE_BYTES_AT_ONCE: u64 = 64 << 10;
-/// Unsent bound for files at the end of a connection. It can be large, because the pages of a file are in
-/// memory once for all peers.
+/// Unsent bound for files at the end of a connection, in bytes. The bound can be large, because the pages of
+/// a file are in memory only once for all peers.
 pub(super) const UNSENT_FILE_BYTES: u32 = 1 << 20;
 
-/// How a connection ends.
+/// Kind of the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionEnd {
     /// The system still delivers the bytes that it holds for the peer.
@@ -25,14 +26,15 @@ pub(crate) enum ConnectionEnd {
     Reset,
 }
 
-/// The byte stream that replies are sent to. Defaults of methods are for streams that are not a plain socket.
+/// The byte stream to which replies are sent. The default methods are for streams that are not a plain
+/// socket.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
-    /// Sends bytes that others follow at once, so that they may share a packet.
+    /// Sends bytes when further bytes follow at once, so that all of them may share a packet.
     fn poll_write_more(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(self).poll_write(context, bytes)
     }
 
-    /// Lets the system take more bytes of files in advance, so that fewer calls send them.
+    /// Raises the unsent bound for files, so that fewer calls send them.
     fn let_files_go_ahead(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -54,14 +56,14 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         None
     }
 
-    /// Returns the bytes that the system holds and the peer has not confirmed. Returns `None` if that is
-    /// unknown.
+    /// Returns the number of bytes that the system holds and the peer has not confirmed. `None` if the number
+    /// is unknown.
     fn untaken_bytes(&self) -> Option<usize> {
         None
     }
 
-    /// Waits until the peer resets the connection, but not for a half-close. A connection that reads nothing
-    /// now would not notice a reset otherwise.
+    /// Waits until the peer resets the connection, but not for a half-close. Without this wait, a connection
+    /// that does not read now would not notice a reset.
     fn broken_off(&mut self) -> impl Future<Output = io::Error> {
         pending()
     }
@@ -83,7 +85,7 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
 pub(crate) struct PlainStream<S>(pub(crate) S);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Transport for PlainStream<S> {
-    /// A plain byte stream has only one way to end.
+    /// The kind of the end is ignored, because a plain byte stream has only one kind.
     fn when_dropped(&mut self, _: ConnectionEnd) {}
 }
 

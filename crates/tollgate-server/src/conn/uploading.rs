@@ -13,16 +13,16 @@ use crate::upload::Upload;
 pub(super) struct Uploading {
     pub(super) framing: RequestFraming,
     pub(super) upload: Rc<Upload>,
-    /// How fast the body has to arrive, since `begun`.
+    /// Pace at which the body has to arrive, counted from `begun`.
     pub(super) pace: BodyPace,
     pub(super) begun: Instant,
     pub(super) bytes_max: u64,
-    /// Released when the body is complete, or is no longer read.
+    /// Permit that is released when the body is complete, or is no longer read.
     pub(super) _place: UploadPlace,
 }
 
 impl Uploading {
-    /// Returns whether more of the body is read now.
+    /// Returns whether the connection reads more of the body now.
     pub(super) fn takes_more(&self) -> bool {
         self.upload.has_room()
     }

@@ -1,4 +1,4 @@
-//! The wait of a connection for the rest of a request, the next request, a handler, or the end.
+//! The wait of a connection for the remaining bytes of a request, the next request, a handler, or the end.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -18,12 +18,12 @@ use crate::observe::Refusal;
 use crate::reply::Reply;
 
 impl<S: Transport> Connection<S> {
-    /// Waits for a handler, and reads the bytes that the connection waits for. If they are late or never
-    /// arrive, the connection ends.
+    /// Waits for a handler, and reads the bytes that the connection waits for. If these bytes do not arrive
+    /// in time, the connection ends.
     pub(super) async fn read_on(&mut self) -> Result<(), Gone> {
         self.ask_for_body().await?;
         if let Reading::Upload(_) = self.reading {
-            // The handler may have made room while replies were sent.
+            // The handler may have taken bytes of the upload while replies were sent.
             self.feed_upload();
             if let Reading::Head = self.reading {
                 return Ok(());
@@ -46,8 +46,8 @@ impl<S: Transport> Connection<S> {
             }
         }
         match &self.reading {
-            // Reserves at most as much as has arrived, because an announced length must not take memory by
-            // itself.
+            // Reserves at most as many bytes as have arrived, because an announced length alone must not use
+            // memory.
             Reading::Body(body) => self.input.reserve(body.missing_bytes(&self.input).min(self.input.len())),
             Reading::Head => self.let_room_go(),
             Reading::Upload(_) => {}
@@ -72,7 +72,7 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Waits for bytes, or for the answer to the first request, which returns `None`.
+    /// Waits for bytes, or for the answer to the first request. Returns `None` if the answer comes first.
     ///
     /// Bytes that cannot be used yet stay in the socket, except for one read. Without this read, the server
     /// would not notice that the peer is gone.
@@ -98,8 +98,8 @@ impl<S: Transport> Connection<S> {
         queue.race(worker, held, came).await.transpose()
     }
 
-    /// Returns whether a refused client has to pause now. It does not pause while one of its requests is in
-    /// progress.
+    /// Returns whether a refused client has to pause now. The client does not pause while one of its requests
+    /// is in progress.
     pub(super) fn may_pause(&self) -> bool {
         self.paused_until.is_some() && self.queue.is_empty() && matches!(self.reading, Reading::Head)
     }
@@ -111,7 +111,7 @@ impl<S: Transport> Connection<S> {
         self.let_room_go();
         self.count_held();
         let slot = &self.slot;
-        // On the heap, so that connections that do not pause stay small.
+        // The timer is on the heap, so that connections that do not pause stay small.
         let mut sleep = Box::pin(tokio::time::sleep_until(until.into()));
         poll_fn(|context| {
             slot.watch(context.waker());
@@ -120,7 +120,7 @@ impl<S: Transport> Connection<S> {
         .await;
     }
 
-    /// Releases the buffers, because a connection that waits for a request holds none.
+    /// Releases the empty buffers, so that a connection that waits for a request holds none.
     fn let_room_go(&mut self) {
         if self.input.is_empty() {
             self.worker.scratch.take_back(std::mem::take(&mut self.input));
@@ -132,14 +132,14 @@ impl<S: Transport> Connection<S> {
         matches!(&self.reading, Reading::Body(body) if body.is_decoding())
     }
 
-    /// Lets the other connections of the worker have their turn.
+    /// Waits until all other ready connections of the worker have had their turn.
     async fn give_turn(&mut self) {
         self.count_held();
         self.queue.beside(&self.worker, &self.held, pin!(tokio::task::yield_now())).await;
     }
 
-    /// Moves the content in memory to the spool. Nothing is read meanwhile, so the deadline of the peer
-    /// stops.
+    /// Moves the content in memory to the spool. Nothing is read during this work, so the deadline of the
+    /// peer stops.
     async fn spool(&mut self) {
         self.count_held();
         let Reading::Body(body) = &mut self.reading else { return };
@@ -153,8 +153,8 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Starts the deadline of the current wait. A handler has its own bounds, and its client may wait for it
-    /// without a deadline.
+    /// Starts the deadline of the current wait. A handler has its own bounds, so the client may wait for the
+    /// handler without a deadline.
     fn await_time(&self) {
         let limits = self.limits();
         let (phase, timeout) = match &self.reading {
@@ -177,13 +177,13 @@ impl<S: Transport> Connection<S> {
         }
     }
 
-    /// Returns whether a part of a request has arrived that no handler has. A handler that reads an upload
-    /// bounds its own memory.
+    /// Returns whether the connection holds a part of a request that no handler has. An upload does not
+    /// count, because it has its own bound.
     fn has_part_of_request(&self) -> bool {
         !self.is_between_requests() && !matches!(self.reading, Reading::Upload(_))
     }
 
-    /// Refuses an incomplete request, because there is no memory for its rest.
+    /// Refuses an incomplete request, because no memory is available for its remaining bytes.
     fn give_up(&mut self) {
         self.worker.cells.count_refusal(Refusal::Memory);
         let text = "the server has too little memory for this request: nothing was recorded";
@@ -222,8 +222,8 @@ impl<S: Transport> Connection<S> {
 
     fn end_of_stream(&mut self) -> Result<(), Gone> {
         match &self.reading {
-            // The stream ends inside a body, so the request is incomplete. It does not matter whether the
-            // connection was to be used again.
+            // The stream ends inside a body, so the request is incomplete, whether or not the connection was
+            // to be used again.
             Reading::Upload(uploading) => {
                 let error = RequestError::BodyIncomplete { bytes: uploading.upload.bytes() as u64 };
                 self.break_upload_off(&error);
@@ -253,7 +253,7 @@ impl<S: Transport> Connection<S> {
     }
 
     /// Ends a connection between requests. A client that has not taken all of its replies may be about to
-    /// send a request.
+    /// send a request, so the connection does not close at once.
     fn end_between_requests(&mut self) -> Result<(), Gone> {
         if self.stream.untaken_bytes().is_none_or(|bytes| bytes == 0) {
             return Err(Gone);

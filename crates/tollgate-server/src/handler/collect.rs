@@ -1,4 +1,5 @@
-//! The `collect` handler: puts JSON items straight into the columns of a stream, one record for each item.
+//! The `collect` handler: writes the fields of JSON items into the columns of a stream. Each item is one
+//! record.
 
 use std::borrow::Cow;
 
@@ -83,7 +84,7 @@ fn append_item(
     Some(reason)
 }
 
-/// The fields of an item, in the order of the stream's plan.
+/// The fields of an item, in the order of [`StreamPlan::fields`].
 pub(super) struct CollectedItem<'a> {
     whole: &'a RawValue,
     fields: Vec<Option<&'a RawValue>>,
@@ -150,7 +151,7 @@ impl Given for CollectedItem<'_> {
     }
 }
 
-/// Reads the fields of an object into their places, without a copy.
+/// Reads the values of an object without a copy, each to the index of its field.
 struct FieldReader<'p, 'f, 'de> {
     plan: &'p StreamPlan,
     fields: &'f mut [Option<&'de RawValue>],
@@ -194,7 +195,7 @@ const UNKNOWN_MAX: usize = 8;
 
 enum Key {
     Field(usize),
-    /// The name in quotes.
+    /// An unknown field. The text is its name in quotes.
     Unknown(String),
     Ignored,
 }

@@ -1,11 +1,11 @@
-//! Decides which contents the `collect` handler accepts.
+//! Decides which content types the `collect` handler accepts.
 
 use tollgate_http::{RequestHead, StatusCode};
 
 use crate::reply::Reply;
 
-/// Largest collected body after decoding. A worker parses the body at once, so it holds one such body in
-/// memory at a time. More text would rarely fit into a transaction.
+/// Maximum bytes of a collected body after decoding. A worker parses a body in one turn, so it holds only one
+/// such body in memory. A longer body would rarely fit into a transaction.
 pub const BODY_BYTES_MAX: u64 = 16 << 20;
 
 /// Value of `Accept` in a refusal.
@@ -13,11 +13,12 @@ const ACCEPTED: &str = "application/json, application/x-ndjson, text/plain";
 
 /// Returns the refusal of a content type that is not accepted.
 ///
-/// Beacons send `text/plain` or no type. Tools without a configured type send the type of a form. Both are
-/// accepted, because the content itself decides.
+/// Beacons of browsers send `text/plain` or no type. Tools without a configured type send the type of a form.
+/// All of these are accepted, because the content itself decides.
 pub(super) fn refusal(head: &RequestHead) -> Option<Reply> {
     let mut types = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    // If there are several fields, readers pick different ones, so all of them have to be accepted.
+    // If the request has several such fields, two readers may use different fields, so each field has to be
+    // accepted.
     if types.all(|(_, value)| is_taken(value)) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The source of a streamed content, which continues after the head was sent: a script call or a backend.
+//! The source of streamed content: a script call or a backend. The source continues after the head was sent.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -26,15 +26,15 @@ pub(crate) struct ScriptContent {
     pipe: Rc<Pipe>,
     endpoint: Rc<Endpoint>,
     request: Rc<Request>,
-    /// Its place in the script queue, while it waits there after a slice.
+    /// The place of the call in the script queue, while the call waits there after a slice.
     place: Option<(WaitingScript, QueuePlace)>,
-    /// Counts the request until its content is written.
+    /// Permit that counts the request until its content is written.
     _permit: Option<RequestPermit>,
 }
 
 impl ContentSource {
-    /// Returns how long the content may pause before the client gets a heartbeat. `None` means that there is
-    /// no limit.
+    /// Returns the maximum pause of the content before the client gets a heartbeat. `None` means that no
+    /// heartbeat is sent.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         match self {
             Self::Script(script) => script.call.heartbeat(),
@@ -42,7 +42,7 @@ impl ContentSource {
         }
     }
 
-    /// Takes the bytes that were written so far.
+    /// Removes and returns the bytes that were written so far.
     pub(crate) fn take(&mut self) -> Bytes {
         match self {
             Self::Script(script) => script.pipe.take().into(),
@@ -73,7 +73,7 @@ impl ContentSource {
         }
     }
 
-    /// Gives up its place in the script queue, because a script does not run while its bytes wait for the
+    /// Gives up the place in the script queue, because a script does not run while its bytes wait for the
     /// client.
     pub(crate) fn pause(&mut self) {
         match self {
@@ -82,8 +82,8 @@ impl ContentSource {
         }
     }
 
-    /// Returns ready once if the time limit passes while the client takes no bytes. The content is broken
-    /// then.
+    /// Returns ready once if the time limit passes while the client takes no bytes. In that case the content
+    /// is broken.
     pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Script(_) => Poll::Pending,
@@ -91,7 +91,7 @@ impl ContentSource {
         }
     }
 
-    /// Runs the source until it has written bytes, or its slice ends.
+    /// Runs the source until it has written bytes, or until its slice ends.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ContentStep> {
         match self {
             Self::Script(script) => script.poll(context),

@@ -5,7 +5,7 @@
 pub(crate) enum ContentStep {
     /// Bytes were written or read. The next bytes are not available yet.
     Written,
-    /// The script ran its slice. Others have their turn first.
+    /// The script ran its slice. Other connections have their turn first.
     Sliced,
     /// The content is complete.
     Ended,

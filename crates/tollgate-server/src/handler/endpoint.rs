@@ -36,18 +36,18 @@ pub(crate) struct Endpoint {
     /// Limits for rate and concurrency, if the route has any.
     pub(crate) throttle: Option<Arc<Throttle>>,
     pub(super) throttle_lines: ThrottleLines,
-    /// Limits how many script failures are logged.
+    /// Limits the number of script failures that are logged.
     pub(super) failures: FewPerPeriod,
-    /// Version of the configuration that made this endpoint.
+    /// Version of the configuration of this endpoint.
     pub(crate) version: u64,
     /// In development mode: the folder of the script, for the page that shows why a script failed.
     pub(super) dev_root: Option<PathBuf>,
     pub(super) stream: Option<Rc<StreamPlan>>,
     /// Streams that the scripts of the route may emit records to.
     pub(crate) streams: Rc<[Rc<StreamPlan>]>,
-    /// Files that its scripts may send.
+    /// Files that the scripts of the route may send.
     pub(super) sent_files: Option<Box<Files>>,
-    /// The host of its scripts, if it has any.
+    /// The script host, if the route has scripts.
     pub(super) host: Option<Host>,
     pub(super) route_cost: Rc<RouteCost>,
     pub(super) before: Vec<tollgate_script::LoadedScript>,
@@ -55,7 +55,7 @@ pub(crate) struct Endpoint {
     pub(super) handler: Handler,
 }
 
-/// The host and the script queue of the scripts of a route.
+/// The script host and the script queue that the scripts of a route use.
 pub(crate) struct Scripts {
     pub(crate) host: Host,
     pub(crate) route_cost: Rc<RouteCost>,
@@ -70,7 +70,7 @@ pub(super) enum Handler {
 }
 
 impl Endpoint {
-    /// Makes the endpoint of a route, and loads its scripts.
+    /// Creates the endpoint of a route, and loads its scripts.
     ///
     /// # Errors
     /// A script was not accepted.
@@ -159,8 +159,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the encoded reply to every request. It exists only if a fixed reply leaves no record and no
-    /// other part of the route changes it.
+    /// Returns the encoded reply to every request. Returns `None` unless the reply is fixed and leaves no
+    /// record, and no other part of the route changes the reply.
     #[inline]
     pub(crate) fn plain_reply(&self) -> Option<&PlainReply> {
         match &self.handler {
@@ -197,8 +197,8 @@ impl Endpoint {
         !matches!(self.handler, Handler::Proxy(_))
     }
 
-    /// Returns a permit to begin while the content still arrives. Only a proxy route has it, and only if no
-    /// other part needs the complete content.
+    /// Returns a permit to begin while the content still arrives. Only a proxy route returns a permit, and
+    /// only if no other part of the route needs the complete content.
     pub(crate) fn upload_place(&self) -> Option<UploadPlace> {
         let needs_whole = self.stream.is_some() || !self.before.is_empty() || !self.after.is_empty();
         match &self.handler {
@@ -207,8 +207,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns why a request cannot be admitted now. A database may be away, the log may refuse, or scripts
-    /// may hold too much memory or queue too long.
+    /// Returns the reason why a request cannot be admitted now. A database may be unavailable, the log may
+    /// refuse records, scripts may hold too much memory, or too many scripts may wait.
     #[inline]
     pub(crate) fn refusal_now(&self, now: Instant, recorder: &Recorder) -> Option<(Refusal, &'static str)> {
         if let Some(stream) = &self.stream {
@@ -228,7 +228,7 @@ impl Endpoint {
         }
     }
 
-    /// Makes the reply to a request that is not admitted.
+    /// Creates the reply to a request that is not admitted.
     pub(crate) fn unavailable(&self, text: &'static str, head: &RequestHead) -> Reply {
         self.granted(Reply::refused(StatusCode::SERVICE_UNAVAILABLE, text), head)
     }
@@ -251,7 +251,7 @@ impl Endpoint {
         })
     }
 
-    /// Returns the script queue of the route.
+    /// Returns the run time of the scripts of the route, which decides about the script queue.
     pub(crate) fn route_cost(&self) -> &Rc<RouteCost> {
         &self.route_cost
     }

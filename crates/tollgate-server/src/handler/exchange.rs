@@ -1,4 +1,4 @@
-//! A complete request in the handlers of its route.
+//! A complete request, with the values that the handlers of its route need.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -13,29 +13,29 @@ use crate::overload::RequestPermit;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
-/// All routes of a configuration. `None` stands for the paths of an app that none of its routes matches.
+/// All routes of a configuration. `None` stands for the paths of an app that no route of the app matches.
 pub(crate) type Routes = RouteTable<Option<Rc<Endpoint>>>;
 
 /// A complete request in a handler.
 pub(crate) struct Exchange {
     pub(crate) endpoint: Rc<Endpoint>,
     pub(crate) request: Rc<Request>,
-    /// Routes that the request can pass on to.
+    /// Routes to which a handler can pass the request.
     pub(crate) routes: Rc<Routes>,
-    /// When the head was complete.
+    /// Time when the head was complete.
     pub(crate) begun: Instant,
     /// Address of the peer.
     pub(crate) peer: Option<IpAddr>,
     /// The header in which the peer names its client, if the peer is a trusted proxy.
     pub(crate) trusted_header: Option<ClientHeader>,
-    /// Counts the request for its route, if the route limits concurrency.
+    /// Permit that counts the request for its route, if the route limits concurrency.
     pub(crate) permit: Option<RequestPermit>,
     /// The content, while it still arrives.
     pub(crate) upload: Option<Rc<Upload>>,
 }
 
 impl Exchange {
-    /// Returns whether a trusted proxy sent it.
+    /// Returns whether a trusted proxy sent the request.
     pub(super) fn is_from_proxy(&self) -> bool {
         self.trusted_header.is_some()
     }

@@ -1,5 +1,5 @@
 //! Sends the requests of scripts to backends, over the connections of the worker. Received content counts as
-//! held memory until no script can use it.
+//! held memory as long as a script can use it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct BackendFetcher {
     pub(crate) capacity: Arc<Capacity>,
 }
 
-/// The content of a reply, which counts as held memory.
+/// The content of a reply. The content counts as held memory.
 struct Content {
     bytes: Bytes,
     _held: HeldMemory,
@@ -72,7 +72,7 @@ fn outgoing(upstream: &Upstream, request: &FetchRequest) -> Outgoing {
     out.finish(content.map(OutgoingContent::Memory))
 }
 
-/// Scripts get the full error text, because they belong to the operator.
+/// Scripts get the full error text, because scripts belong to the operator.
 fn failed(failure: &Failure) -> FetchError {
     FetchError { name: failure.name(), text: failure.to_string() }
 }

@@ -6,11 +6,11 @@ use tollgate_http::StatusCode;
 use crate::options::{RequestIds, RouteSpec, ServerOptions};
 use crate::reply::{PlainReply, Reply};
 
-/// A fixed reply, by whether other parts of the route take part in it.
+/// A fixed reply. The variants show whether other parts of the route may change or record the reply.
 pub(super) enum FixedReply {
-    /// No other part takes part, so the reply leaves no record and is encoded in advance.
+    /// No other part of the route changes or records the reply, so it is encoded in advance.
     Alone(PlainReply),
-    /// Another part of the route takes part.
+    /// Another part of the route may change or record the reply.
     Joined(Reply),
 }
 
@@ -39,7 +39,7 @@ impl FixedReply {
     }
 }
 
-/// Returns whether only the handler takes part in the replies of a route.
+/// Returns whether only the handler decides the replies of a route.
 fn is_alone(spec: &RouteSpec) -> bool {
     spec.before.is_empty() && spec.after.is_empty() && spec.cors.is_none() && spec.stream.is_none()
 }

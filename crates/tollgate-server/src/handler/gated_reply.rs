@@ -12,7 +12,7 @@ use crate::reply::Reply;
 pub(crate) struct GatedReply<'a> {
     pub(crate) reply: Cow<'a, Reply>,
     pub(crate) gate: Option<Gate>,
-    /// The level of its records when it is sent, if the reply names the level.
+    /// The ack level of the records when the reply is sent, if the reply names the level.
     pub(crate) level: Option<Level>,
     /// Source of the content of a streamed reply.
     pub(crate) streamed: Option<Box<ContentSource>>,

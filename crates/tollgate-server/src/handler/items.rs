@@ -3,13 +3,13 @@
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Maximum number of items of one body. More records never fit into one transaction.
+/// Maximum number of items of one body. A transaction never has space for more records.
 const ITEMS_MAX: usize = 1 << 19;
 
-/// Why a body cannot be split into items.
+/// Reason why a body cannot be split into items.
 #[derive(Debug)]
 pub(super) enum SplitError {
-    /// The text goes to the client.
+    /// The body is malformed. The client gets the text.
     Malformed(String),
     TooMany,
 }
@@ -18,7 +18,8 @@ pub(super) enum SplitError {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Item<'a> {
     Json(&'a RawValue),
-    /// Parsed only when the item is recorded, because the transaction may be full before this line.
+    /// A line of the body. The line is parsed only when the item is recorded, because the transaction may be
+    /// full before this line.
     Line(&'a [u8]),
 }
 
@@ -30,7 +31,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns the JSON of the item, or why it is invalid.
+    /// Returns the JSON of the item, or the reason why it is invalid.
     pub(super) fn value(self) -> Result<&'a RawValue, String> {
         match self {
             Self::Json(value) => Ok(value),
@@ -41,8 +42,8 @@ impl<'a> Item<'a> {
 
 /// Splits a body into items.
 ///
-/// A body that is one JSON value has to be an object or an array. Otherwise its lines are the items, if the
-/// first line is JSON.
+/// A body that is one JSON value has to be an object or an array. In any other body, the lines are the items
+/// if the first line is JSON.
 ///
 /// # Errors
 /// The body has neither form, or has more than [`ITEMS_MAX`] items.

@@ -1,4 +1,4 @@
-//! Step 4: the handlers of routes, and the records that they leave in the log.
+//! The handlers of routes, and the records that they append to the log. This is step 4 of a transaction.
 
 mod collect;
 mod collected;

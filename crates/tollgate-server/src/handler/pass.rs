@@ -1,6 +1,5 @@
-//! Lets a handler pass its request on. The request goes to the next matching route, in the order of the
-//! routes, as if the earlier routes did not exist. The stream, bounds and policy of the route that answers
-//! apply.
+//! Passes a request from a handler to the next matching route, as if the earlier routes did not exist. The
+//! stream, bounds and policy of the route that answers apply.
 
 use std::rc::Rc;
 
@@ -16,7 +15,7 @@ use crate::reply::Reply;
 impl Visit {
     pub(super) fn pass(&mut self) {
         self.forget();
-        // The old stage holds the request, so it has to go first.
+        // The old stage holds a reference to the request, so the stage has to be dropped first.
         self.stage = Stage::AtOnce;
         match self.exchange.go_on() {
             Ok(()) => {
@@ -54,7 +53,7 @@ impl Exchange {
             return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large").into());
         }
         if !endpoint.decodes_content() && head.field_bytes("content-encoding").is_some() {
-            // The first route decoded the content already.
+            // The earlier route has already decoded the content.
             return Err(Reply::text(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "this path accepts no content coding",

@@ -1,4 +1,4 @@
-//! Appends the records of a transaction to the log, and adds their level to the reply.
+//! Appends the records of a transaction to the log, and adds their ack level to the reply.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -19,8 +19,8 @@ use crate::reply::Reply;
 use crate::row::{Facts, StreamPlan, TransactionEnd};
 
 impl Endpoint {
-    /// Appends the records of a complete transaction. These are the record for the stream of the route, if it
-    /// has one, and the emitted records.
+    /// Appends the records of a complete transaction. A transaction has the record for the stream of the
+    /// route, if the route has a stream, and the emitted records.
     pub(super) fn record<'a>(
         &self,
         reply: Cow<'a, Reply>,
@@ -127,7 +127,8 @@ fn append(
     appended.map(|(gate, ())| gate)
 }
 
-/// Returns the level that the reply names. A success names it if its records are not synced.
+/// Returns the ack level that the reply names. A successful reply names the level if its records are not
+/// synced when the reply is sent.
 pub(super) fn reported_level(reply: &Reply, ack: Ack) -> Option<Level> {
     match ack {
         Ack::Log(level) if level < Level::Synced && reply.status.as_u16() < 400 => Some(level),
@@ -140,7 +141,7 @@ pub(super) fn refused(error: &AppendError, id: &RequestId, recorder: &Recorder) 
     if matches!(error, AppendError::TooLarge { .. }) {
         return Reply::text(StatusCode::CONTENT_TOO_LARGE, refusal_text::of_log(error));
     }
-    // The log crate logs when this state begins and ends.
+    // The log crate writes log lines when this state begins and ends.
     tracing::debug!(%error, %id, "request refused");
     Reply::refused(StatusCode::SERVICE_UNAVAILABLE, refusal_text::of_log(error))
 }

@@ -1,5 +1,5 @@
-//! Runs handlers without a server. A test gets the reply and the records as values. Nothing is sent or
-//! logged.
+//! Runs handlers without a server. A test gets the reply and the records as values. Nothing is sent, and no
+//! record is written to the log.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -19,7 +19,8 @@ use crate::item_summary::item_summary;
 use crate::reply::Reply;
 use crate::row::{Facts, StreamPlan, TransactionEnd};
 
-/// Largest streamed content that is kept. After this the script finds its pipe closed.
+/// Maximum bytes of streamed content that are kept. After this number of bytes the script finds its pipe
+/// closed.
 const STREAMED_BYTES_MAX: usize = 16 << 20;
 
 /// The result of a request.
@@ -126,8 +127,8 @@ impl Endpoint {
     }
 }
 
-/// Returns the result of a handler. Of an event stream, it keeps only the bytes before the first pause after
-/// an event.
+/// Returns the result of a handler. Of an event stream, the result has only the bytes before the first pause
+/// after an event.
 async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
     let Returned { reply, records, took_us, tail } = returned;
     let stream = exchange.endpoint.stream.as_deref().filter(|_| took_us.is_some());
@@ -138,7 +139,7 @@ async fn returned_answer(returned: Returned, exchange: &Exchange) -> Rehearsed {
     rehearsed
 }
 
-/// Runs a call that writes content. Returns the content, and the error if it is not complete.
+/// Runs a call that writes content. Returns the content, and an error if the content is not complete.
 async fn content_source(mut call: Call) -> (Bytes, Option<String>) {
     let is_events = call.heartbeat().is_some();
     let mut content = Vec::new();

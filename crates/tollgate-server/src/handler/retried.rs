@@ -12,8 +12,9 @@ use super::items::Item;
 use crate::options::stream::{ColumnSpec, KEY_COLUMN, Overlong, StreamSpec};
 use crate::row::{ColumnWriter, Given, StreamPlan, Target, is_marker};
 
-/// Reads the items of rejects with the streams of a configuration, as `collect` does. Two bounds do not
-/// apply: a `max` that rejects, and the depth of JSON. The table decides whether such values fit.
+/// Reads the items of rejects with the streams of a configuration, like `collect`. Two bounds do not apply: a
+/// `max` that rejects values, and the depth of JSON. The table of the database decides whether such values
+/// fit.
 ///
 /// A reject keeps only the item of its transaction. Columns of other sources therefore have no value, and a
 /// key that came with the request is missing.
@@ -28,11 +29,11 @@ struct Stream {
     key_window: Option<Duration>,
 }
 
-/// The key of an item: its digest, and how long a sink remembers it.
+/// The key of an item: its digest, and the time for which a sink remembers it.
 pub type ItemKey = ([u8; 32], Duration);
 
 impl ItemReader {
-    /// Makes a reader for the items of `streams`.
+    /// Creates a reader for the items of `streams`.
     pub fn new(streams: &[StreamSpec]) -> Self {
         let stream = |spec: &StreamSpec| {
             let key_window = spec.key.as_ref().map(|key| key.window);
@@ -43,7 +44,7 @@ impl ItemReader {
         Self { streams: streams.iter().map(stream).collect() }
     }
 
-    /// Passes the value of each column that the item has to `take`, and returns the key of the item.
+    /// Calls `take` with the value of each column that the item has, and returns the key of the item.
     ///
     /// # Errors
     /// The reason why the item is not a row of that stream.
@@ -70,7 +71,7 @@ fn unbounded(spec: &StreamSpec) -> StreamSpec {
     spec
 }
 
-/// An item that a reject kept. Some of its values may be missing.
+/// An item that a reject kept. Values of the item may be missing.
 struct RetriedItem<'a>(CollectedItem<'a>);
 
 impl Given for RetriedItem<'_> {

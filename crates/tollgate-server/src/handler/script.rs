@@ -1,4 +1,4 @@
-//! Turns the result of a script call into a reply and records.
+//! Converts the result of a script call to a reply and records.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -41,7 +41,8 @@ impl Records {
     }
 }
 
-/// Returns the reply and the records of a call. A failed call gives 500, and the log gets the reason.
+/// Returns the reply and the records of a call. After a failed call, the reply has status 500, and the reason
+/// is logged.
 pub(super) fn reply(result: Result<(Reply, Records), CallError>, exchange: &Exchange) -> (Reply, Records) {
     match result {
         Ok(told) => told,
@@ -65,7 +66,7 @@ pub(super) fn reply(result: Result<(Reply, Records), CallError>, exchange: &Exch
 }
 
 impl Endpoint {
-    /// Counts a failed call and logs it. If many calls fail, only some are logged.
+    /// Counts a failed call and logs it. If many calls fail, the number of log lines is limited.
     pub(super) fn note_failure(&self, error: &CallError, request: &Request, what: &str) {
         self.cells.count_failure(ScriptFailure::from(error));
         let Some(left_out) = self.failures.note(Instant::now()) else { return };
@@ -165,7 +166,7 @@ fn object(fields: BTreeMap<&str, String>) -> String {
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
-/// Formats a value as JSON. A value without a JSON form becomes a marker that says why.
+/// Formats a value as JSON. A value without a JSON form becomes a marker with the reason.
 fn in_json(value: &FieldValue) -> String {
     match value {
         FieldValue::Nil => "null".to_owned(),

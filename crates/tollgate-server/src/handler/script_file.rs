@@ -1,5 +1,5 @@
-//! Files that scripts send. [`Files`](tollgate_files::Files) finds and opens them, and the script adds its
-//! fields.
+//! Files that scripts send. [`Files`](tollgate_files::Files) finds and opens these files. The script may add
+//! fields to the reply.
 
 use std::borrow::Cow;
 use std::task::{Context, Poll, ready};
@@ -17,13 +17,13 @@ use crate::reply::Reply;
 pub(super) struct ScriptFileReply(Option<Box<PendingRead>>);
 
 impl ScriptFileReply {
-    /// Returns the read that the reply waits for, if any.
+    /// Returns the pending read that the reply waits for, if any.
     pub(super) fn pending_read(&self) -> Option<&PendingRead> {
         self.0.as_deref()
     }
 
-    /// Makes the reply of an outcome with a file. Returns pending while a thread reads missing data. Without
-    /// a context no thread is asked.
+    /// Creates the reply for an outcome with a file. Returns pending while a thread reads missing data.
+    /// Without a context no thread is started.
     ///
     /// # Errors
     /// The script is at fault: the route has no folder of files, or the slice begins after the end of the
@@ -64,8 +64,8 @@ impl ScriptFileReply {
     }
 }
 
-/// Returns the fields that the script adds. Fields about the content are left out if the reply does not have
-/// that content (RFC 9110 section 15.4.5).
+/// Returns the fields that the script adds. Fields about the content are left out if the reply has no content
+/// or other content (RFC 9110 section 15.4.5).
 fn fields(sent: &ReplyFile, outcome: &Outcome, status: StatusCode) -> Vec<HeaderLine> {
     let is_refusal = status.as_u16() != outcome.status && status != StatusCode::PARTIAL_CONTENT;
     let is_about_content = |name: &str| name.len() > 8 && name[..8].eq_ignore_ascii_case("content-");
@@ -77,8 +77,8 @@ fn fields(sent: &ReplyFile, outcome: &Outcome, status: StatusCode) -> Vec<Header
     fields
 }
 
-/// Formats the field of RFC 6266: the name in ASCII and, if that differs, the full name in the form of RFC
-/// 8187.
+/// Formats `Content-Disposition` (RFC 6266): the name in ASCII and, if the full name differs, the full name
+/// in the form of RFC 8187.
 fn disposition(name: &str) -> Bytes {
     let plain: String = name
         .chars()

@@ -1,8 +1,8 @@
-//! A request in its handler: the turns that the handler has, then its reply and its records.
+//! A request in its handler: the turns of the handler, and then the reply and the records.
 //!
 //! The stages are the `before` scripts of the route, its handler, and the `after` scripts, in this order. A
-//! handler that passes starts the stages of the next route (`pass`). Turns may run before earlier requests
-//! return. Replies and records are requested in the order of the requests.
+//! handler that passes starts the stages of the next route (`pass`). A turn may run before the handlers of
+//! earlier requests return. Replies and records are created in the order of the requests.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -26,10 +26,10 @@ use crate::overload::RouteCost;
 use crate::recorder::Recorder;
 use crate::reply::{Extent, Reply};
 
-/// Facts about a request that had a handler.
+/// Facts about a request that had a handler, which its reply needs.
 pub(crate) struct Handled {
     pub(crate) id: RequestId,
-    /// Metrics of its route.
+    /// Metrics of the route.
     pub(crate) route: Rc<OwnCells>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Visit {
     pub(super) exchange: Exchange,
     pub(super) stage: Stage,
     pub(super) phase: VisitPhase,
-    /// Results of scripts in other phases. `None` if there are none.
+    /// Results of scripts of the other phases. `None` if there are none.
     aside: Option<Box<Aside>>,
     /// Error of a script that failed.
     pub(super) failure: Option<Box<CallError>>,
@@ -60,15 +60,15 @@ struct Aside {
 }
 
 pub(super) enum Stage {
-    /// The handler runs only when its answer is requested, because it needs no time of its own.
+    /// The handler runs only when its answer is requested, because it needs neither a slice nor a wait.
     AtOnce,
     /// A script runs, or is about to run.
     Script(Call),
-    /// The script returned. Its reply waits for a thread that opens the file to send.
+    /// The script returned. The reply waits for a thread that opens the file to send.
     Sends(Box<Outcome>, ScriptFileReply),
-    /// A file handler that waits for a thread, or has not begun.
+    /// The file handler waits for a thread, or has not begun.
     Files(Option<Box<PendingRead>>),
-    /// A proxy handler that waits for its backend, or has not begun.
+    /// The proxy handler waits for the backend, or has not begun.
     Proxy(Option<Asked>),
     /// The handler returned. `None` after its answer was taken.
     Returned(Option<Returned>),
@@ -78,7 +78,7 @@ pub(super) enum Stage {
 pub(super) struct Returned {
     pub(super) reply: Reply,
     pub(super) records: Records,
-    /// `None` if no record keeps it.
+    /// Duration of the transaction in microseconds. `None` if no record has the duration.
     pub(super) took_us: Option<i64>,
     /// Source of the content of a streamed reply.
     pub(super) tail: Option<Tail>,
@@ -101,10 +101,10 @@ impl Returned {
     }
 }
 
-/// How one turn of a handler ended.
+/// Result of one turn of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// The handler used its slice. Others have their turn first.
+    /// The handler used its slice. Other connections have their turn first.
     Sliced,
     /// The handler waits for an operation that has to be polled.
     Waiting,
@@ -184,7 +184,7 @@ impl Visit {
         self.exchange.request.head.method().is_safe()
     }
 
-    /// Returns whether the handler can continue: it has not returned, and its operation is ready.
+    /// Returns whether the handler can continue: the handler has not returned, and its operation is ready.
     pub(crate) fn can_run(&self) -> bool {
         match &self.stage {
             Stage::Script(call) => !call.is_waiting(),
@@ -200,7 +200,7 @@ impl Visit {
         matches!(&self.stage, Stage::Script(call) if !call.has_begun())
     }
 
-    /// Returns whether no part of its route has run. Such a request can still be refused, and leaves no
+    /// Returns whether no part of the route has run. Such a request can still be refused, and leaves no
     /// record.
     pub(crate) fn is_untouched(&self) -> bool {
         let has_to_begin = match &self.stage {
@@ -218,36 +218,36 @@ impl Visit {
         matches!(self.stage, Stage::AtOnce)
     }
 
-    /// Returns whether the request waits only for the reply of a backend. False while it still sends its own
-    /// content there.
+    /// Returns whether the request waits only for the reply of a backend. False while the request still sends
+    /// its content to the backend.
     pub(crate) fn awaits_reply(&self) -> bool {
         matches!(self.stage, Stage::Proxy(Some(_))) && self.exchange.upload.is_none()
     }
 
-    /// Returns the script queue in which it has to wait before it runs, if any.
+    /// Returns the cost of the route, if the request has to wait in the script queue before it runs.
     #[inline]
     pub(crate) fn held_back_at(&self) -> Option<&Rc<RouteCost>> {
         let route_cost = self.exchange.endpoint.route_cost();
         (self.has_to_begin() && route_cost.holds_back()).then_some(route_cost)
     }
 
-    /// Makes the reply for a request that is refused after it was admitted.
+    /// Creates the reply to a request that is refused after it was admitted.
     pub(crate) fn unavailable(&self, text: &'static str) -> Reply {
         self.exchange.endpoint.unavailable(text, &self.exchange.request.head)
     }
 
-    /// Returns the script queue in which a script waits after its slice ended.
+    /// Returns the cost of the route, if the script waits in the script queue after its slice ended.
     pub(crate) fn sliced_at(&self) -> Option<&Rc<RouteCost>> {
         let is_sliced = matches!(&self.stage, Stage::Script(call) if call.is_sliced());
         is_sliced.then(|| self.exchange.endpoint.route_cost())
     }
 
-    /// Returns whether a thread has to read files for it, and was not asked yet.
+    /// Returns whether a thread has to read files for the request, and was not started yet.
     pub(crate) fn has_pending_read(&self) -> bool {
         self.pending_read().is_some_and(PendingRead::is_due)
     }
 
-    /// Returns whether a thread reads files for it, or has the job in its queue.
+    /// Returns whether a thread reads files for the request, or the job waits for a thread.
     pub(crate) fn is_reading(&self) -> bool {
         self.pending_read().is_some_and(PendingRead::is_under_way)
     }
@@ -260,11 +260,12 @@ impl Visit {
         }
     }
 
-    /// Polls the operation that the handler waits for. Files and backends then return, and scripts can run.
+    /// Polls the operation that the handler waits for. When the operation is ready, a file or proxy handler
+    /// returns, and a script can run.
     pub(crate) fn poll_wait(&mut self, context: &mut Context<'_>) {
         match &mut self.stage {
             Stage::Script(call) => {
-                // `can_run` shows whether the operation is ready.
+                // The result is ignored, because `can_run` returns whether the operation is ready.
                 let _ = call.poll_wait(context);
             }
             Stage::Files(Some(_)) => {
@@ -282,7 +283,7 @@ impl Visit {
         }
     }
 
-    /// Runs the handler for a slice. Returns how long scripts ran in it.
+    /// Runs the handler for a slice. Also returns the run time of scripts in this slice.
     pub(crate) fn run(&mut self) -> (Turn, Duration) {
         let before = self.exchange.endpoint.route_cost().ran();
         loop {
@@ -292,7 +293,7 @@ impl Visit {
         }
     }
 
-    /// Advances by one stage. Returns `None` if the next stage can run at once.
+    /// Runs one stage. Returns `None` if the next stage can run at once.
     pub(super) fn advance(&mut self) -> Option<Turn> {
         let turn = match &mut self.stage {
             Stage::Script(call) => {
@@ -302,7 +303,7 @@ impl Visit {
                 route_cost.end(begun, matches!(step, Step::Sliced));
                 self.take_step(step)
             }
-            // The queue polls a stage that waits, because it has the context to wake.
+            // A stage that waits is polled later by the queue, which has a context with a waker.
             Stage::Files(_) => self.poll_files(None),
             Stage::Sends(..) => self.poll_sent(None),
             Stage::Proxy(asked) => {
@@ -362,7 +363,7 @@ impl Visit {
         self.passed(outcome.emitted);
     }
 
-    /// Passes a fixed reply to the `after` scripts. Without such scripts it is answered at once.
+    /// Passes a fixed reply to the `after` scripts. Without such scripts the request is answered at once.
     fn return_fixed(&mut self) {
         if let Handler::Reply(reply) = &self.exchange.endpoint.handler
             && !self.exchange.endpoint.after.is_empty()
@@ -401,8 +402,8 @@ impl Visit {
         Turn::Over
     }
 
-    /// Sets the result of the handler to the reply and the records of a script. They are moved only once,
-    /// because each move copies them.
+    /// Sets the result of the handler to the reply and the records of a script. The values are moved only
+    /// once, because each move copies them.
     #[inline]
     fn return_outcome(&mut self, mut outcome: Outcome) {
         self.failure = None;
@@ -411,7 +412,7 @@ impl Visit {
         self.return_reply(outcome.into(), records, tail);
     }
 
-    /// Takes the call that writes the content of its reply.
+    /// Removes the call that writes the content of the reply, and returns it.
     fn take_tail(&mut self) -> Option<Tail> {
         match std::mem::replace(&mut self.stage, Stage::Returned(None)) {
             Stage::Script(call) => Some(Tail::Call(Box::new(call))),
@@ -419,7 +420,7 @@ impl Visit {
         }
     }
 
-    /// Sets the result of a script. The reply to a failure is final.
+    /// Sets the result of a script. If the script failed, the reply is final.
     fn return_with(&mut self, result: Result<(Reply, Records), CallError>) {
         self.failure = result.as_ref().err().map(|error| Box::new(error.clone()));
         let (reply, records) = script::reply(result, &self.exchange);
@@ -444,8 +445,8 @@ impl Visit {
         self.stage = Stage::Returned(Some(Returned { reply, records, took_us, tail }));
     }
 
-    /// Makes the answer, and appends all records of the transaction together, once. Returns `None` if the
-    /// handler has not returned.
+    /// Creates the answer, and appends all records of the transaction together. An answer is created once.
+    /// Returns `None` if the handler has not returned.
     pub(crate) fn answer(&mut self, recorder: &Recorder) -> Option<GatedReply<'_>> {
         let endpoint = &self.exchange.endpoint;
         let request = &self.exchange.request;
@@ -488,20 +489,20 @@ impl Visit {
         Some(answer)
     }
 
-    /// Returns the duration so far, or `None` if no record keeps it.
+    /// Returns the duration so far in microseconds, or `None` if no record has the duration.
     fn took_us(&self, records: &Records) -> Option<i64> {
         let is_kept = self.exchange.endpoint.stream.is_some() || !records.emitted.is_empty();
         is_kept.then(|| self.exchange.took_us())
     }
 
-    /// Cancels the request, because no client waits for it. A handler that was entered leaves its record. If
-    /// it returned, the record has its result, otherwise it says that the request was cancelled.
+    /// Cancels the request, because no client waits for it. If the handler has returned, the record has its
+    /// result. If the handler has only begun, the record states that the request was cancelled.
     pub(crate) fn cancel(mut self, recorder: &Recorder) {
         if self.is_untouched() {
             return;
         }
         if let Some(returned) = self.aside.as_mut().and_then(|aside| aside.returned.take()) {
-            // An `after` script ran, so its reply already exists.
+            // An `after` script ran, so the reply of the handler already exists.
             let took_us = self.took_us(&returned.records);
             self.stage = Stage::Returned(Some(Returned { took_us, ..returned }));
         }
@@ -528,7 +529,7 @@ impl Visit {
         }
     }
 
-    /// Returns the bytes of a finished reply, also while `after` scripts run.
+    /// Returns the bytes of the reply of the handler, even while `after` scripts run.
     pub(crate) fn reply_bytes(&self) -> usize {
         match &self.stage {
             Stage::Returned(Some(returned)) => returned.memory_bytes(),
@@ -552,7 +553,7 @@ impl Visit {
         request.head.bytes_len() + body_bytes + self.made_bytes()
     }
 
-    /// Returns the bytes that the handler has made and holds, including its reply.
+    /// Returns the bytes that the handler has produced and holds, including its reply.
     pub(crate) fn made_bytes(&self) -> usize {
         let stage_bytes = match &self.stage {
             Stage::Returned(returned) => returned.as_ref().map_or(0, Returned::memory_bytes),

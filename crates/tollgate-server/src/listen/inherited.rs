@@ -22,7 +22,8 @@ pub(super) struct Inherited {
 }
 
 impl Inherited {
-    /// Finds the sockets for this process, but not those for its parent.
+    /// Finds the sockets that systemd passed to this process. Sockets that were passed to its parent are
+    /// ignored.
     ///
     /// # Errors
     /// The variables are invalid.
@@ -47,10 +48,10 @@ impl Inherited {
         Ok(Self { sockets: sockets.collect() })
     }
 
-    /// Takes the sockets with `name`, or all remaining ones.
+    /// Removes and returns the sockets with `name`, or all remaining sockets.
     ///
     /// # Errors
-    /// There is none, or a socket is not a listening stream socket.
+    /// There is no such socket, or a socket is not a listening stream socket.
     pub(super) fn take(&mut self, name: Option<&str>) -> Result<Vec<Socket>, StartError> {
         let is_wanted = |found: &str| name.is_none_or(|name| name == found);
         let (taken, left): (Vec<_>, Vec<_>) =
@@ -70,7 +71,7 @@ impl Inherited {
             .collect()
     }
 
-    /// Logs the sockets that no address takes, because their clients would wait forever.
+    /// Logs the sockets that no configured address uses, because their clients would wait forever.
     pub(super) fn warn_of_the_rest(self) {
         for (number, name) in self.sockets {
             tracing::warn!(number, name, "systemd passed a socket that no address of `listen` names");

@@ -1,8 +1,8 @@
-//! Step 1: the listening sockets.
+//! The listening sockets, which are a part of step 1 of a transaction.
 //!
-//! A TCP address has one socket for each worker. They share the address by SO_REUSEPORT, and the kernel
-//! distributes connections. A Unix socket or a socket from systemd is one socket from which all workers
-//! accept. [`proxy_header`] reads the header that a proxy sends before the client's first byte.
+//! A TCP address has one socket for each worker. These sockets share the address by SO_REUSEPORT, and the
+//! kernel distributes connections among them. A Unix socket or a socket from systemd is one socket from which
+//! all workers accept. [`proxy_header`] reads the header that a proxy sends before the client's first byte.
 
 mod acceptance;
 mod inherited;
@@ -110,7 +110,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Gives each worker a descriptor of the same socket.
+    /// Adds the socket to the listeners of each worker, with a separate descriptor for each.
     fn share(&mut self, socket: &Socket, spec: &ListenSpec, outlives_us: bool) -> io::Result<()> {
         let bound = bound_address(&socket.local_addr()?);
         let family = match bound {

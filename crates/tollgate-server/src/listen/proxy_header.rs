@@ -1,8 +1,8 @@
 //! The header of the PROXY protocol, version 2, which a proxy sends before the client's first byte.
 //!
-//! The parser is strict. It accepts the binary form, the commands LOCAL and PROXY, TCP over IPv4 and IPv6,
-//! and Unix stream sockets. Extensions (TLVs) have to fill the rest exactly. Of them, only the checksum is
-//! read.
+//! The parser is strict: it accepts the binary form, the commands LOCAL and PROXY, TCP over IPv4 and IPv6,
+//! and Unix stream sockets. Extensions (TLVs) have to fill the remaining bytes exactly. Only the checksum
+//! among them is read.
 //!
 //! | offset | bytes | meaning |
 //! | --- | --- | --- |
@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const FIXED_BYTES: usize = 16;
-/// Maximum number of bytes after the fixed part of a header. Real headers have some hundred bytes, and a few
+/// Maximum number of bytes after the fixed part of a header. Real headers have a few hundred bytes, or a few
 /// thousand with a certificate.
 const REST_BYTES_MAX: usize = 16 << 10;
 
@@ -47,8 +47,8 @@ pub(crate) enum ProxySource {
     UnixClient,
 }
 
-/// Why a connection does not begin with a valid header. Either the proxy is at fault, or a client bypasses
-/// the proxy.
+/// Reason why a connection does not begin with a valid header. Either the proxy is at fault, or a client
+/// bypasses the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProxyHeaderError {
     #[error("connection does not begin with a PROXY protocol header of version 2")]
@@ -70,7 +70,8 @@ pub(crate) enum ProxyHeaderError {
 /// Parses a header from the first bytes of a connection. Returns `None` if more bytes are needed.
 ///
 /// # Errors
-/// The bytes cannot be the beginning of a header. This is reported as early as possible.
+/// The bytes cannot be the beginning of a header. A wrong signature is reported at its first wrong byte. A
+/// wrong command or length is reported after the fixed part, and any other error after the complete header.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let begun = bytes.len().min(SIGNATURE.len());
     if bytes[..begun] != SIGNATURE[..begun] {
@@ -87,7 +88,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderErro
     }
     let Some(rest) = rest.get(..rest_len) else { return Ok(None) };
     let source = match command {
-        // LOCAL means that its addresses are ignored.
+        // The command LOCAL means that the addresses in the header are ignored.
         LOCAL => ProxySource::Proxy,
         _ => proxied(fixed, family, rest)?,
     };

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Wait before a socket file counts as dead. A starting server listens some microseconds after it created its
-/// file, or later on a busy machine.
+/// Time before a socket file counts as that of a dead server. A starting server listens a few microseconds
+/// after it created its file, or later on a busy machine.
 const START_WAIT: Duration = Duration::from_millis(100);
 
 /// The file of a socket, which is deleted when this value is dropped.
@@ -19,13 +19,14 @@ pub(crate) struct SocketFile {
     identity: Identity,
 }
 
-/// The identity of a file. Inode numbers are reused at once, so it includes the time of the last change.
+/// The identity of a file. Inode numbers are reused at once, so the identity includes the time of the last
+/// change.
 type Identity = (u64, u64, i64, i64);
 
 /// Binds a socket to a file with permissions `mode`, and listens.
 ///
 /// # Errors
-/// `AddrInUse` if another server listens there. `AlreadyExists` if the file is not a socket.
+/// `AddrInUse` if another server listens at this path. `AlreadyExists` if the file is not a socket.
 pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Socket, SocketFile)> {
     let address = SockAddr::unix(path)?;
     remove_dead(path, &address, || thread::sleep(START_WAIT))?;
@@ -39,7 +40,7 @@ pub(super) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Socket, 
 }
 
 /// Removes the socket file of a dead server. Two connection attempts with a wait between them have to fail,
-/// because a starting server has its file before it listens.
+/// because the file of a starting server exists before the server listens.
 fn remove_dead(path: &Path, address: &SockAddr, wait: impl FnOnce()) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),
@@ -87,7 +88,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Another server may have replaced the file.
+        // The file is deleted only if it is still the same, because another server may have replaced it.
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
@@ -138,7 +139,7 @@ mod tests {
         drop(stream().unwrap().bind(&address));
         let replaced = stream().unwrap();
         let refused = remove_dead(&path, &address, || {
-            // The clock of the file system has to advance.
+            // The clock of the file system has to advance before the file is replaced.
             thread::sleep(Duration::from_millis(20));
             fs::remove_file(&path).unwrap();
             replaced.bind(&address).unwrap();

@@ -3,8 +3,9 @@
 //! Each worker writes its own cells. [`ServerWatch`](crate::ServerWatch) reads the cells of all workers at
 //! any time, even if a worker hangs.
 //!
-//! A request is counted when its reply may be sent. Its status is known then. Its duration is the duration
-//! that the client sees, without the network. One clock reading serves all replies that are sent together.
+//! A request is counted when its reply may be sent, because its status is known then. The counted duration is
+//! the one that the client sees, without the network. One clock reading serves all replies that are sent
+//! together.
 
 mod refusal;
 mod route;

@@ -2,7 +2,8 @@
 
 use tollgate_log::AppendError;
 
-/// Why a request or a connection was refused. Nothing of it was recorded.
+/// Reason why a request or a connection was refused. Nothing was recorded for the refused request or
+/// connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The run queue of the worker is too old.
@@ -15,7 +16,7 @@ pub(crate) enum Refusal {
     Descriptors,
     /// One client has its maximum number of connections.
     ClientConnections,
-    /// Too many records wait for the disk, or they wait too long.
+    /// Too many records wait for the disk, or the oldest of them waits too long.
     LogQueue,
     /// The disk of the log is nearly full.
     Disk,
@@ -23,7 +24,7 @@ pub(crate) enum Refusal {
     LogStopped,
     /// The records exceed the size of a transaction.
     TooLarge,
-    /// The reply would wait for a database that is away.
+    /// The reply would wait for a database that is unavailable.
     Database,
     /// The scripts hold too much memory, and their VM is not replaced yet.
     ScriptMemory,
@@ -88,7 +89,7 @@ impl From<&AppendError> for Refusal {
     }
 }
 
-/// Why a reply was replaced, because its records did not reach their level.
+/// Reason why the records of a reply did not reach their ack level. Another reply replaced such a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unconfirmed {
     /// The log failed before the records were written.

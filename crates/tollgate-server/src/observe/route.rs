@@ -12,14 +12,15 @@ use tollgate_script::CallError;
 use super::refusal::Refusal;
 use crate::options::RouteSpec;
 
-/// The name of a route, as configured. The number of names is therefore bounded by the number of routes.
+/// The name of a route. All parts of a name are configured, so the number of names is bounded by the number
+/// of routes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RouteName {
     /// The pattern of its path.
     pub path: String,
-    /// Its host, if it names one.
+    /// The host of the route, if the route names a host.
     pub host: Option<String>,
-    /// Its methods, separated by commas, if it names them.
+    /// The methods of the route, separated by commas, if the route names methods.
     pub methods: Option<String>,
 }
 
@@ -33,7 +34,7 @@ impl RouteName {
 /// Classes of statuses: 1xx to 5xx.
 pub(crate) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// Why a script call failed.
+/// Reason why a script call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScriptFailure {
     Error,
@@ -105,7 +106,8 @@ impl RouteCells {
 #[derive(Debug, Default)]
 pub(crate) struct Unrouted(pub(crate) [Counter; CLASSES.len()]);
 
-/// The cells of a route in its worker. Requests share them by `Rc`, so that threads share no reference count.
+/// The cells of a route in its worker. Requests share these cells by `Rc`, so that threads share no reference
+/// count.
 #[derive(Debug)]
 pub(crate) struct OwnCells(Arc<RouteCells>);
 
@@ -123,18 +125,18 @@ impl Deref for OwnCells {
     }
 }
 
-/// Facts about a reply when it may be sent.
+/// Facts about a reply, which are counted when it may be sent.
 #[derive(Debug)]
 pub(crate) struct RouteTally {
     pub(crate) status: StatusCode,
-    /// When the head of its request was complete.
+    /// Time when the head of the request was complete.
     pub(crate) begun: Instant,
-    /// `None` if the server answered without a route.
+    /// Cells of the route. `None` if the server answered without a route.
     pub(crate) route: Option<Rc<OwnCells>>,
 }
 
 impl RouteTally {
-    /// Returns whether a reply with these facts is counted the same as this one.
+    /// Returns whether a reply with these facts is counted in the same way as this one.
     #[inline]
     pub(crate) fn is_as(&self, status: StatusCode, begun: Instant, route: &Rc<OwnCells>) -> bool {
         let is_same_route = self.route.as_ref().is_some_and(|own| Rc::ptr_eq(own, route));
@@ -146,8 +148,8 @@ impl RouteTally {
 pub(crate) struct Leaving<'a> {
     unrouted: &'a Unrouted,
     now: Instant,
-    /// The start time of the last reply, which other replies usually share, with its bucket and its
-    /// nanoseconds.
+    /// The start time of the last reply, with the bucket and the nanoseconds of its duration. The next reply
+    /// usually has the same start time.
     last: (Instant, usize, u64),
 }
 
@@ -184,9 +186,10 @@ pub struct RouteStatus {
     pub replies: [u64; CLASSES.len()],
     /// Time from the complete head of the request until its reply may be sent.
     pub took: Observed,
-    /// Failed calls of its script, by reason.
+    /// Failed calls of the scripts of the route, by reason.
     pub script_failures: Vec<(&'static str, u64)>,
-    /// Requests that were refused when their head was complete, by reason. The server replied to them itself.
+    /// Requests that were refused when their head was complete, by reason. The handler did not run for these
+    /// requests.
     pub refusals: Vec<(&'static str, u64)>,
 }
 

@@ -9,7 +9,7 @@ use tollgate_meter::{Counter, Gauge, Histogram};
 use super::refusal::{Refusal, Unconfirmed};
 use super::route::{Leaving, RouteCells, RouteName, Unrouted};
 
-/// Statuses of invalid or slow requests. The last entry stands for all others.
+/// Statuses of the replies to invalid or slow requests. The last entry stands for all other statuses.
 pub(crate) const MALFORMED: [u16; 9] = [400, 408, 413, 414, 417, 431, 501, 505, 0];
 
 /// The cells of one worker.
@@ -30,16 +30,16 @@ pub(crate) struct WorkerCells {
     pub(crate) unconfirmed: [Counter; Unconfirmed::ALL.len()],
     pub(crate) script_bytes: Gauge,
     pub(crate) script_vms_replaced: Counter,
-    /// How many of 1024 requests are refused because of the age of the run queue.
+    /// Number of requests in 1024 that are refused because of the age of the run queue.
     pub(crate) refused_share: Gauge,
     /// Scripts that wait for their next slice.
     pub(crate) script_queue_len: Gauge,
-    /// How long the first of these scripts has waited.
+    /// Time that the first of these scripts has waited, in microseconds.
     pub(crate) script_queue_age_us: Gauge,
-    /// 1 while requests are refused because too many scripts wait.
+    /// 1 while requests are refused because too many scripts wait, and 0 at other times.
     pub(crate) script_queue_refuses: Gauge,
     pub(crate) unrouted: Unrouted,
-    /// Routes of the current configuration. A reload and readers of the status lock them.
+    /// Routes of the current configuration. A reload and readers of the status lock this list.
     routes: Mutex<Vec<Arc<RouteCells>>>,
 }
 
@@ -68,12 +68,12 @@ impl WorkerCells {
         }
     }
 
-    /// Notes that the worker is running.
+    /// Records that the worker is running.
     pub(crate) fn beat(&self) {
         self.beat_ns.set(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Notes that the worker has ended.
+    /// Records that the worker has ended.
     pub(crate) fn end(&self) {
         self.beat_ns.set(u64::MAX);
     }
@@ -83,7 +83,7 @@ impl WorkerCells {
         self.begun.elapsed().saturating_sub(Duration::from_nanos(self.beat_ns.get()))
     }
 
-    /// Notes how long ready tasks waited for their turn.
+    /// Records the time that ready tasks waited for their turn.
     pub(crate) fn note_turn(&self, took: Duration) {
         self.turn.observe(took);
     }
@@ -158,7 +158,8 @@ impl WorkerCells {
         *self.routes() = routes;
     }
 
-    /// A panic cannot leave the list incomplete, so poisoning is ignored.
+    /// Locks the list of routes. A poisoned lock is used as well, because a panic cannot leave the list
+    /// incomplete.
     pub(crate) fn routes(&self) -> MutexGuard<'_, Vec<Arc<RouteCells>>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }

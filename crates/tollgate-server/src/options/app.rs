@@ -7,16 +7,17 @@ use tollgate_script::HostOptions;
 pub struct AppSpec {
     /// The path of the mount without a slash at its end. Empty at the root.
     pub base: String,
-    /// The host that it answers for. `None` means any host.
+    /// The host of the app. `None` means any host.
     pub host: Option<String>,
-    /// Its streams: the names in the app, and their indexes in the streams of the server.
+    /// The streams of the app: the name in the app, and the index in the streams of the server.
     pub streams: Vec<(String, usize)>,
-    /// Bounds on its scripts, their shared values, and the environment variables that they may read.
+    /// Options of the scripts: their bounds, their shared values, and the environment variables that they may
+    /// read.
     pub script: HostOptions,
 }
 
 impl AppSpec {
-    /// Returns the pattern of all its paths.
+    /// Returns the pattern that matches all paths of the app.
     pub fn pattern(&self) -> String {
         format!("{}/*", self.base)
     }

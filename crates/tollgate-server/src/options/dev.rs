@@ -10,7 +10,7 @@ pub struct SourceFault {
     pub text: String,
     /// The file, if it is known.
     pub file: Option<PathBuf>,
-    /// The line, from 1, or 0 if it is not known.
+    /// The line, counted from 1, or 0 if it is not known.
     pub line: usize,
 }
 
@@ -19,12 +19,14 @@ pub struct SourceFault {
 pub struct Dev(Arc<Mutex<Arc<[SourceFault]>>>);
 
 impl Dev {
-    /// Answers every request with these faults from now on. If there are none, requests are served again.
+    /// Answers every request with these faults from now on. If there are no faults, requests are served
+    /// again.
     pub fn set_faults(&self, faults: Vec<SourceFault>) {
         *self.locked() = faults.into();
     }
 
-    /// A panic cannot leave the list incomplete, so poisoning is ignored.
+    /// Locks the list of faults. A poisoned lock is used as well, because a panic cannot leave the list
+    /// incomplete.
     pub(crate) fn locked(&self) -> MutexGuard<'_, Arc<[SourceFault]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

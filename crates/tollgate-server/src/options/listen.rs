@@ -1,4 +1,4 @@
-//! The addresses of the server: as configured, and as bound.
+//! The addresses of the server: the configured addresses, and the bound addresses.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ impl From<SocketAddr> for ListenSpec {
     }
 }
 
-/// An address as configured.
+/// A configured address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
     /// An address and port. Port 0 selects a free port.
@@ -34,7 +34,7 @@ pub enum ListenAddress {
         /// The permissions of the file.
         mode: u32,
     },
-    /// The sockets from systemd: all, or those with one name.
+    /// The sockets from systemd: all sockets, or the sockets with this name.
     Systemd(Option<String>),
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// An address as bound.
+/// A bound address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
     /// An address and the actual port.
@@ -59,7 +59,7 @@ pub enum BoundAddress {
 }
 
 impl BoundAddress {
-    /// Returns the address and port, unless it is a Unix socket.
+    /// Returns the address and port, or `None` for a Unix socket.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),

@@ -30,49 +30,49 @@ pub struct ServerOptions {
     pub listen: Vec<ListenSpec>,
     /// Peers that may name the client of a request.
     pub trusted_proxies: TrustedProxies,
-    /// Connections that the kernel may hold before they are accepted.
+    /// Maximum number of connections that the kernel holds before they are accepted.
     pub backlog: u32,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Bounds on what one connection may do.
+    /// Bounds on each connection.
     pub connection: ConnectionLimits,
     /// Bounds on all connections together.
     pub capacity: CapacityLimits,
-    /// Where bodies go that exceed `body_memory_max`.
+    /// Options of the spool, which stores bodies that exceed `body_memory_max`.
     pub spool: SpoolOptions,
     /// Bounds on scripts.
     pub script: HostOptions,
-    /// The streams. A route names one by its index.
+    /// The streams. A route names its stream by the index.
     pub streams: Vec<StreamSpec>,
-    /// The backends. A route names one by its index, and a script by its name.
+    /// The backends. A route names its backend by the index, and a script by the name.
     pub backends: Vec<BackendOptions>,
     /// The routes.
     pub routes: Vec<RouteSpec>,
-    /// The apps. A route names its own by its index.
+    /// The apps. A route names its app by the index.
     pub apps: Vec<AppSpec>,
     /// Version of the configuration, for log lines.
     pub version: u64,
     /// Development mode, which shows errors to every client. `None` for a server in production.
     pub dev: Option<Dev>,
-    /// Where request ids come from.
+    /// Source of request ids.
     pub request_ids: RequestIds,
-    /// Where traces come from.
+    /// Source of traces.
     pub traces: Traces,
-    /// How long running requests may take after a stop was requested.
+    /// Maximum time of running requests after a stop was requested.
     pub drain_timeout: Duration,
 }
 
-/// Where request ids come from, and whether replies have them.
+/// Source of request ids, and whether replies have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RequestIds {
-    /// The valid `X-Request-Id` of a trusted proxy, or a new id. Replies of handlers have it.
+    /// The valid `X-Request-Id` of a trusted proxy, or a new id. Replies of handlers have the id.
     #[default]
     Trusted,
-    /// The valid `X-Request-Id` of any peer, or a new id. Replies of handlers have it.
+    /// The valid `X-Request-Id` of any peer, or a new id. Replies of handlers have the id.
     Take,
-    /// Always a new id. Replies of handlers have it.
+    /// Always a new id. Replies of handlers have the id.
     Make,
-    /// Always a new id. Replies do not have it.
+    /// Always a new id. Replies do not have the id.
     Silent,
 }
 
@@ -87,7 +87,7 @@ impl RequestIds {
     }
 }
 
-/// Where the traces of requests come from (W3C Trace Context).
+/// Source of the traces of requests (W3C Trace Context).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Traces {
     /// The valid `traceparent` of a trusted proxy, or a new trace.
@@ -116,29 +116,29 @@ impl Traces {
     }
 }
 
-/// Bounds on what one connection may do.
+/// Bounds on each connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
     /// Bounds on request heads.
     pub head: Limits,
-    /// Time from the first byte of a head to its last.
+    /// Maximum time from the first byte of a head to its last byte.
     pub head_timeout: Duration,
-    /// How fast request bodies have to arrive.
+    /// Pace at which request bodies have to arrive.
     pub body_pace: BodyPace,
-    /// Time between the end of a reply and the first byte of the next request.
+    /// Maximum time between the end of a reply and the first byte of the next request.
     pub idle_timeout: Duration,
     /// The idle timeout while the number of connections is near its limit.
     pub idle_timeout_crowded: Duration,
-    /// How long the peer may take no bytes of a reply.
+    /// Maximum time in which the peer takes no bytes of a reply.
     pub write_timeout: Duration,
-    /// Bytes per second that the peer has to take of a reply, after `write_timeout` as a grace period. 0
-    /// means no minimum.
+    /// Minimum rate at which the peer has to take a reply, in bytes per second. The rate applies after
+    /// `write_timeout`. 0 means no minimum.
     pub write_rate_min: u64,
     /// Maximum number of requests of one connection.
     pub requests_max: Option<u64>,
     /// Maximum number of requests of one connection that are answered with one write.
     pub pipeline_depth_max: usize,
-    /// Bytes of a body that stay in memory while it arrives. A longer body is spooled.
+    /// Maximum bytes of a body that stay in memory while it arrives. A longer body is spooled.
     pub body_memory_max: usize,
 }
 
@@ -159,14 +159,14 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// How fast a request body has to arrive.
+/// Pace at which a request body has to arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyPace {
-    /// Time from the head to the last byte of the body.
+    /// Maximum time from the end of the head to the last byte of the body.
     pub timeout: Duration,
-    /// Average bytes per second. 0 means no minimum.
+    /// Minimum average rate in bytes per second. 0 means no minimum.
     pub rate_min: u64,
-    /// Time that a body may be late, compared with this rate.
+    /// Maximum delay of a body, compared with `rate_min`.
     pub rate_grace: Duration,
 }
 
@@ -177,7 +177,7 @@ impl Default for BodyPace {
 }
 
 impl BodyPace {
-    /// Returns how long no byte may arrive before a body is too slow.
+    /// Returns the maximum time without a byte before a body is too slow.
     pub(crate) fn patience(&self) -> Duration {
         if self.rate_min == 0 { self.timeout } else { self.rate_grace.min(self.timeout) }
     }
@@ -186,17 +186,17 @@ impl BodyPace {
 /// Bounds on all connections together.
 #[derive(Debug, Clone)]
 pub struct CapacityLimits {
-    /// Maximum number of connections at once.
+    /// Maximum number of concurrent connections.
     pub connections_max: usize,
-    /// Maximum number of connections at once of one client, which is an IPv4 address or an IPv6 network of 64
-    /// bits.
+    /// Maximum number of concurrent connections of one client, which is an IPv4 address or an IPv6 network of
+    /// 64 bits.
     pub connections_per_client_max: Option<u32>,
-    /// Maximum of bytes in incomplete requests and in replies that are not taken, in addition to 4 KiB for
-    /// each connection.
+    /// Maximum bytes of incomplete requests and of replies that clients have not taken, in addition to 4 KiB
+    /// for each connection.
     pub in_flight_bytes_max: u64,
-    /// How long a request may wait for its turn.
+    /// Maximum time that a request waits for its turn.
     pub queue_age_max: Duration,
-    /// Files that one worker keeps open between requests.
+    /// Maximum number of files that one worker keeps open between requests.
     pub files_open_max: usize,
 }
 
@@ -216,8 +216,8 @@ impl CapacityLimits {
     /// Maximum number of files that a worker keeps open, independent of the descriptor limit.
     pub const FILES_OPEN_MAX: usize = 128;
 
-    /// Returns the part of `in_flight_bytes_max` that slow peers may use. The rest is for replies that wait
-    /// for the log.
+    /// Returns the part of `in_flight_bytes_max` that slow peers may use. The remaining bytes are for replies
+    /// that wait for the log.
     pub const fn peer_bytes_max(&self) -> u64 {
         share_of_peers(self.in_flight_bytes_max)
     }
@@ -227,21 +227,21 @@ pub(crate) const fn share_of_peers(in_flight_bytes_max: u64) -> u64 {
     in_flight_bytes_max / 4 * 3
 }
 
-/// Where bodies go that are not held in memory, and their bounds.
+/// Options of the spool, which stores bodies that are not held in memory.
 #[derive(Debug, Clone)]
 pub struct SpoolOptions {
-    /// The folder, which is created when it is needed first. Its files have no names.
+    /// The folder, which is created when it is first needed. The files in it have no names.
     pub dir: PathBuf,
-    /// Maximum of bytes in all spooled bodies together.
+    /// Maximum bytes of all spooled bodies together.
     pub bytes_max: u64,
-    /// Bytes of the disk that have to stay free.
+    /// Number of bytes of the disk that have to stay free.
     pub reserve_bytes: u64,
     /// Whether the files are encrypted with keys that only the process knows.
     pub encrypt: bool,
 }
 
 impl SpoolOptions {
-    /// Makes default options for a folder.
+    /// Creates default options for a folder.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, bytes_max: 1 << 30, reserve_bytes: 0, encrypt: false }
     }
@@ -252,30 +252,30 @@ impl SpoolOptions {
 pub struct RouteSpec {
     /// The path pattern: literal segments, `{name}`, and `*` at the end.
     pub path: String,
-    /// The host that it answers for. `None` means any host.
+    /// The host of the route. `None` means any host.
     pub host: Option<String>,
-    /// The methods that it accepts. `None` means those of its handler.
+    /// The methods that the route accepts. `None` means the methods of its handler.
     pub methods: Option<Methods>,
     /// The handler of the route.
     pub handler: HandlerSpec,
-    /// The stream that records its transactions, as an index in [`ServerOptions::streams`].
+    /// The stream for records of transactions, as an index in [`ServerOptions::streams`].
     pub stream: Option<usize>,
-    /// Largest request body in bytes.
+    /// Maximum size of a request body in bytes.
     pub body_bytes_max: u64,
-    /// How fast a body has to arrive. `None` means the pace in [`ConnectionLimits`].
+    /// Pace at which a body has to arrive. `None` means the pace in [`ConnectionLimits`].
     pub body_pace: Option<BodyPace>,
-    /// Which pages of other origins may use it. `None` means no page.
+    /// Policy for pages of other origins that use the route. `None` means that no page of another origin may
+    /// use the route.
     pub cors: Option<CorsSpec>,
-    /// Limits on its requests.
+    /// Limits on the requests of the route.
     pub limits: RouteLimits,
-    /// The app that it belongs to, as an index in [`ServerOptions::apps`]. `None` for a route of the server
-    /// itself.
+    /// The app of the route, as an index in [`ServerOptions::apps`]. `None` for a route of the server itself.
     pub app: Option<usize>,
-    /// Resources that its scripts may use.
+    /// Resources that the scripts of the route may use.
     pub access: ScriptAccess,
     /// Scripts that run before the handler, in this order, and may reply in its place.
     pub before: Vec<ScriptFile>,
-    /// Scripts that get each reply, in this order, and may change its header fields. Empty with
+    /// Scripts that get each reply, in this order, and may change its header fields. The list is empty with
     /// [`HandlerSpec::Collect`].
     pub after: Vec<ScriptFile>,
 }
@@ -285,26 +285,26 @@ pub struct RouteSpec {
 pub struct ScriptFile {
     /// The script.
     pub file: PathBuf,
-    /// The folder that it may load modules from.
+    /// The folder from which the script may load modules.
     pub root: PathBuf,
 }
 
 /// Resources outside of the VM that the scripts of a route may use.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptAccess {
-    /// The folder from which its replies may send files.
+    /// The folder from which replies may send files.
     pub files: Option<Box<FilesSpec>>,
-    /// Where it saves parts of forms.
+    /// The folder in which scripts may save parts of forms.
     pub uploads: Option<Uploads>,
-    /// The databases that it may read.
+    /// The databases that scripts may read.
     pub databases: Vec<Arc<dyn Database>>,
 }
 
 /// Limits on the requests of a route, over all workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RouteLimits {
-    /// Maximum number of running requests, from the head to the reply of the handler, or to the end of a
-    /// streamed content.
+    /// Maximum number of running requests. A request runs from its head to the reply of the handler, or to
+    /// the end of streamed content.
     pub concurrency_max: Option<u32>,
     /// Rate rules. The first rule that a request exceeds refuses it.
     pub rates: Vec<RateSpec>,
@@ -313,15 +313,15 @@ pub struct RouteLimits {
 /// A number of requests in a period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateSpec {
-    /// Requests in each period.
+    /// Number of requests in each period.
     pub count: u32,
     /// The period.
     pub period: Duration,
-    /// Requests at once, after a time without any.
+    /// Maximum number of requests that may arrive together, after a time without requests.
     pub burst: u32,
     /// The requests that are counted together.
     pub by: RateKey,
-    /// Keys that are remembered, with 16 bytes each.
+    /// Number of keys that are remembered. Each needs 16 bytes.
     pub keys_max: usize,
 }
 
@@ -337,8 +337,8 @@ pub enum RateKey {
     Route,
     /// The requests of one client, which is an IPv4 address or an IPv6 network of 64 bits.
     Client,
-    /// The requests with the same value of a header field, a cookie or a query item. A request without it
-    /// counts by its client.
+    /// The requests with the same value of a header field, a cookie or a query item. A request without this
+    /// value counts by its client.
     Named(Source),
 }
 
@@ -348,7 +348,8 @@ impl RouteSpec {
     /// Default limit for a request body, in bytes.
     pub const BODY_BYTES_MAX: u64 = 1 << 20;
 
-    /// Makes a route of any host with only a handler. It has no stream, and the default limit for bodies.
+    /// Creates a route of any host with only a handler. The route has no stream, and the default limit for
+    /// bodies.
     pub fn new(path: &str, handler: HandlerSpec) -> Self {
         Self {
             path: path.to_owned(),
@@ -404,14 +405,14 @@ impl RouteSpec {
     }
 }
 
-/// Which pages of other origins may use a route, and how (Fetch standard, section 3.3).
+/// Policy for pages of other origins that use a route (Fetch standard, section 3.3).
 ///
-/// With credentials nothing may be [`AnyOr::Any`], because browsers then take `*` literally.
+/// With credentials no field may be [`AnyOr::Any`], because browsers then treat `*` as a literal value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsSpec {
-    /// The origins, as browsers write them.
+    /// The origins, in the form that browsers send.
     pub origins: AnyOr<String>,
-    /// The methods. `None` means those of the route.
+    /// The methods. `None` means the methods of the route.
     pub methods: Option<Methods>,
     /// The header fields that a page may send.
     pub headers: AnyOr<String>,
@@ -419,7 +420,7 @@ pub struct CorsSpec {
     pub expose: AnyOr<String>,
     /// Whether cookies and other credentials may be sent.
     pub credentials: bool,
-    /// How long a browser caches the answer to a preflight, in whole seconds.
+    /// Time for which a browser caches the answer to a preflight. The value has whole seconds.
     pub max_age: Duration,
 }
 
@@ -428,7 +429,7 @@ pub struct CorsSpec {
 pub enum AnyOr<T> {
     /// Any value.
     Any,
-    /// These values.
+    /// Only these values.
     Listed(Vec<T>),
 }
 
@@ -439,10 +440,10 @@ pub enum HandlerSpec {
     Script {
         /// The script.
         file: PathBuf,
-        /// The folder that it may load modules from.
+        /// The folder from which the script may load modules.
         root: PathBuf,
     },
-    /// Puts JSON items straight into the columns of the stream.
+    /// Writes the fields of JSON items into the columns of the stream.
     Collect,
     /// Sends the files of a folder.
     Files(Box<FilesSpec>),

@@ -1,28 +1,28 @@
-//! How requests of a route go to a backend.
+//! Options for the requests of a route to a backend.
 
-/// How requests of a route go to a backend, and which fields are changed.
+/// Options for the requests of a route to a backend, and the fields that are changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxySpec {
     /// The backend, as an index in [`ServerOptions::backends`](crate::ServerOptions::backends).
     pub backend: usize,
     /// Whether the part before `*` in the route's path is removed.
     pub strip_prefix: bool,
-    /// Prefix of the path. It is empty, or a path without a slash at its end.
+    /// Prefix of the path. The prefix is empty, or a path without a slash at its end.
     pub prefix: String,
     /// The value of `Host`.
     pub host: HostSent,
-    /// Fields that replace those of the client.
+    /// Fields that replace fields of the client.
     pub set_headers: Vec<(String, String)>,
     /// Fields that are removed from the request.
     pub remove_headers: Vec<String>,
-    /// Fields that replace those of the backend.
+    /// Fields that replace fields of the backend.
     pub set_reply_headers: Vec<(String, String)>,
     /// Fields that are removed from the reply.
     pub remove_reply_headers: Vec<String>,
 }
 
 impl ProxySpec {
-    /// Makes default options for a backend.
+    /// Creates default options for a backend.
     pub fn new(backend: usize) -> Self {
         Self {
             backend,
@@ -51,7 +51,7 @@ impl HostSent {
     /// All values.
     pub const ALL: [Self; 2] = [Self::Pass, Self::Backend];
 
-    /// Returns the word for it in the configuration.
+    /// Returns the word for this value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",

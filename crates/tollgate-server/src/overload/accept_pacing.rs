@@ -1,15 +1,16 @@
 //! Decides how many connections a worker accepts before other tasks have their turn.
 //!
-//! The worker usually accepts one connection, and then runs all ready tasks. Other new connections wait in
-//! the kernel and do not delay those tasks. Connections that are served while they are accepted need no task,
-//! so the worker serves them for up to [`AT_ONCE`].
+//! The worker usually accepts one connection, and then runs all ready tasks. Further new connections wait in
+//! the kernel and do not delay those tasks. A connection that is served completely when it is accepted needs
+//! no task. The worker accepts and serves such connections one after another, for up to [`AT_ONCE`].
 //!
 //! After a long turn the worker accepts more connections, up to a number that costs little compared with the
-//! turn. Clients in the kernel queue get no answer, and the system resets connections when that queue is
-//! full.
+//! turn. The reason is that clients in the kernel queue get no answer, and that the system resets connections
+//! when this queue is full.
 //!
-//! If turns are very long, waiting connections would be served too late. The worker then accepts some of them
-//! and refuses them. Their number is the excess, up to a number that costs little compared with the turn.
+//! If turns are very long, waiting connections would be served too late. The worker then accepts and refuses
+//! the connections that exceed the number it can serve in time. The cost of these refusals is bounded by a
+//! share of the turn.
 
 use std::os::fd::OwnedFd;
 use std::task::Poll;
@@ -17,26 +18,30 @@ use std::time::{Duration, Instant};
 
 use crate::sys::{self, AcceptQueue};
 
-/// One connection is refused for each such part of a turn. A refusal costs a tenth of this time.
+/// Part of a turn for which one connection may be refused. A refusal costs a tenth of this time.
 const REFUSAL_PAUSE: Duration = Duration::from_micros(250);
-/// One connection is accepted after each such part of a turn, and at least one after a turn. An acceptance
-/// costs a tenth of this time.
+/// Part of a turn for which one connection is accepted after the turn. At least one connection is accepted.
+/// An acceptance costs a tenth of this time.
 const ARRIVAL_PAUSE: Duration = Duration::from_micros(250);
-/// How long connections are served while they are accepted and others wait. Later connections get tasks.
+/// Maximum time of a turn in which connections are served when they are accepted. Later connections get
+/// tasks.
 const AT_ONCE: Duration = Duration::from_micros(100);
-/// How many turns are remembered. A single long turn does not predict the next one.
+/// Number of turns that are remembered. Several turns are needed, because a single long turn does not predict
+/// the next turn.
 const TURNS: usize = 4;
 
 pub(crate) struct AcceptPacing {
     /// Capacity of the kernel's accept queue.
     queue_len_max: u32,
-    /// When the first connection of this turn was accepted, and how many accepted connections are served.
+    /// Time when the first connection of this turn was accepted. `served` is the number of connections that
+    /// were accepted and served since then.
     begun: Option<Instant>,
     served: u32,
-    /// The last turns. The next turns are expected to be like the best of them.
+    /// The last [`TURNS`] turns. The next turns are expected to be like the best of the last turns.
     last: [Turn; TURNS],
     next: usize,
-    /// How many connections are still refused before the next turn, and how many are served after that.
+    /// Number of connections to refuse before the next turn. `arrivals` is the number of connections to serve
+    /// after these.
     refusals: u32,
     arrivals: u32,
 }
@@ -44,7 +49,7 @@ pub(crate) struct AcceptPacing {
 #[derive(Clone, Copy)]
 struct Turn {
     took: Duration,
-    /// How many connections can be accepted and served in such a turn.
+    /// Number of connections that can be accepted and served in such a turn.
     serves: u32,
 }
 
@@ -87,8 +92,8 @@ impl AcceptPacing {
         self.begun.is_none_or(|begun| begun.elapsed() < AT_ONCE)
     }
 
-    /// Lets other tasks run if their turn is due. `served` says if the last connection was served at once.
-    /// Connections that wait on `listener` may wait for `patience`.
+    /// Lets other tasks run if their turn is due. `served` is ready if the last connection was served at
+    /// once. Connections that wait on `listener` may wait for `patience`.
     pub(crate) async fn pass(&mut self, served: Poll<()>, listener: &OwnedFd, patience: Duration) {
         if !self.is_others_turn(served) {
             return;
@@ -105,8 +110,8 @@ impl AcceptPacing {
         self.refusals == 0 && self.arrivals == 0 && (served.is_pending() || !self.has_time())
     }
 
-    /// Notes how long a turn was, in two parts: connections served at once, and other tasks. Returns how many
-    /// connections to refuse.
+    /// Records the time of a turn, in two parts: connections served at once, and other tasks. Returns the
+    /// number of connections to refuse.
     fn note(
         &mut self,
         at_once: Duration,
@@ -134,7 +139,7 @@ impl Turn {
     }
 }
 
-/// Returns how many connections are accepted after a turn.
+/// Returns the number of connections that are accepted after a turn.
 fn arrivals(took: Duration) -> u32 {
     count(took, ARRIVAL_PAUSE).max(1)
 }
@@ -153,7 +158,8 @@ mod tests {
     /// Upper bound for the cost of one refusal or acceptance.
     const COST: Duration = Duration::from_micros(100);
 
-    /// Returns the pacing after some turns, and the refusals after the last turn with `waiting` connections.
+    /// Returns the pacing after these turns, and the number of refusals after the last turn if `waiting`
+    /// connections wait.
     fn after(turns: &[Duration], waiting: u32) -> (AcceptPacing, u32) {
         let mut noted = AcceptPacing::among(4096);
         let queue = || AcceptQueue { len: waiting, len_max: 4096 };
@@ -186,7 +192,7 @@ mod tests {
         for (turn, served) in turns.iter().zip(served) {
             assert!(served == 1 || COST * served < *turn, "{served} after {turn:?}");
         }
-        // The last turn decides, however long the earlier ones were.
+        // The last turn decides, however long the earlier turns were.
         let one_short = [900 * MS, 900 * MS, 900 * MS, 3 * MS];
         assert_eq!(after(&one_short, 0).0.arrivals, after(&[3 * MS; TURNS], 0).0.arrivals);
     }
@@ -194,7 +200,7 @@ mod tests {
     #[test]
     fn connections_served_at_once_follow_each_other_for_as_long_as_others_may_wait() {
         assert!(AcceptPacing::among(4096).has_time());
-        // One hour, because no test is delayed that long.
+        // The time is one hour, because no test is delayed that long.
         let hour = Duration::from_secs(3600);
         let early = AcceptPacing { begun: Some(Instant::now() + hour), ..AcceptPacing::among(4096) };
         assert!(early.has_time() && !early.is_others_turn(Poll::Ready(())));

@@ -1,11 +1,11 @@
 //! Admits requests by the age of the run queue, which is the time that ready tasks wait for their turn.
 //!
-//! A probe passes the run queue of the worker, which is first in, first out. The time that it needs is the
-//! age of the queue.
+//! A probe passes the run queue of the worker, which is first in, first out. The time that the probe needs is
+//! the age of the queue.
 //!
-//! Up to half of `queue_age_max`, every request is admitted. Above it a growing share is refused, and at
-//! `queue_age_max` all are. A refusal is cheap compared with the work of a request. The age therefore settles
-//! in between, while the worker stays fully busy.
+//! Up to half of `queue_age_max`, every request is admitted. Above this age a growing share of requests is
+//! refused, and at `queue_age_max` all requests are refused. A refusal is cheap compared with the work of a
+//! request. The age therefore settles between these two values, while the worker stays fully busy.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -13,28 +13,28 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tollgate_meter::{Episode, EpisodeNews};
 
-/// Shortest time between two probes.
+/// Minimum time between two probes.
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
 /// Age above which the queue counts as long: half of a slice of scripts, or a hundred short requests.
 const LONG_AGE: Duration = Duration::from_millis(1);
-/// How long the queue counts as long after such an age. While refused clients pause, the queue is sometimes
-/// short.
+/// Time for which the queue still counts as long after such an age. This time is needed because the queue is
+/// short at times while refused clients pause.
 const LONG_FOR: Duration = Duration::from_millis(100);
-/// Shortest time between two log lines.
+/// Minimum time between two log lines.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
-/// The refused share that means all requests.
+/// Value of the refused share that means all requests.
 const ALL: u32 = 1 << 10;
 
 pub(crate) struct Admission {
     age_max: Cell<Duration>,
-    /// Time of the last request. Requests that arrived together share it.
+    /// Time of the last request. Requests that arrived together have the same time.
     seen: Cell<Instant>,
-    /// When the last probe was sent.
+    /// Time when the last probe was sent.
     sent: Cell<Instant>,
     /// Whether a probe is in the queue.
     is_out: Cell<bool>,
     probe: Notify,
-    /// How many of [`ALL`] requests are refused.
+    /// Number of requests in [`ALL`] that are refused.
     refused: Cell<u32>,
     owed: Cell<u32>,
     /// The last measured age.
@@ -61,17 +61,17 @@ impl Admission {
         }
     }
 
-    /// Sets how long requests may wait.
+    /// Sets the maximum time that requests wait.
     pub(crate) fn set_age_max(&self, age_max: Duration) {
         self.age_max.set(age_max);
     }
 
-    /// Returns how long requests may wait.
+    /// Returns the maximum time that requests wait.
     pub(crate) fn age_max(&self) -> Duration {
         self.age_max.get()
     }
 
-    /// Returns how many of 1024 requests are refused.
+    /// Returns the number of requests in 1024 that are refused.
     pub(crate) fn refused_share(&self) -> u32 {
         self.refused.get()
     }
@@ -105,12 +105,12 @@ impl Admission {
         }
     }
 
-    /// Sends a probe, or checks how long the last probe has been in the queue.
+    /// Sends a probe. If the last probe is still in the queue, its time in the queue counts as the age.
     fn look(&self, now: Instant) {
         let since = now.saturating_duration_since(self.sent.get());
         if !self.is_out.get() && since >= PROBE_PAUSE {
             if since >= self.age_max.get() {
-                // No request came for that long, so the last age is outdated.
+                // No request arrived for that long, so the last age is outdated.
                 self.refuse(0, Duration::ZERO);
             }
             self.is_out.set(true);
@@ -121,7 +121,7 @@ impl Admission {
         }
     }
 
-    /// Measures the age of the queue, without end.
+    /// Measures the age of the queue, as long as the worker runs.
     pub(crate) async fn watch(&self) {
         loop {
             self.probe.notified().await;

@@ -1,6 +1,6 @@
 //! Counts the connections of a server by worker and by client, and the memory that they hold.
 //!
-//! A connection is counted when it opens, closes, or waits with much memory. A small request changes no
+//! The counters change when a connection opens, closes, or waits with much memory. A small request changes no
 //! counter.
 
 use std::cell::Cell;
@@ -12,9 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::options::{CapacityLimits, share_of_peers};
 use crate::trust::client_key;
 
-/// A worker hands a new connection to the emptiest worker if it has this many connections more.
+/// Difference in the number of connections from which on a worker hands a new connection to the emptiest
+/// worker.
 const IMBALANCE_MAX: usize = 8;
-/// Memory of a connection up to this size is not counted. Above it, memory is counted in steps of this size.
+/// Size up to which the memory of a connection is not counted, in bytes. More memory is counted in steps of
+/// this size.
 const GRAIN_BYTES: u64 = 4 << 10;
 
 /// State about connections that all workers share.
@@ -24,14 +26,14 @@ pub(crate) struct Capacity {
     workers: Box<[WorkerConnections]>,
     clients: Mutex<HashMap<IpAddr, u32>>,
     held_bytes: AtomicU64,
-    /// The part of `held_bytes` that belongs to handlers that may wait for room.
+    /// The part of `held_bytes` that handlers hold that may wait for memory.
     handlers_bytes: AtomicU64,
 }
 
 /// The current limits.
 struct Limits {
     connections_max: AtomicUsize,
-    /// [`u32::MAX`] if there is no limit.
+    /// Maximum number of connections of one client. [`u32::MAX`] if there is no limit.
     connections_per_client_max: AtomicU32,
     in_flight_bytes_max: AtomicU64,
 }
@@ -58,7 +60,7 @@ impl Limits {
     }
 }
 
-/// Number of connections of a worker, on a cache line of its own.
+/// Number of connections of a worker, on a separate cache line.
 #[repr(align(128))]
 struct WorkerConnections {
     connections: AtomicUsize,
@@ -77,7 +79,7 @@ impl Capacity {
     }
 
     /// Sets new limits. Existing connections and memory stay counted. Connections that opened while clients
-    /// were not counted belong to no client.
+    /// were not counted count for no client.
     pub(crate) fn limit(&self, limits: &CapacityLimits) {
         let Limits { connections_max, connections_per_client_max, in_flight_bytes_max } = &self.limits;
         connections_max.store(limits.connections_max, Ordering::Relaxed);
@@ -96,7 +98,7 @@ impl Capacity {
         Some(ConnectionPermit { capacity: self.clone(), worker })
     }
 
-    /// Returns the worker that should get a new connection instead of this one, if any.
+    /// Returns the worker that should get a new connection instead of `worker`, if there is one.
     pub(crate) fn emptier_than(&self, worker: usize) -> Option<usize> {
         let count = |one: &WorkerConnections| one.connections.load(Ordering::Relaxed);
         let (index, emptiest) = self.workers.iter().enumerate().min_by_key(|(_, one)| count(one))?;
@@ -152,31 +154,32 @@ impl Capacity {
     }
 
     /// Returns whether the connections hold more than `in_flight_bytes_max`, so that no new request is
-    /// admitted. Peers alone cannot cause this, because their share ends at three quarters. Replies that wait
-    /// for the log can.
+    /// admitted. Peers alone cannot exceed this limit, because their share ends at three quarters. Replies
+    /// that wait for the log can cause this excess.
     pub(crate) fn is_full(&self) -> bool {
         self.held_bytes() > self.limits.in_flight_bytes_max()
     }
 
-    /// Returns whether the connections hold more than the share of peers.
+    /// Returns whether the connections hold more than the share of peers, which is three quarters of
+    /// `in_flight_bytes_max`.
     pub(crate) fn is_full_for_peers(&self) -> bool {
         !self.is_share_of_peers(self.held_bytes())
     }
 
-    /// Returns whether the connections hold more than three quarters of `in_flight_bytes_max`, without
-    /// handlers that may wait for room.
+    /// Returns whether the connections hold more than three quarters of `in_flight_bytes_max`. Memory of
+    /// handlers that may wait for memory is not counted.
     ///
-    /// A handler that has begun then waits, because the other holders free memory without it. It must not
-    /// wait for memory that waiting handlers hold.
+    /// In this state a handler that has begun waits, because the log and the peers free memory without it. A
+    /// handler must not wait for memory that waiting handlers hold.
     pub(crate) fn is_full_without_handlers(&self) -> bool {
         !self.is_share_of_peers(self.held_bytes().saturating_sub(self.handlers_bytes()))
     }
 
-    /// Returns whether handlers that may wait for room hold more than a quarter of `in_flight_bytes_max`.
+    /// Returns whether handlers that may wait for memory hold more than a quarter of `in_flight_bytes_max`.
     ///
-    /// Handlers after the first of their connection then wait, because their replies are held until the first
-    /// returns. Both parts together are therefore at most `in_flight_bytes_max`, plus two replies for each
-    /// worker.
+    /// In this state all handlers except the first of each connection wait, because their replies are held
+    /// until the first handler returns. The two parts together are therefore at most `in_flight_bytes_max`,
+    /// plus two replies for each worker.
     pub(crate) fn is_full_for_handlers_behind(&self) -> bool {
         self.handlers_bytes() > self.limits.in_flight_bytes_max() / 4
     }
@@ -190,7 +193,7 @@ impl Capacity {
     }
 }
 
-/// Counts one connection for its worker, until it is dropped.
+/// Permit that counts one connection for its worker, until the permit is dropped.
 pub(crate) struct ConnectionPermit {
     capacity: Arc<Capacity>,
     worker: usize,
@@ -217,7 +220,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// Counts one connection for its client, until it is dropped.
+/// Permit that counts one connection for its client, until the permit is dropped.
 pub(crate) struct ClientPermit {
     capacity: Arc<Capacity>,
     client: IpAddr,
@@ -244,8 +247,9 @@ impl Drop for ClientPermit {
 
 /// The memory that one connection holds, as a part of the memory of all connections.
 ///
-/// The connection counts its own memory, and its queue counts the memory of the requests. Both use a shared
-/// reference, because the queue runs handlers while other parts of the connection are borrowed for sending.
+/// The connection counts its own memory, and its queue counts the memory of the requests. The connection and
+/// its queue use this value by a shared reference, because the queue runs handlers while the connection
+/// sends.
 pub(crate) struct HeldMemory {
     capacity: Arc<Capacity>,
     own: Cell<usize>,
@@ -256,9 +260,10 @@ pub(crate) struct HeldMemory {
 /// Memory of the requests of a connection that have no reply yet.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueuedMemory {
-    /// Answers, and a first handler that holds much. They wait for the log or the peer, and not for room.
+    /// Bytes of answers, and of a first handler that holds much. These bytes wait for the log or the peer,
+    /// and not for memory.
     pub(crate) waiting_bytes: usize,
-    /// Handlers that may wait for room, and requests that have not begun.
+    /// Bytes of handlers that may wait for memory, and of requests that have not begun.
     pub(crate) handlers_bytes: usize,
 }
 
@@ -290,7 +295,7 @@ impl HeldMemory {
         self.counted.get().bytes > 0 && self.capacity.is_full_for_peers()
     }
 
-    /// Counts the memory that the connection holds now, itself and for its requests.
+    /// Counts the memory that the connection and its requests hold now.
     ///
     /// Returns false if the amount grew and all connections hold more than the share of peers.
     pub(crate) fn set_all(&self, own_bytes: usize, queued: QueuedMemory) -> bool {

@@ -1,7 +1,7 @@
 //! Admits or refuses connections and requests when more arrive than the server can handle.
 //!
 //! The table lists the gates in the order in which a connection and its requests reach them. A request that a
-//! gate refuses is not recorded, and its reply says so: `Tollgate-Outcome: refused`.
+//! gate refuses is not recorded. Its reply has the field `Tollgate-Outcome: refused`.
 //!
 //! | gate | refuses | status | key |
 //! | --- | --- | --- | --- |
@@ -18,9 +18,9 @@
 //! | [`throttle`], concurrency | a request above the number of running requests of its route | 503 | `concurrency_max` |
 //! | [`capacity`], memory, once more | a request whose handler has not begun | 503 | `in_flight_bytes_max` |
 //!
-//! The acceptor asks the first two gates. `admit` asks the others when the head of a request is complete. The
-//! queue of a connection asks the last one. [`refusal_text`] has the texts for clients. `Refusal` in
-//! `observe` has the counted reasons. [`unserved`] writes the log lines about connections.
+//! The acceptor asks the first two gates. The queue of a connection asks the last gate. `admit` asks all
+//! other gates when the head of a request is complete. [`refusal_text`] has the texts for clients, and
+//! `Refusal` in `observe` the counted reasons. [`unserved`] writes the log lines about connections.
 
 mod accept_pacing;
 mod admission;

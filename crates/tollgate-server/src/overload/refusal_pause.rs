@@ -1,7 +1,7 @@
-//! Decides how soon the next request of a refused client is read, while other requests wait.
+//! Delays the next request of a refused client while other requests wait.
 //!
-//! Most clients wait as `Retry-After` asks. Many clients that retry at once would keep the worker busy with
-//! refusals.
+//! Most clients wait for the time in `Retry-After`. If many clients retried at once, the worker would be busy
+//! with refusals.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 /// Time between two refused clients. A refusal costs the worker and the system about 8 us. At this rate,
 /// refusals use a tenth of the worker's time.
 const SPACING: Duration = Duration::from_micros(80);
-/// Clients that may retry at once. Their refusals cost a tenth of a slice.
+/// Number of clients that may retry at once. The refusals of these clients cost a tenth of a slice.
 const BURST: u32 = 25;
-/// Longest pause, the same as `Retry-After` asks for.
+/// Maximum pause. `Retry-After` names the same time.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Assigns times to refused clients by a virtual queue (the generic cell rate algorithm, ITU-T I.371).
+/// Assigns times to refused clients with a virtual queue (the generic cell rate algorithm, ITU-T I.371).
 #[derive(Default)]
 pub(crate) struct RefusalPauses {
     /// The time at which the last refused client may retry.

@@ -1,4 +1,5 @@
-//! Logs why connections of a worker are not served. Clients cannot control how often this is logged.
+//! Logs the reasons why connections of a worker are not served. Clients cannot increase the number of log
+//! lines.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ pub(crate) struct UnservedConnections {
     pub(crate) connections: Episode,
     /// The process or the system has no free descriptor, so connections wait in the kernel.
     pub(crate) descriptors: Episode,
-    /// Any other error of the system.
+    /// Accepting failed with any other error of the system.
     pub(crate) failures: Episode,
 }
 

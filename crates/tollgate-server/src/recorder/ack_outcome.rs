@@ -1,13 +1,13 @@
-//! How the wait of a reply for its records ended.
+//! Outcome of the wait of a reply for its records.
 
 use crate::observe::Unconfirmed;
 
-/// How the wait of a reply for its records ended.
+/// Outcome of the wait of a reply for its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AckOutcome {
-    /// The records have the level that their stream asks for.
+    /// The records have reached the ack level of their stream.
     Kept,
-    /// The log failed before the records had this level. It is unknown whether the records survive.
+    /// The log failed before the records reached this level. It is unknown whether the records survive.
     Lost,
     /// The log has the records. The database did not have them in time.
     Late,

@@ -1,7 +1,7 @@
 //! Replies that wait until a sink has their records.
 //!
-//! Each sink has one queue in the order of the batches, because the log reports how far the sink is. A reply
-//! that times out leaves earlier. Its entry stays in the queue until the entries before it are done.
+//! Each sink has one queue in the order of the batches, because the log reports the position of the sink. A
+//! reply that times out is sent earlier, but its entry stays in the queue until all earlier entries are done.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -42,7 +42,7 @@ impl Loading {
         Rc::new(Self { ticket, deadline, id, rejected, state })
     }
 
-    /// Notes why records became rejects. The client may read these reasons.
+    /// Stores the reasons why records became rejects. The client may read these reasons.
     pub(super) fn note_rejected(&self, reasons: &[(usize, String)]) {
         self.rejected.borrow_mut().extend(reasons.iter().cloned());
     }
@@ -57,7 +57,7 @@ impl Loading {
         }
     }
 
-    /// Returns `None` while the reply waits.
+    /// Returns the outcome, or `None` while the reply waits.
     pub(super) fn outcome(&self) -> Option<AckOutcome> {
         match &*self.state.borrow() {
             State::Over(outcome) => Some(*outcome),
@@ -105,7 +105,7 @@ impl Loading {
 pub(super) struct Loadings(BTreeMap<SinkPlace, VecDeque<Rc<Loading>>>);
 
 impl Loadings {
-    /// Adds the newest reply.
+    /// Adds a reply at the end of the queue.
     pub(super) fn push(&mut self, sink: SinkPlace, loading: Rc<Loading>) {
         self.0.entry(sink).or_default().push_back(loading);
     }

@@ -1,7 +1,8 @@
-//! Step 5, for one worker: records go to the log in one batch per pass, and replies wait for the log.
+//! Hands the records of one worker to the log, in one batch per pass, and holds the replies that wait for the
+//! log. This is step 5 of a transaction.
 //!
 //! The first append of a pass wakes [`Recorder::hand_over`]. The run queue is first in, first out, so this
-//! task runs after every connection that is ready now. Their records leave in one batch.
+//! task runs after every connection that is ready now. The records of all these connections form one batch.
 //!
 //! While the disk is fast, the worker writes the batch itself. Connections that wait only for the write then
 //! continue at once. For all others the log wakes [`Recorder::release`], which wakes the connections whose
@@ -28,17 +29,17 @@ pub(crate) use ack_outcome::AckOutcome;
 pub(crate) use loading::Loading;
 use loading::Loadings;
 
-/// How often new requests may join a batch.
+/// Maximum number of rounds in which new requests may join a batch.
 const GATHER_ROUNDS_MAX: usize = 4;
-/// How long to wait for a place in the write queue of the log.
+/// Pause before the next attempt, if the write queue of the log is full.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(1);
-/// How often a worker that ends tries to hand over its last batch.
+/// Maximum number of attempts of a worker that ends to hand over its last batch.
 const LAST_TRIES_MAX: usize = 1000;
 
-/// The condition that a reply waits for: the ack level that the stream of its records asks for.
+/// The condition that a reply waits for: its records have reached the ack level of their stream.
 #[derive(Debug, Clone)]
 pub(crate) enum Gate {
-    /// The batch at a level of the log.
+    /// The batch of the records has reached a level of the log.
     Log {
         ticket: AppendedRecords,
         level: Level,
@@ -47,8 +48,8 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    /// Notes why records became rejects, by their index in the transaction. The client may read these
-    /// reasons.
+    /// Stores the reasons why records became rejects, by their index in the transaction. The client may read
+    /// these reasons.
     pub(crate) fn note_rejected(&self, reasons: &[(usize, String)]) {
         if let Self::Loaded(loading) = self {
             loading.note_rejected(reasons);
@@ -56,7 +57,7 @@ impl Gate {
     }
 }
 
-/// The log connection of one worker, made outside of its thread.
+/// The parts that connect one worker with the log. The parts are created outside of the thread of the worker.
 pub(crate) struct LogEnd {
     appender: Appender,
     progress: Arc<Notify>,
@@ -75,7 +76,7 @@ pub(crate) struct Recorder {
     appender: RefCell<Appender>,
     /// Notified when the log has advanced.
     progress: Arc<Notify>,
-    /// Notified when there are records to hand over.
+    /// Notified when records wait to be handed over.
     pending: Notify,
     waiters: [RefCell<Waiters>; Level::ALL.len()],
     loadings: RefCell<Loadings>,
@@ -98,7 +99,8 @@ impl Recorder {
         &self.cells
     }
 
-    /// Appends the records of a transaction. Returns the gate that its reply has to wait for, if any.
+    /// Appends the records of a transaction. Returns the gate that the reply has to wait for, if there is
+    /// one.
     ///
     /// # Errors
     /// Nothing was recorded.
@@ -152,7 +154,8 @@ impl Recorder {
         self.appender.borrow().check(level, now)
     }
 
-    /// Lets the log report when it takes records again after the disk was slow.
+    /// Lets the log check its queue, so that it logs the time from which on it accepts records again after
+    /// the disk was slow.
     pub(crate) fn look(&self, now: Instant) {
         self.appender.borrow().look(now);
     }
@@ -164,7 +167,7 @@ impl Recorder {
     /// Waits until the outcome of the records is known.
     ///
     /// # Cancel safety
-    /// A dropped wait leaves a waiter that wakes a task once without need.
+    /// After a drop of the future, its waiter remains, and wakes a task once without need.
     pub(crate) async fn wait(&self, gate: &Gate) -> AckOutcome {
         let mut waiting = None;
         poll_fn(|context| match gate {
@@ -211,7 +214,8 @@ impl Recorder {
         &self.waiters[level as usize]
     }
 
-    /// Hands batches to the log, without end. `connections` returns the number of connections of the worker.
+    /// Hands batches to the log, as long as the worker runs. `connections` returns the number of connections
+    /// of the worker.
     pub(crate) async fn hand_over(&self, connections: impl Fn() -> usize) {
         loop {
             self.pending.notified().await;
@@ -220,8 +224,8 @@ impl Recorder {
         }
     }
 
-    /// Lets new requests join the batch while there are any. A round costs one poll of the sockets, so there
-    /// is none if all connections already wait for the log.
+    /// Lets new requests join the batch while further requests arrive. Each round costs one poll of the
+    /// sockets. If all connections already wait for the log, there is no round.
     async fn gather(&self, connections: impl Fn() -> usize) {
         let pending = || self.appender.borrow().pending();
         for _ in 0..GATHER_ROUNDS_MAX {
@@ -236,8 +240,8 @@ impl Recorder {
         }
     }
 
-    /// Hands over all pending records. Afterwards none is pending, unless the log stopped. Connections whose
-    /// records were written are woken.
+    /// Hands over all pending records, unless the log stopped, and wakes the connections whose records were
+    /// written.
     pub(crate) async fn hand_over_all(&self) {
         while !self.try_hand_over() {
             tokio::time::sleep(QUEUE_FULL_PAUSE).await;
@@ -260,7 +264,7 @@ impl Recorder {
         self.appender.borrow_mut().hand_over()
     }
 
-    /// Wakes the connections whose records reached their level, without end.
+    /// Wakes the connections whose records reached their ack level, as long as the worker runs.
     pub(crate) async fn release(&self) {
         loop {
             self.progress.notified().await;
@@ -298,7 +302,7 @@ impl Recorder {
         }
     }
 
-    /// Ends all waits for sinks, because the server has no more time.
+    /// Ends all waits for sinks, because the drain timeout of the server has passed.
     pub(crate) fn give_up(&self) {
         self.loadings.borrow_mut().end(AckOutcome::Late);
     }

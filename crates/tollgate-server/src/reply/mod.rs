@@ -1,4 +1,4 @@
-//! A reply as a value, and the encoding of its head.
+//! The type of replies, and the encoding of their heads.
 
 mod plain;
 
@@ -17,7 +17,7 @@ use crate::recorder::{AckOutcome, Gate};
 pub(crate) use plain::PlainReply;
 use tollgate_files::{FilePart, FileReply};
 
-/// Longest content that is read from files into memory.
+/// Maximum bytes of content that are read from files into memory.
 const READ_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const REQUEST_ID: &str = "X-Request-Id";
 
@@ -36,19 +36,19 @@ pub(crate) struct Reply {
     pub(crate) interim: Bytes,
 }
 
-/// How much of the content is known when the head is sent.
+/// Part of the content that is known when the head is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All of the content.
+    /// All of the content is known.
     Whole,
-    /// Nothing. The content follows the head as it is written.
+    /// Nothing is known. The content follows the head while it is written.
     Streamed,
-    /// Its length in bytes. The content follows as it is written.
+    /// The length in bytes is known. The content follows while it is written.
     Sized(u64),
 }
 
 impl Reply {
-    /// Makes a reply of the server with one line of text.
+    /// Creates a reply of the server with one line of text.
     pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Self {
         let mut content: String = text.into();
         content.push('\n');
@@ -109,13 +109,13 @@ impl Reply {
         self.fields.push((Cow::Borrowed(name), value.into()));
     }
 
-    /// Returns whether `Allow` is missing. RFC 9110 section 15.5.6: a 405 needs it, also if a script made the
-    /// reply.
+    /// Returns whether `Allow` is missing. RFC 9110 section 15.5.6: a 405 needs this field, even if a script
+    /// created the reply.
     pub(crate) fn lacks_allow(&self) -> bool {
         self.status == StatusCode::METHOD_NOT_ALLOWED && !self.has("Allow")
     }
 
-    /// Adds `Allow` if it is required and missing.
+    /// Adds `Allow` if the field is required and missing.
     pub(crate) fn say_what_is_allowed(&mut self, methods: Methods) {
         if self.lacks_allow() {
             self.push("Allow", allowed_methods(methods));
@@ -127,7 +127,7 @@ impl Reply {
         Replied { status: self.status.as_u16(), fields: self.all_fields() }
     }
 
-    /// Returns all fields, with those in encoded lines.
+    /// Returns all fields, including fields in encoded lines.
     pub(crate) fn all_fields(&self) -> Vec<(String, Bytes)> {
         let written = self.lines.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
         let written = written.filter_map(|line| std::str::from_utf8(line).ok()?.split_once(": "));
@@ -143,7 +143,7 @@ impl Reply {
         self.fields.extend_from_slice(fields);
     }
 
-    /// Removes the fields whose names match `goes`, also from encoded lines.
+    /// Removes each field if `goes` returns true for its name. Fields in encoded lines are removed, too.
     pub(crate) fn remove(&mut self, goes: impl Fn(&[u8]) -> bool) {
         let lines = self.lines.split_inclusive(|&byte| byte == b'\n');
         let name_of = |line: &[u8]| line.iter().position(|&byte| byte == b':').unwrap_or_default();
@@ -154,7 +154,8 @@ impl Reply {
         self.fields.retain(|(name, _)| !goes(name.as_bytes()));
     }
 
-    /// Reads file parts into the content, and blocks on the disk. For callers without a connection.
+    /// Reads file parts into the content, and blocks on the disk. Only callers without a connection use this
+    /// function.
     pub(crate) fn read_parts(&mut self) -> io::Result<()> {
         if self.parts.is_empty() {
             return Ok(());
@@ -171,12 +172,12 @@ impl Reply {
         Ok(())
     }
 
-    /// Makes a refusal. Nothing was recorded, so a retry is safe.
+    /// Creates a refusal. Nothing was recorded, so a retry is safe.
     pub(crate) fn refused(status: StatusCode, text: &'static str) -> Self {
         Self::text(status, text).with("Tollgate-Outcome", "refused").with("Retry-After", "1")
     }
 
-    /// Adds the fields about the request from an encoded final reply.
+    /// Copies the fields about the request from an encoded final reply to this reply.
     pub(crate) fn with_kept_fields(mut self, written: &[u8]) -> Self {
         let head = written.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).skip(1);
         for line in head.take_while(|line| !line.is_empty()) {
@@ -189,13 +190,13 @@ impl Reply {
         self
     }
 
-    /// Makes the reply to a request whose record has an unknown outcome.
+    /// Creates the reply to a request whose record has an unknown outcome.
     fn unknown(text: &'static str) -> Self {
         Self::text(StatusCode::SERVICE_UNAVAILABLE, text).with("Tollgate-Outcome", "unknown")
     }
 
-    /// Returns the reply that replaces one whose records did not reach their level. Returns `None` if they
-    /// did.
+    /// Returns the reply that replaces another reply whose records did not reach their ack level. Returns
+    /// `None` if they did.
     pub(crate) fn in_place(outcome: AckOutcome, gate: &Gate) -> Option<Self> {
         match (outcome, gate) {
             (AckOutcome::Kept, _) => None,
@@ -245,18 +246,18 @@ impl From<Outcome> for Reply {
     }
 }
 
-/// How a reply marks the end of its content.
+/// Method by which a reply marks the end of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// By the length in the head.
+    /// The head states the length.
     Length,
-    /// By the last chunk.
+    /// The last chunk is the end.
     Chunked,
-    /// By the end of the connection (HTTP/1.0).
+    /// The close of the connection is the end (HTTP/1.0).
     UntilClose,
 }
 
-/// How a reply is encoded for its connection.
+/// Options for the encoding of a reply for its connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing {
     /// The value of `Date`.
@@ -266,7 +267,7 @@ pub(crate) struct Writing {
     pub(crate) framing: Framing,
     /// The connection option that the reply names.
     pub(crate) connection: Option<Connection>,
-    /// The level of its records that the reply names.
+    /// The ack level of its records that the reply names.
     pub(crate) level: Option<Level>,
 }
 
@@ -302,7 +303,7 @@ pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId
     end_reply_head(out);
 }
 
-/// Writes an encoded reply again, as the last one of its connection.
+/// Writes an encoded reply again, as the last reply of its connection.
 pub(crate) fn write_closing(out: &mut Vec<u8>, written: &[u8]) {
     let mut rest = written;
     while let Some(line) = rest.split_inclusive(|&byte| byte == b'\n').next().filter(|line| *line != b"\r\n")
@@ -319,7 +320,8 @@ pub(crate) fn write_closing(out: &mut Vec<u8>, written: &[u8]) {
 /// The connection option for clients of HTTP/1.0.
 const KEEP_ALIVE: &[u8] = b"Connection: keep-alive\r\n";
 
-/// Writes an id unchecked. It consists of letters and digits, or was checked when it was accepted.
+/// Writes an id without a check. A generated id has only valid characters, and a received id was checked when
+/// it was accepted.
 fn write_id(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(REQUEST_ID.as_bytes());
     out.extend_from_slice(b": ");
@@ -336,14 +338,15 @@ pub(crate) fn is_policy_field(name: &[u8]) -> bool {
         .is_some_and(|front| front.eq_ignore_ascii_case(POLICY_FIELDS_PREFIX))
 }
 
-/// Returns the value of `Allow` (RFC 9110 section 10.2.1). It always has OPTIONS, because the server answers
-/// it if no route does.
+/// Returns the value of `Allow` (RFC 9110 section 10.2.1). The value always has OPTIONS, because the server
+/// answers OPTIONS if no route does.
 pub(crate) fn allowed_methods(mut methods: Methods) -> String {
     methods.insert(Method::Options);
     methods.to_string()
 }
 
-/// Redirects a request that lacks the slash at the end of its path. The path is decoded and normalised.
+/// Returns a redirect for a request that lacks the slash at the end of its path. The path is decoded and
+/// normalised.
 pub(crate) fn redirect_below(path: &str, query: Option<&str>) -> Reply {
     let location = location_below(path, query);
     Reply::text(StatusCode::PERMANENT_REDIRECT, "the path of this resource ends in a slash")

@@ -1,4 +1,5 @@
-//! Replies that differ only in `Date` and the request id. They are encoded once, together with their route.
+//! Replies that differ only in `Date` and the request id. These replies are encoded once, when their route is
+//! created.
 
 use bytes::Bytes;
 use tollgate_script::RequestId;
@@ -6,9 +7,10 @@ use uuid::Uuid;
 
 use super::{REQUEST_ID, Reply, Writing, write_head};
 
-/// An encoded reply for an open HTTP/1.1 connection, with places for the parts that differ.
+/// An encoded reply for an open HTTP/1.1 connection, with the positions of the parts that differ.
 pub(crate) struct PlainReply {
-    /// The reply as a value, for connections that need another form. It shares its content with the bytes.
+    /// The same reply before its encoding, for connections that need another form. The content of this reply
+    /// shares memory with `bytes`.
     pub(crate) reply: Reply,
     bytes: Bytes,
     /// Position of the value of `Date`.
@@ -54,10 +56,10 @@ impl PlainReply {
     }
 }
 
-/// The end of the status line, and the name of the field.
+/// The end of the status line, and the name of the field `Date`.
 const DATE: &[u8] = b"\r\nDate: ";
 const DATE_BYTES: usize = 29;
-/// Length of a UUID, the form of ids that the server makes.
+/// Length of a UUID in bytes. The server generates ids in this form.
 const ID_BYTES: usize = 36;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 

@@ -4,7 +4,7 @@ use tollgate_log::{Value, ValueError};
 
 use super::{ColumnWriter, Facts, Given, StreamPlan};
 
-/// Takes the values of a row in the order of the columns, and drops them.
+/// Accepts the values of a row in the order of the columns, checks them, and drops them.
 struct Unkept<'a> {
     names: std::vec::IntoIter<&'a str>,
 }
@@ -18,7 +18,7 @@ impl ColumnWriter for Unkept<'_> {
 /// Checks that a text has no U+0000, which no database accepts.
 ///
 /// # Errors
-/// The text has one.
+/// The text has U+0000.
 pub(super) fn free_of_nul(column: &str, value: &Value<'_>) -> Result<(), ValueError> {
     if let Value::Text(text) | Value::Json(text) = value
         && let Some(at) = text.bytes().position(|byte| byte == 0)

@@ -1,4 +1,5 @@
-//! Takes the value of a column: the row itself, or the rules of the column before it.
+//! Accepts the value of a column. An implementation writes into the row, or applies the rules of the column
+//! first.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,12 +10,12 @@ use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
 
 use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction};
 
-/// Takes the value of one column.
+/// Accepts the value of one column.
 pub(crate) trait ColumnWriter {
-    /// Takes the value.
+    /// Writes the value.
     ///
     /// # Errors
-    /// The column does not accept it.
+    /// The column does not accept the value.
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError>;
 }
 
@@ -24,12 +25,12 @@ impl ColumnWriter for RowEncoder<'_> {
     }
 }
 
-/// The column that a value is for.
+/// The column to which a value belongs.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: ColumnType,
-    /// Whether errors must not repeat its values.
+    /// Whether errors must not show the values of the column.
     pub(crate) is_hidden: bool,
 }
 
@@ -75,8 +76,8 @@ impl PreparedRules {
     }
 }
 
-/// Prepares an HMAC, which accepts keys of any length. If it ever refused a key, the column would be dropped
-/// rather than stored without a hash.
+/// Prepares an HMAC, which accepts keys of any length. If the HMAC ever refused a key, the values would
+/// become null rather than be stored without a hash.
 fn keyed(secret: &[u8]) -> Hiding {
     Hmac::new_from_slice(secret).map_or(Hiding::Drop, |mac| Hiding::Hash(Box::new(mac)))
 }
@@ -136,8 +137,8 @@ impl<C: ColumnWriter> Ruled<'_, C> {
         self.row.push(Value::Text(&digits))
     }
 
-    /// Puts the network of an address. Text that is not an address becomes null, because it may contain
-    /// anything.
+    /// Writes the network of an address into the row. Text that is not an address becomes null, because it
+    /// may contain anything.
     fn push_network(&mut self, value: Value<'_>) -> Result<(), ValueError> {
         match value {
             Value::Inet(address) => self.row.push(Value::Inet(network(address))),

@@ -10,7 +10,7 @@ impl DefaultValue {
     /// Reads JSON as the default value for a column of type `kind`, with the rules of `collect`.
     ///
     /// # Errors
-    /// The value that was found, and the type that is allowed.
+    /// The text names the value found, and the allowed type.
     pub fn new(kind: ColumnType, json: &str) -> Result<Self, String> {
         let target = Target { name: "default".to_owned(), kind, is_hidden: false };
         let parsed: &RawValue = serde_json::from_str(json).map_err(|error| format!("not JSON: {error}"))?;
@@ -24,7 +24,7 @@ impl DefaultValue {
     }
 }
 
-/// Takes a value in place of a row.
+/// Stores a value instead of writing it into a row.
 struct Capture(Option<Owned>);
 
 impl ColumnWriter for Capture {

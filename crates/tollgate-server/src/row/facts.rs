@@ -1,4 +1,4 @@
-//! Facts about a transaction that the server knows itself.
+//! Facts about a transaction that the server itself knows.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::{ColumnWriter, Target, fit};
 use crate::options::stream::{Source, named};
 use crate::reply::{Extent, Reply};
 
-/// Largest body that a column takes. No transaction can be larger.
+/// Maximum bytes of a body in a column. No transaction can be larger.
 const BODY_BYTES_MAX: usize = 8 << 20;
 
 /// Facts about a transaction when its reply is ready.
@@ -20,12 +20,13 @@ pub(crate) struct Facts<'a> {
     pub(crate) ending: TransactionEnd,
 }
 
-/// How a transaction ended.
+/// End of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TransactionEnd {
     Complete {
         status: u16,
-        /// `None` if records are made before the reply, or if HEAD asks for streamed content.
+        /// Length of the content in bytes. `None` if records are created before the reply, or if the request
+        /// is HEAD and the content would be streamed.
         reply_bytes: Option<usize>,
     },
     /// The head of the reply is ready, and its content follows later.
@@ -50,7 +51,7 @@ impl TransactionEnd {
 }
 
 impl Facts<'_> {
-    /// Puts the value of a source other than the record and its fields.
+    /// Writes the value of a source other than the record and its fields into the row.
     pub(crate) fn push(
         &self,
         source: &Source,
@@ -110,7 +111,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Returns the bytes that the request has under a configured name, or its id.
+    /// Returns the bytes of a named part of the request, or the id of the request.
     pub(super) fn bytes(&self, source: &Source) -> Option<Cow<'_, [u8]>> {
         match source {
             Source::RequestParam(name) => {
@@ -124,7 +125,7 @@ impl Facts<'_> {
 }
 
 impl TransactionEnd {
-    /// Returns whether the reply reports success, so that the client need not retry.
+    /// Returns whether the reply reports success, so that the client does not retry.
     pub(super) fn is_success(self) -> bool {
         self.status().is_some_and(|status| status < 400)
     }
@@ -152,13 +153,13 @@ impl TransactionEnd {
     }
 }
 
-/// Makes the error for a body that is too large or lost. The record is kept as a reject.
+/// Creates the error for a body that is too large or lost. The record is kept as a reject.
 fn unfit(error: &BodyError) -> ValueError {
     ValueError::Unfit { column: "body".to_owned(), found: error.to_string(), allowed: "a body of 8 MiB" }
 }
 
-/// Puts bytes of the request as text. Invalid UTF-8 and U+0000 become U+FFFD, so that the record is never
-/// lost because of them.
+/// Writes bytes of the request as text into the row. Invalid UTF-8 and U+0000 become U+FFFD, so that the
+/// record is never lost because of them.
 fn push_text(bytes: Option<&[u8]>, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match bytes {
         Some(bytes) => row.push(Value::Text(&storable(bytes))),

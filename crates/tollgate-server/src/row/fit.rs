@@ -17,13 +17,13 @@ use super::{ColumnWriter, Target};
 
 /// Maximum number of characters of an unfit value in an error.
 const SHOWN_CHARS_MAX: usize = 48;
-/// Above this number, doubles cannot represent every integer.
+/// Maximum number up to which doubles represent every integer.
 const EXACT_MAX: i64 = 1 << 53;
-/// Maximum depth of arrays and objects in a column of type json, the same as scripts can read and write.
-/// SQLite's JSON functions accept 1,000. PostgreSQL's `jsonb` is limited only by its stack.
+/// Maximum depth of arrays and objects in a column of type json. Scripts have the same limit for reading and
+/// writing. SQLite's JSON functions accept 1,000. PostgreSQL's `jsonb` is limited only by its stack.
 const JSON_DEPTH_MAX: usize = 128;
 
-/// Puts JSON text or null into a column of type json.
+/// Writes JSON text or null into a column of type json.
 pub(crate) fn push_json(
     json: Option<&str>,
     column: &Target,
@@ -38,7 +38,8 @@ pub(crate) fn push_json(
     }
 }
 
-/// Returns whether JSON has more than [`JSON_DEPTH_MAX`] levels. Short text cannot have that many.
+/// Returns whether JSON has more than [`JSON_DEPTH_MAX`] levels. Short text cannot have that many levels, so
+/// it is not searched.
 fn is_too_deep(json: &[u8]) -> bool {
     json.len() > 2 * JSON_DEPTH_MAX && levels(json) > JSON_DEPTH_MAX
 }
@@ -71,7 +72,7 @@ fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
     }
 }
 
-/// Puts a value from a script.
+/// Writes a value from a script into the row, converted to the type of the column.
 pub(crate) fn push_script_value(
     value: &FieldValue,
     column: &Target,
@@ -118,7 +119,7 @@ fn script_text<'a>(bytes: &'a [u8], column: &Target) -> Result<&'a str, ValueErr
         .map_err(|_| unfit(column, &format!("bytes that are not UTF-8: {}", bytes.escape_ascii())))
 }
 
-/// Puts a value from JSON text.
+/// Writes a value from JSON text into the row, converted to the type of the column.
 pub(crate) fn push_json_value(
     value: &RawValue,
     column: &Target,
@@ -150,7 +151,8 @@ fn push_number(json: &str, column: &Target, row: &mut impl ColumnWriter) -> Resu
     }
 }
 
-/// Puts a JSON string. JSON has no bytes, so they are encoded in base64 (RFC 4648 section 4).
+/// Writes a JSON string into the row. JSON has no type for bytes, so a column of type bytes accepts base64
+/// (RFC 4648 section 4).
 fn push_json_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     if column.kind != ColumnType::Bytes {
         return push_text(text, column, row);
@@ -168,7 +170,7 @@ fn push_bool(value: bool, column: &Target, row: &mut impl ColumnWriter) -> Resul
     }
 }
 
-/// Puts an integer. A timestamp as a number is in microseconds since 1970, like `req.time`.
+/// Writes an integer into the row. A number for a timestamp is in microseconds since 1970, like `req.time`.
 fn push_int(value: i64, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Int => row.push(Value::Int(value)),
@@ -189,7 +191,8 @@ fn push_float(value: f64, column: &Target, row: &mut impl ColumnWriter) -> Resul
     }
 }
 
-/// Puts text of the request in the type of its column. Numbers and booleans are parsed.
+/// Writes text of the request into the row, converted to the type of the column. Numbers and booleans are
+/// parsed.
 pub(super) fn push_read(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     let unfit = || unfit(column, &json_string(text));
     match column.kind {

@@ -1,4 +1,4 @@
-//! A record from a script or a client.
+//! A record that a script or a client gives, as the source of the values of a row.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use tollgate_log::ValueError;
 
 use super::{ColumnWriter, Target};
 
-/// A record from a script or a client.
+/// A record that a script or a client gives.
 pub(crate) trait Given {
-    /// Fills a column from one field, by its index in [`StreamPlan::fields`](super::StreamPlan::fields). An
-    /// absent field is null.
+    /// Writes one field into a column. `field` is its index in
+    /// [`StreamPlan::fields`](super::StreamPlan::fields). An absent field is null.
     ///
     /// # Errors
-    /// The value does not fit.
+    /// The value does not fit the column.
     fn push_field(
         &self,
         field: usize,
@@ -20,18 +20,18 @@ pub(crate) trait Given {
         cell: &mut impl ColumnWriter,
     ) -> Result<(), ValueError>;
 
-    /// Fills a column from the whole record, as JSON.
+    /// Writes the whole record into a column, as JSON.
     ///
     /// # Errors
-    /// The record does not fit.
+    /// The record does not fit the column.
     fn push_whole(&self, target: &Target, cell: &mut impl ColumnWriter) -> Result<(), ValueError>;
 
     /// Returns the field that is the key: a text, or an integer in decimal digits.
     ///
     /// # Errors
-    /// The field is neither.
+    /// The field is neither a text nor an integer.
     fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError>;
 
-    /// Returns the index of the record in its transaction, from 0.
+    /// Returns the index of the record in its transaction, counted from 0.
     fn place(&self) -> usize;
 }

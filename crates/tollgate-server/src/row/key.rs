@@ -1,7 +1,7 @@
 //! The key of a record, which is a digest of the value that a client sends to mark retries.
 //!
-//! A digest has 32 bytes for every key. A record has a key only if its handler succeeded. The first record of
-//! a key becomes the row, and a failure must not take the place of a later success.
+//! A digest has 32 bytes for every key. A record has a key only if its handler succeeded. The first record
+//! with a key becomes the row. If a failure had the key, a later success with the same key would make no row.
 
 use std::borrow::Cow;
 
@@ -28,10 +28,11 @@ impl KeyPlan {
         }
     }
 
-    /// Puts the key of a record, or null if it has none. An empty key counts as none, and a failure has none.
+    /// Writes the key of a record into the row, or null if the record has no key. An empty key counts as no
+    /// key, and a failure has no key.
     ///
-    /// A request may have many records. For each record but the first, its index is part of the digest. A
-    /// retry therefore has the same keys.
+    /// A request may have many records. For each record except the first, the index of the record is part of
+    /// the digest. The keys of a retry are therefore the same.
     ///
     /// # Errors
     /// The field is neither a text nor an integer.
@@ -52,7 +53,7 @@ impl KeyPlan {
         }
     }
 
-    /// Returns the key that the item itself has.
+    /// Returns the key of an item, if the key is one of its fields.
     ///
     /// # Errors
     /// The field is neither a text nor an integer.
@@ -73,7 +74,7 @@ fn digest(bytes: &[u8], place: usize) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Makes the error for a key that is neither a text nor an integer.
+/// Creates the error for a key that is neither a text nor an integer.
 pub(crate) fn unfit() -> ValueError {
     ValueError::Unfit {
         column: crate::options::stream::KEY_COLUMN.to_owned(),

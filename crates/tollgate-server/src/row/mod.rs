@@ -1,8 +1,8 @@
-//! Makes records from finished transactions: fills the columns of a stream.
+//! Creates records from finished transactions: fills the columns of a stream.
 //!
-//! [`StreamPlan`] is a stream in a worker, and [`Facts`] are known facts of a transaction. [`fit`] converts
-//! values to the types of columns, and [`column_writer`] applies the rules of columns. [`key`] makes the key
-//! of a record. [`reject`] hides values in rejects that columns hide.
+//! [`StreamPlan`] is a stream in a worker, and [`Facts`] has the facts of a transaction that the server
+//! knows. [`fit`] converts values to the types of columns, and [`column_writer`] applies the rules of
+//! columns. [`key`] creates the key of a record. [`reject`] removes values from rejects that a column hides.
 
 mod check;
 mod column_writer;

@@ -7,7 +7,8 @@ use super::column_writer::Ruled;
 use super::plan::{ColumnPlan, Filling};
 use super::{ColumnWriter, Given, StreamPlan};
 
-/// Passes on the value of one column. Null is not passed on, so that the default of the table applies.
+/// Passes the value of one column to a function. Null is not passed, so that the default of the table
+/// applies.
 struct Named<'a> {
     column: &'a str,
     take: &'a mut dyn FnMut(&str, &Value<'_>),
@@ -24,7 +25,7 @@ impl ColumnWriter for Named<'_> {
 }
 
 impl StreamPlan {
-    /// Passes the values that come from the item to `take`, with their column names. Returns the key of the
+    /// Calls `take` with the values that come from the item, and their column names. Returns the key of the
     /// item.
     ///
     /// # Errors

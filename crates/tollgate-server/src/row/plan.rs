@@ -17,8 +17,8 @@ pub(crate) struct StreamPlan {
     pub(crate) id: SchemaId,
     pub(crate) ack: Ack,
     pub(crate) unknown: UnknownFields,
-    /// The fields of a record that are kept, with each name of a [`Source::RecordField`] once. It also notes
-    /// whether the whole record is kept.
+    /// The fields of a record that are kept. Each name of a [`Source::RecordField`] is there once. The value
+    /// also states whether the whole record is kept.
     pub(crate) fields: RecordFields,
     pub(super) columns: Vec<ColumnPlan>,
     pub(super) key: Option<KeyPlan>,
@@ -29,7 +29,7 @@ pub(crate) struct StreamPlan {
 pub(super) struct ColumnPlan {
     pub(super) target: Target,
     pub(super) filling: Filling,
-    /// `None` if values go into the row unchanged.
+    /// Rules of the column. `None` if values are written into the row unchanged.
     pub(super) rules: Option<PreparedRules>,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Filling {
     Node(Box<str>),
 }
 
-/// The part of a record that a column takes.
+/// The part of a record that a column keeps.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ColumnInput {
     /// The index of a field in [`StreamPlan::fields`].
@@ -97,7 +97,7 @@ impl StreamPlan {
         self.columns.iter().map(|column| column.target.name.as_str())
     }
 
-    /// Returns whether a column of type bytes takes this field.
+    /// Returns whether a column of type bytes keeps this field.
     pub(crate) fn is_bytes(&self, field: usize) -> bool {
         self.columns.iter().any(|column| {
             let of_field = matches!(column.filling, Filling::Given(ColumnInput::Field(of)) if of == field);

@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 
 use crate::options::stream::{ColumnSpec, Source};
 
-/// Replaces a hidden value, or a hidden item.
+/// JSON text that replaces a hidden value, or a hidden item.
 const HIDDEN: &str = "\"(redacted)\"";
 
-/// Prefix of the text that replaces a value without a JSON form. The reason follows.
+/// Prefix of the text that replaces a value without a JSON form. The reason follows the prefix.
 pub(crate) const NOT_KEPT: &str = "(not kept: ";
 
-/// Returns whether a field of an item is a marker for a missing value. The same text from a client counts as
-/// a marker, too.
+/// Returns whether a field of an item is a marker for a missing value. If a client sends the same text, it
+/// counts as a marker, too.
 pub(crate) fn is_marker(value: &RawValue) -> bool {
     let json = value.get();
     json == HIDDEN || json.strip_prefix('"').is_some_and(|text| text.starts_with(NOT_KEPT))
@@ -24,7 +24,7 @@ pub(crate) fn is_marker(value: &RawValue) -> bool {
 #[derive(Debug)]
 pub(super) enum ItemPlan {
     Whole,
-    /// The values of these fields only, because a column hides another field or the whole item.
+    /// Only the values of these fields are kept, because a column hides another field or the whole item.
     Fields(Vec<String>),
 }
 

@@ -25,28 +25,29 @@ use crate::worker::Order;
 use crate::worker_thread::{self, Entrance};
 pub use status::{ServerStatus, ServerWatch, WorkerStatus};
 
-/// Running workers. When this value is dropped, they drain, and the drop does not wait for them.
+/// Running workers. Dropping this value makes them drain, and does not wait for their end.
 pub struct Server {
     orders: watch::Sender<Order>,
     workers: Vec<JoinHandle<()>>,
-    /// Channels on which workers get a new configuration.
+    /// Channels that send a new configuration to the workers.
     offers: Vec<mpsc::Sender<Offer>>,
     capacity: Arc<Capacity>,
     /// The current configuration.
     plan: Arc<Mutex<Arc<Plan>>>,
     watch: ServerWatch,
-    /// Socket files, which are deleted when no worker serves them.
+    /// Socket files, which are deleted when no worker serves their sockets.
     _files: Vec<SocketFile>,
 }
 
 impl Server {
     /// Starts the workers. Returns when all of them serve, with the sources that they loaded.
     ///
-    /// If a script changed meanwhile, workers may have loaded different texts. They then load again.
+    /// If a script changed during the load, workers may have loaded different texts. In that case they load
+    /// again.
     ///
     /// # Errors
     /// A script or a stream was not accepted, a script changed during each load, or the system created no
-    /// thread. Workers that started end again.
+    /// thread. In that case the workers that have started end.
     pub fn start(
         options: ServerOptions,
         listeners: Listeners,
@@ -128,12 +129,12 @@ impl Server {
         self.watch.backends()
     }
 
-    /// Ends the workers. They accept no new connections, and running requests end by themselves or at the
-    /// drain deadline.
+    /// Ends the workers. The workers accept no new connections, and running requests end by themselves or at
+    /// the drain deadline.
     pub fn drain(mut self) {
         self.orders.send_replace(Order::Drain);
         for worker in self.workers.drain(..) {
-            // If a worker panicked, the process has already ended.
+            // An error is impossible here: a panic in a worker ends the process.
             let _ = worker.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The state of a server, as other threads read it.
+//! The state of a server, which other threads can read.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +11,17 @@ use crate::observe::{CLASSES, MALFORMED, Refusal, RouteName, RouteStatus, Unconf
 use crate::overload::Capacity;
 use crate::service::Plan;
 
-/// Reads the state of a server without waiting for its workers. It works while workers hang, and after the
-/// server has ended.
+/// Reads the state of a server without waiting for its workers. Reading also works while workers hang, and
+/// after the server has ended.
 #[derive(Clone)]
 pub struct ServerWatch {
     capacity: Arc<Capacity>,
     workers: Arc<[Arc<WorkerCells>]>,
-    /// Locked only briefly.
+    /// The current configuration. The lock is held only for a short time.
     plan: Arc<Mutex<Arc<Plan>>>,
 }
 
-/// The state of a server. Counters begin at its start.
+/// The state of a server. All counters are 0 at the start of the server.
 #[derive(Debug, Clone)]
 pub struct ServerStatus {
     /// The workers, in order.
@@ -30,7 +30,7 @@ pub struct ServerStatus {
     pub routes: Vec<RouteStatus>,
     /// The backends, in the order of the configuration.
     pub backends: Vec<BackendSnapshot>,
-    /// Replies without a route by the class of their status. The server made them itself.
+    /// Replies that the server itself created without a route, by the class of their status.
     pub unrouted: [u64; CLASSES.len()],
     /// Number of connections.
     pub connections: usize,
@@ -38,7 +38,7 @@ pub struct ServerStatus {
     pub connections_max: usize,
     /// Held memory in bytes, in addition to 4 KiB for each connection.
     pub in_flight_bytes: u64,
-    /// Maximum of held memory, in bytes.
+    /// Maximum held memory, in bytes.
     pub in_flight_bytes_max: u64,
     /// Accepted connections.
     pub accepted: u64,
@@ -46,11 +46,11 @@ pub struct ServerStatus {
     pub received_bytes: u64,
     /// Sent bytes.
     pub sent_bytes: u64,
-    /// Complete requests without a reply.
+    /// Complete requests that have no reply yet.
     pub in_flight: u64,
     /// Refused requests and connections, by reason.
     pub refusals: Vec<(&'static str, u64)>,
-    /// Time since accepting last paused because no descriptor was free. `None` if it never did.
+    /// Time since accepting last paused because no descriptor was free. `None` if it never paused.
     pub accept_paused_ago: Option<Duration>,
     /// Time since the last refusal because of held memory. `None` if there was none.
     pub starved_ago: Option<Duration>,
@@ -63,22 +63,23 @@ pub struct ServerStatus {
 /// The state of one worker.
 #[derive(Debug, Clone)]
 pub struct WorkerStatus {
-    /// Time since the last beat of the worker. Up to a quarter of a second is normal. Zero after the worker
-    /// has ended.
+    /// Time since the worker last recorded that it runs. Up to a quarter of a second is normal. The value is
+    /// zero after the worker has ended.
     pub silence: Duration,
-    /// How long ready tasks wait for their turn, measured four times a second.
+    /// Time that ready tasks wait for their turn, measured four times a second.
     pub turn: Observed,
-    /// Number of its connections.
+    /// Number of connections of the worker.
     pub connections: usize,
-    /// Memory of its scripts, in bytes.
+    /// Memory of the scripts of the worker, in bytes.
     pub script_bytes: u64,
-    /// How often a VM of its scripts was replaced because it held too much memory.
+    /// Number of VMs that were replaced because they held too much memory.
     pub script_vms_replaced: u64,
-    /// The share of requests that it refuses because of the age of the run queue, up to 1.
+    /// Share of requests that are refused because of the age of the run queue, from 0 to 1.
     pub refused_share: f64,
-    /// Scripts in the script queue: they need more than one slice, or may not begin before others.
+    /// Number of scripts in the script queue. These scripts need more than one slice, or have to wait before
+    /// they begin.
     pub scripts_queued: u64,
-    /// How long the first of these scripts has been in the queue.
+    /// Time that the first of these scripts has been in the queue.
     pub script_queue_age: Duration,
     /// Whether requests are refused because more scripts arrive than the worker can run.
     pub refuses_scripts: bool,

@@ -1,7 +1,8 @@
 //! Encrypts spooled bodies: ChaCha20 with a random key for each file. The key is in memory only, so a file is
 //! unreadable after its process has ended.
 //!
-//! Nothing is authenticated. The key protects the disk against readers, and not the file against writers.
+//! The bytes are not authenticated. Encryption protects against a reader of the disk, and not against a
+//! change of the file.
 
 use std::fmt;
 use std::io;
@@ -9,7 +10,7 @@ use std::io;
 use chacha20::ChaCha20Legacy;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 
-/// The key of one file. `Debug` does not show it.
+/// The key of one file. `Debug` does not show the key.
 #[derive(Clone)]
 pub(super) struct FileKey([u8; 32]);
 
@@ -17,10 +18,10 @@ pub(super) struct FileKey([u8; 32]);
 const NONCE: [u8; 8] = [0; 8];
 
 impl FileKey {
-    /// Makes a key.
+    /// Creates a random key.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// The system returns no random bytes.
     pub(super) fn new() -> io::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -53,7 +54,7 @@ mod tests {
         let plain: Vec<u8> = (0..1000_u32).map(|n| n as u8).collect();
         let key = FileKey::new().unwrap();
         let mut stored = plain.clone();
-        // The pieces do not end at block borders.
+        // The pieces do not end at borders of cipher blocks.
         for (start, end) in [(0, 1), (1, 130), (130, 1000)] {
             key.apply(&mut stored[start..end], start as u64).unwrap();
         }

@@ -1,4 +1,4 @@
-//! All code of this crate that needs `unsafe`, and no other code.
+//! All code of this crate that needs `unsafe`.
 
 #![expect(unsafe_code, reason = "descriptors by number, their readiness, and what the kernel tells of them")]
 
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Duplicates a descriptor that the process was started with. The original stays open.
+/// Duplicates a descriptor that was open when the process started. The original stays open.
 ///
 /// # Errors
 /// The descriptor is not open, or there are too many descriptors.
@@ -17,8 +17,8 @@ pub(crate) fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     if number < 0 {
         return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
     }
-    // SAFETY: the number is not -1. It is used only to ask the kernel for a duplicate, which fails if the
-    // descriptor is not open.
+    // SAFETY: the number is not -1. The number is used only to ask the kernel for a duplicate, which fails if
+    // the descriptor is not open.
     let inherited = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(rustix::io::fcntl_dupfd_cloexec(inherited, FIRST_FREE)?)
 }
@@ -34,7 +34,7 @@ pub(crate) fn readable(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     registered.map_err(io::Error::from)
 }
 
-/// Lets a listening TCP socket hold back a connection until bytes arrive on it, or for `seconds` without
+/// Makes a listening TCP socket hold back a connection until bytes arrive on it, or for `seconds` without
 /// bytes. With 0, connections are not held back (tcp(7), `TCP_DEFER_ACCEPT`).
 ///
 /// # Errors
@@ -53,7 +53,7 @@ pub(crate) fn defer_accept(listener: BorrowedFd<'_>, seconds: libc::c_int) -> io
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Number of connections that wait on a listening socket to be accepted, and the maximum of it.
+/// Number of connections that wait on a listening socket to be accepted, and the maximum of this number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AcceptQueue {
     pub(crate) len: u32,
@@ -86,12 +86,12 @@ fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
             &raw mut len,
         )
     };
-    // SAFETY: the value consists of integers, which were all zero before the kernel wrote some of them.
+    // SAFETY: the value consists of integers, which were all zero before the kernel wrote a part of them.
     (result == 0).then(|| unsafe { info.assume_init() })
 }
 
-/// Returns the bytes that a connected socket holds and its peer has not confirmed (tcp(7), `SIOCOUTQ`). For a
-/// Unix socket, these are the bytes that the peer has not read.
+/// Returns the number of bytes that a connected socket holds and its peer has not confirmed (tcp(7),
+/// `SIOCOUTQ`). For a Unix socket, these are the bytes that the peer has not read.
 pub(crate) fn unconfirmed_bytes(socket: BorrowedFd<'_>) -> Option<usize> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the descriptor is open, and the kernel writes one integer.
@@ -109,7 +109,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Returns how many packets of any kind a TCP socket has sent.
+    /// Returns the number of packets of any kind that a TCP socket has sent.
     pub(crate) fn packets_sent(socket: BorrowedFd<'_>) -> u32 {
         tcp_info(socket).unwrap().tcpi_segs_out
     }

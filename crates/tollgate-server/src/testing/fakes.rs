@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::head::head;
 use crate::reply::Reply;
 
-/// Calls the functions of a test in place of backends.
+/// Fetcher that calls functions of a test instead of backends.
 pub(super) struct FakeFetcher {
     pub(super) fakes: Rc<FakeBackends>,
     /// The host of the test.

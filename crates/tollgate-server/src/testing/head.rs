@@ -1,10 +1,10 @@
-//! The head of a request that a test makes.
+//! The head of a request that a test sends.
 
 use bytes::BytesMut;
 use tollgate_http::{HeadReader, Limits, RequestHead};
 use tollgate_script::TestRequest;
 
-/// Makes a head from the values of a test, as if a client had sent it.
+/// Creates a head from the values of a test, like the head that a client would send.
 pub(super) fn head(asked: &TestRequest, limits: &Limits) -> Result<RequestHead, String> {
     let mut text = format!("{} {} HTTP/1.1\r\n", asked.method, asked.target).into_bytes();
     let has = |what: &str| asked.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(what.as_bytes()));

@@ -27,7 +27,7 @@ impl Corpus {
         Self { named, packed: unpacked(&pack).unwrap_or_else(|damage| panic!("{target}.pack: {damage}")) }
     }
 
-    /// Returns all inputs, the named seeds first.
+    /// Returns all inputs. The named seeds come before the packed inputs.
     pub(crate) fn into_inputs(self) -> Vec<Vec<u8>> {
         [self.named, self.packed].concat()
     }
@@ -36,7 +36,7 @@ impl Corpus {
 /// Returns the inputs of a pack.
 ///
 /// # Errors
-/// The fault of a pack that was altered.
+/// The pack was altered. The text names the fault.
 fn unpacked(pack: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
     let (content, checksum) = pack.split_last_chunk().ok_or("the file is too short")?;
     if crc32(content) != u32::from_le_bytes(*checksum) {
@@ -66,7 +66,7 @@ fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 /// CRC-32 of IEEE 802.3, bit by bit. The packs are small, so a table is not needed. Python's `zlib.crc32`
-/// writes the sum.
+/// computes the sum in the pack.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg()))

@@ -1,7 +1,7 @@
-//! Replays the corpus of the fuzz targets, and mutations of it by a fixed seed, without a fuzzer. `make fuzz`
-//! searches further with coverage feedback.
+//! Replays the corpus of the fuzz targets without a fuzzer. The test also checks mutations of the corpus,
+//! with a fixed seed. `make fuzz` searches further with coverage feedback.
 
-// A crate of its own shares the functions of the targets, and they are public there.
+// The functions of the targets are shared with the fuzz crate, in which they are public.
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -27,7 +27,7 @@ const INPUTS: [(&str, usize, usize); 6] = [
     ("folder", 42, 130),
 ];
 
-/// Checks each input of the corpus, then `mutations` mutations. A check that fails prints its input.
+/// Checks each input of the corpus, and then `mutations` mutations. A check that fails prints its input.
 fn run(target: &str, mutations: usize, check: impl Fn(&[u8])) {
     let corpus = Corpus::read(target).into_inputs();
     corpus.iter().for_each(|input| check(input));

@@ -1,5 +1,5 @@
-//! Connections that are accepted when bytes have arrived on them. Their first request is there already, or
-//! comes in parts, or later. The tests also check the end of its reply.
+//! Tests of connections that are accepted only when bytes have arrived on them. The first request has arrived
+//! completely, or arrives in parts, or later. The tests also check the end of its reply.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -59,7 +59,7 @@ fn a_request_is_answered_wherever_it_is_cut() {
 
 #[test]
 fn a_silent_client_is_accepted_and_has_its_time() {
-    // Longer than the second after which such a connection is accepted.
+    // The idle timeout is longer than the second after which such a connection is accepted.
     let idle_timeout = Duration::from_secs(2);
     let server = site().tune(|options| options.connection.idle_timeout = idle_timeout).start();
     let begun = Instant::now();
@@ -76,7 +76,7 @@ fn site_with_one_connection_each(deferred: bool) -> Running {
     site().tune(tune).start()
 }
 
-/// Returns whether the silent connection of a new client counts as its one connection.
+/// Returns whether a silent connection of a new client counts, so that a second connection is refused.
 fn counts_when_silent(server: &Running, client: u8) -> bool {
     let come = || Peer::connect_from(Ipv4Addr::new(127, 1, 0, client), server.address());
     let (_silent, mut other) = (come(), come());
@@ -95,8 +95,8 @@ fn a_silent_connection_counts_at_once() {
 #[test]
 fn a_silent_connection_of_a_deferred_address_does_not_count_at_once() {
     let server = site_with_one_connection_each(true);
-    // The system hands a silent connection over after a second. A slow machine may send its request later
-    // than that.
+    // The system lets a silent connection be accepted after a second. On a slow machine, the second
+    // connection may send its request only after that. One client is therefore enough.
     assert!((1..=20).any(|client| !counts_when_silent(&server, client)));
 }
 
@@ -183,7 +183,7 @@ fn a_reply_that_its_client_does_not_take_at_once_arrives_whole() {
     for fields in ["", "Connection: close\r\n"] {
         let mut peer = server.connect();
         peer.send(get("/big", fields));
-        // The server has filled the socket buffers, and waits.
+        // Once the connection is accepted, the server fills the socket buffers, and waits.
         let mut peer = accepted(&server, peer);
         assert!(peer.expect("200", &expect).field("connection") == (!fields.is_empty()).then_some("close"));
     }
@@ -209,7 +209,7 @@ fn a_client_that_is_gone_before_its_reply_hurts_nobody() {
         peer.send(get("/big", ""));
         peer.reset();
         server.connect().reset();
-        // The rest of the reply waits for this client.
+        // This client reads only the head, so the remaining reply waits in the server.
         let mut taker = server.connect();
         taker.send(get("/big", ""));
         assert_eq!(taker.head().status, 200);

@@ -13,7 +13,7 @@ pub(crate) fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// Returns the content of a reply, on a connection of its own.
+/// Returns the content of a reply on a new connection.
 pub(crate) fn ask(server: &Running, what: &str) -> String {
     let mut peer = server.connect();
     peer.send(get(what));
@@ -22,7 +22,7 @@ pub(crate) fn ask(server: &Running, what: &str) -> String {
     reply.content
 }
 
-/// Sends requests until the answer is the expected one.
+/// Sends requests until the content of a reply is `expect`.
 pub(crate) fn until(server: &Running, what: &str, expect: &str) {
     let begun = Instant::now();
     loop {

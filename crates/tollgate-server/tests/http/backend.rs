@@ -23,7 +23,7 @@ pub(crate) struct FakeBackend {
 
 /// A connection that the backend accepted.
 pub(crate) struct Taken {
-    /// Its index among all connections, from 0.
+    /// Index of the connection, counted from 0.
     pub(crate) number: usize,
     stream: TcpStream,
     came: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Taken {
 }
 
 impl FakeBackend {
-    /// Starts a backend that serves each connection in a thread of its own.
+    /// Starts a backend that serves each connection in a separate thread.
     pub(crate) fn start(serve: impl Fn(&mut Taken) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -61,8 +61,8 @@ impl FakeBackend {
         })
     }
 
-    /// Starts a backend that answers every connection with a reply without an end. It sends `0` to the test
-    /// once the server accepts no more. `framing` is the field that announces the content.
+    /// Starts a backend that answers every connection with a reply without an end. The backend sends `0` to
+    /// the test when the server accepts no more bytes. `framing` is the field that announces the content.
     pub(crate) fn endless(framing: &'static str) -> Self {
         Self::start(move |taken| {
             taken.request();
@@ -88,7 +88,7 @@ impl FakeBackend {
 }
 
 impl Taken {
-    /// Reads one request with its content. `None` at the end.
+    /// Reads one request with its content. Returns `None` if the connection ends.
     pub(crate) fn request(&mut self) -> Option<String> {
         let head_end = loop {
             if let Some(end) = self.came.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -103,24 +103,25 @@ impl Taken {
         }
         let content: Vec<u8> = self.came.drain(..length).collect();
         let request = head + &String::from_utf8_lossy(&content);
-        // The test that made the backend may be gone.
+        // The test that started the backend may have ended.
         let _ = self.requests.send(request.clone());
         Some(request)
     }
 
-    /// Reads the head of a request and nothing more.
+    /// Reads only the head of a request.
     pub(crate) fn head(&mut self) {
         while !self.came.windows(4).any(|window| window == b"\r\n\r\n") {
             self.read().expect("a head comes");
         }
     }
 
-    /// Whether the request begins with this method.
+    /// Returns whether the request begins with this method.
     pub(crate) fn came_with(&self, method: &str) -> bool {
         self.came.starts_with(method.as_bytes())
     }
 
-    /// Waits until this many bytes of a request are there. Returns `false` at the end.
+    /// Waits until this many bytes of a request have arrived. Returns `false` if the connection ends before
+    /// that.
     pub(crate) fn has(&mut self, bytes: usize) -> bool {
         while self.came.len() < bytes {
             if self.read().is_none() {
@@ -130,7 +131,7 @@ impl Taken {
         true
     }
 
-    /// Reads one request in chunks, and returns its content. `None` at the end.
+    /// Reads one chunked request, and returns its content. Returns `None` if the connection ends.
     pub(crate) fn chunked_request(&mut self) -> Option<String> {
         while !self.came.ends_with(b"\r\n0\r\n\r\n") {
             self.read()?;
@@ -158,7 +159,7 @@ impl Taken {
         Some(())
     }
 
-    /// Sends bytes. A server that is gone is no error.
+    /// Sends bytes. A closed connection is not an error.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
@@ -173,8 +174,8 @@ impl Taken {
         while self.read().is_some() {}
     }
 
-    /// Sends the same bytes again and again until the server accepts no more. Returns the number of bytes
-    /// that it accepted.
+    /// Sends the same bytes repeatedly until the server accepts no more. Returns the number of accepted
+    /// bytes.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
         let mut sent = 0;
         loop {
@@ -185,12 +186,12 @@ impl Taken {
         }
     }
 
-    /// Sends the bytes once. Returns `false` if the server is gone.
+    /// Sends the bytes once. Returns `false` if the server accepts no more bytes.
     pub(crate) fn fill_once(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Sends a number to the test in place of a request.
+    /// Sends a number to the test, which receives it instead of a request.
     pub(crate) fn requests_done(&self, number: usize) {
         let _ = self.requests.send(number.to_string());
     }
@@ -216,7 +217,7 @@ impl Running {
 }
 
 impl Site {
-    /// Adds a route to a backend of its own.
+    /// Adds a backend, and a route that forwards to it.
     pub(crate) fn proxy(
         mut self,
         path: &str,

@@ -1,4 +1,4 @@
-//! Request bodies: framing, limits, `Expect`.
+//! Tests of request bodies: framing, limits, `Expect`.
 
 use crate::site::{Running, Site};
 

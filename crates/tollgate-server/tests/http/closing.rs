@@ -1,5 +1,5 @@
-//! The end of a connection: which side asks for it, and that the last reply arrives (RFC 9112 sections 9.3
-//! and 9.6).
+//! Tests of the end of a connection: the side that requests it, and the last reply (RFC 9112 sections 9.3 and
+//! 9.6).
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -82,7 +82,8 @@ fn a_client_that_shut_its_side_gets_all_replies_large_ones_too() {
     peer.expect_end();
 }
 
-/// Sends `bytes` of a body that is refused at its head, and reads only then.
+/// Sends a head that is refused, and `bytes` of its body, before it reads the reply. Checks that the reply
+/// arrives.
 fn check_still_sending(server: &Running, head: &str, bytes: usize, status: u16) {
     let mut peer = server.connect();
     peer.send(head);
@@ -138,7 +139,7 @@ fn the_last_reply_arrives_whole_although_more_requests_come_behind_it() {
     }
 }
 
-/// A peer that has one piece ready at each read. Each write to it lasts `takes`.
+/// A peer from which each read returns one piece. Each write to the peer needs the time `takes`.
 struct Trickle {
     pieces: VecDeque<&'static str>,
     takes: Duration,
@@ -172,7 +173,7 @@ impl AsyncWrite for Trickle {
     }
 }
 
-/// Connects a client with a small receive buffer, which reads nothing yet.
+/// Connects a client with a small receive buffer. The client reads nothing yet.
 fn connect_narrow(server: &Running) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -208,7 +209,7 @@ fn site_of_some() -> Site {
     Site::new().handler("/some", &format!("return string.rep('x', {SOME_BYTES})"))
 }
 
-/// Reads to the end, and counts the bytes of content.
+/// Reads to the end of the connection, and returns the number of bytes of content.
 fn content_bytes(mut client: &TcpStream) -> io::Result<usize> {
     let mut came = Vec::new();
     client.read_to_end(&mut came)?;
@@ -237,7 +238,7 @@ fn replies_that_were_not_taken_yet_arrive_though_the_client_asks_on_in_a_drain()
     let address = server.address();
     let mut client = connect_narrow(&server);
     client.write_all(&REQUEST.repeat(3)).unwrap();
-    // When the first byte has arrived, all bytes are sent.
+    // When the first byte has arrived, the server has sent all bytes to the system.
     client.peek(&mut [0]).unwrap();
     let drained = thread::spawn(move || drop(server.drain()));
     until_it_ends(address, &client);
@@ -287,7 +288,7 @@ fn a_drain_waits_a_moment_for_clients_that_send_on_after_their_last_reply() {
         meanwhile.send("x");
         assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
     }
-    // The pause is a second by the clock of deadlines, which may be late by a tick of 250 ms.
+    // The pause is a second by the coarse clock, which may be late by a tick of 250 ms.
     assert!(begun.elapsed() >= Duration::from_millis(750), "{:?}", begun.elapsed());
     before.expect_end();
     meanwhile.expect_end();

@@ -1,4 +1,4 @@
-//! Content codings of requests, and the media types that `collect` accepts.
+//! Tests of content codings of requests, and of the media types that `collect` accepts.
 
 use std::io::Write;
 
@@ -88,7 +88,7 @@ fn members_and_frames_may_follow_each_other_and_come_byte_by_byte() {
     }
 }
 
-/// Returns a member with every optional field.
+/// Returns a gzip member with every optional field.
 fn gzip_with_all_fields(text: &[u8]) -> Vec<u8> {
     let header = [&[0x1f, 0x8b, 8, 0b1_1110, 0, 0, 0, 0, 0, 255][..], b"\x03\0abc", b"name\0", b"comment\0"];
     let header = header.concat();
@@ -108,8 +108,8 @@ fn a_gzip_header_that_differs_from_its_checksum_is_400() {
     let server = site();
     let sound = gzip_with_all_fields(b"hello");
     let header_bytes = sound.len() - (gzip(b"hello").len() - 10);
-    // The bytes of time, system, optional fields and the checksum itself. A change of any other byte makes
-    // the header invalid before its checksum is read.
+    // The loop changes the bytes of the time, the system, the optional fields and the checksum itself. A
+    // change of any other byte makes the header invalid before its checksum is read.
     for at in (4..10).chain(12..header_bytes) {
         let mut flipped = sound.clone();
         flipped[at] ^= 0x40;
@@ -173,10 +173,10 @@ fn content_that_expands_beyond_reason_is_413_below_the_limit_of_the_route_too() 
     assert_eq!(post_coded(&server, "gzip", &gzip(&vec![0; 64 << 20])).0, 200);
 }
 
-/// Returns a gzip file of one member without content, with this number of blocks of fixed codes (RFC 1951
+/// Returns a gzip file of one member without content, with this number of blocks with fixed codes (RFC 1951
 /// section 3.2.6).
 fn gzip_of_empty_blocks(blocks: usize) -> Vec<u8> {
-    // The header of a block is 010, or 011 for the last one. The end of its data is seven zeros.
+    // The header of a block is 010, or 011 for the last block. Seven zeros end the data of a block.
     let mut data = vec![0; (blocks * 10).div_ceil(8)];
     let mut set = |bit: usize| data[bit / 8] |= 1 << (bit % 8);
     (0..blocks).for_each(|block| set(block * 10 + 1));
@@ -212,8 +212,8 @@ fn a_coding_that_takes_more_than_its_share_of_the_content_is_400() {
 
 #[test]
 fn a_zstd_window_above_8_mib_is_refused() {
-    // A frame without its size, with a window descriptor. Exponent 13 is 8 MiB, and 14 is 16 MiB. An empty
-    // last block follows.
+    // The frame has a window descriptor, no size, and one empty block, the last one. Exponent 13 is a window
+    // of 8 MiB, and 14 a window of 16 MiB.
     let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 1, 0, 0];
     let server = site();
     assert_eq!(post_coded(&server, "zstd", &frame(13)).0, 200);

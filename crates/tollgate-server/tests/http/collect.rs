@@ -1,4 +1,4 @@
-//! Collected items: each is a typed record, or a reject that the reply reports.
+//! Tests of collected items. Each item becomes a typed record, or a reject that the reply reports.
 
 use tollgate_log::Level;
 

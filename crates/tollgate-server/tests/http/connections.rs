@@ -1,4 +1,4 @@
-//! Pipelining, half-close, draining.
+//! Tests of connections: pipelining, half-close, draining.
 
 use std::fmt::Write;
 use std::sync::mpsc::channel;

@@ -1,5 +1,5 @@
-//! Pages of other origins, by the Fetch standard: which pages may use a route, how, and the fields of the
-//! replies.
+//! Tests of requests from pages of other origins (Fetch standard): the pages that may use a route, and the
+//! fields of the replies.
 
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ fn ask_with(server: &Running, line: &str, fields: &[(&str, &str)], body: &str) -
     peer.reply(line.starts_with("HEAD"))
 }
 
-/// Checks the status of a reply and its CORS fields in order. Names are without `Access-Control-`.
+/// Checks the status and the CORS fields of a reply, in order. `expect` has the names without
+/// `Access-Control-`.
 fn check(reply: &Reply, expect: &str) {
     let lines = reply.head.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
     let told = lines.filter_map(|(name, value)| match name.strip_prefix("Access-Control-") {
@@ -192,7 +193,7 @@ fn errors_of_the_route_can_be_read_by_the_page_too() {
     check(&ask(&server, "GET /a", &[("Origin", APP)]), &granted(405));
     check(&ask(&server, "POST /a", &[("Origin", APP), ("Content-Length", "5")]), &granted(413));
     check(&ask(&server, "POST /a", &[("Origin", "null"), ("Content-Length", "5")]), "413 | Vary=Origin");
-    // OPTIONS without `Access-Control-Request-Method` is no preflight.
+    // OPTIONS without `Access-Control-Request-Method` is not a preflight.
     let reply = ask(&server, "OPTIONS /a", &[("Origin", APP)]);
     check(&reply, &granted(204));
     assert_eq!(reply.field("allow"), Some("POST, OPTIONS"));
@@ -278,8 +279,8 @@ fn the_route_that_takes_the_method_decides_about_a_preflight() {
     let granted = format!("204 | Allow-Origin=* | Allow-Methods=GET, HEAD | Max-Age=600 | {PREFLIGHT_VARY}");
     check(&preflight("/a", "GET"), &granted);
     check(&preflight("/a", "PUT"), &format!("403 | {PREFLIGHT_VARY}"));
-    // The route has no policy, so a preflight is handled like any OPTIONS. The policy of the path decides on
-    // the CORS fields.
+    // The route has no policy, so a preflight is handled like any OPTIONS request. The policy of the path
+    // decides the CORS fields.
     let reply = preflight("/plain", "GET");
     check(&reply, "204");
     assert_eq!(reply.field("allow"), Some("GET, HEAD, OPTIONS"));
@@ -297,7 +298,7 @@ fn the_policy_takes_the_place_of_what_a_script_says() {
     assert_eq!(reply.field("vary"), Some("accept"));
 }
 
-/// A CORS policy with every field, as a backend or the fields of a route could send it.
+/// CORS fields of a complete policy, which a backend or the configured fields of a route could send.
 const FOREIGN: [(&str, &str); 5] = [
     ("access-control-allow-origin", "https://evil.example"),
     ("Access-Control-Allow-Credentials", "true"),

@@ -1,4 +1,4 @@
-//! Deadlines for bytes that do not arrive, or that the peer does not read.
+//! Tests of deadlines for bytes that do not arrive, or that the peer does not read.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn site(head: Duration, body: Duration, idle: Duration) -> Running {
     Site::new().handler("/", "return 'hello'").tune(tune).start()
 }
 
-/// Checks that the end comes after the deadline, not before.
+/// Checks that the connection ends after the deadline, and not before.
 fn expect_end_after(peer: &mut Peer, begun: Instant) {
     peer.expect_end();
     assert!(begun.elapsed() >= SHORT, "{:?}", begun.elapsed());
@@ -78,7 +78,7 @@ fn a_client_that_stays_after_its_refusal_is_let_go() {
     assert_eq!(peers[0].reply(false).status, 400);
     peers[1].expect("200", "hello");
     let begun = Instant::now();
-    // Draining ends when no connection is left. The peers are still connected.
+    // The drain ends when no connection remains. The peers do not close their side.
     drop(server.drain());
     assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
     drop(peers);
@@ -106,11 +106,11 @@ fn a_client_that_takes_nothing_of_its_reply_is_cut_off() {
     let mut peer = server.connect();
     peer.send("GET /big HTTP/1.1\r\nHost: a\r\n\r\n".repeat(32));
     let begun = Instant::now();
-    // Draining ends when no connection is left. The peer reads nothing, so only its deadline ends the
+    // The drain ends when no connection remains. The peer reads nothing, so only the write deadline ends its
     // connection.
     drop(server.drain());
     let took = begun.elapsed();
     assert!((SHORT..LONG).contains(&took), "{took:?}");
-    // The system has dropped the bytes for the peer.
+    // The system has dropped the bytes that it held for the peer.
     peer.expect_reset();
 }

@@ -1,4 +1,4 @@
-//! Records that scripts emit, besides the record of their reply.
+//! Tests of records that scripts emit in addition to the record of their reply.
 
 use std::time::Duration;
 

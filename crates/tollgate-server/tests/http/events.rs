@@ -1,4 +1,4 @@
-//! Server-sent events: their form, the refused forms, and their end.
+//! Tests of server-sent events: valid forms, refused forms, and the end of a stream.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// Requests events by HTTP/1.0, so that they come without chunks, and reads the head.
+/// Requests events with HTTP/1.0, so that they arrive without chunks, and reads the head.
 fn listen(server: &Running, target: &str) -> Peer {
     let mut peer = server.connect();
     peer.send(format!("GET {target} HTTP/1.0\r\nLast-Event-ID: 41\r\n\r\n"));
@@ -77,7 +77,7 @@ fn a_pause_is_filled_with_comments() {
     let server = Site::new()
         .handler("/events", body)
         .tune(|options| options.script.heartbeat = Duration::from_millis(20))
-        // Events have no deadline for their end.
+        // The wall budget is short, because it must not end a stream of events.
         .tune(|options| options.script.wall_budget = Duration::from_millis(30))
         .start();
     let mut peer = listen(&server, "/events");

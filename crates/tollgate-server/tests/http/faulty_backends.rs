@@ -1,5 +1,5 @@
-//! The whole catalogue of backend faults: the reply to the client for each, and that requests succeed once
-//! the fault is over.
+//! Tests of all backend faults: the reply to the client for each fault, and the success of requests after the
+//! fault is over.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
 const PATIENCE: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_millis(150);
 
-/// The result of a request, as a client sees it.
+/// The result of a request that a client sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Status(u16),
-    /// A reply that shows that it is not whole.
+    /// The reply ended early, and the client can see this.
     Cut,
 }
 
@@ -119,7 +119,7 @@ fn check_all(backend: &Backend, options: BackendOptions) {
     assert_eq!(ask(&server), Status(200));
     for (fault, expected) in table {
         backend.turn(fault.clone()).unwrap();
-        // A connection that was kept open may answer once more by the earlier fault.
+        // A connection from the time of the earlier fault may be reused once, so the request is repeated.
         let begun = Instant::now();
         let mut seen = ask(&server);
         while !expected.contains(&seen) && begun.elapsed() < PATIENCE {

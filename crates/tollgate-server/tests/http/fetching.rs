@@ -1,5 +1,5 @@
-//! Scripts that send requests to backends: the requests, the replies, the errors, and that no other request
-//! is delayed.
+//! Tests of scripts that send requests to backends: the requests, the replies and the errors. A test also
+//! checks that no other request is delayed.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -153,7 +153,8 @@ fn a_fetch_without_a_reply_gives_an_error_and_a_message() {
 
 #[test]
 fn requests_of_fetch_all_run_at_once_and_come_in_order() {
-    // Each request waits until all have arrived. If they ran one by one, this would never happen.
+    // The backend answers each request only when all requests have arrived. If the requests ran one after
+    // another, the backend would never answer.
     let (sender, arrived) = channel::<()>();
     let (sender, arrived) = (Mutex::new(sender), Arc::new(Mutex::new(arrived)));
     let (go, gate) = channel::<()>();

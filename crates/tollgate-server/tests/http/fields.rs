@@ -1,4 +1,4 @@
-//! Field lines and Host (RFC 9112 sections 3.2 and 5).
+//! Tests of field lines and Host (RFC 9112 sections 3.2 and 5).
 
 use tollgate_server::UnderscoreNames;
 
@@ -91,7 +91,7 @@ fn names_with_an_underscore_are_dropped_where_that_is_set() {
     peer.expect("200", "none2");
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nx: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx_y: 1\r\n\r\n");
     peer.expect("200", "none3");
-    // These fields are checked and counted like others.
+    // These fields are checked and counted like any other field.
     server.check_refused(with("x_y: \x01"), 400);
     server.check_refused(with("x_y : 1"), 400);
     server.check_refused(with("x_y: 1\r\n fold"), 400);
@@ -177,7 +177,7 @@ fn an_upgrade_is_ignored_and_with_a_body_refused() {
     }
 }
 
-/// Java's HttpClient and `curl --http2` send this with every request.
+/// Java's HttpClient and `curl --http2` send this offer with every request.
 #[test]
 fn an_offer_of_http_2_is_ignored_with_and_without_a_body() {
     let server = Site::new().handler("/*", "return '<' .. req:body() .. '>'").start();

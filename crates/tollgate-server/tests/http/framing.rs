@@ -1,5 +1,5 @@
-//! The end of a body, and the requests that are refused because their end would be ambiguous (RFC 9112
-//! sections 6 and 7).
+//! Tests of the end of a body, and of requests that are refused because their end is ambiguous (RFC 9112
+//! sections 6, 7).
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Request heads as the engine answers them. The tests of each byte are in tollgate-http.
+//! Tests of the replies to request heads. The tests of each byte are in tollgate-http.
 
 use crate::site::Site;
 

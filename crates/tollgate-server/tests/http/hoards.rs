@@ -1,4 +1,4 @@
-//! Scripts whose calls keep memory. Their VM is replaced while it serves.
+//! Tests of scripts whose calls keep memory. The VM of such scripts is replaced while it serves requests.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use tollgate_server::AppSpec;
 use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 
-/// Keeps some 100 KB of each call in a local of its file. Returns how many it has, and how many calls there
-/// were.
+/// Script that keeps about 100 KB of each call in a local of its file. The script returns the number of kept
+/// tables, and the number of calls.
 const HOARD: &str = "local kept = {}
     return function(req)
         local mine = {}
@@ -18,7 +18,7 @@ const HOARD: &str = "local kept = {}
         return #kept .. ' of ' .. tollgate.shared.incr('calls', 1)
     end";
 
-/// Deadline of each wait. No step of these tests lasts this long.
+/// Deadline of each wait. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn small(site: Site) -> Site {
@@ -33,7 +33,7 @@ fn ask(peer: &mut Peer, path: &str) -> Reply {
     peer.reply(false)
 }
 
-/// Calls `path` until its VM was replaced `count` times.
+/// Calls `path` until VMs were replaced `count` times.
 fn hoard(server: &Running, path: &str, count: u64) {
     let mut peer = server.connect();
     until(|| {
@@ -58,16 +58,16 @@ fn a_vm_that_keeps_too_much_is_replaced_while_others_are_served() {
         let neighbour = ask(&mut other, "/other");
         let reply = ask(&mut hoarder, "/hoard");
         if reply.status == 503 {
-            // The new VM is full, and the VM before was replaced a moment ago.
+            // The new VM is full, and cannot be replaced so soon after the earlier VM.
             assert!(reply.field("retry-after").is_some(), "{reply:?}");
             return false;
         }
-        // No reply shows the first replacement.
+        // The other script may be refused only after the first replacement.
         assert!(neighbour.content == "other" || server.vms_replaced() > 0, "{neighbour:?}");
         calls += 1;
         let (kept, all) = reply.content.split_once(" of ").unwrap();
         let kept: u64 = kept.parse().unwrap();
-        // Shared values are outside of the VM, so the count goes on.
+        // Shared values are outside of the VM, so the count continues.
         assert_eq!(all, calls.to_string());
         if kept <= last {
             assert_eq!(kept, 1);
@@ -87,7 +87,7 @@ fn garbage_is_no_reason_to_replace_a_vm() {
             local garbage = table.create(700000, 1)
             return tostring(calls)
         end";
-    // No call is suspended, because its memory would not be garbage then.
+    // The slice is long, so that no call is suspended: the memory of a suspended call is not garbage.
     let site = small(Site::new()).tune(|options| {
         options.script.memory_bytes_max = 16 << 20;
         (options.script.slice, options.script.cpu_budget) = (Duration::from_secs(5), Duration::from_secs(5));
@@ -138,7 +138,7 @@ fn a_call_ends_in_the_vm_that_it_began_in() {
             return generation .. tostring(tollgate.shared.get('state'))
         end";
     let site = small(Site::new()).script("/{what}", script);
-    // An app has a VM of its own, and its calls keep nothing.
+    // An app has a separate VM. The calls of this app keep nothing.
     let site = site.handler("/app/go", "tollgate.shared.set('go', true) return 204").tune(|options| {
         options.routes.last_mut().unwrap().app = Some(0);
         let (base, streams, script) = ("/app".to_owned(), Vec::new(), options.script.clone());
@@ -150,8 +150,8 @@ fn a_call_ends_in_the_vm_that_it_began_in() {
     until(|| ask(&mut server.connect(), "/look").content == "1waits");
     hoard(&server, "/hoard", 1);
     assert_eq!(ask(&mut server.connect(), "/look").content, "2waits");
-    // No further VM is made before the first has ended its calls. Until then the second VM fills up, and its
-    // calls are refused.
+    // No third VM is created before the calls in the first VM have ended. Until then the second VM fills up,
+    // and its calls are refused.
     let mut peer = server.connect();
     until(|| ask(&mut peer, "/hoard").status == 503);
     assert_eq!(server.vms_replaced(), 1);
@@ -196,7 +196,7 @@ fn scripts_that_do_not_load_again_serve_on_in_the_old_vm() {
     let server = small(Site::new()).script("/a", script).handler("/other", "return 'other'").start();
     let mut peer = server.connect();
     let mut last = 0;
-    // The third time that the script is loaded, it succeeds.
+    // The second load of the script fails, and the third load succeeds.
     until(|| {
         assert!([200, 503].contains(&ask(&mut peer, "/other").status));
         let reply = ask(&mut peer, "/a");
@@ -239,13 +239,13 @@ fn replies_that_stream_on_in_a_vm_that_was_replaced_end() {
     events.expect_bytes(b"9\r\ndata: a\n\n");
     write.expect_bytes(b"1\r\na\r\n");
     hoard(&server, "/hoard", 1);
-    // The reply is whole, and the connection goes on.
+    // The reply is complete, and the connection stays open.
     for mut peer in [events, idle] {
         peer.through(b"\r\n0\r\n\r\n");
         until(|| ask(&mut peer, "/other").status == 204);
     }
     write.expect_end();
-    // These calls had kept the earlier VM.
+    // The VM can be replaced again, because no call holds the earlier VM any more.
     hoard(&server, "/hoard", 2);
 }
 

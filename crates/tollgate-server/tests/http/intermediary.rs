@@ -1,5 +1,5 @@
-//! Proxied routes as an intermediary (RFC 9110 section 7.6): how far a request may go, and the fields that no
-//! part of a reply to a client has.
+//! Tests of proxied routes as an intermediary (RFC 9110 section 7.6). The tests check the limit of forwards,
+//! and the fields that must not reach a client in any part of a reply.
 
 use std::thread;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn options_that_may_go_no_further_are_answered_here() {
         let allow = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS";
         assert_eq!(peer.expect("204", "").field("allow"), Some(allow));
     }
-    // The content is not forwarded either, whatever its length.
+    // The content of the request is not forwarded either, whatever its length is.
     let content = "x".repeat(600_000);
     peer.send(format!(
         "OPTIONS /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\nContent-Length: {}\r\n\r\n{content}",
@@ -54,7 +54,7 @@ fn the_next_one_may_forward_options_once_less() {
     assert_eq!(forwarded("OPTIONS", "1").as_deref(), Some("0"));
     assert_eq!(forwarded("OPTIONS", "99999999999999999999").as_deref(), Some("18446744073709551614"));
     assert_eq!(forwarded("OPTIONS", "-1"), None);
-    // Of several values the lowest number counts.
+    // If there are several values, the lowest number counts.
     server.check(
         "OPTIONS /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 9\r\nmax-forwards: many\r\nMax-Forwards: 3\r\n\r\n",
         "200",
@@ -64,7 +64,7 @@ fn the_next_one_may_forward_options_once_less() {
     assert_eq!((request.matches("max-forwards").count(), field(&request, "max-forwards")), (1, Some("2")));
     let used_up = "OPTIONS /a HTTP/1.1\r\nHost: a\r\nMax-Forwards: 9\r\nMax-Forwards: 0\r\n\r\n";
     server.check(used_up, "204", "");
-    // The field has no meaning for other methods.
+    // The field has no meaning for any other method.
     assert_eq!(forwarded("GET", "0").as_deref(), Some("0"));
     assert_eq!(forwarded("DELETE", "many").as_deref(), Some("many"));
 }

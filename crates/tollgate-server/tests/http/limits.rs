@@ -1,4 +1,4 @@
-//! The limits for one client, and for all of them together.
+//! Tests of the limits for one client, and for all clients together.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -18,7 +18,7 @@ pub(crate) fn site(tune: impl FnOnce(&mut ServerOptions)) -> Running {
     Site::new().fixed("/", "hello").tune(tune).start()
 }
 
-/// Checks that a reply reports that nothing was recorded, and when to retry.
+/// Checks that a reply has `status`, states that nothing was recorded, and names the time to retry.
 pub(crate) fn assert_refused(reply: &Reply, status: u16) {
     let fields = ["tollgate-outcome", "retry-after"].map(|name| reply.field(name));
     assert_eq!((reply.status, fields), (status, [Some("refused"), Some("1")]), "{reply:?}");
@@ -31,7 +31,7 @@ pub(crate) fn expect_refused(mut peer: Peer, status: u16) {
     peer.expect_end();
 }
 
-/// Waits until a new connection is served again.
+/// Opens connections until one of them is served again.
 pub(crate) fn eventually_served(connect: impl Fn() -> Peer) {
     let begun = Instant::now();
     loop {
@@ -137,7 +137,7 @@ fn a_reply_that_is_sipped_is_cut_off() {
         .handler("/", "return string.rep('x', 16000000)")
         .tune(|options| {
             options.script.memory_bytes_max = 64 << 20;
-            // Longer than a slow reader needs to make space in the system's buffers.
+            // The timeout is longer than a slow reader needs to make space in the buffers of the system.
             options.connection.write_timeout = Duration::from_secs(1);
             options.connection.write_rate_min = 100 << 20;
             options.connection.idle_timeout = SHORT;
@@ -165,7 +165,7 @@ fn bodies_that_hold_too_much_together_are_refused_and_their_memory_is_free_again
     let mut second = server.connect();
     second.send(head);
     second.send("x".repeat(600_000));
-    // The later of the two is refused.
+    // The later of the two requests is refused.
     let (mut told, mut other) = loop {
         match (first.is_silent(), second.is_silent()) {
             (false, true) => break (first, second),
@@ -187,7 +187,7 @@ fn bytes_of_a_reply_that_a_peer_does_not_take_do_not_wait_in_the_kernel() {
     let server = Site::new().handler("/", &format!("return string.rep('x', {REPLY_BYTES})")).start();
     let mut peer = server.connect();
     peer.send(REQUEST);
-    // Waits until the value stays the same: then the server cannot send more.
+    // Waits until the value stays the same, which means that the server cannot send more bytes.
     let (begun, mut queued, mut looks) = (Instant::now(), 0, 0);
     while looks < 10 {
         let before = std::mem::replace(&mut queued, bytes_queued_by(server.address(), ESTABLISHED));
@@ -203,7 +203,7 @@ fn bytes_of_a_reply_that_a_peer_does_not_take_do_not_wait_in_the_kernel() {
 const ESTABLISHED: &str = "01";
 const CLOSED_WITH_BYTES_UNSENT: &str = "04";
 
-/// Returns the unacknowledged reply bytes in the kernel, for connections of an address in this state
+/// Returns the unacknowledged reply bytes in the kernel, for connections of an address that are in this state
 /// (proc_pid_net(5), `tx_queue`).
 fn bytes_queued_by(address: SocketAddr, state: &str) -> usize {
     let port = format!(":{:04X}", address.port());
@@ -237,7 +237,7 @@ fn readers_that_take_nothing_are_cut_once_they_hold_too_much_together() {
         }
         assert!(begun.elapsed() < LONG);
     }
-    // Clients that were refused read their replies soon. The replies of clients that read nothing stay.
+    // Waits until no closed connection has unsent bytes: a refused client gets its short reply soon.
     while bytes_queued_by(server.address(), CLOSED_WITH_BYTES_UNSENT) > 0 {
         assert!(begun.elapsed() < LONG / 2);
         thread::yield_now();
@@ -272,7 +272,7 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
         }
         statuses
     };
-    // On a busy machine the clients may be as slow as the worker. Then they try again.
+    // On a busy machine the clients may be as slow as the worker. The clients then repeat their requests.
     let (begun, mut served, mut refused) = (Instant::now(), 0, 0);
     while served == 0 || refused == 0 {
         assert!(begun.elapsed() < LONG, "{served} served, {refused} refused");
@@ -293,7 +293,7 @@ fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
         .tune(|options| options.capacity.queue_age_max = Duration::from_millis(10))
         .start();
     const FIXED: &str = "GET /fixed HTTP/1.1\r\nHost: a\r\n\r\n";
-    // A client that still waits to be accepted could be refused.
+    // A client that is not accepted yet could be refused, so each client first waits for a reply.
     let accepted = |mut client: Peer| {
         client.send(FIXED);
         assert_eq!(client.reply(false).status, 200);
@@ -315,8 +315,8 @@ fn a_fixed_reply_is_not_refused_because_the_worker_is_behind() {
     }
 }
 
-/// Makes each turn of its worker last 20 ms. Luau does not suspend a metamethod, but it suspends the loop
-/// after it.
+/// Script that makes each turn of its worker last 20 ms. Luau does not suspend the metamethod, but it
+/// suspends the loop after it.
 const BUSY: &str = "return { write = function(out)
     out:write('busy')
     while true do
@@ -346,7 +346,7 @@ impl BusyServer {
                 options.backlog = 1024;
             })
             .start();
-        // On a busy machine this request may be refused.
+        // On a busy machine this request may be refused, so it is repeated.
         let busy = std::iter::repeat_with(|| {
             let mut peer = server.connect();
             peer.send("GET /busy HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -356,8 +356,8 @@ impl BusyServer {
         Self { server, _busy: busy }
     }
 
-    /// Clients that connect at once, and send these requests in turn. They come in groups until a group shows
-    /// the expected result. A group that arrives within a single long turn may be accepted whole.
+    /// Connects groups of clients, which send these requests in turn, until a group shows the expected
+    /// result. Several groups may be needed, because all of a group may be accepted after a single long turn.
     fn crowds(&self, requests: &[&str], mut is_seen: impl FnMut(Vec<Peer>) -> bool) {
         let ask = |requests: &&str| {
             let mut peer = self.server.connect();
@@ -371,8 +371,8 @@ impl BusyServer {
     }
 }
 
-/// Whether the reply is for a connection that was refused at its accept. A connection whose request is
-/// refused goes on.
+/// Returns whether the reply is for a connection that was refused when it was accepted. If only a request is
+/// refused, its connection stays open.
 fn is_of_one_turned_away(reply: &Reply) -> bool {
     reply.status == 503 && reply.field("connection") == Some("close")
 }

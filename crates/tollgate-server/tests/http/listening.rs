@@ -1,4 +1,4 @@
-//! Sockets of all kinds, and the client of each connection.
+//! Tests of listening sockets of all kinds, and of the client of each connection.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use crate::site::{Running, Site};
 
 const WHO: &str = "return tostring(req.remote_addr)";
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-/// Returns a PROXY protocol header, version 2: command, family, and the rest.
+/// Returns a PROXY protocol header, version 2, with this command, family, and remaining bytes.
 fn proxy_header(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
     [b"\r\n\r\n\0\r\nQUIT\n", &[command, family][..], &length, rest].concat()
@@ -30,8 +30,8 @@ fn behind_proxy() -> Running {
     Site::new().handler("/", WHO).tune(tune).start()
 }
 
-/// Starts a site that also listens on a Unix socket. Its folder is deleted when the returned value is
-/// dropped.
+/// Starts a site that also listens on a Unix socket. The folder of the socket is deleted when the returned
+/// value is dropped.
 fn on_unix(site: Site, workers: usize) -> (Running, tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -68,7 +68,7 @@ fn a_unix_socket_serves_and_its_client_has_no_address() {
 
 #[test]
 fn connections_of_a_shared_socket_are_evened_out() {
-    // The address of a table differs between the workers, because each loads the script.
+    // Each worker loads the script, so the address of the table differs between the workers.
     let script = "local worker = tostring({}) return function() return worker end";
     let (server, _folder, path) = on_unix(Site::new().script("/", script), 3);
     let mut peers: Vec<_> = (0..120).map(|_| UnixStream::connect(&path).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Replies that wait until a sink has their records. The test plays the sink.
+//! Tests of replies that wait until a sink has their records. The tests act as the sink.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Longer than any test.
+/// Time that is longer than any test.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Starts a server whose replies wait for a sink. Returns the server and the follower of that sink.
@@ -28,7 +28,7 @@ fn serve(timeout: Duration) -> (Running, Follower) {
     (server, follower)
 }
 
-/// Sends requests for these numbers together, and waits until their records could be loaded.
+/// Sends requests for these numbers together, and waits until a sink could load their records.
 fn send(peer: &mut Peer, numbers: std::ops::RangeInclusive<u64>, follower: &Follower) -> LogId {
     send_to(peer, "/a", numbers, follower)
 }
@@ -72,7 +72,7 @@ fn no_reply_leaves_before_the_sink_has_its_record() {
     let (server, follower) = serve(LONG);
     let mut peer = server.connect();
     let log = send(&mut peer, 1..=3, &follower);
-    // The worker has had a turn since the records were synced.
+    // This request shows that the worker had a turn after the records were synced.
     server.check(&get("/free"), "200", "nothing is recorded");
     assert!(peer.is_silent());
     follower.settle(log, Sequence(3), &[]);
@@ -119,7 +119,7 @@ fn pipelined_requests_each_get_the_outcome_of_their_own_record_in_order() {
     let missing = peer.reply(false);
     assert_eq!((outcome(&missing), missing.field("retry-after")), ((503, Some("unknown")), None));
     assert_eq!(outcome(&peer.reply(false)), (200, None));
-    // The connection still works.
+    // The connection is still usable.
     let log = send(&mut peer, 5..=5, &follower);
     follower.settle(log, Sequence(5), &[]);
     peer.expect("200", "5");
@@ -196,7 +196,7 @@ fn files_among_replies_that_did_not_come_true_stay_whole_and_those_are_not_sent(
         .start();
     let follower = server.sink_follower();
     let mut peer = server.connect();
-    // After these requests, the files are known, so that the replies wait together.
+    // After these requests, the files are cached, so that later replies with them wait together.
     peer.send([get("/large"), get("/a.txt")].concat());
     let log = await_synced(&follower, Sequence(2));
     follower.settle(log, Sequence(2), &[]);

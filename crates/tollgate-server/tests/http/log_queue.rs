@@ -1,5 +1,5 @@
-//! While the disk is late, requests whose records would wait for it are refused before any work. All other
-//! requests are answered.
+//! Tests of a slow disk: requests whose records would wait for the disk are refused before any other work.
+//! All other requests are answered.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::peer::{Peer, Reply};
 use crate::site::{Running, Site};
 use crate::stalling_disk::{Stall, StallingDisk};
 
-/// Short, so that a test can wait for it.
+/// Maximum age of the queue. The value is short, so that a test can wait for this age.
 const AGE_MAX: Duration = Duration::from_millis(20);
 const SCRIPT: &str = "return function(req)
     if req.path == '/runs' then return tostring(tollgate.shared.get('runs') or 0) end
@@ -48,8 +48,8 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends requests on new connections until the answer is 200. The writer may be late, because its thread runs
-/// only now and then.
+/// Sends requests on new connections until the status is 200. Several requests may be needed, because the
+/// thread of the writer may run late.
 fn until_taken(server: &Running, target: &str) {
     wait_until("it is taken", || {
         let mut peer = server.connect();
@@ -78,7 +78,7 @@ fn requests_that_would_wait_for_a_hanging_sync_are_refused_before_their_script()
     disk.stall(Stall::Syncs);
     let mut first = with_old_queue(&server, "/synced?n=1");
     refuse(&server, &get("/synced?n=2"));
-    // The connection goes on after this refusal.
+    // The connection stays open after this refusal.
     let mut peer = refuse(&server, &get("/synced?n=3"));
     peer.send([get("/fixed"), get("/synced?n=4")].concat());
     peer.expect("200", "fixed");

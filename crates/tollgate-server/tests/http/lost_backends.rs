@@ -1,4 +1,5 @@
-//! Backends with addresses that accept no connection. Only the requests that find this out are slower.
+//! Tests of backends with addresses that accept no connection. Only requests that try such an address are
+//! slower.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -74,7 +75,7 @@ fn a_backend_that_is_down_is_not_knocked_at_by_each_request_at_every_address() {
     for _ in 0..20 {
         assert_eq!(status(&server, GET), 502);
     }
-    // The first request finds the closed addresses.
+    // The first request tries all four addresses. Later, one request in each pause tries the addresses again.
     let knocks_max = 3 * (1 + begun.elapsed().as_secs());
     assert!((3..=knocks_max).contains(&counted(&server).retries), "{:?}", counted(&server));
 }

@@ -1,5 +1,5 @@
-//! The replies on a connection when the log fails. Replies that waited for the log are unknown. The last
-//! reply that leaves says that the connection ends (RFC 9112 section 9.6).
+//! Tests of the replies on a connection when the log fails. Replies that waited for the log get the outcome
+//! `unknown`. The last sent reply has `Connection: close` (RFC 9112 section 9.6).
 
 use std::fs;
 
@@ -25,7 +25,7 @@ fn server() -> Running {
     server
 }
 
-/// Sends a request whose record is lost, and further requests that wait for nothing. Returns the peer when
+/// Sends a request whose record is lost, and further requests that wait for nothing. Returns the peer after
 /// the log has failed.
 fn with_lost_record(server: &Running, others: &[&str]) -> Peer {
     let mut peer = server.connect();
@@ -90,8 +90,8 @@ fn a_reply_that_said_keep_alive_says_that_the_connection_ends() {
 #[test]
 fn files_behind_a_reply_whose_record_is_lost_are_whole() {
     let server = server();
-    // The files are open from now on. A request that waits for an open would be in the queue, which is
-    // cancelled.
+    // After these requests the files stay open. A request that waited for a file to be opened would be in the
+    // queue, which is cancelled.
     for name in ["a", "b"] {
         server.check(&get(&format!("/files/{name}")), "200", &name.repeat(FILE_BYTES));
     }

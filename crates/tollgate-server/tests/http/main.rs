@@ -1,6 +1,6 @@
-//! The engine over real sockets: bytes in, bytes out.
+//! Tests of the engine over real sockets: they send bytes, and check the received bytes.
 
-// clippy recognizes test functions, but not the helpers between them.
+// clippy allows these calls in test functions, but does not recognise the helpers between them as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arriving;

@@ -1,4 +1,4 @@
-//! Handlers that pass to the next, and scripts before and after handlers.
+//! Tests of handlers that pass a request to the next route, and of scripts before and after handlers.
 
 use tollgate_http::Method;
 use tollgate_log::Level;
@@ -113,7 +113,7 @@ fn a_script_before_collect_keeps_items_out() {
     };
     assert_eq!(ask(&server, &post("no")).status, 403);
     assert_eq!(ask(&server, &post("k")).status, 200);
-    // The refusal is a transaction of the route.
+    // The refusal by the script is a transaction of the route, so it has a record.
     assert_eq!(server.records(), ["n=null", "n=1"]);
 }
 

@@ -1,4 +1,4 @@
-//! A client for tests. It can send byte by byte, and it reads replies strictly.
+//! A client for tests. The client can send single bytes, and reads replies strictly.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ impl Peer {
         Self::of(TcpStream::connect(address).unwrap())
     }
 
-    /// Connects from an address of its own.
+    /// Connects from the address `source`.
     pub(crate) fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
@@ -42,12 +42,14 @@ impl Peer {
         Self { stream, came: Vec::new() }
     }
 
-    /// Returns the same connection for another thread. Each of the two keeps the bytes that it reads.
+    /// Returns a second handle of the same connection, for another thread. Each handle keeps the bytes that
+    /// it reads.
     pub(crate) fn clone(&self) -> Self {
         Self { stream: self.stream.try_clone().unwrap(), came: Vec::new() }
     }
 
-    /// Sends bytes. A server that has already closed is no error, and its reply is still read.
+    /// Sends bytes. A server that has already closed the connection is not an error, because its reply can
+    /// still be read.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match self.stream.write_all(bytes.as_ref()) {
             Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -62,8 +64,9 @@ impl Peer {
         self.stream.write_all(bytes).expect("the server takes what is sent");
     }
 
-    /// Sends `bytes` again and again until the system accepts no more, also after the server had `turns`.
-    /// Returns how often they were sent. The rest of the last piece is sent later, when there is space.
+    /// Sends `bytes` repeatedly until the system accepts no more, even after `turns` gave the server time.
+    /// Returns the number of pieces that were begun. A thread sends the remaining bytes of the last piece
+    /// when there is space.
     pub(crate) fn fill(&mut self, bytes: &[u8], turns: impl Fn()) -> usize {
         let mut sent = 0;
         let mut refused = 0;
@@ -88,7 +91,7 @@ impl Peer {
         sent.div_ceil(bytes.len())
     }
 
-    /// Resets the connection, so that the server notices it at once.
+    /// Resets the connection, so that the server notices the end at once.
     pub(crate) fn reset(self) {
         Socket::from(self.stream).set_linger(Some(Duration::ZERO)).unwrap();
     }
@@ -125,7 +128,7 @@ impl Peer {
         reply
     }
 
-    /// Reads one reply whose content is no text.
+    /// Reads one reply whose content is not text.
     pub(crate) fn binary_reply(&mut self) -> (Reply, Vec<u8>) {
         let head = self.head();
         let length: usize = head.field("content-length").map_or(0, |length| length.parse().unwrap());
@@ -134,7 +137,7 @@ impl Peer {
         (head, content)
     }
 
-    /// Reads exactly these bytes.
+    /// Reads as many bytes, and checks that they are equal to `bytes`.
     pub(crate) fn expect_bytes(&mut self, bytes: &[u8]) {
         self.read_until(|came| (came.len() >= bytes.len()).then_some(0));
         let found: Vec<_> = self.came.drain(..bytes.len()).collect();
@@ -158,20 +161,20 @@ impl Peer {
         String::from_utf8(std::mem::take(&mut self.came)).unwrap()
     }
 
-    /// Reads until the connection is reset. Returns the bytes before.
+    /// Reads until the connection is reset. Returns the bytes before the reset.
     pub(crate) fn until_reset(&mut self) -> Vec<u8> {
         let ended = self.stream.read_to_end(&mut self.came);
         assert_eq!(ended.expect_err("the connection is reset").kind(), ErrorKind::ConnectionReset);
         std::mem::take(&mut self.came)
     }
 
-    /// Reads up to the end of these bytes, and returns all of it.
+    /// Reads until these bytes have arrived, and returns everything up to their end.
     pub(crate) fn through(&mut self, what: &[u8]) -> String {
         let end = self.read_until(|came| find(came, what)) + what.len();
         String::from_utf8(self.came.drain(..end).collect()).unwrap()
     }
 
-    /// Returns the number of bytes that arrived and were not used yet.
+    /// Returns the number of bytes that have arrived and were not used yet.
     pub(crate) fn left(&self) -> usize {
         self.came.len()
     }
@@ -182,7 +185,8 @@ impl Peer {
         assert_eq!(ended.expect_err("the connection is reset").kind(), ErrorKind::ConnectionReset);
     }
 
-    /// Reads slowly, in parts of `bytes`, to any kind of end. Returns the number of bytes read.
+    /// Reads slowly, in parts of `bytes`, until the connection ends or no more bytes arrive. Returns the
+    /// number of bytes read.
     pub(crate) fn sip(&mut self, bytes: usize, pause: Duration) -> usize {
         let mut buffer = vec![0; bytes];
         let mut came = 0;
@@ -191,7 +195,7 @@ impl Peer {
                 Ok(0) => return came,
                 Ok(bytes) => came += bytes,
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return came,
-                // A server that keeps the connection open has no more bytes to send.
+                // After a read timeout, the server keeps the connection open but has no more bytes to send.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return came,
                 Err(error) => panic!("{error}"),
             }
@@ -199,7 +203,7 @@ impl Peer {
         }
     }
 
-    /// Whether all bytes that the server has sent so far are read.
+    /// Returns whether all bytes that the server has sent so far were read.
     pub(crate) fn is_silent(&mut self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let mut byte = [0];
@@ -208,12 +212,12 @@ impl Peer {
         self.came.is_empty() && peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Reads up to these bytes, or to the end of the connection. Returns whether these bytes came.
+    /// Reads up to these bytes, or to the end of the connection. Returns whether these bytes arrived.
     pub(crate) fn until_end_or(&mut self, what: &[u8]) -> bool {
         self.read_or_end(|came| came.ends_with(what))
     }
 
-    /// Reads this many bytes, or to the end of the connection. Returns whether all bytes came.
+    /// Reads this many bytes, or to the end of the connection. Returns whether all of them arrived.
     pub(crate) fn has_content_of(&mut self, bytes: usize) -> bool {
         self.read_or_end(|came| came.len() >= bytes)
     }

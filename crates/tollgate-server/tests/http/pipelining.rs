@@ -1,9 +1,9 @@
-//! Requests that are sent before earlier ones are answered (RFC 9112 section 9.3.2). The tests check which of
-//! them run at the same time, and the order of their replies and records. They also check the number of
-//! requests, and their end when the connection ends.
+//! Tests of requests that are sent before earlier requests are answered (RFC 9112 section 9.3.2). The tests
+//! check the requests that run at the same time, and the order of replies and records. The tests also check
+//! the number of requests, and the end of requests when the connection ends.
 //!
-//! Slow handlers are scripts that run longer than their slice. Where one must wait for another, it watches a
-//! shared value.
+//! Slow handlers are scripts that run longer than their slice. A script that must wait for another request
+//! watches a shared value.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -17,11 +17,11 @@ use crate::site::{NEXT, Running, Site};
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Work that is longer than two slices.
+/// Function whose work is longer than two slices.
 const BURN: &str = "local function burn() local n = 0 while n < 600000 do n += 1 end end\n";
 
-/// `/hold` returns after a request for `/release`, and `/quick` returns at once. `/entered` returns how many
-/// of both were entered. `/spins` returns the progress of the held calls.
+/// `/hold` returns after a request for `/release`, and `/quick` returns at once. `/entered` returns the
+/// number of calls of both that have begun. `/spins` returns the progress of the held calls.
 const GATE: &str = "
     local entered, spins, is_released = 0, 0, false
     return function(req)
@@ -40,7 +40,7 @@ fn recorded() -> Site {
     patient(Site::new().stream("all", Level::Synced, &columns))
 }
 
-/// Lets scripts run as long as a test.
+/// Sets a CPU budget that is longer than a test.
 fn patient(site: Site) -> Site {
     site.tune(|options| options.script.cpu_budget = 2 * PATIENCE)
 }
@@ -54,7 +54,7 @@ fn gate(site: Site) -> Site {
     site.script("/{what}", GATE)
 }
 
-/// Waits until no held call runs any more. Cancelled calls do not go on.
+/// Waits until no held call runs any more, because all of them were cancelled.
 fn until_still(server: &Running) {
     let begun = Instant::now();
     let mut before = String::new();
@@ -160,7 +160,7 @@ fn an_unsafe_request_is_entered_before_the_replies_ahead_of_it_are_taken() {
         .start();
     let mut peer = server.connect();
     peer.send([get("/big"), "POST /note HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()].concat());
-    // No byte of the first reply has been read.
+    // The second handler runs although no byte of the first reply was read.
     until(&server, "/note", "yes");
     assert_eq!(peer.reply(false).content.len(), 8_000_000);
     peer.expect("200", "done");
@@ -172,7 +172,7 @@ fn no_more_run_than_the_depth_allows() {
     let mut peer = server.connect();
     peer.send(get("/hold").repeat(10));
     until(&server, "/entered", "4");
-    // The running calls had several turns.
+    // These requests show that the running calls had several turns.
     (0..10).for_each(|_| server.check(&get("/ping"), "200", "pong"));
     assert_eq!([ask(&server, "/entered"), ask(&server, "/release")], ["4", "release"]);
     expect_all(&mut peer, &["hold"; 10]);
@@ -286,7 +286,7 @@ fn handlers_of_a_client_that_is_gone_are_cancelled_and_recorded_in_order() {
     until_still(&server);
     let records = server.records();
     let of_peer: Vec<_> = records.iter().filter(|record| !record.starts_with("n=null status=200")).collect();
-    // The last request was not entered.
+    // The handler of the last request did not begin.
     let expect = [
         "n=null status=null outcome=cancelled",
         "n=null status=null outcome=cancelled",

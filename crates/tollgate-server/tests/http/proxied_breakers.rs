@@ -1,5 +1,5 @@
-//! The result that a breaker counts when a client does not read a reply to its end: a working backend is not
-//! counted as failed.
+//! Tests of the result that a breaker counts if a client does not read a reply to its end. A working backend
+//! must not count as failed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +14,11 @@ use crate::site::{Running, Site};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const SHORT: Duration = Duration::from_millis(50);
-/// Longer than any client of these tests stays connected.
+/// Time that is longer than any client of these tests stays connected.
 const LONG: Duration = Duration::from_secs(2);
 
-/// Starts a server whose backend failed until its breaker opened. From then on the backend runs `sound`. The
-/// breaker allows one request as a test.
+/// Starts a server whose backend fails until its breaker opens, and then waits until it is half-open. From
+/// then on the backend runs `sound`. The breaker admits one probe.
 fn tried(
     open: Duration,
     timeouts: Timeouts,
@@ -71,7 +71,7 @@ fn closes_by(server: &Running, request: impl Fn()) {
     }
 }
 
-/// Begins a content without an end, and reports when the server accepts no more of it.
+/// Sends content without an end, and reports to the test when the server accepts no more bytes.
 fn send_until_nobody_reads(taken: &mut Taken) {
     taken.set_write_timeout(2 * SHORT);
     taken.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
@@ -124,7 +124,7 @@ fn a_client_that_leaves_a_backend_that_lets_it_wait_says_nothing_for_it() {
         assert_eq!(peer.head().status, 200);
         peer.reset();
         server.await_idle_backends();
-        // If the client stayed longer, its time made the request a success.
+        // If the client stayed for longer than `LONG`, the request counted as a success.
         assert!(breaker_of(&server) == BreakerState::HalfOpen || begun.elapsed() >= LONG);
     }
 }

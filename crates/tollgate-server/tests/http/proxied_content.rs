@@ -1,5 +1,5 @@
-//! The content of a proxied reply: it is forwarded as it arrives, breaks off, or waits for a client that
-//! reads slowly.
+//! Tests of the content of a proxied reply, which is forwarded while it arrives, breaks off, or waits for a
+//! client that reads slowly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ fn content_that_comes_after_its_head_is_waited_for() {
         for _ in 0..2 {
             peer.send(GET);
             for _ in 0..3 {
-                // The earlier part is on its way, and is read in a turn of its own.
+                // The pause lets the server read the earlier part in a separate turn.
                 thread::sleep(Duration::from_millis(20));
                 release.send(()).unwrap();
             }
@@ -144,7 +144,7 @@ fn a_probe_of_a_backend_is_judged_by_its_content_too() {
             thread::sleep(SHORT);
         }
     }
-    // Five failures until the breaker opens, then one for each test request.
+    // Five failures open the breaker. After that, each probe is one failure.
     let tries = statuses.iter().filter(|status| **status == 502).count();
     assert!((5..=5 + 3).contains(&tries), "{statuses:?}");
     backend.turn(Fault::None).unwrap();
@@ -208,7 +208,7 @@ fn the_time_of_a_reply_goes_on_while_replies_before_it_leave() {
             .proxy("/app", BackendOptions { timeouts, ..backend.options() }, plain)
             .start();
         let mut peer = ask_and_take_nothing(&server);
-        // Both connections to the backend are closed while the client has not even read the earlier reply.
+        // Both connections to the backend are closed although the client has not read the earlier reply.
         let heard: Vec<_> = (0..4).map(|_| backend.request()).collect();
         assert_eq!(heard.iter().filter(|heard| *heard == "0").count(), 2, "{heard:?}");
         server.await_idle_backends();

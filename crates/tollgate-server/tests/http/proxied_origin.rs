@@ -1,4 +1,5 @@
-//! Proxied routes: what a backend learns about the client, and which proxies are trusted (RFC 7239).
+//! Tests of proxied routes: the fields that tell a backend about the client, and the proxies that are trusted
+//! (RFC 7239).
 
 use std::net::Ipv4Addr;
 
@@ -18,8 +19,8 @@ fn serve_trusted(backend: &FakeBackend, header: ClientHeader) -> Running {
     site.tune(|options| options.trusted_proxies = trusted).start()
 }
 
-/// Returns `Forwarded` and `X-Forwarded-For` as the backend gets them for a request of this machine, without
-/// the element of our peer.
+/// Returns the values of `Forwarded` and `X-Forwarded-For` that the backend gets for a request of this
+/// machine, without the element for the peer.
 fn lists_sent(header: ClientHeader, fields: &str) -> [String; 2] {
     let backend = FakeBackend::replying(OK);
     let server = serve_trusted(&backend, header);

@@ -1,5 +1,5 @@
-//! Bodies that are forwarded to a backend while they arrive: at the speed of both sides, and with one side
-//! that ends.
+//! Tests of bodies that are forwarded to a backend while they arrive. The tests check the pace of both sides,
+//! and the early end of one side.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -15,7 +15,7 @@ use crate::spool::wait_for_files as wait_for_spooled;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const BODY_BYTES: usize = 700_000;
-/// More bytes than are held before a body is forwarded.
+/// Number of bytes that exceeds the limit for a body in memory, so that forwarding begins.
 const FIRST_BYTES: usize = 100_000;
 
 fn plain(_: &mut ProxySpec) {}
@@ -96,7 +96,8 @@ fn one_that_goes_on_is_brought_to_its_end_however_short_memory_is() {
     }
 }
 
-/// Makes clients that together hold all the allowed memory, by heads that do not end. One more is refused.
+/// Connects clients that together hold all the allowed memory, by heads that do not end. The last client is
+/// refused.
 fn hold_memory(server: &Running) -> Vec<Peer> {
     let mut hoarders: Vec<_> = (0..40).map(|_| server.connect()).collect();
     for peer in &mut hoarders {
@@ -164,8 +165,8 @@ fn a_backend_that_takes_nothing_slows_the_client() {
         .start();
     let mut peer = server.connect();
     peer.send(put(256 << 20));
-    // The system's buffers hold a part of the body, far from all of it. Each answer to another request shows
-    // that the worker had a turn for this one.
+    // The buffers of the system hold only a small part of the body. Each reply to another request shows that
+    // the worker also had a turn for this one.
     let turn = || server.check("GET /turn HTTP/1.1\r\nHost: a\r\n\r\n", "200", "turn");
     let sent = peer.fill(&vec![b'x'; 64 << 10], turn);
     assert!(sent < 1024, "the server took {sent} times 64 KiB that no backend took");
@@ -224,7 +225,7 @@ fn one_that_is_taken_while_the_reply_before_it_is_sent_comes_whole() {
         let mut peer = server.connect();
         let head = put(150_000).replace("\r\n\r\n", &format!("\r\n{field}\r\n"));
         peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\n\r\n{head}{}", &content()[..150_000]));
-        // Forwarding begins at this size, and the rest stays in the socket.
+        // Forwarding begins at this size, and the remaining bytes stay in the socket.
         while server.watch().status().received_bytes < received_before + 100_000 {
             thread::yield_now();
         }
@@ -322,7 +323,7 @@ fn slow_uploads_leave_half_of_the_places_and_further_ones_come_whole_first() {
     let mut lengths: Vec<_> = (0..3).map(|_| backend.request().len()).collect();
     lengths.sort_unstable();
     assert!(lengths[0] < BODY_BYTES && lengths[1] > BODY_BYTES, "{lengths:?}");
-    // The last byte of the body frees the upload's place at the backend.
+    // The last byte of the body frees the permit for an upload to the backend.
     server.await_idle_backends();
     let mut again = begin();
     await_upload();

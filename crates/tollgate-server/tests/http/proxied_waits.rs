@@ -1,4 +1,4 @@
-//! Time limits for the head of a backend's reply, with interim replies before it.
+//! Tests of the time limits for the head of a backend's reply, with interim replies before it.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use crate::site::Site;
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const LONG: Duration = Duration::from_secs(20);
 
-/// Checks the status that a client gets from a backend that answers in this way, with these bounds.
+/// Checks the status that a client gets. `answer` is the behaviour of the backend, and `first_byte` and
+/// `idle` are its time limits.
 fn check(first_byte: Duration, idle: Duration, status: u16, answer: fn(&mut Taken)) {
     let backend = FakeBackend::start(move |taken| {
         taken.request();
@@ -34,13 +35,13 @@ fn ms(ms: u64) -> Duration {
 
 #[test]
 fn the_time_for_the_first_byte_begins_anew_after_an_interim_reply() {
-    // The bound of a pause within a reply does not apply here.
+    // The idle timeout, which limits pauses within a reply, does not apply here.
     check(LONG, ms(50), 200, |taken| {
         taken.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
         thread::sleep(ms(300));
         taken.send(OK);
     });
-    // The time begins again after each interim reply.
+    // The timeout for the first byte begins again after each interim reply.
     check(ms(1000), ms(50), 200, |taken| {
         for status in ["102 Processing", "100 Continue", "103 Early Hints"] {
             thread::sleep(ms(500));
@@ -60,7 +61,7 @@ fn a_head_that_began_has_to_be_whole_in_time_whatever_came_before() {
                 taken.request();
                 taken.send(before);
                 thread::sleep(pause);
-                // The bytes come one after the other, each in time.
+                // The bytes are sent one after the other, each within the idle timeout.
                 for byte in OK.as_bytes() {
                     taken.send([*byte]);
                     thread::sleep(ms(50));

@@ -1,5 +1,5 @@
-//! Backends that misbehave: the reply to the client, the requests that are sent again, and the fate of the
-//! connections.
+//! Tests of backends that misbehave: the reply to the client, the requests that are sent again, and the
+//! connections that are closed.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Returns the status of a reply, its outcome, and the time to retry.
+/// Returns the status, the outcome and the time to retry of a reply.
 fn refusal(reply: &Reply) -> (u16, Option<&str>, Option<&str>) {
     (reply.status, reply.field("tollgate-outcome"), reply.field("retry-after"))
 }
@@ -29,13 +29,13 @@ fn serve(options: BackendOptions) -> Running {
     Site::new().proxy("/*", options, plain).fixed("/health", "fine").start()
 }
 
-/// Returns two backends as one, which tries the first one first.
+/// Returns the options of one backend with the addresses of both. The first address is tried first.
 fn both(first: &FakeBackend, second: &FakeBackend) -> BackendOptions {
     let addresses = [first, second].map(|backend| format!("http://{}", backend.address).parse().unwrap());
     BackendOptions::new("app", addresses.to_vec())
 }
 
-/// Returns the status of one request on a connection of its own, which stays open.
+/// Returns the status of the reply to one request on a new connection.
 fn status(server: &Running, request: &str) -> u16 {
     let mut peer = server.connect();
     peer.send(request);
@@ -54,7 +54,7 @@ fn a_client_that_reads_nothing_keeps_the_backend_no_longer_than_its_timeout() {
         let mut peer = server.connect();
         peer.send(GET);
         assert!(backend.request().starts_with("GET "));
-        // The connection to the backend is closed while the client reads nothing.
+        // The connection to the backend is closed although the client reads nothing.
         assert_eq!(backend.request(), "0");
         server.await_idle_backends();
         assert!(peer.sip(1 << 20, Duration::ZERO) < 1_000_000_000, "the reply is cut");
@@ -168,7 +168,7 @@ fn a_long_reply_that_breaks_off_is_cut_for_the_client_too() {
 
 #[test]
 fn a_kept_connection_that_was_closed_costs_an_idempotent_request_nothing() {
-    // The backend answers once, and closes when the next request arrives.
+    // The backend answers one request, and closes the connection when the next request arrives.
     let backend = FakeBackend::start(|taken| {
         taken.request();
         taken.send(OK);
@@ -313,7 +313,7 @@ fn a_breaker_opens_refuses_at_once_and_closes_when_the_backend_is_back() {
     assert_eq!(refusal(&reply), (503, Some("refused"), Some("1")), "{reply:?}");
     assert_eq!(backend.connections(), asked, "nobody was asked");
     is_back.store(1, Ordering::SeqCst);
-    // Refusals end when the breaker allows a test request.
+    // Refusals end when the breaker admits a probe.
     while status(&server, GET) == 503 {
         thread::sleep(Duration::from_millis(10));
     }
@@ -362,7 +362,7 @@ fn requests_beyond_those_that_the_backend_takes_wait_in_turn_and_then_are_refuse
     first.send(GET);
     assert!(backend.request().starts_with("GET"));
     second.send(GET);
-    // Once the second request waits, the next one is refused.
+    // When the second request waits, the next request is refused.
     let refused = loop {
         let mut third = server.connect();
         third.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -413,7 +413,8 @@ fn a_client_that_is_gone_takes_its_request_with_it() {
         ended.lock().unwrap().send(()).unwrap();
     });
     let server = serve(backend.options());
-    // A client may also have ended its sending half before, or have sent more bytes than are read now.
+    // Before the reset, the client sends nothing more, ends its sending half, or sends more bytes than the
+    // server reads.
     for more in [None, Some(""), Some(GET)] {
         let mut peer = server.connect();
         peer.send(POST);

@@ -1,4 +1,4 @@
-//! Proxied routes: the request that a backend gets, and the parts of its reply that the client gets.
+//! Tests of proxied routes: the request that a backend gets, and the parts of its reply that the client gets.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -214,7 +214,7 @@ fn a_target_is_sent_as_it_came_but_for_what_no_uri_has() {
     assert_eq!(target("/app/a%2Bb;c=d/?x=%20&y"), "/app/a%2Bb;c=d/?x=%20&y");
     assert_eq!(target("/app/a|b?q={x}"), "/app/a%7Cb?q=%7Bx%7D");
     assert_eq!(target("http://a/app/x"), "/app/x");
-    // The target is forwarded as it was matched, and an escape stays an escape.
+    // The target is forwarded without its dot segments, and an escape stays an escape.
     assert_eq!(target("/app/./a%3Badmin%2cb"), "/app/a%3Badmin%2cb");
     assert_eq!(target("/app/x%3B/%2e./%40"), "/app/%40");
     assert_eq!(target("/app/x/../y"), "/app/y");
@@ -337,7 +337,7 @@ fn a_chunked_reply_comes_whole_or_in_chunks_and_its_trailers_end_here() {
         assert!(content == "abcde" && !rest.contains("X-T"), "{rest}");
     }
     assert_eq!(backend.connections(), 1);
-    // A reply that arrives at once is forwarded whole.
+    // A reply that arrives in one piece is forwarded with a length.
     let backend =
         FakeBackend::replying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
     let server = serve(&backend);
@@ -377,7 +377,7 @@ fn trailers_go_to_a_client_that_asks_for_them_but_for_those_that_none_may_be() {
         let got = backend.request();
         assert_eq!((field(&got, "te"), field(&got, "connection")), (Some("trailers"), Some("TE")));
     }
-    // A client that does not ask for trailers, or cannot, gets none.
+    // A client gets trailers only with HTTP/1.1, `TE: trailers`, and a `Connection` field that names TE.
     for silent in ["TE: trailers", "Connection: TE", "TE: deflate\r\nConnection: te"] {
         peer.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{silent}\r\n\r\n"));
         peer.head();
@@ -441,7 +441,7 @@ fn a_long_reply_passes_through_and_a_slow_client_slows_the_backend() {
         taken.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 64 << 20));
         taken.set_write_timeout(Duration::from_millis(300));
         let sent = taken.fill(&vec![b'x'; 64 << 10]);
-        // The system's buffers hold a part, far from all of it.
+        // The buffers of the system hold only a small part of the reply.
         assert!(sent < 32 << 20, "the server took {sent} bytes that nobody read");
         taken.requests_done(sent);
     });
@@ -453,7 +453,7 @@ fn a_long_reply_passes_through_and_a_slow_client_slows_the_backend() {
     assert_eq!(backend.request().split(' ').next(), Some("GET"));
     let sent: usize = backend.request().parse().unwrap();
     assert!(sent > 0);
-    // The backend gave up, so the reply is cut, and the client can see this.
+    // The backend gave up, so the reply ends early, and the client can see this.
     assert!(peer.sip(1 << 20, Duration::ZERO) < 64 << 20);
 }
 

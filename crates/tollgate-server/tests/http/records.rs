@@ -1,4 +1,4 @@
-//! The records of scripted transactions in the log.
+//! Tests of the records of scripted transactions in the log.
 
 use tollgate_log::Level;
 
@@ -133,7 +133,7 @@ fn every_transaction_on_a_stream_leaves_one_record_whatever_its_status() {
     let mut peer = server.connect();
     peer.send("HEAD /teapot HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(peer.reply(true).status, 418);
-    // A request that the server answers by itself is no transaction.
+    // A request that the server answers without a route is not a transaction.
     server.check(&get("/else"), "404", "no resource has this path\n");
     let expect = [
         "method=GET status=500 n=null",

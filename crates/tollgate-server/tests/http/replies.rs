@@ -1,5 +1,5 @@
-//! Fields that every reply has, and fields that no reply may have (RFC 9110 sections 6.6.1, 8.6, 9.3.2, 15;
-//! RFC 9112 sections 6 and 9.6).
+//! Tests of fields that every reply has, and of fields that no reply may have (RFC 9110 sections 6.6.1, 8.6,
+//! 9.3.2, 15; RFC 9112 sections 6 and 9.6).
 
 use bytes::Bytes;
 use tollgate_server::HandlerSpec;
@@ -81,7 +81,7 @@ fn a_refused_head_request_has_no_content_either() {
         assert!(reply.field("content-length").is_some_and(|length| length != "0"), "{reply:?}");
         peer.expect_end();
     }
-    // A body that ends or arrives too late.
+    // The body ends before its announced length.
     let mut peer = server.connect();
     peer.send("HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
     peer.finish();

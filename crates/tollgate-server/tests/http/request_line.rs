@@ -1,4 +1,4 @@
-//! The first line of a request: method, target, version (RFC 9112 sections 2 and 3).
+//! Tests of the first line of a request: method, target, version (RFC 9112 sections 2 and 3).
 
 use crate::site::{NEXT, Running, Site};
 
@@ -233,7 +233,7 @@ fn eight_thousand_bytes_of_target_are_taken_and_more_is_414() {
     server.check_refused(line(format!("GET /{} HTTP/1.1", "a".repeat(8_000))), 414);
     server.check_refused(line(format!("GET /?{} HTTP/1.1", "a".repeat(8_000))), 414);
     server.check_refused(line(format!("GET /{} HTTP/1.1", "a".repeat(100_000))), 414);
-    // This holds also for a line without its end.
+    // The limit also applies to a line whose end has not arrived.
     server.check_refused(format!("GET /{}", "a".repeat(9_000)), 414);
 }
 

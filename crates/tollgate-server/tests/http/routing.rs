@@ -1,5 +1,5 @@
-//! Routes, methods, and the replies that the server makes itself. The tests of precedence are next to the
-//! table.
+//! Tests of routes, of methods, and of replies without a handler. The tests of precedence are in
+//! tollgate-http, next to the route table.
 
 use std::time::{Duration, Instant};
 
@@ -202,7 +202,7 @@ fn the_id_of_a_request_is_taken_or_made_and_is_the_same_everywhere() {
     let insane = id_of(&server, "GET /a", &["two words"]).unwrap();
     let failed = id_of(&server, "GET /fail", &[]).unwrap();
     assert_eq!((made.len(), insane.len(), failed.len()), (36, 36, 36), "{made} {insane} {failed}");
-    // A reply without a handler has no id.
+    // A reply without a handler has no request id.
     assert_eq!(id_of(&server, "GET /none", &[uuid]), None);
     assert_eq!(id_of(&server, "PUT *", &[uuid]), None);
     let records = server.records();

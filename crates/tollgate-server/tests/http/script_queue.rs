@@ -1,5 +1,5 @@
-//! Scripts that need more than a slice. They run one after the other, and quick scripts run between their
-//! slices. A script that would wait for too many others is refused.
+//! Tests of scripts that need more than a slice. Such scripts run one after the other, and quick scripts run
+//! between their slices. A request whose script would wait for too many scripts is refused.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -16,8 +16,8 @@ use crate::site::{Running, Site};
 use crate::throttles::hourly;
 
 /// `/run/hold` runs until a request for `/release`. `/run/nap` then sleeps for an hour. `/run/behind` runs
-/// until another script ran. `entered` counts these calls. `switches` counts how often the running script
-/// changed.
+/// until another of these scripts has run. `entered` counts the calls. `switches` counts the changes of the
+/// running script.
 const RUN: &str = "
     local last
     local function run_on(own)
@@ -37,7 +37,7 @@ const RUN: &str = "
         return 'held'
     end";
 
-/// The queue age of a server that refuses nothing.
+/// Value of `queue_age_max` for a server that refuses nothing.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn holders(queue_age_max: Duration) -> Site {
@@ -51,7 +51,7 @@ fn holders(queue_age_max: Duration) -> Site {
         })
 }
 
-/// Sends a request that enters a script, and waits until it is entered.
+/// Sends a request for a script, and waits until `entered` calls have begun.
 fn enter(server: &Running, what: &str, entered: usize) -> Peer {
     let mut peer = server.connect();
     peer.send(get(what));
@@ -65,7 +65,7 @@ struct Turning {
 }
 
 impl Turning {
-    /// Sends a request on a connection of its own.
+    /// Sends a request on a new connection.
     async fn ask(&self, what: &str) -> DuplexStream {
         self.send(what, 1 << 16).await
     }
@@ -87,7 +87,7 @@ impl Turning {
         content(self.ask(what).await).await.parse().unwrap()
     }
 
-    /// Whether the stream writes within some turns.
+    /// Returns whether the script writes within the next turns.
     async fn writes_on(&self) -> bool {
         let before = self.number("/see/written").await;
         turns(50).await;
@@ -122,7 +122,8 @@ fn long_scripts_go_on_one_after_the_other() {
         let before = turning.number("/see/switches").await;
         turns(200).await;
         let switches = turning.number("/see/switches").await - before;
-        // If the scripts took turns, there would be as many switches in fifty slices.
+        // A script runs eight slices before the next. With a change after each slice, fifty slices would have
+        // fifty changes.
         assert!((10..50).contains(&switches), "{switches} in 200 slices");
         assert_eq!(content(turning.ask("/release").await).await, "released");
         for peer in peers {
@@ -133,7 +134,7 @@ fn long_scripts_go_on_one_after_the_other() {
 
 #[test]
 fn a_quick_script_waits_for_a_slice_and_not_for_the_script_queue() {
-    // A quick script needs only a small part of such a long slice, on a busy machine too.
+    // Even on a busy machine, a quick script needs only a small part of such a long slice.
     let slice = Duration::from_millis(8);
     in_turns(&holders(FOR_EVER).tune(|options| options.script.slice = slice), async |turning| {
         let mut peers = Vec::new();
@@ -194,7 +195,7 @@ fn a_stream_that_nobody_takes_stops_nobody() {
         end }";
     in_turns(&holders(FOR_EVER).handler("/stream", script), async |turning| {
         let slow = turning.send("/stream", 1000).await;
-        // Waits until the buffer to its client is full.
+        // Waits until the buffer to the client is full, so that the script writes nothing more.
         while turning.number("/see/written").await == 0 || turning.writes_on().await {}
         let next = turning.ask("/run/hold").await;
         while turning.number("/see/entered").await == 0 {}
@@ -217,7 +218,8 @@ fn requests_of_a_pipeline_have_one_place_together() {
             waited += 1;
         }
         assert_eq!(behind.await.unwrap(), "behind");
-        // If each request had a place of its own, the script would wait for more than a hundred slices.
+        // If each request of the pipeline had a separate place, the script would wait for more than a hundred
+        // slices.
         assert!(waited < 50, "{waited} slices");
         assert_eq!(content(turning.ask("/release").await).await, "released");
         pipeline.shutdown().await.unwrap();
@@ -270,7 +272,7 @@ fn a_refused_client_that_comes_again_at_once_rests_and_no_other_does() {
     let _peers = too_many(&server);
     let mut crowd = server.connect();
     rests(&mut crowd, "/run/hold", 503);
-    // The pause is only for its own connection.
+    // The pause applies only to the connection of the refused client.
     crowd.send(get("/run/hold"));
     server.check(&get("/fixed"), "200", "fixed");
     assert_eq!(crowd.reply(false).status, 503);
@@ -298,12 +300,12 @@ fn rests(peer: &mut Peer, path: &str, status: u16) {
         peer.send(get(path).repeat(50));
         (0..50).for_each(|_| assert_eq!(peer.reply(false).status, status));
     }
-    // One refusal lasts 80 us. Exceptions are some at the beginning, the last ones, and those in a short
-    // turn.
+    // Each refusal adds a pause of 80 us. The first refusals, the last refusals, and refusals while the queue
+    // is short add no pause.
     assert!(begun.elapsed() >= Duration::from_micros(80) * 1600, "{:?}", begun.elapsed());
 }
 
-/// Sends requests until one is refused because too many wait.
+/// Sends requests until a request is refused because too many scripts wait.
 fn too_many(server: &Running) -> Vec<Peer> {
     let mut peers = Vec::new();
     while server.refusals("script_queue") == 0 {
@@ -323,12 +325,12 @@ fn is_refused(mut peer: Peer) {
     assert_eq!(refused.field("tollgate-outcome"), Some("refused"));
 }
 
-/// Returns the state in the server's status.
+/// Returns whether the status of the server shows that it refuses scripts.
 fn refuses_scripts(server: &Running) -> bool {
     server.watch().status().workers[0].refuses_scripts
 }
 
-/// Waits until this many requests were entered or refused.
+/// Waits until the scripts of this many requests have begun, or the requests were refused.
 fn until_known(server: &Running, count: usize) {
     let begun = Instant::now();
     while ask(server, "/see/entered").parse::<usize>().unwrap() + server.refusals("script_queue") as usize

@@ -1,4 +1,4 @@
-//! Scripted resources over a socket: forms, cookies, conditions.
+//! Tests of scripted resources over a socket: forms, cookies, conditions.
 
 use crate::site::Site;
 

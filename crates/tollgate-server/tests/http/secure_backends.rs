@@ -1,4 +1,5 @@
-//! Backends over TLS: which are trusted, how the others fail, and that all else is the same as without TLS.
+//! Tests of backends over TLS: the backends that are trusted, and the failures of all others. Everything else
+//! must be the same as without TLS.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -24,7 +25,7 @@ fn serve(options: BackendOptions) -> Running {
     Site::new().proxy("/*", options, plain).start()
 }
 
-/// Starts a server with a script that reports why there is no reply.
+/// Starts a server with a script that returns the reason why it got no reply.
 fn asking(options: BackendOptions) -> Running {
     let script = "local r = tollgate.fetch('app') return r.error and r.error .. ': ' .. r.message or r.body";
     Site::new().proxy("/proxied", options, plain).handler("/", script).start()
@@ -138,7 +139,7 @@ fn a_certificate_that_is_not_trusted_or_not_valid_now_is_refused() {
     asking(authority.options(&sound)).check(GET, "200", "hello");
 }
 
-/// Sends a valid hello, and goes on with bytes that are no TLS.
+/// Sends a valid ServerHello, and then bytes that are not TLS.
 fn stumble(mut socket: TcpStream, config: Arc<ServerConfig>) {
     let mut session = ServerConnection::new(config).unwrap();
     while !session.wants_write() {
@@ -147,7 +148,7 @@ fn stumble(mut socket: TcpStream, config: Arc<ServerConfig>) {
     }
     let mut flight = Vec::new();
     session.write_tls(&mut flight).unwrap();
-    // A record has its type (1 byte), version (2) and length (2), then the message.
+    // A record has a type (1 byte), a version (2), a length (2), and then the message.
     let hello_bytes = 5 + usize::from(u16::from_be_bytes([flight[3], flight[4]]));
     socket.write_all(&flight[..hello_bytes]).unwrap();
     socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
@@ -176,8 +177,8 @@ fn a_self_signed_certificate_is_taken_where_it_is_named_for_its_name_and_time() 
     let own = Terminator::start(backend.address, authority.self_signed("own", LONG));
     let named = |name: &str| TlsFiles { ca: Some(authority.path(name)), ..TlsFiles::default() };
     serve(options(&[own.url()], named("own.crt"))).check(GET, "200", "hello");
-    // The certificate says that it is an authority, as openssl makes it. Another certificate with the same
-    // name is not trusted.
+    // The certificate states that it is an authority, like each self-signed certificate of openssl. Another
+    // certificate with the same name is not trusted.
     authority.self_signed("twin", LONG);
     let text = script_error(options(&[own.url()], named("twin.crt")), "untrusted");
     assert!(text.contains("not signed by an authority of "), "{text}");
@@ -197,7 +198,7 @@ fn a_malformed_handshake_is_refused_with_its_reason() {
         let text = script_error(options(&[url], authority.trust()), fault);
         assert!(text.contains(expected), "{text}");
     };
-    // HTTP without TLS: sent at once, and sent after the first bytes arrive.
+    // The backend sends HTTP without TLS: at once, or after the first bytes have arrived.
     let speaking = FakeBackend::start(|taken| {
         taken.send(OK);
         taken.wait_for_end();
@@ -209,7 +210,7 @@ fn a_malformed_handshake_is_refused_with_its_reason() {
         taken.wait_for_end();
     });
     check(&answering, "not_tls", "handshake: it does not use TLS");
-    // Content before the handshake.
+    // The backend sends a record with content before the handshake.
     let early = FakeBackend::start(|taken| {
         taken.has(1);
         taken.send([23, 3, 3, 0, 5, b'h', b'e', b'l', b'l', b'o']);
@@ -267,8 +268,8 @@ fn handshakes_that_fail_open_the_breaker_and_another_address_is_asked_instead() 
     two.breaker.requests_min = 2;
     two.pool.idle_max = 0;
     let server = serve(two);
-    // No byte of the request was sent, so a POST may go to the other address. After the failure the other
-    // address is tried first for a second, until the breaker opens.
+    // No byte of the request was sent, so even a POST may be sent to the other address. After a failure the
+    // other address is tried first for a second. Such failures repeat until the breaker opens.
     let begun = Instant::now();
     for _ in 0..8 {
         server.check(POST, "200", "hello");
@@ -320,7 +321,7 @@ fn a_reply_of_known_length_needs_no_word_of_its_end() {
     let cut = Terminator::start(backend.address, side);
     let server = asking(authority.options(&cut));
     for _ in 0..20 {
-        // A kept connection may turn out to be closed. Then a new one is made.
+        // If the kept connection was closed, a new connection is created.
         server.check(GET, "200", "hello");
     }
 }
@@ -337,7 +338,7 @@ fn long_contents_go_both_ways() {
         }
     });
     let terminator = Terminator::start(backend.address, authority.server());
-    // The body is sent whole from memory, or forwarded while it arrives.
+    // The body is complete in memory before it is sent, or is forwarded while it arrives.
     for memory_bytes in [4 << 20, 4 << 10] {
         let site = Site::new().tune(|options| options.connection.body_memory_max = memory_bytes);
         let site = site.proxy("/*", authority.options(&terminator), plain);

@@ -1,5 +1,5 @@
-//! Files that scripts send: whole and in slices, with conditions and ranges, and never from outside of their
-//! folder.
+//! Tests of files that scripts send: whole files and slices, with conditions and ranges. No file outside of
+//! the folder is ever sent.
 
 use std::fs::{self, File};
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use tollgate_server::FilesSpec;
 use crate::peer::Reply;
 use crate::site::{Running, Site};
 
-/// Returns a site whose last script may send the files of `private`.
+/// Returns the site. The last script of the site may send the files of `private`.
 fn sending(site: Site) -> Site {
     let root = site.folder().join("private");
     fs::create_dir_all(&root).unwrap();

@@ -1,4 +1,4 @@
-//! The bound of connections of each client, also behind a proxy.
+//! Tests of the maximum number of connections of each client, also behind a proxy.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn a_connection_behind_a_trusted_proxy_is_its_clients_as_soon_as_a_head_is_there
     slow.send(post("Content-Length: 4\r\nExpect: 100-continue\r\n"));
     assert_eq!(slow.head().status, 100, "its head is there");
     slow.send("ab");
-    // Its content is neither requested nor waited for.
+    // The server neither requests the content nor waits for it.
     let mut other = server.connect();
     other.send(post("Content-Length: 2\r\nExpect: 100-continue\r\n"));
     expect_refused(other, 429);

@@ -1,4 +1,4 @@
-//! A server of one worker in a folder of its own, with a log on disk and no loader.
+//! A server for tests, with one worker, a new folder, a log on disk, and no loader.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -22,14 +22,14 @@ use tollgate_server::{
 
 use crate::peer::Peer;
 
-/// A request that must not be answered. It is sent after a request that is refused.
+/// A request that must not be answered. This request is sent after a request that is refused.
 pub(crate) const NEXT: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// The tests run in parallel, so worker and disk may be late by seconds. A test that needs refusals for this
-/// reason sets `queue_age_max`.
+/// Default of `queue_age_max` in tests. The tests run in parallel, so the worker and the disk may be late by
+/// seconds. A test that needs refusals because of the age sets another value.
 const PATIENT: Duration = Duration::from_hours(1);
 
-/// The parts of a server.
+/// The parts from which a server is started.
 pub(crate) struct Site {
     folder: TempDir,
     pub(crate) options: ServerOptions,
@@ -38,7 +38,7 @@ pub(crate) struct Site {
     on_log_event: fn(&LogEvent),
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Running {
     folder: TempDir,
     address: BoundAddress,
@@ -73,7 +73,7 @@ impl Site {
         Self { folder, options, log, storage, on_log_event: |event| panic!("{event:?}") }
     }
 
-    /// Adds a stream. Columns are `name type source`.
+    /// Adds a stream. Each column has the form `name type source`.
     pub(crate) fn stream(mut self, name: &str, ack: impl Into<Ack>, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|column| column_spec(column)).collect();
         let name = name.to_owned();
@@ -102,7 +102,7 @@ impl Site {
         self.route(path, HandlerSpec::Reply { status: 200, content_type, body }, None)
     }
 
-    /// Adds a script. It is recorded in the first stream, if there is one.
+    /// Adds a script. The transactions of the script are recorded in the first stream, if there is one.
     pub(crate) fn script(self, path: &str, source: &str) -> Self {
         let file = self.folder.path().join(format!("route{}.luau", self.options.routes.len()));
         fs::write(&file, source).unwrap();
@@ -137,12 +137,12 @@ impl Site {
         ScriptFile { file, root: self.folder.path().to_owned() }
     }
 
-    /// Adds a script whose handler for every method is this body.
+    /// Adds a script. `body` is the code of its handler for every method.
     pub(crate) fn handler(self, path: &str, body: &str) -> Self {
         self.script(path, &format!("return function(req) {body} end"))
     }
 
-    /// Returns its folder.
+    /// Returns the folder of the site.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -152,7 +152,7 @@ impl Site {
         let root = self.folder.path().join("public");
         fs::create_dir_all(&root).unwrap();
         let mut spec = FilesSpec::new(root);
-        // Tests change files and look at once.
+        // Tests change files and check the result at once.
         spec.recheck = Duration::ZERO;
         tune(&mut spec);
         let stream = (!self.options.streams.is_empty()).then_some(0);
@@ -195,13 +195,13 @@ impl Site {
         self
     }
 
-    /// Allows a failure of the log. No other part may fail then.
+    /// Allows a failure of the log. Any other failure still ends the test.
     pub(crate) fn log_may_fail(mut self) -> Self {
         self.on_log_event = |event| assert!(matches!(event, LogEvent::Failed(_)), "{event:?}");
         self
     }
 
-    /// Writes its log to this disk, which may be late.
+    /// Sets the disk of the log. The log may report that this disk is slow.
     pub(crate) fn disk(mut self, storage: Arc<dyn Storage>) -> Self {
         self.storage = storage;
         self.on_log_event = |event| assert!(matches!(event, LogEvent::Queue { .. }), "{event:?}");
@@ -217,7 +217,7 @@ impl Site {
         Running { folder: self.folder, address, server, log }
     }
 
-    /// Runs a test that serves its own streams, on its own thread.
+    /// Runs a test on the calling thread. The test serves the byte streams that it opens.
     pub(crate) fn on_this_thread(&self, test: impl AsyncFnOnce(Rc<StreamServer>)) {
         let log = LogOptions::new(&self.folder().join("log"));
         let (log, _) = Log::open(self.storage.clone(), log, Vec::new(), self.on_log_event).unwrap();
@@ -237,18 +237,18 @@ impl Running {
         Peer::connect(self.address())
     }
 
-    /// Returns its number of connections.
+    /// Returns the number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.server.watch().status().connections
     }
 
-    /// Returns how many requests were refused for this reason.
+    /// Returns the number of requests that were refused for this reason.
     pub(crate) fn refusals(&self, reason: &str) -> u64 {
         let status = self.server.watch().status();
         status.refusals.into_iter().find(|(name, _)| *name == reason).unwrap().1
     }
 
-    /// Returns how often a VM of its scripts was replaced.
+    /// Returns the number of VMs that were replaced.
     pub(crate) fn vms_replaced(&self) -> u64 {
         self.server.watch().status().workers.iter().map(|worker| worker.script_vms_replaced).sum()
     }
@@ -261,7 +261,8 @@ impl Running {
         peer.expect(status, content);
     }
 
-    /// Sends `request` on a new connection and checks that it is refused, and the connection closed.
+    /// Sends `request` on a new connection. Checks that the request is refused, and that the connection is
+    /// closed.
     pub(crate) fn check_refused(&self, request: impl AsRef<[u8]>, status: u16) {
         let request = request.as_ref();
         let mut peer = self.connect();
@@ -273,7 +274,7 @@ impl Running {
         peer.expect_end();
     }
 
-    /// Returns its folder.
+    /// Returns the folder of the site.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -285,22 +286,22 @@ impl Running {
         fs::write(&folder, "no folder").unwrap();
     }
 
-    /// Returns a follower of the log in the place of a sink. To be called before any request is recorded.
+    /// Returns a follower of the log that acts as a sink. Call it before any request is recorded.
     pub(crate) fn sink_follower(&self) -> Follower {
         self.log.sink_followers(1).remove(0)
     }
 
-    /// Returns the status of its log.
+    /// Returns the status of the log.
     pub(crate) fn log_status(&self) -> LogStatus {
         self.log.watch().status()
     }
 
-    /// Reloads with other options.
+    /// Reloads the server with other options.
     pub(crate) fn reload(&self, options: ServerOptions) {
         self.server.reload(options, &self.log).unwrap();
     }
 
-    /// Returns the state of its backends.
+    /// Returns the state of the backends.
     pub(crate) fn backends(&self) -> Vec<BackendSnapshot> {
         self.server.backends()
     }
@@ -315,8 +316,8 @@ impl Running {
         self.folder
     }
 
-    /// Stops the server and returns its records in their order: rows as `name=value` by column, rejects as
-    /// `reject reason: item`.
+    /// Stops the server and returns the records in their order. A row has the form `name=value` for each
+    /// column, and a reject the form `reject reason: item`.
     pub(crate) fn records(self) -> Vec<String> {
         let id = self.log.id();
         let folder = self.drain();

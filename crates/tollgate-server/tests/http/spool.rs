@@ -1,4 +1,4 @@
-//! Bodies that are too long to be held in memory.
+//! Tests of bodies that are too long to be held in memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn pattern(bytes: usize) -> String {
 /// Returns the files without a name in a folder that this process has open, as links below `/proc/self/fd`.
 fn spooled(folder: &Path) -> Vec<PathBuf> {
     let links = fs::read_dir("/proc/self/fd").unwrap().map(|link| link.unwrap().path());
-    // A descriptor may have been closed after it was listed.
+    // The result may be an error, because a descriptor may have been closed after it was listed.
     let is_spooled = |link: &PathBuf| {
         let target = fs::read_link(link).unwrap_or_default();
         target.starts_with(folder) && target.to_string_lossy().ends_with("(deleted)")

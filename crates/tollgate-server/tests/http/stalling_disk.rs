@@ -1,5 +1,5 @@
-//! A disk whose writes or syncs hang until the test releases them. All other calls go to the file system
-//! below.
+//! A disk whose writes or syncs hang until the test releases them. All other calls go to the real file
+//! system.
 
 use std::io::{self, IoSlice};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Replies that a script writes while it runs: framing, slow and lost clients, errors, and records.
+//! Tests of replies that a script writes while it runs: framing, slow and lost clients, errors, and records.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use tollgate_log::Level;
 use crate::asking::{PATIENCE, ask, get, until};
 use crate::site::{Running, Site};
 
-/// `/parts` writes a part, and the next part after a request for `/release`. `/runs` returns how often it was
-/// asked for content.
+/// `/parts` writes a part, and writes the next part after a request for `/release`. `/runs` returns the
+/// number of calls of its `write` function.
 const PARTS: &str = "
     local is_released, runs = false, 0
     return {
@@ -33,7 +33,8 @@ const PARTS: &str = "
         end,
     }";
 
-/// `/pour` writes blocks up to `mib` MiB. `/written` returns the number of bytes, `/end` the result.
+/// `/pour` writes blocks up to `mib` MiB. `/written` returns the number of written bytes, and `/end` the
+/// result.
 const POURER: &str = "
     local written, ending = 0, 'none'
     local block = string.rep('x', 16384)
@@ -59,7 +60,7 @@ fn until_not(server: &Running, what: &str, before: &str) {
     }
 }
 
-/// Waits until the answer stays the same, and returns it.
+/// Repeats a request until the answer stays the same, and returns the answer.
 fn settled(server: &Running, what: &str) -> u64 {
     let begun = Instant::now();
     let mut before = String::new();
@@ -77,7 +78,8 @@ fn settled(server: &Running, what: &str) -> u64 {
 
 #[test]
 fn parts_leave_as_chunks_when_they_are_written_and_the_connection_goes_on() {
-    // Parts that are written without a wait or an end of the slice between them leave together.
+    // If there is no wait and no end of a slice between two parts, they are sent together. The slice is
+    // therefore long here.
     let long = |options: &mut tollgate_server::ServerOptions| {
         (options.script.slice, options.script.cpu_budget) = (PATIENCE, PATIENCE);
     };
@@ -156,7 +158,7 @@ fn a_request_whose_reply_is_streamed_is_recorded_once_before_it_leaves() {
     peer.send(get("/parts"));
     peer.head();
     peer.expect_bytes(b"a\r\nfirst none\r\n");
-    // The content has begun, and will never be whole.
+    // The content has begun, and will never be complete.
     peer.reset();
     assert_eq!(server.records(), ["n=7 status=201 bytes=null outcome=streamed"]);
 }
@@ -282,7 +284,7 @@ fn a_stream_that_runs_gives_others_their_turn() {
     peer.head();
     peer.expect_bytes(b"xxx");
     let ending = std::thread::spawn(move || ask(&server, "/end"));
-    // A broken stream would be reset.
+    // A stream that failed would end with a reset, so this read shows a regular end.
     assert_eq!(peer.rest().replace('x', ""), "");
     assert_eq!(ending.join().unwrap(), "ended");
 }

@@ -1,4 +1,4 @@
-//! Keys, rules and sources of columns, by scripts and by collect.
+//! Tests of keys, rules and sources of columns, with scripts and with collect.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn post(target: &str, body: &str) -> String {
     request("POST", target, "", body)
 }
 
-/// Sends items to a collect route, whatever the result.
+/// Sends items to a collect route, and ignores the result.
 fn collect(server: &Running, body: &str) {
     let mut peer = server.connect();
     peer.send(post("/", body));

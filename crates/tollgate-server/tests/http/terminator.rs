@@ -1,4 +1,4 @@
-//! TLS in front of any backend: a real TLS server, with certificates that openssl makes.
+//! A real TLS server in front of any backend, with certificates that openssl creates.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ const CONFIG: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\n
 pub(crate) const LONG: [&str; 2] = ["20200101000000Z", "20991231000000Z"];
 pub(crate) const OVER: [&str; 2] = ["20200101000000Z", "20200102000000Z"];
 
-/// An authority in a folder of its own.
+/// A certificate authority, with its files in a new folder.
 pub(crate) struct Authority {
     folder: TempDir,
 }
@@ -35,23 +35,24 @@ pub(crate) struct ServerSide {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) versions: Vec<&'static SupportedProtocolVersion>,
-    /// The authority of allowed clients. `None`: any client may connect.
+    /// Certificate of the authority of allowed clients. `None` allows any client.
     pub(crate) clients: Option<PathBuf>,
     pub(crate) ending: Ending,
 }
 
-/// How the connection ends when the backend closes its own.
+/// End of the connection to the client after the backend has closed its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It ends with a close_notify.
+    /// The connection ends with a close_notify.
     Told,
-    /// It ends without a close_notify.
+    /// The connection ends without a close_notify.
     Cut,
-    /// It ends as with `Told`, and the beginning of a record follows each part that the backend sends.
+    /// The connection ends with a close_notify. In addition, the beginning of a record follows each part that
+    /// the backend sends.
     Half,
 }
 
-/// The client's part of a handshake.
+/// The values that a client sent in a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shaken {
     pub(crate) version: Option<ProtocolVersion>,
@@ -65,7 +66,7 @@ impl Authority {
         let authority = Self { folder: tempfile::tempdir().unwrap() };
         fs::write(authority.path("ca.cnf"), CONFIG).unwrap();
         fs::write(authority.path("index"), "").unwrap();
-        // Each authority has a name of its own, so that none is mistaken for another.
+        // Each authority has a unique name, so that no test confuses two authorities.
         let name = authority.folder.path().file_name().unwrap().display();
         authority.openssl(&format!(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name} \
@@ -145,7 +146,8 @@ impl Authority {
         self.issue("early", "DNS:localhost", ["20980101000000Z", "20990101000000Z"])
     }
 
-    /// Issues a self-signed certificate that says that it is an authority, as `openssl req -x509` makes it.
+    /// Issues a self-signed certificate that states that it is an authority, like those of `openssl req
+    /// -x509`.
     pub(crate) fn self_signed(&self, name: &str, time: [&str; 2]) -> ServerSide {
         let extensions = "basicConstraints=critical,CA:TRUE\nsubjectAltName=DNS:localhost\n";
         self.sign(name, extensions, &format!("-selfsign -keyfile {name}.key"), time)
@@ -178,7 +180,7 @@ pub(crate) fn options(urls: &[String], files: TlsFiles) -> BackendOptions {
     BackendOptions { tls, ..BackendOptions::new("app", addresses) }
 }
 
-/// A TLS server in front of a backend. Each connection has threads of its own.
+/// A TLS server in front of a backend. Each connection has separate threads.
 pub(crate) struct Terminator {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -270,7 +272,7 @@ fn terminate(
     let (session, socket, plain) = (Arc::new(Mutex::new(session)), Arc::new(socket), Arc::new(plain));
     let down = (session.clone(), socket.clone(), plain.clone());
     thread::spawn(move || carry_down(&down.0, &down.1, &down.2, ending));
-    // If one side ends, the other ends too.
+    // If one side ends, the other side is ended, too.
     let _ = carry_up(&session, &socket, &plain);
     let _ = plain.shutdown(Shutdown::Both);
 }

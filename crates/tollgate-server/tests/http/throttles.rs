@@ -1,4 +1,5 @@
-//! The limits of one route: requests that run at once, and requests per time, over all workers.
+//! Tests of the limits of one route over all workers: the number of running requests, and the rate of
+//! requests.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -38,7 +39,8 @@ fn status(mut peer: Peer, request: &str) -> u16 {
     peer.reply(false).status
 }
 
-/// Sends this number of requests, each on a connection of its own. Returns how many are answered.
+/// Sends this number of requests, each on a new connection. Returns the number of requests that are not
+/// refused.
 fn answered(server: &Running, last: u8, count: usize) -> usize {
     let statuses: Vec<_> = (0..count).map(|_| status(from(server, last), &get("/"))).collect();
     assert!(statuses.iter().all(|status| matches!(status, 200 | 429)), "{statuses:?}");
@@ -101,7 +103,7 @@ fn each_client_behind_a_trusted_proxy_has_its_rate() {
         ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1"].map(&mut of),
         [200, 200, 429, 200]
     );
-    // A client that is no trusted proxy cannot name another client.
+    // A client that is not a trusted proxy cannot name another client.
     let mut spoof = |client: &str| {
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {client}\r\n\r\n");
         status(from(&server, 9), &request)
@@ -135,7 +137,7 @@ fn a_request_over_its_rate_is_refused_before_its_body_and_leaves_no_record() {
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n");
     assert_eq!(peer.reply(false).status, 429);
     peer.expect_end();
-    // A short body is read and dropped, and the connection goes on.
+    // A short body is read and dropped, and the connection stays open.
     let mut peer = server.connect();
     peer.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
     assert_eq!(peer.reply(false).status, 429);

@@ -1,4 +1,5 @@
-//! Forms that scripts read part by part, from memory and from the spool, and the files that they save.
+//! Tests of forms that scripts read part by part, from memory and from the spool, and of the files that
+//! scripts save.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ fn post(server: &Running, target: &str, body: &[u8]) -> Reply {
     peer.reply(false)
 }
 
-/// Returns a site whose last script may save into `up`.
+/// Returns the site. The last script of the site may save files into `up`.
 fn saving(site: Site) -> Site {
     let dir = site.folder().join("up");
     fs::create_dir_all(&dir).unwrap();
@@ -49,7 +50,7 @@ fn saved(server: &Running) -> Vec<String> {
     names
 }
 
-/// Returns content that differs from place to place.
+/// Returns content that differs at each position.
 fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 7 + at / 251) as u8).collect()
 }
@@ -145,7 +146,7 @@ fn a_file_that_is_there_stays_unless_the_script_says_otherwise() {
     assert_eq!(saved(&server), ["x", "y"]);
 }
 
-/// Replacing the bytes by U+FFFD would give different files one name.
+/// If invalid bytes were replaced by U+FFFD, different files would have the same name.
 #[test]
 fn names_that_are_not_utf8_are_refused() {
     let body = "for part in req:parts() do

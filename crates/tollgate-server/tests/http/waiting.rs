@@ -1,5 +1,5 @@
-//! Scripts that wait. Other requests are served meanwhile, replies keep their order, and a wait ends with its
-//! time, its client or the server.
+//! Tests of scripts that wait. Other requests are served during a wait, replies keep their order, and a wait
+//! ends after its time, or with its client or the server.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use crate::asking::{PATIENCE, ask, get, until};
 use crate::peer::Peer;
 use crate::site::Site;
 
-/// `/sleep/{seconds}` sleeps. `/entered` returns how many calls did, `/left` how many went on afterwards.
+/// Any path with `?s=SECONDS` sleeps. `/entered` returns the number of calls that began, and `/left` the
+/// number of calls that have finished their sleep.
 const SLEEPER: &str = "
     local entered, left = 0, 0
     return function(req)
@@ -45,7 +46,7 @@ fn a_thousand_requests_that_sleep_take_as_long_as_one_and_hold_nobody_up() {
         asked += 1;
         assert!(begun.elapsed() < PATIENCE);
     }
-    // One after the other, they would sleep for 200 seconds.
+    // If the calls ran one after the other, they would sleep for 200 seconds.
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(200) && took < Duration::from_secs(10), "{took:?}");
     assert!(asked > 10, "{asked} requests were answered meanwhile");
@@ -108,7 +109,7 @@ fn a_client_that_is_gone_ends_the_waits_of_its_calls() {
     peer.send([get("/nap?s=3600&n=1"), get("/nap?s=3600&n=2")].concat());
     until(&server, "/entered", "2");
     peer.reset();
-    // Otherwise the drain would wait for the calls.
+    // The drain is quick only because the calls are cancelled.
     let begun = Instant::now();
     let records = server.records();
     assert!(begun.elapsed() < PATIENCE);
@@ -187,7 +188,7 @@ fn the_memory_of_waiting_calls_is_counted_and_refused_beyond_the_bound() {
     let mut holding = Vec::new();
     let begun = Instant::now();
     loop {
-        // Some of these requests are refused because of garbage that earlier ones left.
+        // A few of these requests are refused because of garbage from earlier requests.
         let mut peer = server.connect();
         peer.send(get("/hold"));
         holding.push(peer);

@@ -1,4 +1,4 @@
-//! Verdicts on whole heads. Each rule of HTTP that a head can break has its row.
+//! Tests of whole heads. The table has a row for each rule of HTTP that a head can break.
 
 use super::*;
 use crate::{BodyFraming, Method, Target};
@@ -17,8 +17,8 @@ fn head(input: &str) -> RequestHead {
     head
 }
 
-/// Checks a head, read whole and byte by byte. `|` stands for CRLF. Status 200 means accepted, 0 means
-/// incomplete.
+/// Checks the status for a head that is read as one piece, and again byte by byte. `|` stands for CRLF.
+/// Status 200 means accepted, 0 means incomplete.
 fn check(input: &str, expect: u16) {
     check_bytes(input.replace('|', "\r\n").as_bytes(), expect);
 }

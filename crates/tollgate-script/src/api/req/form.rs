@@ -1,7 +1,8 @@
 //! `req:form()` and `req:all("form", name)`: forms in both encodings.
 //!
-//! A missing or malformed form is a result: nil and the reason. The number of fields and the bytes of part
-//! headers are bounded. The memory of the call bounds the values, and its budget bounds the time.
+//! For a missing or malformed form, the result is nil and the reason. The number of fields and the bytes of
+//! part headers are bounded. The memory limit of the call bounds the values, and its CPU budget bounds the
+//! time.
 
 use std::borrow::Cow;
 
@@ -56,7 +57,8 @@ impl FormReader<'_> {
             }
             Ok(())
         });
-        // A list is the only return value, as for the other parts. It may be the last argument of a call.
+        // Without an error, the list is the only return value, as for the other parts of a request. A second
+        // value would become another argument if a script passes the result to a function.
         Ok(match self.answer(values, read)? {
             (values, Value::Nil) => Variadic::from_iter([values]),
             (nothing, reason) => Variadic::from_iter([nothing, reason]),
@@ -158,5 +160,5 @@ fn no_form(found: &str) -> Failure {
 }
 
 const FIELDS_MAX: usize = 1000;
-/// More bytes than the table of a file needs, without its texts.
+/// Upper bound of the memory of the table for a file, without its texts, in bytes.
 const FILE_TABLE_BYTES: usize = 512;

@@ -1,4 +1,4 @@
-//! `req:parts()`: an iterator that waits, and its current part.
+//! `req:parts()`: an iterator over the parts of a form. The iterator may wait for a file.
 
 use std::rc::Rc;
 
@@ -39,7 +39,8 @@ pub(super) fn install(
     })
 }
 
-/// Creates the metatable of parts. A missing optional field is nil, and any other missing field is an error.
+/// Creates the metatable of parts. A missing optional field is nil. Reading any other missing field is an
+/// error.
 fn metatable(lua: &Lua, functions: &FormFunctions, memory_bytes_max: usize) -> mlua::Result<Table> {
     let methods = lua.create_table()?;
     methods.raw_set("read", read(lua, functions)?)?;
@@ -137,7 +138,7 @@ fn save(lua: &Lua, functions: &FormFunctions) -> mlua::Result<Function> {
     operation::function(lua, &functions.waits, c"part:save", &begin)
 }
 
-/// The parts of a VM that the form functions need.
+/// State of a VM that the form functions need.
 #[derive(Clone)]
 struct FormFunctions {
     active: Rc<ActiveCell>,
@@ -169,9 +170,9 @@ impl FormFunctions {
         })
     }
 
-    /// Works on the form, on threads if the form is in a file.
+    /// Runs `work` on the form. If the form is in a file, threads run `work`.
     ///
-    /// `of` is the part that must be the current one, and the form of its call for error texts.
+    /// `of` has the part that must be the current one, and the correct call for error texts.
     fn work<R: Send + 'static>(
         &self,
         lua: &Lua,
@@ -193,7 +194,7 @@ impl FormFunctions {
         unlimited(lua, || convert(lua, self, result))
     }
 
-    /// Works on the form like `work`, but always on threads.
+    /// Runs `work` on the form like the function `work`, but always on threads.
     fn write<R: Send + 'static>(
         &self,
         part: &Value,
@@ -250,8 +251,8 @@ impl FormFunctions {
         }
     }
 
-    /// Turns a fault into an error. A fault of the client determines the reply, unless the script catches the
-    /// error.
+    /// Converts a failure to an error of Luau. A failure of the client decides the status of the reply,
+    /// unless the script catches the error.
     fn checked<T>(&self, result: Result<T, FormReadError>) -> mlua::Result<T> {
         result.map_err(|fault| match fault {
             FormReadError::Disk(error) => mlua::Error::runtime(format!("the disk failed: {error}")),

@@ -15,7 +15,7 @@ impl Arguments {
     ///
     /// # Safety
     /// `state` runs a function that `guard` made, and only its arguments are on the stack. No reference to
-    /// them outlives the call.
+    /// the arguments outlives the call.
     pub(super) unsafe fn of(state: *mut ffi::lua_State) -> Self {
         Self { state }
     }
@@ -39,10 +39,10 @@ impl Arguments {
         unsafe { ffi::lua_toboolean(self.state, place) != 0 }
     }
 
-    /// Returns the offset at which a search in a text begins, from 0.
+    /// Returns the offset at which a search in a text begins, counted from 0.
     ///
-    /// The argument counts from 1, or from the end if it is negative. A missing argument is 1. An argument
-    /// that is not a number raises Luau's own error.
+    /// The argument counts from 1, or from the end if it is negative. A missing argument counts as 1. An
+    /// argument that is not a number raises Luau's own error.
     pub(super) fn position(&self, place: c_int, len: usize) -> usize {
         // SAFETY: the error passes through frames that own no values.
         let given = i64::from(unsafe { ffi::luaL_optinteger_(self.state, place, 1) });

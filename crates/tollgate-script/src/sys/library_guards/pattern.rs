@@ -1,19 +1,20 @@
-//! The cost of a Luau pattern.
+//! Estimates of the cost of a Luau pattern.
 
 /// Returns whether a pattern has special characters.
 pub(super) fn has_specials(pattern: &[u8]) -> bool {
     pattern.iter().any(|byte| b"^$*+?.([%-".contains(byte))
 }
 
-/// Returns the number of items in the longest set of a pattern, or 1 without a set. An unclosed set counts,
-/// too.
+/// Returns the number of items in the longest set of a pattern, or 1 if there is no set. A set without its
+/// closing `]` counts, too.
 pub(super) fn longest_set(pattern: &[u8]) -> usize {
     let (mut longest, mut rest) = (1, pattern);
     while let [first, behind @ ..] = rest {
         rest = match (first, behind) {
-            // `%bxy`
+            // `%bxy` matches balanced text, and has no set.
             (b'%', [b'b', ..]) => behind.get(3..).unwrap_or_default(),
-            // The frontier itself is skipped. Its set counts as a set of its own.
+            // `%f[set]`, a frontier pattern: only `%f` is skipped here, so the set after it counts like any
+            // other set.
             (b'%', [b'f', behind @ ..]) => behind,
             (b'%', _) => behind.get(1..).unwrap_or_default(),
             (b'[', _) => {

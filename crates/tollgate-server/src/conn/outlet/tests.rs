@@ -1,4 +1,4 @@
-//! Tests which bytes of replies are sent, and in which order, to peers that take them in small parts.
+//! Tests of the bytes of replies and their order, with peers that take them in small parts.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -21,16 +21,17 @@ use crate::options::CapacityLimits;
 use crate::overload::Capacity;
 use crate::reply::{Reply, Writing};
 
-/// A peer that takes given numbers of bytes. A real socket cannot be made to do so.
+/// A peer that takes given numbers of bytes. No real socket allows that control.
 struct Sips {
-    /// Bytes for each call. With 0 the peer takes nothing, and is asked again.
+    /// Number of bytes that each call takes. With 0 the peer takes nothing, and the call is repeated.
     sips: Box<dyn Iterator<Item = usize>>,
     taken: Vec<u8>,
-    /// Bytes that the system holds for the peer. The peer takes [`STEP`] of them between two checks.
+    /// Number of bytes that the system holds for the peer. Between two checks, the peer takes [`STEP`] bytes
+    /// of them.
     untaken: Cell<usize>,
     ending: ConnectionEnd,
     is_corked: bool,
-    /// Whether the last bytes wait for the bytes after them.
+    /// Whether the last bytes wait for the bytes that follow.
     is_held_back: bool,
 }
 
@@ -124,7 +125,8 @@ impl AsyncRead for Sips {
     }
 }
 
-/// Makes a reply for each list, with slices of these lengths, each from a different place of the file.
+/// Creates a reply for each list, with slices of these lengths. Each slice is from a different position of
+/// the file.
 fn replies(file: &Arc<SentFile>, lens: &[&[u64]]) -> Replies {
     let mut replies = Replies::default();
     for lens in lens {
@@ -140,12 +142,12 @@ fn replies(file: &Arc<SentFile>, lens: &[&[u64]]) -> Replies {
     replies
 }
 
-/// Returns the bytes that are sent in the end, or an error if the peer is given up.
+/// Returns all bytes that were sent, or an error if the connection was given up.
 fn sent(replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Vec<u8>, Gone> {
     Ok(sent_before(Then::More, replies, sips)?.taken)
 }
 
-/// Returns the peer after replies were sent to it with `then` after them.
+/// Returns the peer after the replies were sent. `then` is the event after the replies.
 fn sent_before(then: Then, replies: &Replies, sips: Box<dyn Iterator<Item = usize>>) -> Result<Sips, Gone> {
     let capacity = Capacity::new(&CapacityLimits::default(), 1);
     let deadlines = Rc::new(Deadlines::new(Rc::new(WorkerClock::new())));
@@ -236,7 +238,7 @@ fn a_peer_that_takes_only_what_the_system_holds_is_given_up_when_that_is_gone() 
         deadlines.sweep(Duration::ZERO);
     }
     drop(write);
-    // One deadline, and one more for each check at which the peer had taken a step.
+    // The time is one deadline, and one more deadline for each check at which the peer had taken a step.
     assert!(clock.coarse() - begun >= TICK * 5);
     assert_eq!((stream.untaken.get(), stream.ending), (0, ConnectionEnd::Reset));
 }

@@ -22,7 +22,7 @@ pub(in crate::conn) struct AnsweredRequest {
 }
 
 impl AnsweredRequest {
-    /// Runs the time limit of streamed content that waits because earlier replies leave slowly.
+    /// Checks the time limit of streamed content that waits because the client takes earlier replies slowly.
     #[inline]
     pub(super) fn watch(&mut self, context: &mut Context<'_>) {
         if let Some(streamed) = &mut self.answer.streamed {
@@ -34,17 +34,18 @@ impl AnsweredRequest {
 /// The requests of a connection that wait for their handlers, or for their replies to be sent.
 #[derive(Default)]
 pub(in crate::conn) struct Queue {
-    /// Requests after all answered ones. Only the last of them may have an unsafe method.
+    /// Requests whose handlers run or wait. These requests follow all answered requests. Only the last
+    /// request may have an unsafe method.
     pub(super) running: VecDeque<RunningRequest>,
     pub(super) answered: VecDeque<AnsweredRequest>,
     /// The index of the request that runs next.
     pub(super) next_index: usize,
-    /// Memory of the running requests.
+    /// Memory that the running requests hold.
     pub(super) bytes: HeldBytes,
     pub(super) answered_bytes: usize,
     /// Bytes of earlier replies that are being sent to the client.
     pub(super) leaving_bytes: usize,
-    /// Pause after which a handler that has begun checks again whether there is room for its reply.
+    /// Pause after which a handler that has begun checks again whether memory for its reply is available.
     pub(super) room_pause: Option<Pin<Box<Sleep>>>,
     /// The place of the connection in the script queue, while a script needs one.
     pub(super) place: Option<QueuePlace>,
@@ -66,8 +67,8 @@ impl Queue {
         self.bytes.all + self.answered_bytes
     }
 
-    /// Returns the held bytes, split by the event that frees them. A first handler that holds much does not
-    /// wait for room, so its bytes count with the answers.
+    /// Returns the held bytes, split by the event that frees them. If the first handler has already produced
+    /// much of its reply, it does not wait for memory. The bytes of this handler then count with the answers.
     pub(in crate::conn) fn queued(&self) -> QueuedMemory {
         let first = self.running.front().filter(|first| first.holds_much());
         let first_bytes = first.map_or(0, RunningRequest::held_bytes);
@@ -77,12 +78,12 @@ impl Queue {
         }
     }
 
-    /// Notes the size of the replies that are being sent, because it limits how much may be added.
+    /// Records the size of the replies that are being sent. This size limits the replies that may be added.
     pub(in crate::conn) fn let_leave(&mut self, bytes: usize) {
         self.leaving_bytes = bytes;
     }
 
-    /// Returns whether another request may join. None joins after an unsafe method.
+    /// Returns whether another request may join. No request joins after a request with an unsafe method.
     pub(in crate::conn) fn takes_more(&self) -> bool {
         self.running.back().is_none_or(RunningRequest::is_safe)
     }
@@ -94,7 +95,7 @@ impl Queue {
         self.running.push_back(request);
     }
 
-    /// Adds a request that had its first turn, in which it ran for `ran`.
+    /// Adds a request whose handler already had its first turn, and ran for `ran` in that turn.
     pub(in crate::conn) fn push_begun(&mut self, visit: Visit, turn: Turn, ran: Duration, form: ReplyForm) {
         self.is_turn_over = turn == Turn::Sliced;
         self.push(ReplySource::Handler(visit), form);
@@ -103,7 +104,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first request, if it is answered.
+    /// Removes and returns the first request, if it is answered.
     pub(in crate::conn) fn pop(&mut self) -> Option<AnsweredRequest> {
         let answered = self.answered.pop_front()?;
         self.answered_bytes -= answered.bytes;
@@ -113,7 +114,8 @@ impl Queue {
         Some(answered)
     }
 
-    /// Replaces the first running request by its answer. Returns false if it has none yet.
+    /// Moves the first running request to the answered requests. Returns false if its handler has not
+    /// returned.
     #[inline]
     pub(super) fn answer_first(&mut self, recorder: &Recorder) -> bool {
         let Some(first) = self.running.front_mut() else { return false };

@@ -1,5 +1,5 @@
-//! Decides whether there is room for the reply of a handler, on its connection and in the memory of all
-//! connections.
+//! Decides whether memory for the reply of a handler is available, within the limits of its connection and of
+//! all connections.
 
 use std::task::Context;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use super::requests::Queue;
 use crate::task_turn::give_turn;
 use crate::worker::Worker;
 
-/// Pending replies are sent at this size, even if more requests are in the buffer.
+/// Size of pending replies at which they are sent, in bytes, even if more requests are in the buffer.
 pub(in crate::conn) const REPLIES_BYTES_MAX: usize = 256 << 10;
 
-/// Pause before a handler that has begun asks for room again.
+/// Pause before a handler that has begun checks again whether memory is available.
 const ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 impl Queue {
-    /// Returns whether there is room for the reply of a handler. For the first handler, the results of later
-    /// handlers do not count.
+    /// Returns whether memory for the reply of a handler is available. For the first handler, the results of
+    /// later handlers do not count.
     #[inline]
     pub(super) fn may_go_on(&self, index: usize, worker: &Worker) -> bool {
         let returned_bytes = if index == 0 { 0 } else { self.bytes.reply };
         let has_room = if self.running[index].is_safe() {
             self.leaving_bytes + self.answered_bytes + returned_bytes < REPLIES_BYTES_MAX
         } else {
-            // An unsafe handler changes something, and nothing runs after it. A long reply that is being sent
-            // therefore stops it only while peers hold too much memory.
+            // An unsafe handler changes something, and no handler runs after it. Such a handler therefore
+            // runs while a long reply is being sent, unless peers hold too much memory.
             let is_behind_much = self.leaving_bytes >= REPLIES_BYTES_MAX;
             self.answered_bytes < REPLIES_BYTES_MAX
                 && !(is_behind_much && worker.capacity.is_full_for_peers())
@@ -34,13 +34,14 @@ impl Queue {
         has_room && !self.has_to_await_room(index, worker)
     }
 
-    /// Returns whether a handler waits for memory of all connections.
+    /// Returns whether a handler waits because all connections together hold too much memory.
     ///
-    /// The first handler waits only for memory that others free: the log, the peers, and first handlers that
-    /// hold much. The last do not wait, so no two connections wait for each other.
+    /// The first handler waits only for memory that is freed without it: by the log, by the peers, and by
+    /// first handlers that hold much. First handlers that hold much do not wait, so no two connections wait
+    /// for each other.
     ///
-    /// A later handler also waits for the memory of handlers, because its reply follows the first one. While
-    /// memory is full, a handler that has not begun does not wait, because it is refused.
+    /// A later handler also waits for memory that handlers hold, because its reply is sent only after the
+    /// first reply. While memory is full, a handler that has not begun does not wait, because it is refused.
     #[inline]
     fn has_to_await_room(&self, index: usize, worker: &Worker) -> bool {
         let request = &self.running[index];
@@ -53,8 +54,8 @@ impl Queue {
         }
     }
 
-    /// Asks again after a pause, if a handler waits for room. Another connection frees the memory, and it
-    /// wakes no task here.
+    /// If a handler waits for memory, polls the queue again after a pause. A pause is needed because the
+    /// connection that frees memory does not wake this task.
     #[inline]
     pub(super) fn await_room(&mut self, worker: &Worker, context: &mut Context<'_>) {
         let awaits_room = |index: usize| {

@@ -14,9 +14,10 @@ use crate::recorder::Recorder;
 use crate::reply::Reply;
 use crate::worker::Worker;
 
-/// Estimated size of a request, in addition to the bytes of its head and body.
+/// Estimated size of a request in bytes, in addition to its head and body.
 const REQUEST_BYTES: usize = size_of::<Request>() + 256;
-/// A first handler that has made this much does not wait for room, because it most likely holds its reply.
+/// Number of produced bytes from which on the first handler does not wait for memory. Such a handler has most
+/// likely produced its reply.
 const MUCH_BYTES: usize = 64 << 10;
 
 /// The properties of a request that decide the form of its reply.
@@ -24,7 +25,7 @@ const MUCH_BYTES: usize = 64 << 10;
 pub(in crate::conn) struct ReplyForm {
     pub(in crate::conn) is_head: bool,
     pub(in crate::conn) version: Version,
-    /// When the head of the request was complete.
+    /// Time when the head of the request was complete.
     pub(in crate::conn) begun: Instant,
 }
 
@@ -50,7 +51,7 @@ pub(in crate::conn) enum ReplySource {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct HeldBytes {
     pub(super) all: usize,
-    /// The part that is a reply.
+    /// The part of the memory that is a reply.
     pub(super) reply: usize,
 }
 
@@ -60,11 +61,11 @@ pub(super) struct RunningRequest {
     pub(super) form: ReplyForm,
     /// The memory of the request at the last count.
     bytes: HeldBytes,
-    /// The part of it that its handler made, in bytes.
+    /// The part of the memory that the handler has produced, in bytes.
     made_bytes: usize,
-    /// How long its script ran since it began or last waited.
+    /// Time that the script has run since it began or last waited.
     ran: Duration,
-    /// Set while its script waits for a turn in the script queue.
+    /// Counts the script while it waits for a turn in the script queue.
     pub(super) waiting_script: Option<WaitingScript>,
 }
 
@@ -107,8 +108,8 @@ impl RunningRequest {
         matches!(&self.source, ReplySource::Handler(visit) if visit.is_reading())
     }
 
-    /// Returns whether its handler has made at least [`MUCH_BYTES`]. Such a handler should end, and not wait
-    /// for room.
+    /// Returns whether the handler has produced at least [`MUCH_BYTES`]. Such a handler should end soon
+    /// instead of waiting for memory.
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.made_bytes >= MUCH_BYTES
@@ -120,7 +121,7 @@ impl RunningRequest {
         self.bytes.all
     }
 
-    /// Returns whether the request is answered as soon as it is the first.
+    /// Returns whether the request is answered as soon as it is the first request of the queue.
     #[inline]
     pub(super) fn is_at_once(&self) -> bool {
         matches!(&self.source, ReplySource::Handler(visit) if visit.is_at_once())
@@ -139,8 +140,8 @@ impl RunningRequest {
         }
     }
 
-    /// Puts its script into the script queue before the first slice, if the route asks for that. Returns
-    /// whether it waits there now.
+    /// Puts the script into the script queue before the first slice, if scripts of the route are known to be
+    /// long. Returns whether the script waits there now.
     #[inline]
     pub(super) fn queues_up_first(&mut self) -> bool {
         if let ReplySource::Handler(visit) = &self.source
@@ -152,7 +153,7 @@ impl RunningRequest {
         false
     }
 
-    /// Returns whether no part of its script has run.
+    /// Returns whether no part of the script has run.
     #[inline]
     pub(super) fn has_to_begin(&self) -> bool {
         matches!(&self.source, ReplySource::Handler(visit) if visit.has_to_begin())
@@ -164,7 +165,7 @@ impl RunningRequest {
         matches!(&self.source, ReplySource::Handler(visit) if visit.is_untouched())
     }
 
-    /// Replaces a handler that has not run by a refusal, because too much memory is held.
+    /// Replaces a handler that has not run with a refusal, because connections hold too much memory.
     pub(super) fn refuse(&mut self, worker: &Worker) -> Turn {
         if let ReplySource::Handler(visit) = &self.source {
             self.source = ReplySource::Reply(worker.refuse_late(visit));
@@ -175,8 +176,8 @@ impl RunningRequest {
 
     /// Runs the handler for a turn.
     ///
-    /// A wait that ends at once counts as a slice. A script that repeats such waits therefore lets others
-    /// have their turn.
+    /// A wait that ends at once counts as a slice. Other connections therefore have their turn even if a
+    /// script repeats such waits.
     #[inline]
     pub(super) fn run(&mut self, context: &mut Context<'_>) -> Turn {
         let ReplySource::Handler(visit) = &mut self.source else { return Turn::Over };
@@ -189,12 +190,13 @@ impl RunningRequest {
         turn
     }
 
-    /// Adds up how long a script runs until it waits or ends, and then adds the sum to the cost of its route.
+    /// Adds `ran` to the time of a script until the script waits or ends. The sum is then added to the cost
+    /// of the route.
     #[inline]
     pub(super) fn note(&mut self, ran: Duration) {
         let before = self.waiting_script.take();
         self.waiting_script = match &self.source {
-            // The route may have changed, because a handler can pass.
+            // The route may have changed, because a handler can pass its request to another route.
             ReplySource::Handler(visit) => visit.sliced_at().map(RouteCost::begin_waiting),
             ReplySource::Reply(_) => None,
         };

@@ -13,7 +13,7 @@ impl Queue {
         self.place.as_mut().is_some_and(QueuePlace::may_run)
     }
 
-    /// Uses up the turn of the place after a slice, because others in the script queue have waited for it.
+    /// Ends the turn of the place after a slice, because other scripts wait in the script queue.
     #[inline]
     pub(super) fn spend_place(&mut self) {
         if let Some(place) = self.place.as_mut().filter(|place| place.is_first()) {
@@ -21,8 +21,8 @@ impl Queue {
         }
     }
 
-    /// Keeps a place in the script queue while a script needs one. The task is woken when the place is the
-    /// first.
+    /// Holds a place in the script queue while a script needs one. The task is woken when the place is the
+    /// first of the queue.
     #[inline]
     pub(super) fn queue_up(&mut self, worker: &Worker, context: &Context<'_>) {
         let may_begin = self.answered.is_empty();

@@ -1,5 +1,4 @@
-//! Tests which routes put the scripts of a connection into the script queue, and how much memory their
-//! results hold.
+//! Tests of the script queue for the scripts of a connection, and of the memory that their results hold.
 
 use std::cell::Cell;
 use std::fs;
@@ -16,8 +15,8 @@ use crate::overload::HeldMemory;
 use crate::worker::Worker;
 
 impl Bench {
-    /// Returns whether a request would be refused if the script queue were too long, because its route has a
-    /// script in it.
+    /// Returns whether a script of the route for `target` is in the script queue. Requests of such a route
+    /// are refused if the queue is too long.
     fn is_inside(&self, target: &str) -> bool {
         let Worker { script_queue, recorder, .. } = &*self.worker;
         script_queue.set_age_max(Duration::ZERO);
@@ -81,7 +80,8 @@ fn slices_of_a_pipeline_count_whichever_of_its_scripts_runs_them() {
         let _first = bench.send_more(first, &["/entered"; 30]).await;
         let reply = bench.reply(behind).await;
         let entered: usize = reply.split("\r\n\r\n").nth(1).unwrap().parse().unwrap();
-        // One round, and the slices that the pipeline runs before the other connection has its turn.
+        // The bound is one round, and the slices that the pipeline runs before the other connection has its
+        // turn.
         assert!(entered <= 10, "{entered} slices");
     });
 }
@@ -141,7 +141,7 @@ fn requests_that_wait_to_begin_are_refused_and_begun_ones_wait_for_room() {
                 fs::write(&file, format!("return function() {body} end")).unwrap();
                 ScriptFile { file, root: folder.to_owned() }
             };
-            // A thread has to look for codings of this file, because no request asked for it before.
+            // A thread has to look for codings of this file, because no earlier request asked for the file.
             let mut ran =
                 RouteSpec::new("/ran/*", HandlerSpec::Files(Box::new(FilesSpec::new(folder.to_owned()))));
             let body =
@@ -162,7 +162,7 @@ fn requests_that_wait_to_begin_are_refused_and_begun_ones_wait_for_room() {
         assert!(bench.capacity.is_full() && bench.worker.script_queue.len() == 3);
         let reply = bench.reply(waiting).await;
         assert!(reply.starts_with("HTTP/1.1 503 ") && !reply.contains("x-after"), "{reply}");
-        // Requests that have begun wait for room, and continue when there is some.
+        // Requests that have begun wait for memory, and continue when memory is available.
         assert_eq!(bench.worker.script_queue.len(), 0);
         drop(held);
         for (peer, expected) in [(first, "HTTP/1.1 204 "), (ran, "HTTP/1.1 200 ")] {
@@ -173,8 +173,8 @@ fn requests_that_wait_to_begin_are_refused_and_begun_ones_wait_for_room() {
     });
 }
 
-/// Scripts for the tests. `/slow` runs over its slice until a request sets `go`. `/big` makes a megabyte, and
-/// `/made` returns how many it made.
+/// Scripts for the tests. `/slow` exceeds its slices until a request sets `go`. `/big` returns a megabyte,
+/// and `/made` returns the number of calls of `/big`.
 const BIG: [(&str, &str); 5] = [
     ("/slow", "while not tollgate.shared.get('go') do end return 204"),
     ("/go", "tollgate.shared.set('go', true) return 204"),
@@ -189,7 +189,7 @@ impl Bench {
         self.capacity.limit(&CapacityLimits { in_flight_bytes_max, ..CapacityLimits::default() });
     }
 
-    /// Returns the content that a new connection gets.
+    /// Returns the content of the reply on a new connection.
     async fn ask(&self, target: &str) -> String {
         let reply = self.reply(self.send(&[target]).await).await;
         reply.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()
@@ -293,7 +293,7 @@ fn requests_that_wait_count_with_all_that_they_take() {
         let mut targets = vec!["/slow"];
         targets.resize(100, "/made");
         let _peer = bench.send(&targets).await;
-        // Each request counts at least its place in the queue and its `Request`.
+        // For each request, at least the memory of its entry in the queue and of its `Request` counts.
         let least = 99 * (size_of::<RunningRequest>() + size_of::<tollgate_script::Request>());
         bench.until("all count", || bench.capacity.held_bytes() > least as u64).await;
     });

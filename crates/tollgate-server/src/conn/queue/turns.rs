@@ -14,8 +14,8 @@ use crate::task_turn::give_turn;
 use crate::worker::Worker;
 
 impl Queue {
-    /// Waits for `future`, and runs the handlers meanwhile. The future stays pinned where it is, because it
-    /// may be large.
+    /// Waits for `future`, and runs the handlers during the wait. The future stays pinned in the caller,
+    /// because it may be large.
     pub(in crate::conn) fn beside<F: Future + Unpin>(
         &mut self,
         worker: &Worker,
@@ -34,7 +34,7 @@ impl Queue {
     /// Waits for `future`, or for the answer to the first request. Returns `None` if the answer comes first.
     ///
     /// # Cancel safety
-    /// As cancel-safe as `future`, which is not polled after the answer came.
+    /// As cancel-safe as `future`. After the answer, `future` is not polled again.
     pub(in crate::conn) fn race<F: Future + Unpin>(
         &mut self,
         worker: &Worker,
@@ -53,7 +53,8 @@ impl Queue {
         })
     }
 
-    /// Runs handlers until one has used its slice or none can continue. Handlers that wait are polled once.
+    /// Runs handlers until one handler has used its slice or no handler can continue. Handlers that wait are
+    /// polled once.
     fn run(&mut self, worker: &Worker, held: &HeldMemory, context: &mut Context<'_>) {
         if self.is_empty() {
             return;
@@ -89,7 +90,8 @@ impl Queue {
     fn run_one(&mut self, index: usize, worker: &Worker, context: &mut Context<'_>) {
         let request = &mut self.running[index];
         let was_in_script_queue = request.is_in_script_queue();
-        // The request was admitted before other requests took the memory.
+        // The memory is checked again, because other requests may have used it since this request was
+        // admitted.
         let turn = if request.is_untouched() && worker.capacity.is_full() {
             request.refuse(worker)
         } else {
@@ -99,15 +101,15 @@ impl Queue {
         request.count(&mut self.bytes);
         self.is_turn_over = turn == Turn::Sliced;
         if was_in_script_queue && !is_in_script_queue {
-            // After a script left the script queue, the next script takes a new place.
+            // When a script leaves the script queue, the next script of the connection gets a new place.
             self.place = None;
         } else if self.is_turn_over {
             self.spend_place();
         }
     }
 
-    /// Polls the operations that handlers wait for. A reply of a backend is read only as far as there is room
-    /// for it.
+    /// Polls the operations that handlers wait for. A reply of a backend is read only while memory for it is
+    /// available.
     fn poll_waits(&mut self, worker: &Worker, context: &mut Context<'_>) {
         for index in 0..self.running.len() {
             let request = &self.running[index];
@@ -120,8 +122,8 @@ impl Queue {
         }
     }
 
-    /// Asks a thread to read files for the next handler that needs it. It does so only after the client has
-    /// taken all replies.
+    /// Asks a thread to read files for the next handler that needs them, but only after the client has taken
+    /// all replies.
     fn start_read(&mut self, context: &mut Context<'_>) {
         if !self.answered.is_empty() || self.running.iter().any(RunningRequest::is_reading) {
             return;
@@ -134,8 +136,8 @@ impl Queue {
         }
     }
 
-    /// Returns the index of the handler that runs next. Handlers run in turns, so that none waits for another
-    /// that never ends. A handler with an unsafe method has to be the first.
+    /// Returns the index of the handler that runs next. Handlers run in turns, so that no handler waits for
+    /// another handler that never ends. A handler with an unsafe method has to be the first of the queue.
     fn next_to_run(&mut self, worker: &Worker) -> Option<usize> {
         let count = self.running.len();
         let from = self.next_index.min(count);
@@ -157,8 +159,8 @@ impl Queue {
         Some(index)
     }
 
-    /// Answers the first requests whose handlers have returned. Requests without a handler are answered as
-    /// far as there is room.
+    /// Answers the first requests whose handlers have returned. Requests without a handler are answered while
+    /// memory for their replies is available.
     fn settle(&mut self, worker: &Worker) {
         while let Some(first) = self.running.front() {
             if first.is_at_once() {

@@ -1,4 +1,4 @@
-//! Tests when a refused client has to pause.
+//! Tests of the pause of a refused client.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use tokio::time::timeout;
 use crate::conn::bench::{Bench, FOR_EVER, PATIENCE, head, in_turns};
 use crate::options::{RateKey, RateSpec, RouteLimits};
 
-/// A bit less than the longest pause.
+/// Time that is a little shorter than the longest pause.
 const REST: Duration = Duration::from_millis(900);
 
-/// Makes a worker with two limited routes. A client that `/once` refuses pauses for nearly a second.
-/// `/single` takes one request at a time.
+/// Creates a worker with two limited routes. A client that `/once` refuses pauses for nearly a second.
+/// `/single` admits one request at a time.
 fn crowded() -> Bench {
     let bench = Bench::with(&[("/once", "return 204"), ("/single", "return 204")], |routes, _| {
         let once = RateSpec {

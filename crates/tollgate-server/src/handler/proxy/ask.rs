@@ -1,4 +1,4 @@
-//! Sends a request to a backend, and makes the reply from the result.
+//! Sends a request to a backend, and creates the reply from the result.
 
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
@@ -16,10 +16,11 @@ use super::{hops, reply, rounds};
 use crate::handler::exchange::Exchange;
 use crate::reply::{Extent, Reply, allowed_methods};
 
-/// A reply of a known length up to this one is read completely before its head is sent.
+/// Maximum length of a reply that is read completely before its head is sent, in bytes. The length must be
+/// known.
 const WHOLE_BYTES_MAX: u64 = 16 << 10;
 
-/// Estimated memory of a request that waits for its reply, in addition to its head and content.
+/// Estimated memory of a request that waits for its reply, in bytes, in addition to its head and content.
 const WAITING_BYTES: usize = 2 << 10;
 
 /// A request to a backend, from its start until its reply is complete enough to be sent.
@@ -31,7 +32,7 @@ pub(crate) struct Asked {
 /// The result of a request to a backend.
 pub(crate) struct Proxied {
     pub(crate) reply: Reply,
-    /// The rest of a content that is not complete.
+    /// The source of the remaining content. `None` if the content is complete.
     pub(crate) streamed: Option<Box<BackendContent>>,
 }
 
@@ -42,7 +43,7 @@ impl From<Reply> for Proxied {
 }
 
 impl From<Reply> for Asked {
-    /// Makes a finished request from a reply, without asking a backend.
+    /// Creates a finished request from a reply, without a request to a backend.
     fn from(reply: Reply) -> Self {
         Self { future: Box::pin(ready(reply.into())), bytes: 0 }
     }
@@ -89,7 +90,7 @@ impl Proxy {
         Asked { future: Box::pin(future), bytes }
     }
 
-    /// Makes the reply from a head and the available content. Short content is awaited.
+    /// Creates the reply from a head and the available content. Short content is awaited completely.
     async fn take(self: &Rc<Self>, incoming: Incoming, request: &Rc<Request>) -> Result<Proxied, Failure> {
         let mut reply = self.reply(&incoming);
         let Incoming { head, mut content, .. } = incoming;
@@ -104,7 +105,8 @@ impl Proxy {
             return Ok(reply.into());
         }
         if !reply.status.may_have_content() {
-            // RFC 9110 section 15.3.6: a 205 has no content. If the backend sends some, its connection ends.
+            // RFC 9110 section 15.3.6: a 205 has no content. If the backend sends content nevertheless, its
+            // connection ends.
             return Ok(reply.into());
         }
         let mut came = BytesMut::new();
@@ -128,7 +130,7 @@ impl Proxy {
             return Ok(reply.into());
         }
         if matches!(reply.extent, Extent::Sized(_)) {
-            // The available bytes leave together with the head.
+            // The available bytes are sent together with the head.
             reply.content = came.split().freeze();
         }
         let streamed = BackendContent::new(&head, content, came, self.clone(), request.clone());

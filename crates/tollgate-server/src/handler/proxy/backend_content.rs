@@ -1,5 +1,5 @@
-//! The content of a long reply, from the backend to the client. More is read after the client has taken the
-//! bytes before.
+//! The content of a long reply, from the backend to the client. Further bytes are read only after the client
+//! has taken the earlier bytes.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -25,23 +25,23 @@ pub(crate) struct RelayedPiece {
 /// The content of a reply that a backend sends.
 pub(crate) struct BackendContent {
     content: Content,
-    /// Bytes that were received and not sent.
+    /// Bytes that were received from the backend and not sent to the client.
     came: BytesMut,
     proxy: Rc<Proxy>,
     request: Rc<Request>,
-    /// Counts the request until its content ends.
+    /// Permit that counts the request until its content ends.
     permit: Option<RequestPermit>,
     ending: Ending,
     /// Names of fields that concern only the connection to the backend (RFC 9110 section 7.6.1).
     connection_options: Vec<Vec<u8>>,
 }
 
-/// How the content ends.
+/// State of the end of the content.
 #[derive(PartialEq, Eq)]
 enum Ending {
     /// The backend decides where the content ends.
     Whole,
-    /// The content was given up, so later bytes are useless.
+    /// The content was given up, so later bytes are ignored.
     Cut,
 }
 
@@ -57,7 +57,7 @@ impl BackendContent {
         Self { content, came, proxy, request, permit: None, ending: Ending::Whole, connection_options }
     }
 
-    /// Keeps the request counted until its content ends.
+    /// Stores the permit that counts the request until its content ends.
     pub(crate) fn hold(&mut self, permit: Option<RequestPermit>) {
         self.permit = permit;
     }
@@ -105,8 +105,8 @@ impl BackendContent {
         self.content.is_plain() && self.came.is_empty()
     }
 
-    /// Sends available bytes with `send`, without keeping them. Bytes that `send` does not take have to be
-    /// [taken](Self::take).
+    /// Passes available bytes to `send` without keeping them. Bytes that `send` does not send are kept for
+    /// [`take`](Self::take).
     pub(crate) fn poll_relay(
         &mut self,
         context: &mut Context<'_>,
@@ -126,7 +126,7 @@ impl BackendContent {
         }
     }
 
-    /// Returns ready once if the time limit of the request passes while the client takes nothing.
+    /// Returns ready once if the time limit of the request passes while the client takes no bytes.
     pub(crate) fn poll_overdue(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.content.poll_overdue(context).map(|failure| {
             self.broken(&failure);

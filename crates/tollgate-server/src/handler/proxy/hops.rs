@@ -1,5 +1,5 @@
-//! Counts how often a request may still be forwarded (RFC 9110 section 7.6.2). The limit applies to OPTIONS.
-//! It would also apply to TRACE, which the server does not support.
+//! Limits the number of further forwards of a request by `Max-Forwards` (RFC 9110 section 7.6.2). The field
+//! counts only for OPTIONS and TRACE, and the server does not support TRACE.
 
 use tollgate_backend::Outgoing;
 use tollgate_http::{Method, RequestHead};
@@ -15,7 +15,7 @@ pub(super) fn are_used_up(head: &RequestHead) -> bool {
     are_counted(head.method()) && least(head) == Some(0)
 }
 
-/// Returns the smallest limit in the fields. Values that are not numbers are ignored.
+/// Returns the smallest number in the fields. Values that are not numbers are ignored.
 pub(super) fn least(head: &RequestHead) -> Option<u64> {
     let lines = head.raw_fields().filter(|(name, _)| name.eq_ignore_ascii_case(MAX_FORWARDS.as_bytes()));
     lines.filter_map(|(_, value)| read(value)).min()
@@ -26,7 +26,7 @@ pub(super) fn write_next(out: &mut Outgoing, hops: u64) {
     out.push_sound(MAX_FORWARDS, hops.saturating_sub(1).to_string().as_bytes());
 }
 
-/// Parses a number. A number that is too large becomes the largest one.
+/// Parses a number. A number that is too large becomes `u64::MAX`.
 fn read(value: &[u8]) -> Option<u64> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok()).map(|hops| hops.unwrap_or(u64::MAX))

@@ -1,13 +1,16 @@
 //! Proxied routes: forwards a request to a backend, and its reply to the client.
 //!
-//! Both are written anew from their parsed form ([`request`], [`reply`]), and never forwarded as bytes.
+//! Requests and replies are written anew from their parsed form ([`request`], [`reply`]), and never forwarded
+//! as bytes.
 //!
 //! A request with a short body is complete before it is forwarded. A slow client therefore occupies no
 //! connection to a backend, and an idempotent request can be sent again. A long body is forwarded while it
-//! arrives, if one of the few places for that is free. Otherwise it goes through the spool.
+//! arrives, if one of the few permits for this is free. If no permit is free, the body goes through the
+//! spool.
 //!
-//! A short reply is read completely first, so that a backend that fails in between results in 502. A longer
-//! reply is sent as it arrives ([`backend_content`]), and each side waits for the other.
+//! A short reply is read completely before it is sent, so that a failure of the backend during the reply
+//! results in 502. A longer reply is sent while it arrives ([`backend_content`]), and the backend is read
+//! only as fast as the client reads.
 
 mod ask;
 mod backend_content;

@@ -2,15 +2,15 @@
 
 use crate::reply::{REQUEST_ID, is_policy_field};
 
-/// Which fields the server writes itself. The same fields of the backend are removed.
+/// Selects the fields that the server writes itself. The same fields of the backend are removed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnWord {
-    /// Fields `Tollgate-*` with the outcome of the record. False if the route leaves no record, because the
-    /// backend may be the server that records.
+    /// Whether the server writes the fields `Tollgate-*` about the record. False if the route leaves no
+    /// record, because the backend may then be the server that records.
     pub(crate) of_records: bool,
-    /// The field with the id of the request.
+    /// Whether the server writes the field with the request id.
     pub(crate) of_ids: bool,
-    /// Fields `Access-Control-*` for pages of other origins.
+    /// Whether the server writes the fields `Access-Control-*` for pages of other origins.
     pub(crate) of_policy: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The reply of a backend in the form for the client. Fields of the backend's connection are removed, and the
-//! server writes framing and `Date`.
+//! Converts the reply of a backend to the form for the client. Fields of the connection to the backend are
+//! removed, and the server writes framing and `Date`.
 
 use bytes::Bytes;
 use tollgate_backend::{Failure, Incoming};
@@ -9,7 +9,7 @@ use super::target::Proxy;
 use crate::reply::Reply;
 
 impl Proxy {
-    /// Makes the head of the reply.
+    /// Creates the head of the reply.
     pub(super) fn reply(&self, incoming: &Incoming) -> Reply {
         let head = &incoming.head;
         let mut reply = Reply::empty(head.status().unwrap_or(StatusCode::BAD_GATEWAY));
@@ -19,7 +19,8 @@ impl Proxy {
         for (name, value) in passed.chain(set.map(|(name, value)| (name.as_bytes(), value.as_bytes()))) {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if is("x-request-id") || is("allow") {
-                // The server writes these fields if a reply lacks them, so they are kept apart.
+                // The server writes these fields if a reply lacks them, so they are kept separate from the
+                // encoded lines.
                 let name = String::from_utf8_lossy(name).into_owned();
                 reply.fields.push((name.into(), Bytes::copy_from_slice(value)));
             } else {
@@ -56,7 +57,7 @@ impl Proxy {
     }
 }
 
-/// Appends a line. It was checked as part of a head or of the configuration.
+/// Appends a line without a check, because it was checked as part of a head or of the configuration.
 fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -64,7 +65,7 @@ fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Returns the reply to a request that got none from the backend. If no backend was asked, the reply is a
+/// Returns the reply to a request that got no reply from the backend. If no backend was asked, the reply is a
 /// refusal.
 pub(super) fn of_failure(failure: &Failure) -> Reply {
     let reply = Reply::text(failure.status(), failure.client_text());

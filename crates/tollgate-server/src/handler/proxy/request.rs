@@ -1,5 +1,5 @@
-//! A request in the form for a backend: its target, its fields without those of the connection, and its
-//! client.
+//! Converts a request to the form for a backend: the target, the fields that may be forwarded, and the fields
+//! that name the client.
 
 use std::borrow::Cow;
 use std::io;
@@ -22,7 +22,7 @@ use crate::trust::ClientHeader;
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
 
 impl Proxy {
-    /// Makes the request for the backend.
+    /// Creates the request for the backend.
     pub(super) fn outgoing(&self, exchange: &Exchange) -> Outgoing {
         let request = &exchange.request;
         let head = &request.head;
@@ -58,11 +58,11 @@ impl Proxy {
         })
     }
 
-    /// Writes the path as it was sent, without dot segments and stripped segments, and with the prefix of the
-    /// route.
+    /// Writes the path as it was sent, except that dot segments and stripped segments are removed, and the
+    /// prefix of the route is added.
     fn write_target(&self, out: &mut Vec<u8>, head: &RequestHead) {
         out.extend_from_slice(self.spec.prefix.as_bytes());
-        // A path that leads above the root matches no route.
+        // The default is never used, because a path that leads above the root matches no route.
         let path = resolve_dot_segments(head.path()).unwrap_or(Cow::Borrowed("/"));
         write_target(out, below(&path, self.stripped));
         if let Some(query) = head.query() {
@@ -71,12 +71,12 @@ impl Proxy {
         }
     }
 
-    /// Copies fields. Left out are fields of the connection, fields that `Connection` names, fields of the
-    /// server itself, and fields that the route removes.
+    /// Copies fields, except fields of the connection, fields that `Connection` names, fields that the server
+    /// writes, and fields that the route removes.
     fn push_fields(&self, out: &mut Outgoing, request: &Request, is_from_proxy: bool) {
         let head = &request.head;
-        // The request carries a new trace field with our span, so the old ones are left out. With traces off,
-        // these fields are copied like any other.
+        // The request gets a new trace field with the span of this server, so the received trace fields are
+        // left out. With traces off, they are copied like any other field.
         let ends_traces = request.trace_rule != TraceRule::Off;
         let counts_hops = hops::are_counted(head.method());
         let mut hops = if counts_hops { hops::least(head) } else { None };
@@ -176,8 +176,9 @@ fn is_named_by_connection(head: &RequestHead, name: &[u8]) -> bool {
 
 /// Returns the elements of an address list before our own element.
 ///
-/// They are the elements that a trusted proxy wrote, if it writes this list. The proxy passes the other list
-/// on as its client sent it. That list therefore starts with the client that the proxy names.
+/// If the trusted proxy writes this list, its elements are kept. A list that the trusted proxy does not write
+/// is forwarded by that proxy as its client sent it. Such a list is not trusted, so it starts anew with the
+/// client that the proxy names.
 fn trusted_elements(exchange: &Exchange, list: ClientHeader) -> Vec<Cow<'_, [u8]>> {
     let request = &exchange.request;
     match exchange.trusted_header {
@@ -203,8 +204,8 @@ fn element(list: ClientHeader, client: IpAddr) -> Vec<u8> {
     element
 }
 
-/// Appends the members of a list, with commas between them. If `is_followed`, a comma follows the last
-/// member, too.
+/// Appends the members of a list, with commas between them. If `is_followed`, a comma is also written after
+/// the last member.
 fn write_list(out: &mut Vec<u8>, members: &[Cow<'_, [u8]>], is_followed: bool) {
     for (place, member) in members.iter().enumerate() {
         out.extend_from_slice(member);
@@ -240,7 +241,8 @@ fn write_for(out: &mut Vec<u8>, client: Option<IpAddr>) {
     }
 }
 
-/// Appends an address as text. IPv4 avoids the formatter, which needs ten times as long.
+/// Appends an address as text. An IPv4 address is written without Rust's formatter, which needs ten times as
+/// long.
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {

@@ -1,7 +1,8 @@
-//! Detects loops by the `Via` field, which shows how often a request passed this server (RFC 9110 section
-//! 7.6.3).
+//! Detects loops by the `Via` field, which shows the number of times that a request passed a Tollgate server
+//! (RFC 9110 section 7.6.3).
 //!
-//! If a backend is our own listener or leads back to it, a request would loop until all descriptors are used.
+//! If the address of a backend leads back to this server, a request would loop until all descriptors are
+//! used.
 
 use tollgate_http::{RequestHead, StatusCode};
 
@@ -9,8 +10,8 @@ use crate::reply::Reply;
 
 /// Name of Tollgate in `Via`.
 const PSEUDONYM: &[u8] = b"tollgate";
-/// Maximum number of servers of this name that a request may pass. Each adds itself once, and no setup has
-/// that many in a row.
+/// Maximum number of servers of this name that a request may pass. Each server adds itself once, and no usual
+/// setup has that many servers in a row.
 const ROUNDS_MAX: usize = 8;
 
 /// Returns whether a request is in a loop.
@@ -26,8 +27,8 @@ pub(super) fn reply() -> Reply {
 }
 
 /// Parses `received-protocol RWS received-by [ RWS comment ]`. A comma in a comment splits the member in two.
-/// The second part can contain our name only if a client writes it on purpose. This affects only the request
-/// of that client.
+/// The second part can contain the name only if a client writes it on purpose. Such a comment affects only
+/// the request of that client.
 fn is_own(member: &[u8]) -> bool {
     let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     words.nth(1).is_some_and(|received_by| received_by.eq_ignore_ascii_case(PSEUDONYM))

@@ -11,7 +11,7 @@ use tollgate_script::Request;
 use super::own_word::OwnWord;
 use crate::options::ProxySpec;
 
-/// Refusals of one route are logged once in this time.
+/// Minimum time between two log lines about refusals of one route.
 const REFUSALS_LOGGED_EACH: Duration = Duration::from_secs(1);
 
 /// The proxy handler of a route in one worker.
@@ -29,7 +29,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Makes the handler for a route with the path `route`.
+    /// Creates the handler for a route with the path `route`.
     pub(crate) fn new(
         spec: &ProxySpec,
         route: &str,
@@ -55,8 +55,9 @@ impl Proxy {
         self.upstream.try_upload()
     }
 
-    /// Logs why a request got no reply. If many get none, only some are logged. A request that was refused
-    /// before a backend was asked is logged once a second, because the breaker has logged the reason.
+    /// Logs the reason why a request got no reply. The number of log lines is limited. If requests are
+    /// refused before a backend is asked, one line a second suffices, because the breaker has logged the
+    /// reason.
     pub(super) fn log_failure(&self, failure: &Failure, request: &Request) {
         let (route, id) = (&self.route, &request.id);
         let Failure { backend, address, phase, .. } = failure;
@@ -76,7 +77,7 @@ impl Proxy {
         }
     }
 
-    /// Counts a refusal. If it is time to log, returns how many refusals before it were not logged.
+    /// Counts a refusal. If a log line is due, returns the number of earlier refusals that were not logged.
     pub(super) fn unlogged_refusals(&self) -> Option<u64> {
         self.refusals.note();
         self.refusals.due(Instant::now()).map(|count| count - 1)

@@ -9,11 +9,11 @@ use tollgate_log::{Level, SinkPlace};
 pub enum Ack {
     /// A level of the log.
     Log(Level),
-    /// Committed in a database by a loader of this process.
+    /// A loader of this process has committed the records in a database.
     Loaded {
-        /// The sink.
+        /// The sink of the database.
         sink: SinkPlace,
-        /// How long a reply waits for the sink.
+        /// Maximum time that a reply waits for the sink.
         timeout: Duration,
     },
 }
@@ -32,8 +32,8 @@ impl Ack {
         }
     }
 
-    /// Returns the level for records of both streams. Records that a database has are also on disk. Of two
-    /// databases the first counts.
+    /// Returns the level for a transaction with records of both streams. Records that a database has
+    /// committed are also on disk. If both levels name a database, the first one counts.
     pub(crate) fn strictest(self, other: Self) -> Self {
         match (self, other) {
             (Self::Log(own), Self::Log(other)) => Self::Log(own.max(other)),

@@ -16,28 +16,28 @@ pub use rules::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, 
 pub use source::Source;
 pub(crate) use source::named;
 
-/// The name of the key column in a schema. No column of a table can have it.
+/// The name of the key column in a schema. No column of a table can have this name.
 pub const KEY_COLUMN: &str = "(key)";
 
 /// A stream, which is a table and the data that is recorded for it.
 #[derive(Debug, Clone)]
 pub struct StreamSpec {
-    /// Its name, and that of its table.
+    /// The name of the stream, and of its table.
     pub name: String,
-    /// The ack level of its records.
+    /// The ack level of the records.
     pub ack: Ack,
-    /// Its columns.
+    /// The columns.
     pub columns: Vec<ColumnSpec>,
-    /// How fields without a column are treated.
+    /// Treatment of fields without a column.
     pub unknown: UnknownFields,
     /// The key that marks retries. `None` if every record is a new one.
     pub key: Option<KeySpec>,
 }
 
-/// How fields of a record without a column are treated.
+/// Treatment of fields of a record that have no column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownFields {
-    /// The record is kept as a reject that names them.
+    /// The record is kept as a reject that names these fields.
     #[default]
     Reject,
     /// The fields are left out.
@@ -47,27 +47,27 @@ pub enum UnknownFields {
 /// The key that marks retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySpec {
-    /// The source of the key. [`Source::is_key`] has to hold for it.
+    /// The source of the key. [`Source::is_key`] has to return true for this source.
     pub source: Source,
-    /// How long a sink remembers a key, in whole milliseconds.
+    /// Time for which a sink remembers a key. The value has whole milliseconds.
     pub window: Duration,
 }
 
 impl KeySpec {
-    /// Default time that keys are remembered.
+    /// Default time for which keys are remembered.
     pub const WINDOW: Duration = Duration::from_hours(24);
 }
 
 /// One column and the source of its value.
 #[derive(Debug, Clone)]
 pub struct ColumnSpec {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     pub kind: ColumnType,
-    /// The source of its value.
+    /// Source of the value.
     pub source: Source,
-    /// The rules for its value.
+    /// Rules for the value.
     pub rules: ColumnRules,
 }
 

@@ -5,18 +5,18 @@ use std::net::IpAddr;
 
 use tollgate_log::Value;
 
-/// The rules for the values of a column. By default there are none, at no cost.
+/// The rules for the values of a column. By default a column has no rules, which costs no time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ColumnRules {
-    /// How a missing value is treated.
+    /// Treatment of a missing value.
     pub absent: Absent,
-    /// Longest value. `None` means that only the size of a transaction bounds it.
+    /// Maximum size of a value. `None` means that only the size of a transaction bounds the value.
     pub bytes_max: Option<BytesMax>,
-    /// How a value is hidden before it reaches the log.
+    /// Method that hides a value before it reaches the log.
     pub redaction: Option<Redaction>,
 }
 
-/// How a missing value is treated.
+/// Treatment of a missing value.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Absent {
     /// The value is null.
@@ -28,26 +28,26 @@ pub enum Absent {
     Default(DefaultValue),
 }
 
-/// Longest text, bytes or JSON.
+/// Maximum size of text, bytes or JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BytesMax {
     /// The limit in bytes.
     pub bytes: usize,
-    /// How longer values are treated.
+    /// Treatment of longer values.
     pub overlong: Overlong,
 }
 
-/// How values that are too long are treated.
+/// Treatment of values that are too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overlong {
-    /// The record becomes a reject, so that only values are stored that were sent.
+    /// The record becomes a reject, so that no value is stored that was not sent.
     #[default]
     Reject,
     /// The end is cut off, but never inside a character.
     Truncate,
 }
 
-/// How a value is hidden before it reaches the log.
+/// Method that hides a value before it reaches the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Redaction {
     /// The value becomes null.

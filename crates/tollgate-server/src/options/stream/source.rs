@@ -22,9 +22,9 @@ pub enum Source {
     RequestMethod,
     /// The decoded path.
     RequestPath,
-    /// The query as sent, without `?`.
+    /// The query of the request as sent, without `?`.
     RequestQuery,
-    /// The host, as the request names it.
+    /// The host, in the form that the request has.
     RequestHost,
     /// The address of the client.
     RequestRemoteAddr,
@@ -32,7 +32,7 @@ pub enum Source {
     RequestBodyBytes,
     /// The first value of a field with this name.
     RequestHeader(String),
-    /// The first value with this name in the query, decoded.
+    /// The first value with this name in the query, after decoding.
     RequestQueryItem(String),
     /// The first cookie with this name.
     RequestCookie(String),
@@ -60,7 +60,7 @@ pub enum Source {
     LogNode,
 }
 
-/// Column types that text of a request can be parsed as.
+/// Column types for which text of a request can be parsed.
 const TEXTUAL: [ColumnType; 7] = [
     ColumnType::Text,
     ColumnType::Int,
@@ -235,7 +235,8 @@ impl Source {
         }
     }
 
-    /// Returns why no request can have this source, if that is so.
+    /// Returns the reason why no request can have this source. Returns `None` if a request can have this
+    /// source.
     pub fn problem(&self) -> Option<String> {
         match self {
             Self::RequestHeader(name) if !is_field_name(name.as_bytes()) => {

@@ -1,23 +1,24 @@
 //! The script queue of a worker. A script that needs more than one slice waits here for further slices, first
-//! in, first out. If all scripts took turns, each would need as long as all of them together.
+//! in, first out. If scripts alternated after each slice, all of them would end late, at nearly the same
+//! time.
 //!
-//! If the scripts of a route are known to be long, they wait here before their first slice, too. They do so
-//! if other scripts wait, or if scripts already used a slice in this turn. Otherwise many of them would make
-//! one turn as long as many slices, and every short request waits for turns.
+//! If the scripts of a route are known to be long, they also wait here before their first slice. Such scripts
+//! wait if other scripts wait, or if scripts have already used a slice in this turn. Without this rule, many
+//! long scripts would make one turn as long as many slices, and every short request waits for a turn.
 //!
 //! Only the first script runs, and scripts run one slice in a turn. After [`ROUND_SLICES`] slices a script
-//! moves to the back, so that a long script does not stop the others. A script that waits for anything else
-//! leaves the queue.
+//! moves to the back, so that a long script does not stop the others. A script that begins to wait for an
+//! operation leaves the queue.
 //!
-//! A long queue refuses no request while it gets shorter again. If its last script would wait for a quarter
-//! of `queue_age_max`, more scripts arrive than the worker can run. The queue is then kept short, because a
-//! longer wait helps no request. The worker still runs the same number of scripts per second.
+//! A long queue that becomes shorter by itself refuses no request. If a new script would wait for a quarter
+//! of `queue_age_max`, more scripts arrive than the worker can run. The queue is then kept short by refusals,
+//! because a longer wait helps no request. The worker still runs the same number of scripts per second.
 //!
-//! This state ends when no request was refused for a quarter of `queue_age_max`. It also ends after 256 times
-//! as long, which is a minute by default.
+//! This state ends when no request was refused for a quarter of `queue_age_max`. The state ends in any case
+//! after 256 times that period, which is a minute by default.
 //!
-//! Only requests for routes with long scripts are refused, and only if such a route has a script in the
-//! queue. Other scripts do not wait here.
+//! Only requests for routes with long scripts are refused, and only if the route has a script in the queue.
+//! Scripts of all other routes do not wait here.
 
 mod route_cost;
 
@@ -31,24 +32,24 @@ use tollgate_meter::{Episode, EpisodeNews};
 
 pub(crate) use self::route_cost::{RouteCost, WaitingScript};
 
-/// Slices that the first script runs before it moves to the back.
+/// Number of slices that the first script runs before it moves to the back.
 const ROUND_SLICES: u32 = 8;
-/// A queue of this length is never too long. With fewer scripts, the worker would be idle between two of
-/// them.
+/// Minimum length of a queue that refuses requests. In a shorter queue, the worker would be idle between two
+/// scripts.
 const SHORT_LEN: usize = 2;
-/// A wait of this many slices is never too long.
+/// Minimum wait at which requests are refused, in slices.
 const SHORT_SLICES: u32 = 2;
-/// How long a queue is kept short, in patiences (a quarter of `queue_age_max` each), which is a minute by
-/// default. Clients that retry at once could otherwise keep it short forever, even if it had room for them.
-/// Fewer than one in a hundred waits long for that.
+/// Maximum time for which a queue is kept short, in units of a quarter of `queue_age_max`. By default it is a
+/// minute. Without a maximum, clients that retry at once could keep this state forever, even if the worker
+/// could run all of their scripts. The maximum makes fewer than one request in a hundred wait long.
 const SHORT_PATIENCES: u32 = 256;
-/// Shortest time between two log lines.
+/// Minimum time between two log lines.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
-/// A script that runs for a slice divided by this is long.
+/// Divisor of a slice. A script that runs for this part of a slice is long.
 const LONG_DIVISOR: u32 = 16;
 /// Maximum number of scripts that are woken together.
 const BATCH_MAX: u32 = 64;
-/// The weight of the last script in the moving average is one divided by this.
+/// Divisor for the moving average: the last script has the weight 1 / `LAST_DIVISOR`.
 const LAST_DIVISOR: u32 = 8;
 
 pub(crate) struct ScriptQueue {
@@ -62,8 +63,8 @@ pub(crate) struct ScriptQueue {
     /// Places, sorted by number.
     places: RefCell<VecDeque<Waiter>>,
     next_number: Cell<u64>,
-    /// Moving average of the run time of scripts. It begins at zero, because a guess would refuse many
-    /// requests of a new server.
+    /// Moving average of the run time of scripts. The average begins at zero, because a guess would refuse
+    /// many requests of a new server.
     script: Cell<Duration>,
     state: Cell<State>,
     refusals: Episode,
@@ -84,7 +85,7 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// A place in the script queue, which is given up when it is dropped.
+/// A place in the script queue. Dropping this value gives up the place.
 pub(crate) struct QueuePlace {
     script_queue: Rc<ScriptQueue>,
     number: u64,
@@ -109,7 +110,7 @@ impl ScriptQueue {
         }
     }
 
-    /// Sets how long requests may wait.
+    /// Sets the maximum time that requests wait.
     pub(crate) fn set_age_max(&self, age_max: Duration) {
         self.age_max.set(age_max);
     }
@@ -118,7 +119,7 @@ impl ScriptQueue {
         self.places.borrow().len()
     }
 
-    /// Returns whether a script with this run time is too long for others to wait for.
+    /// Returns whether a script with this run time is long, so that other scripts should not wait for it.
     fn is_long(&self, script: Duration) -> bool {
         script >= self.slice / LONG_DIVISOR
     }
@@ -132,7 +133,7 @@ impl ScriptQueue {
         self.ran_before.set(self.ran.get());
     }
 
-    /// Returns how long the first script has been in the queue.
+    /// Returns the time that the first script has been in the queue.
     pub(crate) fn age(&self, now: Instant) -> Duration {
         self.places
             .borrow()
@@ -140,12 +141,12 @@ impl ScriptQueue {
             .map_or(Duration::ZERO, |first| now.saturating_duration_since(first.since))
     }
 
-    /// Returns whether requests are refused if the queue is not short.
+    /// Returns whether the queue is being kept short by refusals.
     pub(crate) fn is_kept_short(&self) -> bool {
         matches!(self.state.get(), State::Short { .. })
     }
 
-    /// Ends the short state of the queue if it is time.
+    /// Ends the state in which the queue is kept short, if its time is over.
     pub(crate) fn relax(&self, now: Instant) {
         let State::Short { since, refused_at } = self.state.get() else { return };
         let is_calm = now.saturating_duration_since(refused_at) >= self.patience();
@@ -205,7 +206,7 @@ impl ScriptQueue {
         true
     }
 
-    /// Takes a place at the back.
+    /// Adds a place at the back of the queue.
     pub(crate) fn enter(self: &Rc<Self>) -> QueuePlace {
         QueuePlace { script_queue: self.clone(), number: self.add(), left: ROUND_SLICES, gave_turn: false }
     }
@@ -230,7 +231,7 @@ impl ScriptQueue {
             return;
         };
         let replaced = place.waker.replace(waker.clone());
-        // A dropped waker may leave the script queue, so the borrow has to end first.
+        // Dropping a waker may remove another place from the script queue, so the borrow has to end first.
         drop(places);
         drop(replaced);
     }
@@ -240,8 +241,9 @@ impl ScriptQueue {
         self.script.set(known - known / LAST_DIVISOR + last / LAST_DIVISOR);
     }
 
-    /// Removes a place. If it was the first, this wakes the next scripts, up to the number that one slice may
-    /// suffice for. If each script woke the next one, all ready tasks would run in between.
+    /// Removes a place. If the place was the first, the next scripts are woken together, up to the number
+    /// that may end within one slice. If each script woke the next one, all ready tasks would run between two
+    /// scripts.
     fn leave(&self, number: u64) {
         let mut places = self.places.borrow_mut();
         let Some(at) = find(&places, number) else { return };
@@ -254,7 +256,7 @@ impl ScriptQueue {
         }
     }
 
-    /// Returns about how many scripts finish within a slice.
+    /// Returns the approximate number of scripts that finish within a slice.
     fn scripts_of_slice(&self) -> usize {
         let script = self.script.get().max(self.slice / BATCH_MAX);
         (self.slice.as_nanos() / script.as_nanos().max(1)).max(1) as usize
@@ -263,7 +265,8 @@ impl ScriptQueue {
     fn wake_first(&self, count: usize) {
         for at in 0..count.min(self.len()) {
             let waker = self.places.borrow_mut().get_mut(at).and_then(|place| place.waker.take());
-            // A dropped waker may leave the script queue.
+            // The borrow has ended, because waking or dropping a waker may remove a place from the script
+            // queue.
             if let Some(waker) = waker {
                 waker.wake();
             }
@@ -284,7 +287,8 @@ impl QueuePlace {
         self.script_queue.is_first(self.number)
     }
 
-    /// Returns whether the script runs now: it is the first, and scripts have not used up this turn.
+    /// Returns whether the script may run now: its place is the first, and scripts have not used up this
+    /// turn.
     pub(crate) fn may_run(&mut self) -> bool {
         if !self.is_first() || (self.script_queue.is_turn_used_up() && !self.gave_turn) {
             return false;
@@ -305,7 +309,7 @@ impl QueuePlace {
         self.script_queue.watch(self.number, waker);
     }
 
-    /// Counts a slice, and gives others their turn. After [`ROUND_SLICES`] slices the place moves to the
+    /// Counts a slice, and gives other tasks their turn. After [`ROUND_SLICES`] slices the place moves to the
     /// back.
     pub(crate) fn spend(&mut self) {
         self.give_turn();

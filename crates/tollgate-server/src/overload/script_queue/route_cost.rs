@@ -1,4 +1,4 @@
-//! Measures how long the scripts of a route run, and lets them enter the script queue.
+//! Measures the run time of the scripts of a route, and decides whether they enter the script queue.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,35 +8,35 @@ use tollgate_script::thread_time;
 
 use super::{QueuePlace, ScriptQueue};
 
-/// Number of short scripts that are not timed between two timed ones. Two readings of this clock cost a
-/// microsecond, because each is a system call. A cycle of 17 coincides with no other short cycle.
+/// Number of short scripts between two timed scripts. Not every script is timed, because two readings of the
+/// thread's clock cost a microsecond. A cycle of 17 coincides with no other short cycle.
 const UNTIMED: u32 = 16;
-/// The average covers at most this many timed scripts. With fewer, a single delayed script would make all
+/// Maximum number of timed scripts in the average. With fewer scripts, a single delayed script would make all
 /// scripts of the route count as long.
 const KNOWN_MAX: u32 = 64;
 
 pub(crate) struct RouteCost {
     script_queue: Rc<ScriptQueue>,
-    /// Scripts of the route that wait in the script queue.
+    /// Number of scripts of the route that wait in the script queue.
     waiting: Cell<usize>,
-    /// Processor time of a script up to its end, a wait, or the end of its slice. It is the mean of the first
-    /// scripts, and a moving average later. Wall time would make a short script look long if the system ran
-    /// other threads meanwhile.
+    /// Processor time of a script up to its end, a wait, or the end of its slice. The value is the mean of
+    /// the first scripts, and a moving average later. Wall time would make a short script look long if the
+    /// system ran other threads at the same time.
     stretch: Cell<Duration>,
     /// Number of scripts in the mean.
     known: Cell<u32>,
-    /// Scripts left before the next one is timed.
+    /// Number of scripts before the next timed script.
     untimed: Cell<u32>,
 }
 
-/// A script that waits in the script queue, counted for its current route until it is dropped. It has a place
-/// of its own, or shares the place of its connection.
+/// A script that waits in the script queue. The script is counted for its current route until this value is
+/// dropped. The script has a separate place, or shares the place of its connection.
 pub(crate) struct WaitingScript {
     pub(super) route_cost: Rc<RouteCost>,
 }
 
 impl ScriptQueue {
-    /// Starts to measure one more route.
+    /// Creates the cost of one more route.
     pub(crate) fn route_cost(self: &Rc<Self>) -> Rc<RouteCost> {
         Rc::new(RouteCost::new(self))
     }
@@ -59,8 +59,8 @@ impl RouteCost {
         self.waiting.get() > 0 && self.is_long() && self.script_queue.refuses(now)
     }
 
-    /// Returns whether a script has to wait in the script queue before it begins. It has to if the route's
-    /// scripts are long, and others wait or have used up the turn.
+    /// Returns whether a script has to wait in the script queue before it begins. A script has to wait if the
+    /// scripts of the route are long, and other scripts wait or have used up the turn.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         self.is_long() && (self.script_queue.len() > 0 || self.script_queue.is_turn_used_up())
@@ -72,7 +72,7 @@ impl RouteCost {
         WaitingScript { route_cost: self.clone() }
     }
 
-    /// Notes that a script begins or continues. Returns the processor time of the thread if the script is
+    /// Records that a script begins or continues. Returns the processor time of the thread if the script is
     /// timed.
     #[inline]
     pub(crate) fn begin(&self) -> Option<Duration> {
@@ -85,13 +85,13 @@ impl RouteCost {
         Some(thread_time())
     }
 
-    /// Notes that a script stopped, or was stopped at the end of its slice.
+    /// Records that a script stopped by itself, or was suspended at the end of its slice.
     #[inline]
     pub(crate) fn end(&self, begun: Option<Duration>, was_sliced: bool) {
         match begun {
             Some(begun) => self.learn(thread_time().saturating_sub(begun)),
-            // The slice ended by wall time, which other threads may have used. This says nothing about the
-            // script, so the next one is timed.
+            // The slice ended by wall time, a part of which other threads may have used. The length of the
+            // script is therefore unknown, and the next script is timed.
             None if was_sliced => {
                 self.untimed.set(0);
                 self.count(self.script_queue.slice);
@@ -100,7 +100,7 @@ impl RouteCost {
         }
     }
 
-    /// Adds a measured run time. After a long script the next one is timed, too.
+    /// Adds a measured run time. After a long script the next script is timed, too.
     pub(super) fn learn(&self, ran: Duration) {
         self.count(ran);
         let was_long = self.is_long();
@@ -132,7 +132,7 @@ impl RouteCost {
 }
 
 impl WaitingScript {
-    /// Takes a place at the back of the script queue.
+    /// Adds a place at the back of the script queue.
     pub(crate) fn enter(&self) -> QueuePlace {
         self.route_cost.script_queue.enter()
     }
@@ -143,8 +143,8 @@ impl WaitingScript {
         !self.route_cost.is_long()
     }
 
-    /// Adds the run time of a finished script to the average of the queue. It counts at most one round,
-    /// because no script waits longer for it.
+    /// Adds the run time of a finished script to the average of the queue. At most one round counts, because
+    /// no script waits longer than that for another.
     pub(crate) fn learn(&self, ran: Duration) {
         self.route_cost.script_queue.learn(ran);
     }

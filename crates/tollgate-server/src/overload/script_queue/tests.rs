@@ -1,4 +1,4 @@
-//! Tests which place is the first, which places wait, and which requests are refused.
+//! Tests of the script queue: the first place, the places that wait, and the requests that are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use super::*;
 
 const SLICE: Duration = Duration::from_millis(2);
 
-/// Counts how often a task is woken.
+/// Counts the wake-ups of a task.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 
@@ -24,7 +24,7 @@ impl Bell {
     }
 }
 
-/// Makes a script queue, and a waiting script of a route with long scripts.
+/// Creates a script queue, and a waiting script of a route with long scripts.
 fn script_queue(age_max_ms: u64) -> (Rc<ScriptQueue>, WaitingScript) {
     let script_queue = Rc::new(ScriptQueue::new(SLICE, Duration::from_millis(age_max_ms)));
     let route_cost = script_queue.route_cost();
@@ -33,7 +33,7 @@ fn script_queue(age_max_ms: u64) -> (Rc<ScriptQueue>, WaitingScript) {
     (script_queue, route_cost.begin_waiting())
 }
 
-/// Makes a script queue whose scripts took two slices so far.
+/// Creates a script queue whose scripts have needed two slices each so far.
 fn known_script_queue(age_max_ms: u64) -> (Rc<ScriptQueue>, WaitingScript) {
     let (script_queue, waiting_script) = script_queue(age_max_ms);
     (0..100).for_each(|_| waiting_script.learn(2 * SLICE));
@@ -158,7 +158,8 @@ fn a_queue_of_many_short_scripts_is_short() {
         places.push(waiting_script.enter());
         refused.push(waiting_script.route_cost.refuses(now));
     }
-    // A refused request would wait for longer than a slice, and after the first refusal all are refused.
+    // The first refused request would wait for longer than a slice. After the first refused request, all
+    // requests are refused.
     assert!(refused.is_sorted() && refused.last() == Some(&true));
     assert!(refused[..=20].iter().all(|refused| !refused));
 }
@@ -221,7 +222,7 @@ fn a_crowd_of_which_nothing_is_known_yet_is_refused_by_its_age_alone() {
     let now = Instant::now();
     let mut places: Vec<_> = (0..200).map(|_| waiting_script.enter()).collect();
     assert!(!waiting_script.route_cost.refuses(now));
-    // The first script loads data that the others then find.
+    // The first script runs longer, as if it loaded data that all later scripts find.
     waiting_script.learn(SLICE / 4);
     places.remove(0);
     assert!(!waiting_script.route_cost.refuses(now));
@@ -260,7 +261,7 @@ fn a_short_queue_is_tried_anew_though_clients_are_refused_all_the_time() {
         assert!(waiting_script.route_cost.refuses(at));
     }
     script_queue.relax(now + end);
-    // The seven places have to be new, because the age of old ones would count.
+    // The seven places have to be new, because the age of old places would count.
     places = (0..7).map(|_| waiting_script.enter()).collect();
     assert!(!waiting_script.route_cost.refuses(Instant::now()));
     drop(places);

@@ -1,27 +1,28 @@
-//! A token bucket as one number, which is the time when it will be full again.
+//! A token bucket whose state is one number: the time when the bucket will be full again.
 //!
-//! Source: the generic cell rate algorithm, ITU-T I.371. A full bucket needs no memory.
+//! Source: the generic cell rate algorithm, ITU-T I.371. A full bucket needs no stored state.
 
 use std::time::Duration;
 
 /// The fill rate and the size of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bucket {
-    /// Time from one token to the next.
+    /// Time from one token to the next, in nanoseconds.
     interval_ns: u64,
-    /// Time from empty to full.
+    /// Time in which an empty bucket becomes full, in nanoseconds.
     room_ns: u64,
 }
 
 impl Bucket {
-    /// Makes a bucket with `count` tokens in each `period`, and at most `burst` at once.
+    /// Creates a bucket that gets `count` tokens in each `period`, and holds at most `burst` tokens.
     pub(super) fn new(count: u32, period: Duration, burst: u32) -> Self {
         let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let interval_ns = (period_ns / u64::from(count.max(1))).max(1);
         Self { interval_ns, room_ns: interval_ns.saturating_mul(burst.max(1).into()) }
     }
 
-    /// Takes a token from a bucket that is full at `full_ns`. Returns when it is full now.
+    /// Removes a token from a bucket that would be full at `full_ns`. Returns the new time when it will be
+    /// full.
     ///
     /// # Errors
     /// The bucket is empty. The error is the time until the next token.
@@ -38,7 +39,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Asks at these milliseconds. Returns if a token was taken, or the milliseconds until the next token.
+    /// Asks for a token at each of these times. Returns whether a token was removed, or the milliseconds
+    /// until the next token.
     fn ask(bucket: Bucket, times_ms: &[u64]) -> Vec<Result<(), u128>> {
         let mut full = 0;
         let mut take = |at: &u64| match bucket.take(full, at * MS) {

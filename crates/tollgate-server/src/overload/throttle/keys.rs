@@ -1,11 +1,11 @@
 //! The buckets of many keys in a table of fixed size.
 //!
-//! A key is a hash of 64 bits with a secret seed, so clients cannot compute it. It belongs to one set of
-//! eight places. A new key replaces the key of the set whose bucket will be full soonest.
+//! A key is a hash of 64 bits with a secret seed, so clients cannot compute it. A key belongs to one set of
+//! eight slots. A new key replaces the key of its set whose bucket will be full first.
 //!
-//! A replaced key with a full bucket loses nothing. If no bucket is full, the table is too small for its
-//! clients. The key with the fewest requests is then replaced, and later gets a full bucket again. Keys with
-//! many requests stay.
+//! If the bucket of the replaced key is full, nothing is lost. If no bucket is full, the table is too small
+//! for its clients. The key with the fewest recent requests is then replaced, and starts later with a full
+//! bucket. Keys with many requests stay.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use std::time::Duration;
 use super::bucket::Bucket;
 use crate::trust::client_key;
 
-/// Places in the set of a key.
+/// Number of slots in a set.
 const WAYS: usize = 8;
 /// Maximum number of shards. Each shard has its own lock, which is held for one lookup.
 const SHARDS_MAX: usize = 64;
 
-/// A hash, and when its bucket is full, in nanoseconds since the rule began. Zeros come from the system, so
-/// that unused memory is not allocated.
+/// The hash of a key, and the time when its bucket is full, in nanoseconds since the rule began. Unused slots
+/// are zero, so that the system allocates their memory only when they are used.
 type Slot = [u64; 2];
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Keys {
 struct Shard(Mutex<Vec<Slot>>);
 
 impl Keys {
-    /// Makes a table for at least `keys_max` keys of 16 bytes each.
+    /// Creates a table for at least `keys_max` keys of 16 bytes each.
     pub(super) fn new(keys_max: usize) -> Self {
         let slots = keys_max.max(WAYS).next_power_of_two();
         let shards = (slots / WAYS).min(SHARDS_MAX);
@@ -43,13 +43,13 @@ impl Keys {
         Self { hasher: RandomState::new(), shards: (0..shards).map(shard).collect() }
     }
 
-    /// Takes a token from the single bucket that all requests share.
+    /// Removes a token from the single bucket that all requests share.
     pub(super) fn take_of_all(&self, bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
         self.take(1, bucket, now_ns)
     }
 
-    /// Takes a token of a client, which is an IPv4 address or an IPv6 network of 64 bits. All clients without
-    /// an address share one bucket.
+    /// Removes a token from the bucket of a client, which is an IPv4 address or an IPv6 network of 64 bits.
+    /// All clients without an address share one bucket.
     pub(super) fn take_of_client(
         &self,
         client: Option<IpAddr>,
@@ -59,16 +59,16 @@ impl Keys {
         self.take(self.hasher.hash_one(client.map(client_key)), bucket, now_ns)
     }
 
-    /// Takes a token of a key that the request names.
+    /// Removes a token from the bucket of a key that the request names.
     pub(super) fn take_of_key(&self, key: &[u8], bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
         self.take(self.hasher.hash_one(key), bucket, now_ns)
     }
 
     fn take(&self, hash: u64, bucket: &Bucket, now_ns: u64) -> Result<(), Duration> {
-        // Zero marks an empty place.
+        // The hash is not zero, because zero marks an empty slot.
         let hash = hash.max(1);
         let shard = &self.shards[hash as usize % self.shards.len()];
-        // A table that a panic interrupted is still usable.
+        // A poisoned lock is used as well, because a table that a panic interrupted is still usable.
         let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sets = slots.len() / WAYS;
         let set = (hash >> 32) as usize % sets * WAYS;
@@ -78,7 +78,7 @@ impl Keys {
     }
 }
 
-/// Returns the place of a key. A new key gets a place here.
+/// Returns the slot of a key. A new key gets a slot here.
 fn slot_of(set: &mut [Slot], hash: u64) -> &mut Slot {
     let place = set.iter().position(|[known, _]| *known == hash).unwrap_or_else(|| {
         let soonest = (0..set.len()).min_by_key(|place| set[*place][1]).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! Limits one route over all workers: the number of requests that run at once, and the rate of requests. A
-//! rate is for each client, for each key, or for all together.
+//! rate applies to each client, to each key, or to all requests together.
 //!
 //! The limits are checked when the head of a request is complete, before any other work. A reload keeps the
 //! counts while the route and the rule are unchanged.
@@ -41,7 +41,7 @@ struct Rate {
     begun: Instant,
 }
 
-/// Counts one running request of a route, until it is dropped.
+/// Permit that counts one running request of a route, until the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit(Arc<AtomicU32>);
 
@@ -51,7 +51,7 @@ impl Drop for RequestPermit {
     }
 }
 
-/// Why a request exceeds the limits of its route.
+/// Reason why a request exceeds the limits of its route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Excess {
     /// The maximum number of requests already runs.
@@ -60,7 +60,7 @@ pub(crate) enum Excess {
     Rate { wait_s: u64 },
 }
 
-/// Shortest time between two log lines for one route.
+/// Minimum time between two log lines for one route.
 const LINE_PAUSE: Duration = Duration::from_secs(10);
 
 /// Logs that a route refuses requests, at most once in [`LINE_PAUSE`].
@@ -112,8 +112,8 @@ const TOO_MANY_AT_ONCE: &[u8] = b"too many requests of this route run at once: n
 const TOO_MANY: &[u8] = b"too many requests: nothing was recorded\n";
 
 impl Throttle {
-    /// Makes the limits of a route, with the counts of the same route in `before`. Returns `None` if it has
-    /// no limits.
+    /// Creates the limits of a route, with the counts of the same route in `before`. Returns `None` if the
+    /// route has no limits.
     pub(crate) fn new(spec: &RouteSpec, before: &[Option<Arc<Self>>]) -> Option<Arc<Self>> {
         let RouteLimits { concurrency_max, rates } = &spec.limits;
         if concurrency_max.is_none() && rates.is_empty() {
@@ -143,7 +143,8 @@ impl Throttle {
         }
     }
 
-    /// Admits a request, or returns why not. A rule also counts requests that a later rule refuses.
+    /// Admits a request, or returns the exceeded limit. A rule also counts requests that a later rule
+    /// refuses.
     pub(crate) fn admit(
         &self,
         head: &RequestHead,
@@ -171,7 +172,7 @@ impl Rate {
         }
     }
 
-    /// Takes a token, or returns the seconds until there is one.
+    /// Removes a token, or returns the seconds until a token is available.
     fn take(&self, head: &RequestHead, client: impl Fn() -> Option<IpAddr>, now: Instant) -> Result<(), u64> {
         let now_ns = now.saturating_duration_since(self.begun).as_nanos() as u64;
         let taken = match &self.spec.by {

@@ -28,7 +28,7 @@ fn throttle(spec: &RouteSpec) -> Arc<Throttle> {
     Throttle::new(spec, &[]).unwrap()
 }
 
-/// Returns how many of ten requests are admitted while none ends.
+/// Returns the number of requests in ten that are admitted while none of them ends.
 fn taken(throttle: &Throttle, fields: &str, client: &str) -> usize {
     let (head, client, now) = (head(fields), client.parse().ok(), Instant::now());
     let permits = (0..10).map(|_| throttle.admit(&head, || client, now));

@@ -1,4 +1,4 @@
-//! Compression by the server: which replies are compressed, their ranges, and the bounds.
+//! Tests of compression by the server: the replies that are compressed, their ranges, and the bounds.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -107,8 +107,8 @@ fn a_range_is_of_the_representation_that_its_reply_names() {
     assert_eq!(coded.field("content-range").unwrap(), format!("bytes 3-9/{}", content.len()));
     let end = format!("Range: bytes=-2\r\nAccept-Encoding: gzip\r\nIf-Range: {etag}\r\n");
     assert_eq!(ask(&server, "/t.txt", &end).1, &content[content.len() - 2..]);
-    // A multipart reply is in no coding, so a request for several ranges that accepts gzip gets the whole
-    // file.
+    // A multipart reply cannot have a content coding. A request for several ranges that accepts gzip
+    // therefore gets the whole file.
     let several = "Range: bytes=3-9,12-13\r\n";
     let (all, bytes) = ask(&server, "/t.txt", &format!("{several}Accept-Encoding: gzip\r\n"));
     assert_eq!((all.status, all.field("content-encoding"), &bytes), (200, Some("gzip"), &content));
@@ -120,7 +120,7 @@ fn a_range_is_of_the_representation_that_its_reply_names() {
     assert_eq!(part(&format!("If-Range: {etag}\r\n")).0.status, 200);
 }
 
-/// Whether the server sends a range to a client that has the date of an old file.
+/// Returns whether the server sends a range to a client that has the date of an old file.
 fn resumes_by_date(server: &Running, target: &str, fields: &str) -> bool {
     let (whole, _) = ask(server, target, fields);
     let date = whole.field("last-modified").unwrap();
@@ -238,7 +238,7 @@ fn a_compressed_content_is_of_the_file_as_it_is_now() {
 
 #[test]
 fn no_more_is_kept_than_the_bound_says() {
-    // The bound is 64 KiB, in two generations of 32 KiB. Each of these files has some 6 KiB when compressed.
+    // The bound is 64 KiB, in two generations of 32 KiB. Each of these files has about 6 KiB when compressed.
     let names: Vec<_> = (0..24).map(|number| format!("{number}.txt")).collect();
     let noisy = |name: &str| {
         let mut state = name.bytes().fold(7_u64, |state, byte| state * 31 + u64::from(byte));
@@ -258,6 +258,6 @@ fn no_more_is_kept_than_the_bound_says() {
         reply.field("content-encoding").is_some()
     };
     assert!(is_kept(&names[23]));
-    // A request has the file compressed again, so only the first answer counts.
+    // A request starts the compression again, so only the first answer counts.
     assert!(!is_kept(&names[0]));
 }

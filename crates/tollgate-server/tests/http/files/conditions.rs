@@ -1,4 +1,4 @@
-//! Conditions and ranges over the wire (RFC 9110 sections 13 and 14). The tables are next to the code in
+//! Tests of conditions and ranges over a socket (RFC 9110 sections 13 and 14). The tables of cases are in
 //! `tollgate-http`.
 
 use std::fs;
@@ -142,14 +142,14 @@ fn a_tag_is_weak_while_the_next_version_may_have_the_same_time_and_another_later
     assert_eq!(status(&format!("If-None-Match: {young}\r\n")), 200);
     assert_eq!(status(&format!("If-None-Match: {settled}\r\n")), 304);
     assert_eq!(status(&format!("Range: bytes=0-0\r\nIf-Range: {settled}\r\n")), 206);
-    // A modification time that was set identifies the file at once.
+    // A modification time that a program has set identifies the version of the file at once.
     fs::write(&path, "delta").unwrap();
     let given = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
     fs::File::options().write(true).open(&path).unwrap().set_modified(given).unwrap();
     assert_eq!(tag(), "\"5f5e1000.0-5\"");
 }
 
-/// Looks again and again, because a busy machine may be too late or too early at first.
+/// Repeats `look` until it returns a value, because a busy machine may look too early or too late.
 fn soon<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {

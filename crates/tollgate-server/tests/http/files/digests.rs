@@ -1,4 +1,4 @@
-//! Digests of sent content: as entity tags, and as fields for clients that request them (RFC 9530).
+//! Tests of digests of sent content, as entity tags and as fields for clients that request them (RFC 9530).
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -117,7 +117,7 @@ fn clients_that_wait_for_the_same_digest_get_it_together() {
     for peer in &mut peers {
         peer.send("HEAD /large HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    // Some clients leave, and the others are not affected.
+    // Ten clients leave, and all others are not affected.
     peers.truncate(40);
     for peer in &mut peers {
         assert_eq!(peer.reply(true).field("etag"), Some(tag(large("a")).as_str()));
@@ -230,7 +230,7 @@ fn a_client_that_leaves_while_it_waits_is_recorded_as_cancelled() {
         File::create(site.folder().join("public").join(name)).unwrap().set_len(256 << 20).unwrap();
     }
     let server = site.files("/*", |spec| spec.etag = Etag::Content).start();
-    // Two files are read at once, so the third waits.
+    // Threads read two files at the same time, so the third request waits.
     let [mut one, mut two, three] = ["1", "2", "3"].map(|name| {
         let mut peer = server.connect();
         peer.send(format!("HEAD /{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -282,7 +282,7 @@ fn a_file_that_is_replaced_again_and_again_has_the_tag_of_what_is_sent() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for version in 0.. {
-                // The file is mostly a hole, so it is made faster than it is digested.
+                // The file is sparse, so creating it is faster than computing its digest.
                 let new = path.with_file_name("new");
                 fs::write(&new, format!("{version}\n")).unwrap();
                 File::options().write(true).open(&new).unwrap().set_len(4 * MIB as u64).unwrap();

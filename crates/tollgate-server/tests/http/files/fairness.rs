@@ -1,5 +1,5 @@
-//! A small request during downloads whose peers read as fast as the server sends. It succeeds only because
-//! the worker gives each connection a turn.
+//! Test of a small request during downloads whose peers read as fast as the server sends. The request
+//! succeeds only because the worker gives each connection a turn.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,11 +18,11 @@ const LARGE_BYTES: usize = 16 << 20;
 const DOWNLOADS: usize = 8;
 /// Deadline of each wait. A test that waits for this time has failed.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Maximum number of bytes that a download gets before the small reply. It allows for some turns, and is far
-/// less than a file.
+/// Maximum number of bytes that a download gets before the small reply. The number allows a few turns, and is
+/// much less than a file.
 const LEAD_BYTES_MAX: usize = 1 << 20;
 
-/// A peer that sends one request, and reads all bytes at once.
+/// A peer that sends one request, and reads every byte as soon as it arrives.
 #[derive(Clone)]
 struct Greedy {
     request: Rc<RefCell<Vec<u8>>>,
@@ -84,7 +84,7 @@ fn a_small_request_gets_its_turn_among_greedy_downloads() {
             let (server, peer) = (server.clone(), peer.clone());
             spawn_local(async move { server.serve(peer, IpAddr::V4(Ipv4Addr::LOCALHOST)).await })
         };
-        // After this request, the file is known and no thread needs to look it up.
+        // After this request, the file is cached, so that no thread needs to look it up.
         serve(&Greedy::asking("/a.txt")).await.unwrap();
         let downloads: Vec<_> = (0..DOWNLOADS).map(|_| Greedy::asking("/large")).collect();
         let mut served: Vec<_> = downloads.iter().map(serve).collect();

@@ -1,4 +1,4 @@
-//! The file that a path means, and the fields of its reply.
+//! Tests of the file that a path means, and of the fields of its reply.
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -193,7 +193,7 @@ fn no_reply_says_that_a_file_changed_after_it() {
     let server = site().start();
     let first = seconds(get(&server, "/a.txt").field("date").unwrap());
     let mut last = first;
-    // The loop runs across the start of at least two whole seconds.
+    // The loop runs until at least two new seconds have begun.
     while last < first + 2 {
         fs::write(server.folder().join("public/a.txt"), "beta").unwrap();
         let reply = get(&server, "/a.txt");
@@ -206,7 +206,7 @@ fn no_reply_says_that_a_file_changed_after_it() {
 #[test]
 fn a_file_whose_time_is_to_come_is_said_to_have_changed_now() {
     let server = site().file("public/large.txt", "a".repeat(100_000)).start();
-    // A time in the year 2100.
+    // The modification time is in the year 2100.
     let to_come = UNIX_EPOCH + Duration::from_secs(4_102_444_800);
     for name in ["a.txt", "large.txt"] {
         let file = File::options().write(true).open(server.folder().join("public").join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! The files that stay open between requests, and for how long.
+//! Tests of the files that stay open between requests, and of the time for which they stay open.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::found::{get, site};
 
-/// Longer than an unused file stays open.
+/// Deadline of each wait. An unused file stays open for a shorter time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Whether this process has a file open, even if the path now has another file.
+/// Returns whether this process has a file open, even if another file is at the path now.
 fn is_open(path: &Path) -> bool {
     let path = path.to_str().unwrap();
     let links = fs::read_dir("/proc/self/fd").unwrap().flatten();

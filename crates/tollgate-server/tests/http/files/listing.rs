@@ -1,4 +1,4 @@
-//! Listings of folders: the names that they show and hide, and the clients that get them.
+//! Tests of listings of folders: the names that they show and hide, and the clients that get them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -76,7 +76,7 @@ fn a_program_gets_json_and_each_form_has_its_tag() {
         let head = ask(&server, "HEAD", "/files/", fields);
         assert_eq!(head.field("content-length"), of.field("content-length"));
     }
-    // Programs add parameters to the type, or accept any other type too.
+    // Programs may add parameters to the type, or also accept any other type.
     for accept in ["application/json; charset=utf-8", "application/json, text/plain, */*"] {
         let reply = ask(&server, "GET", "/files/", &format!("Accept: {accept}\r\n"));
         assert_eq!(reply.field("content-type"), Some("application/json"), "{accept}");

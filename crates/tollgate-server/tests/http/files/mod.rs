@@ -1,4 +1,5 @@
-//! Files: which are found, how much of them is sent, and which are never found.
+//! Tests of the file handler: the files that are found, the parts of them that are sent, and the files that
+//! are never found.
 
 mod compressed;
 mod conditions;

@@ -1,4 +1,4 @@
-//! Only regular files inside of the root are served, whatever the target.
+//! Tests that only regular files inside of the root are served, whatever the target is.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -23,7 +23,8 @@ fn with_canaries(site: Site) -> Site {
         .file("public/sub/inner.txt", "inner")
 }
 
-/// Returns targets that climb: raw and escaped, once and twice, overlong, and with other separators.
+/// Returns targets that lead upwards with dot segments: raw and escaped, once and twice, in overlong UTF-8,
+/// and with other separators.
 fn targets() -> Vec<String> {
     let dots = [
         "..",
@@ -128,7 +129,7 @@ fn pipes_sockets_and_devices_are_not_there_and_nobody_waits_for_them() {
     let mode = Mode::from_raw_mode(0o644);
     mknodat(CWD, public.join("pipe"), FileType::Fifo, mode, 0).unwrap();
     let _socket = UnixListener::bind(public.join("socket")).unwrap();
-    // Without the right to make devices, the file is missing.
+    // The result is ignored: without the right to create devices, the file is missing.
     let _ = mknodat(CWD, public.join("null"), FileType::CharacterDevice, mode, rustix::fs::makedev(1, 3));
     let server = site.start();
     for target in ["/pipe", "/socket", "/null"] {
@@ -209,7 +210,7 @@ fn an_uncached_path_is_looked_up_by_a_thread_and_served_the_same() {
     }
 }
 
-/// Ends a thread when it is dropped, also after a failed check.
+/// Ends a thread when this value is dropped, even after a failed check.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

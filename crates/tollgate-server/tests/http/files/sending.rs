@@ -1,4 +1,5 @@
-//! Large files while they are sent: whole, in order, in turns, and never with other bytes than announced.
+//! Tests of large files while they are sent: they arrive whole and in order, connections take turns, and no
+//! bytes differ from the announced file.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -13,7 +14,7 @@ use crate::peer::Peer;
 
 const MIB: usize = 1 << 20;
 
-/// Returns bytes in which each part has its offset.
+/// Returns text in which each part states its offset.
 fn pattern(bytes: usize) -> String {
     (0..bytes / 16).map(|number| format!("{number:015x}\n")).collect()
 }
@@ -61,7 +62,7 @@ fn a_file_sent_again_and_again_is_sent_as_it_is_now() {
         file.write_all_at(content.as_bytes(), 0).unwrap();
         arrives_as(&content);
     }
-    // Versions that differ in their times. Each time is old.
+    // These versions differ in their modification times. All of these times are old.
     for version in 1..=5 {
         content.replace_range(100..101, &version.to_string());
         file.write_all_at(content.as_bytes(), 0).unwrap();
@@ -148,7 +149,7 @@ fn a_file_that_becomes_shorter_ends_the_connection_and_is_never_padded() {
         File::options().write(true).open(&path).unwrap().set_len(MIB as u64).unwrap();
         let came = peer.until_reset();
         assert!(came.len() < announced, "{case}: {} of {announced}", came.len());
-        // Pages that the system was sending and lost when the file was cut are zeros.
+        // If the file is cut while the system sends a page of it, the bytes of that page may be zeros.
         let may_be_zero = |at: usize| !target.starts_with("/copied") && at >= MIB;
         let wrong = (range.start..)
             .zip(&came)

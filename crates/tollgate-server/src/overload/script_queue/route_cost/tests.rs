@@ -1,4 +1,4 @@
-//! Tests which scripts are long, and which of them have to wait.
+//! Tests of the scripts that count as long, and of the scripts that have to wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,12 +13,12 @@ fn script_queue() -> Rc<ScriptQueue> {
     Rc::new(ScriptQueue::new(SLICE, Duration::from_secs(3600)))
 }
 
-/// Notes a script of the route that ran for its slice.
+/// Records a script of the route that ran for a whole slice.
 fn slice(route_cost: &RouteCost) {
     route_cost.learn(SLICE);
 }
 
-/// Notes a script that ended at once.
+/// Records a script that ended at once.
 fn moment(route_cost: &RouteCost) {
     let begun = route_cost.begin();
     route_cost.end(begun, false);
@@ -81,7 +81,7 @@ fn scripts_that_became_long_are_found_out_though_the_most_are_not_timed() {
         route_cost.end(begun, false);
     }
     assert!((1..=100).contains(&timed), "{timed} of 1000: few are enough, and cheap");
-    // While few scripts are known, each has the weight of one.
+    // While few scripts are known, each of them has the same weight in the mean.
     for _ in 0..=UNTIMED {
         match route_cost.begin() {
             Some(_) => route_cost.learn(SLICE),
@@ -135,7 +135,7 @@ fn scripts_of_which_a_part_is_long_are_long_by_their_mean() {
     assert!(!mean_is_long(2 * part, SLICE * 9 / 10));
 }
 
-/// Counts how often a task is woken.
+/// Counts the wake-ups of a task.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 

@@ -520,13 +520,13 @@ fn files_that_are_of_no_use_are_named() {
     let missing = load(TlsFiles { ca: Some(authority.path("missing.pem")), ..TlsFiles::default() });
     assert!(missing.contains("missing.pem: No such file"), "{missing}");
     let none = load(TlsFiles { ca: Some(authority.path("ca.key")), ..TlsFiles::default() });
-    assert!(none.contains("ca.key: it holds no certificate in PEM"), "{none}");
+    assert!(none.contains("ca.key: it has no certificate in PEM"), "{none}");
     let unfit = of("client.crt", "server.key");
     assert!(unfit.contains("server.key is not the key of the certificate in "), "{unfit}");
     let swapped = of("client.key", "client.crt");
-    assert!(swapped.contains("client.key: it holds no certificate"), "{swapped}");
+    assert!(swapped.contains("client.key: it has no certificate"), "{swapped}");
     let keyless = of("client.crt", "client.crt");
-    assert!(keyless.contains("client.crt: it holds no private key"), "{keyless}");
+    assert!(keyless.contains("client.crt: it has no private key"), "{keyless}");
     let name = load(TlsFiles { server_name: Some("a b".to_owned()), ..authority.trust() });
     assert_eq!(name, "\"a b\" is neither a host name nor an address");
     let good = TlsFiles { client: Some(client), ..authority.trust() };

@@ -14,6 +14,7 @@
 //! | [`answer`] | the short texts that machines leave for each other |
 //! | [`pace`] | the limit on bytes per second |
 //! | [`send`] | stores one segment, and distinguishes a lost response from a fork |
+//! | [`cost`], [`policy`] | the price of a month; the least rights of a machine |
 //! | [`probe`] | checks whether a store creates each object once |
 //! | [`progress`] | which segments of each log are shipped |
 //! | [`mod@fetch`] | the thread that fetches segments for the loader, and answers how far the sinks are |
@@ -23,6 +24,7 @@
 //! Absent here: sinks, rows, scripts. The loader is above this crate.
 
 mod answer;
+mod cost;
 mod fetch;
 mod folder;
 mod identity;
@@ -31,6 +33,7 @@ mod name;
 mod object;
 mod options;
 mod pace;
+mod policy;
 mod probe;
 mod progress;
 mod send;
@@ -41,6 +44,7 @@ mod store;
 mod testing;
 
 pub use answer::{EndAnswer, NodeAnswer, PositionAnswer, WantAnswer};
+pub use cost::{StoreCost, StorePrices, StoreUse, month_cost};
 pub use fetch::{
     FetchFault, FetchOptions, FetchStartError, FetchState, FetchStatus, FetchTuning, FetchWatch, Fetcher,
     LogFetch, NodeFetch, ReadPositions, SinkPositions, StoreRetain,
@@ -55,6 +59,7 @@ pub use object::{
 };
 pub use options::{DeleteRule, ShipOptions, ShipTuning};
 pub use pace::Pacer;
+pub use policy::{StoreRole, s3_policy};
 pub use probe::{ConditionalCreate, StoreReport, probe_store};
 pub use send::{Sent, send_segment};
 pub use shipper::{ShipOnce, ShipOnceError, Shipper, ship_once};

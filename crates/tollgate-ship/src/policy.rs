@@ -1,0 +1,122 @@
+//! Policies for the credentials of machines: each gets only the calls that it makes.
+//!
+//! The policies are in the language of AWS IAM, which other servers with the protocol of S3 understand too.
+//! Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/security_iam_service-with-iam.html>.
+
+use std::fmt::Write as _;
+
+use crate::name::NodeName;
+
+/// A machine that uses the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreRole<'a> {
+    /// It ships its own segments, and reads what loaders answer.
+    Ship(&'a NodeName),
+    /// It reads all segments, answers, and deletes what every sink has.
+    Load,
+}
+
+/// Actions on objects: the names of the actions, and the names of the objects below the prefix.
+type Rule = (&'static [&'static str], Vec<String>);
+
+/// Returns the policy of a machine for a bucket. `prefix` is empty or ends in `/`.
+pub fn s3_policy(bucket: &str, prefix: &str, role: StoreRole<'_>) -> String {
+    let (rules, listed) = match role {
+        StoreRole::Ship(node) => (rules_to_ship(node), vec!["v1/want/".to_owned()]),
+        StoreRole::Load => (rules_to_load(), vec!["v1/".to_owned()]),
+    };
+    let mut statements = Vec::new();
+    for (actions, names) in rules {
+        let names = names.iter().map(|name| format!("arn:aws:s3:::{bucket}/{prefix}{name}"));
+        statements.push(statement(actions, &names.collect::<Vec<_>>(), None));
+    }
+    let listed: Vec<_> = listed.iter().map(|name| format!("{prefix}{name}*")).collect();
+    statements.push(statement(&["s3:ListBucket"], &[format!("arn:aws:s3:::{bucket}")], Some(&listed)));
+    format!("{{\n  \"Version\": \"2012-10-17\",\n  \"Statement\": [\n{}\n  ]\n}}\n", statements.join(",\n"))
+}
+
+fn rules_to_ship(node: &NodeName) -> Vec<Rule> {
+    let own = format!("v1/seg/{node}/*");
+    vec![
+        (&["s3:PutObject"], vec![own.clone(), format!("v1/node/{node}"), "v1/end/*".to_owned()]),
+        (&["s3:PutObject", "s3:DeleteObject"], vec!["v1/want/*".to_owned()]),
+        (
+            &["s3:GetObject"],
+            vec![own, format!("v1/node/{node}"), "v1/pos/*".to_owned(), "v1/want/*".to_owned()],
+        ),
+    ]
+}
+
+fn rules_to_load() -> Vec<Rule> {
+    vec![
+        (&["s3:GetObject"], vec!["v1/*".to_owned()]),
+        (&["s3:PutObject"], vec!["v1/pos/*".to_owned(), "v1/want/*".to_owned()]),
+        (&["s3:DeleteObject"], vec!["v1/seg/*".to_owned(), "v1/end/*".to_owned()]),
+    ]
+}
+
+fn statement(actions: &[&str], resources: &[String], listed: Option<&[String]>) -> String {
+    let mut text = String::from("    {\n      \"Effect\": \"Allow\",\n");
+    // Writing to a text cannot fail.
+    let _ = write!(text, "      \"Action\": {},\n      \"Resource\": {}", list(actions), list(resources));
+    if let Some(listed) = listed {
+        let condition = format!("{{ \"StringLike\": {{ \"s3:prefix\": {} }} }}", list(listed));
+        let _ = write!(text, ",\n      \"Condition\": {condition}");
+    }
+    text.push_str("\n    }");
+    text
+}
+
+fn list<T: AsRef<str>>(texts: &[T]) -> String {
+    let texts: Vec<_> = texts.iter().map(|text| format!("\"{}\"", escaped(text.as_ref()))).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// Escapes what JSON does not allow in a text (RFC 8259 section 7).
+fn escaped(text: &str) -> String {
+    text.chars()
+        .flat_map(|letter| match letter {
+            '"' | '\\' => vec!['\\', letter],
+            control if control.is_control() => Vec::new(),
+            other => vec![other],
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(role: StoreRole<'_>) -> serde_json::Value {
+        serde_json::from_str(&s3_policy("logs", "a/", role)).unwrap()
+    }
+
+    /// Returns the resources that an action is allowed on.
+    fn allowed(policy: &serde_json::Value, action: &str) -> Vec<String> {
+        let statements = policy["Statement"].as_array().unwrap().iter();
+        let of_action = statements
+            .filter(|statement| statement["Action"].as_array().unwrap().iter().any(|found| found == action));
+        let resources = of_action.flat_map(|statement| statement["Resource"].as_array().unwrap());
+        resources.map(|resource| resource.as_str().unwrap().replace("arn:aws:s3:::logs/", "")).collect()
+    }
+
+    #[test]
+    fn a_machine_that_ships_reaches_its_own_segments_and_deletes_none() {
+        let node = NodeName::encode("web 1").unwrap();
+        let policy = policy(StoreRole::Ship(&node));
+        for action in ["s3:PutObject", "s3:GetObject"] {
+            let resources = allowed(&policy, action);
+            let segments: Vec<_> = resources.iter().filter(|name| name.contains("/seg/")).collect();
+            assert_eq!(segments, ["a/v1/seg/web%201/*"], "{action}");
+            assert!(resources.iter().all(|name| name.starts_with("a/v1/")), "{resources:?}");
+        }
+        assert_eq!(allowed(&policy, "s3:DeleteObject"), ["a/v1/want/*"]);
+    }
+
+    #[test]
+    fn a_machine_that_loads_writes_no_segment() {
+        let policy = policy(StoreRole::Load);
+        assert_eq!(allowed(&policy, "s3:PutObject"), ["a/v1/pos/*", "a/v1/want/*"]);
+        assert_eq!(allowed(&policy, "s3:DeleteObject"), ["a/v1/seg/*", "a/v1/end/*"]);
+    }
+}

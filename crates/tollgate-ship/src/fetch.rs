@@ -360,6 +360,12 @@ impl FetchThread {
             if let Some(answer) = text.as_deref().and_then(NodeAnswer::parse) {
                 let age_ms = now_ms().saturating_sub(answer.at_ms);
                 let is_silent = age_ms > answer.every_ms.saturating_mul(REPORTS_MISSED_MAX);
+                let was_silent = self.watch.lock().nodes.get(&node).is_some_and(|known| known.is_silent);
+                if is_silent && !was_silent {
+                    tracing::warn!(%node, age_ms, "a machine does not report to the store any more");
+                } else if was_silent && !is_silent {
+                    tracing::info!(%node, "a machine reports to the store again");
+                }
                 nodes.insert(node, NodeFetch { answer, is_silent });
             }
         }

@@ -62,6 +62,6 @@ pub use pace::Pacer;
 pub use policy::{StoreRole, s3_policy};
 pub use probe::{ConditionalCreate, StoreReport, probe_store};
 pub use send::{Sent, send_segment};
-pub use shipper::{ShipOnce, ShipOnceError, Shipper, ship_once};
+pub use shipper::{OnceOutcome, ShipOnce, ShipOnceError, Shipper, ship_once};
 pub use status::{LogFault, ShipState, ShipStatus, ShipWatch};
 pub use store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};

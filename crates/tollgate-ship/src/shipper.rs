@@ -7,6 +7,7 @@
 //! | a segment is too large for the store, or has no valid footer | that segment stays here and is named |
 //! | reading a log of this machine | that log waits for the next look; the others are shipped |
 //! | a panic | as a failed call |
+//! | a call after the order to finish | the target tries again for a second, then ends |
 
 mod answers;
 mod once;
@@ -29,7 +30,12 @@ use crate::send::{Sent, find_segment, send_segment};
 use crate::status::{LogFault, ShipState, ShipWatch};
 use crate::store::{Store, StoreError};
 use answers::{Answers, Exchange};
-pub use once::{ShipOnce, ShipOnceError, ship_once};
+pub use once::{OnceOutcome, ShipOnce, ShipOnceError, ship_once};
+
+/// How long a store may fail after the order to finish. The rest is shipped after the next start.
+const FINISH_FAILING_MAX: Duration = Duration::from_secs(1);
+/// Wait between two tries after the order to finish.
+const FINISH_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the owner orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,6 +99,8 @@ impl Shipper {
             watch: watch.clone(),
             control: control.clone(),
             backoff: None,
+            unread: None,
+            finishing_since: None,
         };
         let thread = thread::Builder::new().name("ship".to_owned()).spawn(move || worker.run())?;
         Ok(Self { control, watch, thread: Some(thread) })
@@ -105,6 +113,8 @@ impl Shipper {
 
     /// Ships what is sealed and ends, at most `timeout` later. Returns whether the store has all sealed
     /// segments. The rest is shipped after the next start.
+    ///
+    /// The owner closes its log before. So the end of that log is noted in the store too.
     pub fn finish(mut self, timeout: Duration) -> bool {
         self.control.give(Order::Finish);
         let (end, order) = (Instant::now() + timeout, self.control.order.lock());
@@ -153,13 +163,17 @@ struct ShipThread {
     control: Arc<Control>,
     /// Wait after the last failed call. `None`: the last call worked.
     backoff: Option<Duration>,
+    /// Why some log cannot be read. `None`: the last look read all of them.
+    unread: Option<String>,
+    /// When the order to finish came. `None`: it has not come.
+    finishing_since: Option<Instant>,
 }
 
 impl ShipThread {
     fn run(&mut self) {
         loop {
             let order = self.control.order();
-            if order == Order::End {
+            if order == Order::End || (order == Order::Finish && self.gives_up()) {
                 break;
             }
             match catch_unwind(AssertUnwindSafe(|| self.pass())) {
@@ -188,7 +202,12 @@ impl ShipThread {
             tracing::info!(target = self.options.name, "the store works again");
         }
         let mut status = self.watch.lock();
-        (status.state, status.backoff, status.last_error) = (ShipState::CaughtUp, Duration::ZERO, None);
+        (status.state, status.backoff) = (ShipState::CaughtUp, Duration::ZERO);
+        status.last_error.clone_from(&self.unread);
+        status.failing_since = None;
+        if status.unshipped_segments == 0 {
+            status.behind_since = None;
+        }
     }
 
     fn failed(&mut self, reason: &str) {
@@ -203,8 +222,20 @@ impl ShipThread {
             let mut status = self.watch.lock();
             (status.state, status.backoff) = (ShipState::Retrying, wait);
             status.last_error = Some(reason.to_owned());
+            status.failing_since = status.failing_since.or_else(|| Some(Instant::now()));
+            status.errors += 1;
         }
-        self.control.rest(self.control.order(), jittered(wait));
+        let order = self.control.order();
+        let wait = if order == Order::Finish { wait.min(FINISH_PAUSE) } else { wait };
+        self.control.rest(order, jittered(wait));
+    }
+
+    /// Whether the store has failed for too long since the order to finish.
+    fn gives_up(&mut self) -> bool {
+        // The first try after the order is due at once, however long the present wait is.
+        let finishing_since = *self.finishing_since.get_or_insert_with(Instant::now);
+        let failing_since = self.watch.lock().failing_since;
+        failing_since.is_some_and(|since| since.max(finishing_since).elapsed() >= FINISH_FAILING_MAX)
     }
 
     /// Visits each log once. Returns only errors of the store.
@@ -227,6 +258,7 @@ impl ShipThread {
 
     /// Reads which segments this machine has.
     fn look_at_logs(&mut self) {
+        self.watch.lock().active_at = Some(Instant::now());
         let live = self.logs.live();
         let ids = match log_ids(&*self.storage, &self.options.dir) {
             Ok(ids) => ids,
@@ -234,10 +266,15 @@ impl ShipThread {
             Err(error) => return self.note_unread(None, &error),
         };
         self.progress.logs.retain(|log, _| ids.contains(log));
+        let mut are_all_read = true;
         for log in ids {
             if let Err(error) = self.look_at_log(log, live) {
+                are_all_read = false;
                 self.note_unread(Some(log), &error);
             }
+        }
+        if are_all_read {
+            self.unread = None;
         }
         let (count, bytes) = self.progress.unshipped();
         let mut status = self.watch.lock();
@@ -274,17 +311,17 @@ impl ShipThread {
         Ok(())
     }
 
-    fn note_unread(&self, log: Option<LogId>, error: &LogError) {
+    fn note_unread(&mut self, log: Option<LogId>, error: &LogError) {
         // The retainer deletes segments meanwhile.
         if error.is_not_found() {
             return;
         }
         let (target, reason) = (&self.options.name, join_chain(error));
-        if self.watch.lock().last_error.as_deref() != Some(&reason) {
+        if self.unread.as_deref() != Some(&reason) {
             let log = log.map(|log| log.to_string()).unwrap_or_default();
             tracing::warn!(target, log, reason, "a log cannot be read, the target tries again");
         }
-        self.watch.lock().last_error = Some(reason);
+        self.unread = Some(reason);
     }
 
     fn note_fault(&self, log: LogId, fault: LogFault) {
@@ -304,8 +341,12 @@ impl ShipThread {
         self.watch.lock().faults.insert(log, fault);
     }
 
-    /// Ships the segments of one log.
+    /// Ships the segments of one log. A forked log stays here, because later segments in the store would hide
+    /// that the two logs differ.
     fn ship_log(&mut self, log: LogId) -> Result<Pass, StoreError> {
+        if matches!(self.watch.lock().faults.get(&log), Some(LogFault::Forked { .. })) {
+            return Ok(Pass::Done);
+        }
         let Some(due) = self.progress.logs.get(&log).map(LogProgress::due) else {
             return Ok(Pass::Done);
         };
@@ -317,8 +358,10 @@ impl ShipThread {
                 break;
             }
         }
+        // The owner orders the finish after it closed its log.
+        let live = if self.control.order() == Order::Finish { None } else { self.logs.live() };
         let (_, mut exchange) = self.exchange();
-        exchange.note_end(log)?;
+        exchange.note_end(log, live)?;
         Ok(Pass::Done)
     }
 
@@ -341,7 +384,9 @@ impl ShipThread {
             Ok(None) | Err(_) => return Ok(true),
         };
         let name = ObjectName::Segment { node: self.options.node.clone(), log, first };
-        match self.send(log, &name, &path, &identity)? {
+        let sent = self.send(log, &name, &path, &identity)?;
+        self.watch.lock().active_at = Some(Instant::now());
+        match sent {
             Sent::Stored => {
                 let mut status = self.watch.lock();
                 status.segments += 1;

@@ -66,8 +66,14 @@ pub struct ShipStatus {
     pub state: ShipState,
     /// The last error of the store. The error is removed when the store works again.
     pub last_error: Option<String>,
+    /// Since when the store fails. `None`: the last call worked.
+    pub failing_since: Option<Instant>,
+    /// Calls of the store that failed.
+    pub errors: u64,
     /// Wait before the next try.
     pub backoff: Duration,
+    /// Time when the thread last began a pass, or ended the call for a segment. It ages while a call hangs.
+    pub active_at: Option<Instant>,
     /// Number of segments that this process stored.
     pub segments: u64,
     /// Bytes of these segments.
@@ -82,7 +88,7 @@ pub struct ShipStatus {
     pub unshipped_segments: u64,
     /// Bytes of these segments.
     pub unshipped_bytes: u64,
-    /// Time since which at least one sealed segment is not shipped. `None`: all segments are shipped.
+    /// Time since which at least one sealed segment is not shipped. `None`: the last pass shipped all segments.
     pub behind_since: Option<Instant>,
     /// Logs with a segment that cannot be shipped.
     pub faults: BTreeMap<LogId, LogFault>,

@@ -137,9 +137,9 @@ impl Exchange<'_> {
         Ok(true)
     }
 
-    /// Writes the end of a log that has ended to the store, once.
-    pub(super) fn note_end(&mut self, log: LogId) -> Result<(), StoreError> {
-        if self.logs.live() == Some(log) {
+    /// Writes the end of a log that has ended to the store, once. `live` is the log that is being written.
+    pub(super) fn note_end(&mut self, log: LogId, live: Option<LogId>) -> Result<(), StoreError> {
+        if live == Some(log) {
             return Ok(());
         }
         let Some(progress) = self.progress.logs.get_mut(&log).filter(|progress| !progress.is_end_noted)

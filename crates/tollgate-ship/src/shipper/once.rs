@@ -16,8 +16,19 @@ pub struct ShipOnce {
     pub name: ObjectName,
     /// Size of the segment in bytes.
     pub bytes: u64,
-    /// Result of the visit. `None`: the store lacks the segment, and a dry run sent nothing.
-    pub sent: Option<Sent>,
+    /// Result of the visit.
+    pub outcome: OnceOutcome,
+}
+
+/// Result of the visit of one segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OnceOutcome {
+    /// The store has a segment of this name.
+    Sent(Sent),
+    /// The store lacks the segment, and a dry run sent nothing.
+    Lacking,
+    /// The file has no valid footer, so nothing was sent.
+    Unsound,
 }
 
 /// Why shipping ended early.
@@ -46,20 +57,46 @@ pub fn ship_once(
     mut report: impl FnMut(&ShipOnce),
 ) -> Result<(), ShipOnceError> {
     for log in log_ids(storage, dir)? {
-        for (name, path) in segments(storage, dir, log)? {
+        let found = match segments(storage, dir, log) {
+            // A running server removes the folders of logs without segments.
+            Err(error) if error.is_not_found() => continue,
+            found => found?,
+        };
+        for (name, path) in found {
             if name.state != SegmentState::Sealed {
                 continue;
             }
-            let Some(footer) = read_footer(storage, &path)? else { continue };
             let object = ObjectName::Segment { node: node.clone(), log, first: name.first };
-            let (text, identity) = (object.to_string(), SegmentIdentity::of(&footer));
-            let sent = if is_dry_run {
-                find_segment(store, &text, &identity)?
-            } else {
-                Some(send_segment(store, &text, &path, &identity)?)
-            };
-            report(&ShipOnce { name: object, bytes: footer.file_bytes(), sent });
+            let visit = visit(storage, &path, &object.to_string(), store, is_dry_run);
+            // A running server deletes segments meanwhile. Its sinks and targets have these.
+            if visit.is_err() && is_deleted(storage, &path) {
+                continue;
+            }
+            let (bytes, outcome) = visit?;
+            report(&ShipOnce { name: object, bytes, outcome });
         }
     }
     Ok(())
+}
+
+/// Ships one segment, or looks for it. Returns its size and the result.
+fn visit(
+    storage: &dyn Storage,
+    path: &Path,
+    name: &str,
+    store: &dyn Store,
+    is_dry_run: bool,
+) -> Result<(u64, OnceOutcome), ShipOnceError> {
+    let Some(footer) = read_footer(storage, path)? else { return Ok((0, OnceOutcome::Unsound)) };
+    let identity = SegmentIdentity::of(&footer);
+    let outcome = match is_dry_run {
+        true => find_segment(store, name, &identity)?.map_or(OnceOutcome::Lacking, OnceOutcome::Sent),
+        false => OnceOutcome::Sent(send_segment(store, name, path, &identity)?),
+    };
+    Ok((footer.file_bytes(), outcome))
+}
+
+/// Whether a file is gone, as far as its folder says.
+fn is_deleted(storage: &dyn Storage, path: &Path) -> bool {
+    read_footer(storage, path).is_err_and(|error| error.is_not_found())
 }

@@ -167,8 +167,67 @@ fn a_log_that_another_machine_writes_too_stays_here_and_the_others_leave() {
         matches!(status.faults.get(&forked), Some(LogFault::Forked { first: Sequence(1), .. })),
         "{status:?}"
     );
-    assert_eq!((site.stored(forked).len(), site.reported.of(forked)), (1, None));
     assert_eq!(site.stored(other), site.local(other));
+    // The last pass visits the forked log again.
+    assert!(!shipper.finish(PATIENCE));
+    assert_eq!((site.stored(forked).len(), site.reported.of(forked)), (1, None));
+}
+
+#[test]
+fn the_end_of_the_own_log_is_noted_once_its_owner_closed_it() {
+    let site = Site::new();
+    let log = site.write_log(5);
+    *site.reported.live.lock().unwrap() = Some(log);
+    let shipper = site.start();
+    let end = || site.store().text(&ObjectName::End(log).to_string(), 100).unwrap();
+    eventually("all is confirmed", || site.reported.of(log) == Some(5));
+    assert_eq!(end(), None);
+    assert!(shipper.finish(PATIENCE));
+    let expected = EndAnswer { node: Site::node(), last: Sequence(5) };
+    assert_eq!(EndAnswer::parse(&end().unwrap()), Some(expected));
+}
+
+#[test]
+fn shipping_once_names_what_is_sent_what_is_lacking_and_what_is_unsound() {
+    let site = Site::new();
+    let log = site.write_log(30);
+    let count = site.local(log).len();
+    let unsound = site.dir().join(log.to_string()).join(format!("{:020}.sealed", 31));
+    fs::write(&unsound, "no segment").unwrap();
+    let ship = |is_dry_run| {
+        let mut outcomes = Vec::new();
+        let report = |visited: &ShipOnce| outcomes.push(visited.outcome.clone());
+        ship_once(&DiskStorage, &site.dir(), &Site::node(), &site.store(), is_dry_run, report).unwrap();
+        outcomes
+    };
+    let expected = |outcome: OnceOutcome| {
+        let mut all = vec![outcome; count];
+        all.push(OnceOutcome::Unsound);
+        all
+    };
+    assert_eq!(ship(true), expected(OnceOutcome::Lacking));
+    assert_eq!(site.stored(log).len(), 0);
+    assert_eq!(ship(false), expected(OnceOutcome::Sent(Sent::Stored)));
+    assert_eq!(site.stored(log).len(), count);
+    assert_eq!(ship(false), expected(OnceOutcome::Sent(Sent::Present)));
+    assert_eq!(ship(true), expected(OnceOutcome::Sent(Sent::Present)));
+}
+
+#[test]
+fn a_target_that_keeps_up_is_not_behind_and_one_that_fails_is() {
+    let site = Site::new();
+    let is_away = Arc::new(Mutex::new(true));
+    site.write_log(30);
+    let shipper = site.start_with(Away { store: site.store(), is_away: is_away.clone() });
+    let watch = shipper.watch();
+    eventually("several calls fail", || watch.status().errors > 2);
+    let status = watch.status();
+    assert!(status.failing_since.is_some() && status.behind_since.is_some(), "{status:?}");
+    *is_away.lock().unwrap() = false;
+    eventually("it is caught up", || watch.status().state == ShipState::CaughtUp);
+    let status = watch.status();
+    assert!(status.failing_since.is_none() && status.behind_since.is_none(), "{status:?}");
+    assert!(status.active_at.is_some_and(|at| at.elapsed() < PATIENCE));
 }
 
 #[test]
@@ -258,6 +317,18 @@ fn another_machine_of_the_same_name_is_found() {
         }
         watch.status().namesake == Some(other)
     });
+}
+
+#[test]
+fn a_store_that_is_away_holds_up_no_stop() {
+    let site = Site::new();
+    let log = site.write_log(5);
+    let store = Away { store: site.store(), is_away: Arc::new(Mutex::new(true)) };
+    let shipper = site.start_with(store);
+    let (begun, watch) = (Instant::now(), shipper.watch());
+    assert!(!shipper.finish(PATIENCE));
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert_eq!((watch.status().state, site.stored(log).len()), (ShipState::Ended, 0));
 }
 
 /// A folder as a store whose calls fail while `is_away` is true.

@@ -18,10 +18,11 @@ const HEADER: [&str; 9] =
 
 /// Prints the records of the log and the counts of each sink. Fails if a record is missing.
 pub(crate) fn run(config: &Config, is_json: bool) -> anyhow::Result<ExitCode> {
+    let sinks = config.chosen(None)?;
     to_stdout(|out| {
         let mut is_exact = true;
-        for (index, sink) in config.sinks.iter().enumerate() {
-            if config.sinks.len() > 1 && !is_json {
+        for (index, sink) in sinks.iter().enumerate() {
+            if sinks.len() > 1 && !is_json {
                 let space = if index > 0 { "\n" } else { "" };
                 writeln!(out, "{space}sink {}", sink.name())?;
             }
@@ -40,7 +41,7 @@ pub(crate) fn run(config: &Config, is_json: bool) -> anyhow::Result<ExitCode> {
                     };
                 }
                 // The other sinks are counted nevertheless.
-                Err(error) if config.sinks.len() > 1 => {
+                Err(error) if sinks.len() > 1 => {
                     if is_json {
                         note(&format!("{error:#}"));
                     } else {

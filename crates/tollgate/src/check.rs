@@ -50,8 +50,10 @@ fn summary(config: &Config) -> String {
         count => format!(", {}", counted(count, "app")),
     };
     let (source, log) = (config.source.display(), config.log.dir.display());
-    let sinks: Vec<_> = config.sinks.iter().map(|sink| format!("sink {sink}")).collect();
-    format!("ok: {routes}, {streams}{apps}, log {log}, {} ({source})", sinks.join(", "))
+    let sinks = config.sinks.iter().map(|sink| format!("sink {sink}"));
+    let ships = config.ships.iter().map(|ship| format!("ship to {ship}"));
+    let ends: Vec<_> = sinks.chain(ships).collect();
+    format!("ok: {routes}, {streams}{apps}, log {log}, {} ({source})", ends.join(", "))
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions, StreamSpec};
 
-use crate::config::{Config, show_size};
+use crate::config::{Config, ShipConfig, show_size};
 use crate::print::printed_name;
 
 /// Writable files of one folder that are named, at most. Further files are only counted.
@@ -49,6 +49,7 @@ fn notes_of_writable(config: &Config) -> Vec<String> {
             writable.look(Path::new(&path));
         }
     }
+    config.ships.iter().filter_map(ShipConfig::folder).for_each(|folder| writable.look(folder));
     writable.look(&config.server.spool.dir);
     writable.look(&config.log.dir);
     writable.look_into(&config.log.dir);

@@ -23,7 +23,7 @@ use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
 use super::own_files::{
     check_served, check_written_to, files_of_databases, files_of_scripts, files_of_sinks, folders_of_server,
-    keep_apart,
+    folders_of_ships, keep_apart,
 };
 use super::reach::ReachableBounds;
 use super::resolved::Config;
@@ -31,7 +31,8 @@ use super::routes::{RouteDefaults, Routes};
 use super::script::{self, script};
 use super::section::{Context, Section};
 use super::server::{WrittenServer, server};
-use super::sink::{load_rules, sinks};
+use super::ship::ships;
+use super::sink::{SinkConfig, declare, load_rules, sinks};
 use super::stream::{self, Streams, check_params};
 use super::text;
 use super::zero;
@@ -159,10 +160,16 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     check_params(&root, &streams, &routes.specs);
     streams.check_count(&root);
     let Streams { specs: streams, awaited, .. } = streams;
-    let sinks = sinks(&mut root, folder, &log, &streams);
+    let mut sinks = sinks(&mut root, folder, &log, &streams);
+    let ships = ships(&mut root, folder, &log);
+    if sinks.is_empty() && ships.is_empty() {
+        sinks.push(SinkConfig::default_in(folder));
+    }
+    declare(&mut sinks, &streams);
     let mut own = folders_of_server(&log, &options.spool.dir);
     own.extend(file.file_name().map(|name| OwnFile::new("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));
+    own.extend(folders_of_ships(&ships));
     own.extend(files_of_databases(&databases));
     own.extend(keys_of_backends(&backends));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));
@@ -190,6 +197,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         load,
         databases,
         sinks,
+        ships,
         awaited,
         mounts: apps.mounts,
         is_connections_max_written,

@@ -13,6 +13,7 @@ use super::defaults::APP_FILE;
 use super::inside::served;
 use super::routes::Routes;
 use super::section::Section;
+use super::ship::ShipConfig;
 use super::sink::SinkConfig;
 
 /// The folder of modules that scripts load, below the folder of a configuration or an app.
@@ -33,6 +34,12 @@ pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
         files.extend(after.map(|path| OwnFile::new(format!("after_load in [sink.{name}]"), path)));
     }
     files
+}
+
+/// Returns the folders of stores. They hold records.
+pub(super) fn folders_of_ships(ships: &[ShipConfig]) -> Vec<OwnFile> {
+    let folders = ships.iter().filter_map(|ship| Some((&ship.name, ship.folder()?)));
+    folders.map(|(name, folder)| OwnFile::new(format!("dir in [ship.{name}]"), folder)).collect()
 }
 
 /// Returns the files of databases that scripts read.

@@ -18,6 +18,7 @@ use super::log::write_log;
 use super::routes::write_route;
 use super::script::write_script;
 use super::server::write_server;
+use super::ship::{ShipConfig, write_ship};
 use super::sink::{self, LoadRules, SinkConfig, UnknownSink, write_sink};
 use super::stream::write_stream;
 
@@ -38,8 +39,10 @@ pub(crate) struct Config {
     pub(crate) load: LoadRules,
     /// The databases that scripts may read.
     pub(super) databases: Vec<ReadDatabase>,
-    /// The databases that rows are loaded into, at least one.
+    /// The databases that rows are loaded into. At least one, unless segments are shipped.
     pub(crate) sinks: Vec<SinkConfig>,
+    /// The stores that segments are shipped to.
+    pub(crate) ships: Vec<ShipConfig>,
     /// The streams whose replies wait for a sink.
     pub(super) awaited: Vec<AwaitedSink>,
     /// Bytes of a request body, at most, on routes that set no bound.
@@ -68,9 +71,14 @@ impl Config {
     /// Returns the sink with this name, or all of them.
     ///
     /// # Errors
-    /// There is no sink with this name.
+    /// There is no sink with this name, or none at all.
     pub(crate) fn chosen(&self, name: Option<&str>) -> Result<&[SinkConfig], UnknownSink> {
         sink::chosen(&self.sinks, name)
+    }
+
+    /// Returns the ship target with this name.
+    pub(crate) fn ship(&self, name: &str) -> Option<&ShipConfig> {
+        self.ships.iter().find(|ship| ship.name == name)
     }
 
     /// Finds the sinks that replies wait for. Returns a fault for each one that is missing.
@@ -124,7 +132,8 @@ impl fmt::Display for Config {
         (0..self.mounts.len()).try_for_each(|app| self.write_app(app, f))?;
         self.databases.iter().try_for_each(|database| write!(f, "{database}"))?;
         write!(f, "{}", self.load)?;
-        self.sinks.iter().try_for_each(|sink| write_sink(sink, f))
+        self.sinks.iter().try_for_each(|sink| write_sink(sink, f))?;
+        self.ships.iter().try_for_each(|ship| write_ship(ship, f))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::key::{Facts, Key};
 use super::{
     ack, admin, app, backend, cors, database, files, handler, listen, log, proxy, route_limits, routes,
-    rules, script, server, sink, stream,
+    rules, script, server, ship, sink, stream,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -39,6 +39,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("app.script", facts(script::KEYS)),
         ("limits", facts(app::LIMITS)),
         ("sink", sinks),
+        ("ship", facts(ship::KEYS)),
         ("load", facts(sink::LOAD_KEYS)),
     ];
     sections.into_iter().map(|(path, facts)| Keys { path, facts }).collect()

@@ -23,6 +23,8 @@ use super::value::{Named, names};
 
 /// Bytes of a sink's name, at most. The name is part of a thread name and of lines on the control socket.
 const NAME_BYTES_MAX: usize = 63;
+/// The names that a sink may have.
+pub(super) const NAME_ALLOWED: &str = "a letter or _, then letters, digits and _, at most 63 bytes";
 /// Relative to the folder of the configuration.
 const SQLITE_FILE: &str = "data/tollgate.sqlite";
 
@@ -171,25 +173,31 @@ impl fmt::Display for SinkConfig {
 /// Returns the sink with this name, or all of them.
 ///
 /// # Errors
-/// There is no sink with this name.
+/// There is no sink with this name, or none at all.
 pub(super) fn chosen<'sinks>(
     sinks: &'sinks [SinkConfig],
     name: Option<&str>,
 ) -> Result<&'sinks [SinkConfig], UnknownSink> {
+    if sinks.is_empty() {
+        return Err(UnknownSink::NoSinks);
+    }
     let Some(name) = name else { return Ok(sinks) };
     let known = || sinks.iter().map(SinkConfig::name);
     match sinks.iter().position(|sink| sink.name() == name) {
         Some(at) => Ok(&sinks[at..=at]),
-        None => Err(UnknownSink { name: name.to_owned(), hint: did_you_mean(name, known()) }),
+        None => Err(UnknownSink::Named { name: name.to_owned(), hint: did_you_mean(name, known()) }),
     }
 }
 
-/// The name of a sink that the configuration does not have.
+/// A sink that the configuration does not have.
 #[derive(Debug, thiserror::Error)]
-#[error("unknown sink {name:?}{hint}")]
-pub(crate) struct UnknownSink {
-    name: String,
-    hint: String,
+pub(crate) enum UnknownSink {
+    /// There are other sinks.
+    #[error("unknown sink {name:?}{hint}")]
+    Named { name: String, hint: String },
+    /// There is no sink, because records are shipped.
+    #[error("the configuration has no [sink.NAME], only [ship.NAME]: name one that has a sink")]
+    NoSinks,
 }
 
 impl fmt::Display for LoadRules {
@@ -210,7 +218,7 @@ pub(super) fn load_rules(mut section: Section<'_>) -> LoadRules {
     rules
 }
 
-/// Reads all sinks, in the order of the file. Without any, there is one default sink.
+/// Reads all sinks, in the order of the file.
 pub(super) fn sinks(
     root: &mut Section<'_>,
     folder: &Path,
@@ -247,10 +255,6 @@ pub(super) fn sinks(
         section.finish();
         sinks.push(sink);
     }
-    if sinks.is_empty() {
-        sinks.push(SinkConfig::default_in(folder));
-    }
-    declare(&mut sinks, streams);
     sinks
 }
 
@@ -265,10 +269,14 @@ pub(super) fn declare(sinks: &mut [SinkConfig], streams: &[StreamSpec]) {
 }
 
 fn check_name(name: &Written<String>, section: &Section<'_>) {
-    if !is_name(&name.value) || name.value.len() > NAME_BYTES_MAX {
-        let allowed = "a letter or _, then letters, digits and _, at most 63 bytes";
-        section.fault_at(&name.span, format!("sink is named {:?}, allowed is {allowed}", name.value));
+    if !is_sink_name(&name.value) {
+        section.fault_at(&name.span, format!("sink is named {:?}, allowed is {NAME_ALLOWED}", name.value));
     }
+}
+
+/// Whether a sink may have this name.
+pub(super) fn is_sink_name(name: &str) -> bool {
+    is_name(name) && name.len() <= NAME_BYTES_MAX
 }
 
 fn check_kind(sink: &str, section: &mut Section<'_>, streams: &[StreamSpec]) {

@@ -69,6 +69,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
         load: LoadRules::default(),
         databases: Vec::new(),
         sinks,
+        ships: Vec::new(),
         awaited: Vec::new(),
         mounts: Vec::new(),
         is_connections_max_written: false,

@@ -11,6 +11,7 @@ mod own_files;
 mod paths;
 mod printed;
 mod routes;
+mod ships;
 mod sinks;
 mod streams;
 
@@ -71,7 +72,7 @@ fn unknown_keys_are_faults_with_the_nearest_known_one() {
     check(
         "[queue.billing]\nurls = []\n",
         &[
-            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, log, admin, load, database, script, stream, backend, route, app, sink",
+            "t.toml:1:2: unknown key \"queue\" in the file, allowed: server, log, admin, load, database, script, stream, backend, route, app, sink, ship",
         ],
     );
     check(

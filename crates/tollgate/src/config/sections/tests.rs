@@ -39,7 +39,7 @@ fn title(path: &str) -> String {
     match path.rsplit('.').next().unwrap_or(path) {
         name if name != path => name.to_owned(),
         "route" | "app" => format!("[[{path}]]"),
-        "backend" | "database" | "sink" | "stream" => format!("[{path}.NAME]"),
+        "backend" | "database" | "ship" | "sink" | "stream" => format!("[{path}.NAME]"),
         _ => format!("[{path}]"),
     }
 }

@@ -12,7 +12,7 @@ use super::*;
 
 const EVERY_KEY: &str = include_str!("every_key.toml");
 /// Sections whose tables have names.
-const NAMED: [&str; 4] = ["backend", "database", "sink", "stream"];
+const NAMED: [&str; 5] = ["backend", "database", "ship", "sink", "stream"];
 /// Each route prints the access of its scripts.
 const PRINTED_BY_ROUTES: [&str; 3] = ["file_dir", "upload_dir", "databases"];
 

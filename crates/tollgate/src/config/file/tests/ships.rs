@@ -1,0 +1,103 @@
+//! Ship targets: their keys, their faults, and the sinks beside them.
+
+use tollgate_ship::DeleteRule;
+
+use super::*;
+
+const NAME_ALLOWED: &str = "allowed is a letter or _, then letters, digits and _, at most 63 bytes";
+
+#[test]
+fn faults_of_ship_targets_are_told() {
+    check("[ship.a]\n", &["t.toml:1:1: missing key \"dir\" in [ship.a]"]);
+    check(
+        "[ship.a]\ndir = \"\"\n",
+        &[
+            "t.toml:2:7: dir in [ship.a] is \"\", allowed is the path of a folder, or \".\" for the folder of the configuration",
+        ],
+    );
+    check(
+        "[ship.\"a b\"]\ndir = \"x\"\ndelte = \"shipped\"\n[ship.c]\ndir = \"x\"\ndelete = \"load\"\npoll = \"0s\"\n",
+        &[
+            &format!("t.toml:1:7: ship target is named \"a b\", {NAME_ALLOWED}"),
+            "t.toml:3:1: unknown key \"delte\" in [ship.a b], did you mean \"delete\"?",
+            "t.toml:5:7: dir in [ship.c] is the folder of [ship.a b]: each ship target needs its own folder",
+            "t.toml:6:10: delete in [ship.c] is \"load\", did you mean \"loaded\"?",
+            "t.toml:7:8: poll in [ship.c] is \"0s\", allowed is a duration from 1ms to 24h like \"10s\", units ms, s, m, h",
+        ],
+    );
+    check(
+        "[ship.a]\ndir = \"x\"\ndelete = \"shipped\"\nsinks = [\"main\"]\n[ship.b]\ndir = \"y\"\nsinks = []\n\
+         [ship.c]\ndir = \"z\"\nsinks = [\"x/y\"]\nbytes_per_second = \"1MB\"\n",
+        &[
+            "t.toml:4:9: sinks in [ship.a] needs delete = \"loaded\", found delete = \"shipped\"",
+            "t.toml:7:9: sinks in [ship.b] is empty, allowed is a list of names, or delete = \"shipped\"",
+            &format!("t.toml:10:10: sinks in [ship.c] has \"x/y\", {NAME_ALLOWED}"),
+            "t.toml:11:20: bytes_per_second in [ship.c] is \"1MB\", allowed is a size from 0B to 1024GiB like \"64MiB\", units B, KiB, MiB, GiB",
+        ],
+    );
+    check("[shp.a]\ndir = \"x\"\n", &["t.toml:1:2: unknown key \"shp\" in the file, did you mean \"ship\"?"]);
+}
+
+#[test]
+fn a_log_whose_segments_cannot_be_shipped_is_a_fault_once() {
+    let ships = "[ship.a]\ndir = \"x\"\n[ship.b]\ndir = \"y\"\n";
+    let bad = "[log]\nsegment_bytes_max = \"2GiB\"\ndigest = \"none\"\nnode = \"\"\n";
+    check(
+        &format!("{bad}{ships}"),
+        &[
+            "t.toml:5:1: digest in [log] is \"none\", but [ship.NAME] needs a digest to compare segments: write \"sha256\"",
+            "t.toml:5:1: node in [log] is \"\", but [ship.NAME] needs the name of this machine: give each machine its own",
+            "t.toml:5:1: segment_bytes_max in [log] is 2GiB, limit with [ship.NAME] is 1GiB: a segment is one file",
+        ],
+    );
+    check(bad, &[]);
+    let good = "[log]\nsegment_bytes_max = \"1GiB\"\ndigest = \"sha224\"\nnode = \".\"\n";
+    check(&format!("{good}{ships}"), &[]);
+}
+
+#[test]
+fn a_store_is_a_folder_apart_from_the_log_and_from_what_is_served() {
+    let fault = |dir: &str| {
+        let app = app();
+        fs::create_dir(app.path().join("logs")).unwrap();
+        std::os::unix::fs::symlink("logs", app.path().join("link")).unwrap();
+        let text = format!("[log]\ndir = \"logs\"\n[ship.a]\ndir = \"{dir}\"\n");
+        resolve(&app.path().join("t.toml"), &text, &env).err().map(|error| error.to_string())
+    };
+    for dir in ["logs", "logs/sub", "link", "."] {
+        let fault = fault(dir).expect(dir);
+        assert!(fault.contains(", which overlaps dir in [log] ("), "{fault}");
+    }
+    assert_eq!(fault("handover"), None);
+    let app = app();
+    fs::create_dir(app.path().join("pub")).unwrap();
+    let served = "[ship.a]\ndir = \"pub/handover\"\n[[route]]\npath = \"/*\"\nfiles = \"pub\"\n";
+    let error = resolve(&app.path().join("t.toml"), served, &env).unwrap_err().to_string();
+    assert!(error.contains("dir in [ship.a] ("), "{error}");
+}
+
+#[test]
+fn a_ship_target_takes_the_place_of_the_default_sink() {
+    let config = load("[ship.a]\ndir = \"x\"\n").unwrap();
+    assert!(config.sinks.is_empty());
+    assert_eq!(config.ships[0].delete_rule(), DeleteRule::Loaded { sinks: vec!["main".to_owned()] });
+    let error = config.chosen(None).unwrap_err().to_string();
+    assert!(error.starts_with("the configuration has no [sink.NAME], only [ship.NAME]"), "{error}");
+    let printed = config.to_string();
+    let expected = "\ndelete = \"loaded\"\nsinks = [\"main\"]\nbytes_per_second = \"0B\"\npoll = \"30s\"\nheartbeat = \"1m\"\n";
+    assert!(printed.ends_with(expected), "{printed}");
+    let shipped = load("[ship.a]\ndir = \"x\"\ndelete = \"shipped\"\nbytes_per_second = \"2MiB\"\n").unwrap();
+    assert_eq!(shipped.ships[0].delete_rule(), DeleteRule::Shipped);
+    assert_eq!(shipped.ships[0].bytes_per_second, Some(2 << 20));
+    let printed = shipped.to_string();
+    assert!(printed.contains("\ndelete = \"shipped\"\nbytes_per_second = \"2MiB\"\n"), "{printed}");
+    let both = load("[ship.a]\ndir = \"x\"\n[sink.one]\nsqlite = \"one.db\"\n").unwrap();
+    assert_eq!((both.sinks.len(), both.ships.len()), (1, 1));
+    assert_eq!(load("[ship]\n").unwrap().sinks.len(), 1, "without a target there is the default sink");
+    check(
+        "[stream.s]\nack = \"loaded\"\ncolumns = [{ name = \"n\", type = \"int\" }]\n[ship.a]\ndir = \"x\"\n",
+        &[
+            "t.toml:2:7: ack of [stream.s] is \"loaded\", but no sink takes the stream: add it to streams of a sink",
+        ],
+    );
+}

@@ -11,10 +11,10 @@ use crate::cli::ServeCommand;
 use crate::config::{Change, Config, ConfigError, Fault};
 use crate::control::{Reloaded, ask_reload};
 use crate::descriptors;
+use crate::destinations::Destinations;
 use crate::log::log_folder;
 use crate::observe::Observer;
 use crate::print::{note, to_stdout};
-use crate::sinks::Sinks;
 use crate::status::unanswered;
 use crate::version::Version;
 use crate::watch::Watched;
@@ -84,10 +84,10 @@ impl Present {
         &mut self,
         server: &Server,
         log: &Log,
-        sinks: &mut Sinks,
+        destinations: &mut Destinations,
         observer: &Observer,
     ) -> Reloaded {
-        let reloaded = self.try_reload(server, log, sinks);
+        let reloaded = self.try_reload(server, log, destinations);
         if let Some(dev) = &self.config.server.dev {
             dev.set_faults(reloaded.as_ref().err().map(Refusal::faults).unwrap_or_default());
         }
@@ -109,7 +109,12 @@ impl Present {
         Watched::of(&self.command.config, &self.config)
     }
 
-    fn try_reload(&mut self, server: &Server, log: &Log, sinks: &mut Sinks) -> Result<Vec<Change>, Refusal> {
+    fn try_reload(
+        &mut self,
+        server: &Server,
+        log: &Log,
+        destinations: &mut Destinations,
+    ) -> Result<Vec<Change>, Refusal> {
         let mut config = self.command.load().map_err(|error| Refusal::Faults(faults_of(&error)))?;
         let mut faults: Vec<_> = retyped(&config, &log.schemas()).into_iter().map(unplaced).collect();
         faults.extend(script_faults(&config.server));
@@ -118,18 +123,18 @@ impl Present {
         let changes = self.config.changes_to(&config);
         config.keep_fixed(&self.config);
         faults.extend(config.find_awaited().iter().map(source_fault));
-        faults.extend(sinks.faults(&self.config, &config).into_iter().map(unplaced));
+        faults.extend(destinations.faults(&self.config, &config).into_iter().map(unplaced));
         if !faults.is_empty() {
             return Err(Refusal::Faults(faults));
         }
-        sinks.admit(&config, log);
-        config.place_awaited(|sink| sinks.place_of(sink));
+        destinations.admit(&config, log);
+        config.place_awaited(|sink| destinations.sinks.place_of(sink));
         config.server.version = self.version.number + 1;
         let sources = server.reload(config.server.clone(), log).map_err(|error| {
-            sinks.dismiss(&self.config, log);
+            destinations.dismiss(&self.config, log);
             Refusal::Failed(format!("{:#}", anyhow::Error::from(error)))
         })?;
-        sinks.change(&self.config, &config, log);
+        destinations.change(&self.config, &config, log);
         config.connections_note.iter().for_each(|note| tracing::warn!("{note}"));
         let version = Version::new(config.server.version, &config, &sources);
         let scripts = version.changed_scripts(&self.version);

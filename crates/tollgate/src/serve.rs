@@ -25,13 +25,14 @@ use crate::cli::ServeCommand;
 use crate::config::{Config, ConfigError, LoadedBy};
 use crate::control::{Control, Reloaded};
 use crate::descriptors;
+use crate::destinations::Destinations;
 use crate::dev;
 use crate::event::{Event, Stop};
 use crate::observe::Observer;
 use crate::panic::abort_on_panic;
 use crate::print::note;
 use crate::reload::Present;
-use crate::sinks::{Sinks, unfit_streams};
+use crate::sinks::unfit_streams;
 use crate::tracing_lines;
 use announce::announce;
 use ending::{FINISH_TIMEOUT, delay_drain, refuse_from_now_on, wait_failed};
@@ -88,13 +89,13 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     }
     let reporters = Reporters::start(&config)?;
     let log = open_log(&config, &reporters, teller.clone())?;
-    let mut sinks = Sinks::follow(&config, &log);
-    config.place_awaited(|sink| sinks.place_of(sink));
+    let mut destinations = Destinations::follow(&config, &log);
+    config.place_awaited(|sink| destinations.sinks.place_of(sink));
     let config = &config;
-    reporters.observer.see_log(log.watch(), Board::of(sinks.followers()));
-    let control = start_control(config, &log, &sinks, &reporters.observer, teller.clone());
-    sinks.start(config)?;
-    reporters.observer.show(sinks.watches());
+    reporters.observer.see_log(log.watch(), Board::of(destinations.sinks.followers()));
+    let control = start_control(config, &log, &destinations, &reporters.observer, teller.clone());
+    destinations.start(config, &log)?;
+    destinations.show(&reporters.observer);
     let (server, sources) = Server::start(config.server.clone(), listeners, &log)?;
     if let Some(watch) = watch {
         dev::follow(watch, &command, config, teller)?;
@@ -104,7 +105,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
     reporters.observer.see_server(server.watch());
     announce(config, &addresses, reporters.admin.as_ref())?;
     reporters.notifier.ready();
-    let stop = wait(&events, &mut present, &server, &log, &mut sinks, &reporters);
+    let stop = wait(&events, &mut present, &server, &log, &mut destinations, &reporters);
     delay_drain(&stop, &present.config, &reporters, &events);
     refuse_from_now_on(events);
     server.drain();
@@ -114,7 +115,7 @@ pub(crate) fn run(command: ServeCommand) -> anyhow::Result<ExitCode> {
         (Stop::Signal(_), closed) => closed.err().map(|error| error.to_string()),
     };
     let timeout = if failure.is_some() { FINISH_TIMEOUT_FAILED } else { FINISH_TIMEOUT };
-    sinks.finish(timeout);
+    destinations.finish(timeout);
     match failure {
         Some(reason) => anyhow::bail!("the log failed: {reason}"),
         None => Ok(ExitCode::SUCCESS),
@@ -173,7 +174,7 @@ fn open_log(config: &Config, reporters: &Reporters, teller: Sender<Event>) -> an
 fn start_control(
     config: &Config,
     log: &Log,
-    sinks: &Sinks,
+    destinations: &Destinations,
     observer: &Observer,
     teller: Sender<Event>,
 ) -> Option<Control> {
@@ -181,7 +182,8 @@ fn start_control(
     let on_reload = move |asker| drop(teller.send(Event::Reload(Some(asker))));
     let (board, asked) = (observer.board(), observer.clone());
     let on_status = move || asked.status_line();
-    Control::serve(&config.log.dir, log.follower(), sinks.followers(), board, on_status, on_reload)
+    let followers = destinations.sinks.followers();
+    Control::serve(&config.log.dir, log.follower(), followers, board, on_status, on_reload)
         .inspect_err(|error| {
             let error = format!("{error:#}");
             tracing::warn!(
@@ -295,7 +297,7 @@ fn wait(
     present: &mut Present,
     server: &Server,
     log: &Log,
-    sinks: &mut Sinks,
+    destinations: &mut Destinations,
     reporters: &Reporters,
 ) -> Stop {
     let stop = loop {
@@ -305,14 +307,14 @@ fn wait(
                 if asker.is_none() {
                     tracing::info!("SIGHUP: reloading");
                 }
-                let reloaded = reload(present, server, log, sinks, reporters);
+                let reloaded = reload(present, server, log, destinations, reporters);
                 if let Some(asker) = asker {
                     asker.reply(&reloaded);
                 }
             }
             Ok(Event::Changed(watcher)) => {
                 tracing::info!("a file changed: reloading");
-                reload(present, server, log, sinks, reporters);
+                reload(present, server, log, destinations, reporters);
                 // The watcher may be gone.
                 let _ = watcher.send(present.watched());
             }
@@ -331,12 +333,12 @@ fn reload(
     present: &mut Present,
     server: &Server,
     log: &Log,
-    sinks: &mut Sinks,
+    destinations: &mut Destinations,
     reporters: &Reporters,
 ) -> Reloaded {
     reporters.notifier.reloading();
-    let reloaded = present.reload(server, log, sinks, &reporters.observer);
-    reporters.observer.show(sinks.watches());
+    let reloaded = present.reload(server, log, destinations, &reporters.observer);
+    destinations.show(&reporters.observer);
     reporters.notifier.ready();
     reloaded
 }

@@ -205,11 +205,11 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             &["descriptors", "loader", "print", "store", "version", "watch"],
             &["load_end"],
             &["load_from"],
-            &["panic", "sinks"],
+            &["panic", "ships", "sinks"],
             &["board"],
             // Other processes and operators.
             &["control", "observe"],
-            &["admin", "event"],
+            &["admin", "destinations", "event"],
             // Commands, except those of the server.
             &["audit", "check", "log", "new", "sql", "test"],
             &["dev", "load", "status", "types"],

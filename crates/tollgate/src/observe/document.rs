@@ -29,6 +29,7 @@ impl Observer {
         document["rates"] = rates(&history, now, seen);
         document["latency"] = latency(&history, now, seen);
         document["sinks"] = seen.sinks.clone().into();
+        document["ships"] = seen.ships.clone().into();
         document["process"] = process(seen);
         document["memory"] = memory_of(seen);
         if let Some(server) = &seen.server {
@@ -61,6 +62,7 @@ impl Observer {
             "loaded_at": reloads.loaded_at.to_string(),
             "digest": reloads.digest,
             "apps": reloads.apps,
+            "sink_count": reloads.sinks,
             "reloads_done": reloads.done,
             "reloads_refused": reloads.refused,
         })

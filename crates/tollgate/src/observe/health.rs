@@ -4,6 +4,8 @@
 //! the server ready: the server works, but an operator should look at the cause. A late load is only a
 //! warning, because the records are on disk.
 
+mod ships;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use tollgate_load::STALLED_MIN;
 use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_server::{BackendSnapshot, ServerStatus};
 
+use self::ships::{ShipTrouble, troubles_of};
 use super::observer::Observer;
 use super::seen::{Damaged, Phase, Seen};
 use crate::print::counted;
@@ -75,10 +78,15 @@ pub(crate) enum Code {
     BackendImpaired,
     ScriptsBehind,
     MemoryShort,
+    ShipForked,
+    NodeTwice,
+    ShipStalled,
+    ShipBehind,
+    ShipSegmentKept,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 34] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -108,6 +116,11 @@ impl Code {
         Self::DescriptorsShort,
         Self::ReloadRefused,
         Self::ClockOff,
+        Self::ShipForked,
+        Self::NodeTwice,
+        Self::ShipStalled,
+        Self::ShipBehind,
+        Self::ShipSegmentKept,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -141,6 +154,11 @@ impl Code {
             Self::BackendDown => "backend_down",
             Self::BackendUnresolved => "backend_unresolved",
             Self::BackendImpaired => "backend_impaired",
+            Self::ShipForked => "ship_forked",
+            Self::NodeTwice => "node_twice",
+            Self::ShipStalled => "ship_stalled",
+            Self::ShipBehind => "ship_behind",
+            Self::ShipSegmentKept => "ship_segment_kept",
         }
     }
 
@@ -174,7 +192,12 @@ impl Code {
             | Self::BackendUnresolved
             | Self::BackendImpaired
             | Self::ScriptsBehind
-            | Self::MemoryShort => Severity::Warning,
+            | Self::MemoryShort
+            | Self::ShipForked
+            | Self::NodeTwice
+            | Self::ShipStalled
+            | Self::ShipBehind
+            | Self::ShipSegmentKept => Severity::Warning,
         }
     }
 
@@ -246,6 +269,18 @@ impl Code {
             Self::ReloadRefused => {
                 "correct the configuration, then run `tollgate reload`: the version before serves meanwhile"
             }
+            Self::ShipForked => {
+                "find the other machine that writes this log, such as a copy of its disk: \
+                 docs/how-to/hand-over.md helps"
+            }
+            Self::NodeTwice => "give each machine its own node in [log], then restart the server",
+            Self::ShipStalled => {
+                "check that the store is mounted, writable and not full: segments wait on this disk"
+            }
+            Self::ShipBehind => {
+                "check the speed of the store and bytes_per_second: no record is lost meanwhile"
+            }
+            Self::ShipSegmentKept => "run `tollgate log verify`: the segment stays on this disk",
         }
     }
 }
@@ -305,6 +340,9 @@ impl Observer {
         for sink in &seen.sinks {
             look_at_sink(&mut health, sink, seen.phase, self.0.lag_max);
         }
+        for (trouble, text) in seen.ships.iter().flat_map(troubles_of) {
+            health.add(code_of(trouble), text);
+        }
         look_at_damaged(&mut health, &seen.damaged);
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
         let paused_ago = seen.server.as_ref().and_then(|server| server.accept_paused_ago);
@@ -325,6 +363,16 @@ impl Observer {
         }
         health.0.sort_by_key(|finding| finding.code.severity());
         health
+    }
+}
+
+const fn code_of(trouble: ShipTrouble) -> Code {
+    match trouble {
+        ShipTrouble::Stalled => Code::ShipStalled,
+        ShipTrouble::Behind => Code::ShipBehind,
+        ShipTrouble::Forked => Code::ShipForked,
+        ShipTrouble::SegmentKept => Code::ShipSegmentKept,
+        ShipTrouble::NodeTwice => Code::NodeTwice,
     }
 }
 

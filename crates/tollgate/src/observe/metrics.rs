@@ -6,6 +6,7 @@
 
 mod backends;
 mod number;
+mod ships;
 
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     backends::expose(&mut out, seen.server.as_ref());
     log(&mut out, seen.log.as_ref(), seen.damaged.segments);
     sinks(&mut out, &seen.sinks);
+    ships::expose(&mut out, &seen.ships);
     reloads(&mut out, seen);
     process(&mut out, &seen.process);
     let text = "Memory by kind: resident memory of the process, its counted parts, and their bounds (_max).";

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tollgate_load::LoadWatch;
 use tollgate_log::{LogId, LogWatch};
 use tollgate_server::ServerWatch;
+use tollgate_ship::ShipWatch;
 
 use super::history::History;
 use super::process::Process;
@@ -15,6 +17,7 @@ use super::reloads::Reloads;
 use super::seen::{Damaged, Phase, Seen};
 use crate::board::Board;
 use crate::config::Config;
+use crate::ships::report;
 use crate::tracing_lines;
 use crate::wall;
 
@@ -31,6 +34,8 @@ pub(super) struct Inner {
     log: OnceLock<LogWatch>,
     server: OnceLock<ServerWatch>,
     board: OnceLock<Board>,
+    /// The ship targets. `None`: the target is not started.
+    ships: Mutex<Vec<(String, Option<ShipWatch>)>>,
     /// Whether a route records. If so, a full disk makes the server fail.
     records: AtomicBool,
     damaged: Mutex<Damaged>,
@@ -51,6 +56,7 @@ impl Observer {
             log: OnceLock::new(),
             server: OnceLock::new(),
             board: OnceLock::new(),
+            ships: Mutex::default(),
             records: AtomicBool::new(false),
             damaged: Mutex::default(),
             reloads: Mutex::new(Reloads::new()),
@@ -77,6 +83,21 @@ impl Observer {
     /// Replaces the loaders of this process.
     pub(crate) fn show(&self, loaders: Vec<LoadWatch>) {
         self.board().show(loaders);
+    }
+
+    /// Replaces the ship targets.
+    pub(crate) fn show_ships(&self, ships: Vec<(String, Option<ShipWatch>)>) {
+        *locked(&self.0.ships) = ships;
+    }
+
+    /// Returns the reports of the ship targets.
+    fn ships(&self) -> Vec<Value> {
+        let ships = locked(&self.0.ships);
+        let reports = ships.iter().map(|(name, watch)| {
+            let status = watch.as_ref().map(ShipWatch::status);
+            report(name, status.as_ref())
+        });
+        reports.collect()
     }
 
     /// Returns the reports of the sinks. There are none before the log is open.
@@ -127,6 +148,7 @@ impl Observer {
             log: inner.log.get().map(LogWatch::status),
             server: inner.server.get().map(ServerWatch::status),
             sinks: inner.board.get().map(Board::reports).unwrap_or_default(),
+            ships: self.ships(),
             records: inner.records.load(Ordering::Relaxed),
             damaged: locked(&inner.damaged).clone(),
             clock: wall::fault(),

@@ -17,6 +17,8 @@ pub(crate) struct Reloads {
     pub(crate) digest: String,
     /// The apps of the configuration, as JSON.
     pub(crate) apps: Value,
+    /// The number of sinks in the configuration.
+    pub(crate) sinks: usize,
     pub(crate) done: u64,
     pub(crate) refused: u64,
     /// Time and reason of the last refusal. `None` after a successful reload.
@@ -30,6 +32,7 @@ impl Reloads {
             loaded_at: wall::now(),
             digest: String::new(),
             apps: Value::Null,
+            sinks: 0,
             done: 0,
             refused: 0,
             refusal: None,
@@ -40,6 +43,7 @@ impl Reloads {
     pub(crate) fn serves(&mut self, version: &Version, config: &Config) {
         (self.version, self.loaded_at) = (version.number, version.loaded_at);
         (self.digest, self.apps) = (version.digest.clone(), Version::apps(config));
+        self.sinks = config.sinks.len();
     }
 
     pub(crate) fn done(&mut self, version: &Version, config: &Config) {

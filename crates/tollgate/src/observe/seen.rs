@@ -48,6 +48,8 @@ pub(crate) struct Seen {
     pub(crate) server: Option<ServerStatus>,
     /// A report for each sink.
     pub(crate) sinks: Vec<serde_json::Value>,
+    /// A report for each ship target.
+    pub(crate) ships: Vec<serde_json::Value>,
     pub(crate) records: bool,
     pub(crate) damaged: Damaged,
     pub(crate) clock: Option<ClockFault>,

@@ -148,5 +148,7 @@ fn is_logged_elsewhere(code: Code) -> bool {
             | Code::DiskTight
             | Code::DescriptorsShort
             | Code::SinkUnattended
+            | Code::ShipStalled
+            | Code::ShipBehind
     )
 }

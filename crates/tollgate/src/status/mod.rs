@@ -39,7 +39,8 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
         Err(silence) => return Err(unanswered(path, &dir, &silence)),
     };
     let document: Value = line.parse()?;
-    if document["sinks"].as_array().is_some_and(Vec::is_empty) {
+    let is_without_sinks = document["config"]["sink_count"] == 0;
+    if !is_without_sinks && document["sinks"].as_array().is_some_and(Vec::is_empty) {
         note("the server has no sinks, because it was started with --no-load");
     }
     to_stdout(|out| {

@@ -16,6 +16,7 @@ const APPS_SHOWN: usize = 10;
 const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
     ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
+const SHIPS: [&str; 8] = ["ship", "state", "behind", "segments", "bytes", "shipped", "present", "errors"];
 const BACKENDS: [&str; 8] =
     ["backend", "breaker", "addresses", "in flight", "queued", "requests", "failures", "retries"];
 const ROUTES: [&str; 8] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused"];
@@ -49,6 +50,7 @@ impl Screen {
         screen.findings(document);
         screen.figures(document);
         screen.sinks(document);
+        screen.ships(document);
         screen.backends(document);
         screen.apps(document);
         screen.routes(document);
@@ -213,6 +215,18 @@ impl Screen {
         self.table(&mut rows);
     }
 
+    fn ships(&mut self, document: &Value) {
+        let ships: Vec<_> = document["ships"].as_array().into_iter().flatten().collect();
+        if ships.is_empty() {
+            return;
+        }
+        let mut rows = table(&SHIPS);
+        for ship in ships {
+            rows.add_row(ship_cells(ship));
+        }
+        self.table(&mut rows);
+    }
+
     fn backends(&mut self, document: &Value) {
         let mut backends: Vec<_> = document["backends"].as_array().into_iter().flatten().collect();
         if backends.is_empty() {
@@ -333,6 +347,21 @@ fn sink_cells(sink: &Value) -> [String; 10] {
             .map(|name| known(&sink[name], count));
     let behind = known(&sink["lag_bytes"], bytes);
     [text(&sink["sink"]), state, lag, records, segments, behind, rows, rejects, duplicates, missing]
+}
+
+fn ship_cells(ship: &Value) -> [String; 8] {
+    let state = match ship["backoff_seconds"].as_f64() {
+        Some(seconds) if seconds > 0.0 => format!("{}, each {seconds:.1} s", text(&ship["state"])),
+        _ => text(&ship["state"]),
+    };
+    let known = |value: &Value, shown: fn(&Value) -> String| {
+        if value.is_null() { String::new() } else { shown(value) }
+    };
+    let behind = known(&ship["behind_seconds"], |seconds| format!("{:.1} s", number(seconds)));
+    let [waiting, shipped, present, errors] =
+        ["unshipped_segments", "segments", "present_segments", "errors"].map(|key| known(&ship[key], count));
+    let waiting_bytes = known(&ship["unshipped_bytes"], bytes);
+    [text(&ship["ship"]), state, behind, waiting, waiting_bytes, shipped, present, errors]
 }
 
 fn route_cells(route: &Value) -> [String; 8] {

@@ -33,6 +33,10 @@ script = "bad.luau"
 path = "/seldom"
 reply = { body = "once" }
 rate_limit = { rate = "1/h" }
+[sink.main]
+sqlite = "data/tollgate.sqlite"
+[ship.away]
+dir = "away"
 "#;
 
 /// A metric family: its type, and its samples by name and labels.

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tollgate_load::{LoadState, LoadStatus};
+use tollgate_ship::{ShipState, ShipStatus};
 
 use super::*;
 use crate::board::{absent, report};
+use crate::ships;
 
 fn lines(document: &Value) -> Vec<String> {
     Screen::of(document).lines().map(|line| line.to_string()).collect()
@@ -36,6 +38,31 @@ fn memory_has_what_is_counted_beside_its_bounds() {
         "memory      resident 90.0 MiB   in flight 48.0 MiB of 64.0 MiB   scripts 3.0 MiB   log queue 0 B of 64.0 MiB"
     );
     assert_eq!(shown(json!({ "memory": { "resident_bytes": mib(15) } })), "memory      resident 15.0 MiB");
+}
+
+#[test]
+fn a_ship_target_is_a_line() {
+    let status = ShipStatus {
+        state: ShipState::Retrying,
+        backoff: Duration::from_secs(30),
+        segments: 1_200,
+        present_segments: 3,
+        unshipped_segments: 2,
+        unshipped_bytes: 5 << 20,
+        errors: 7,
+        ..ShipStatus::default()
+    };
+    let shown =
+        lines(&json!({ "ships": [ships::report("main", Some(&status)), ships::report("other", None)] }));
+    let place = shown.iter().position(|line| line.starts_with("ship ")).unwrap();
+    assert_eq!(
+        shown[place..place + 3],
+        [
+            "ship   state                  behind  segments  bytes    shipped  present  errors",
+            "main   retrying, each 30.0 s  0.0 s   2         5.0 MiB  1 200    3        7",
+            "other  not_started",
+        ]
+    );
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! The troubles of ship targets. All are warnings: the records wait on the disk of this machine.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::print::counted;
+
+/// A store that has failed for longer than this is a finding.
+const FAILING_MAX: Duration = Duration::from_secs(10);
+/// A target without any activity for longer than this is a finding: a call of its store hangs.
+const SILENT_MAX: Duration = Duration::from_mins(2);
+/// A sealed segment that has waited for longer than this is a finding.
+const BEHIND_MAX: Duration = Duration::from_mins(5);
+
+/// A kind of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ShipTrouble {
+    Stalled,
+    Behind,
+    Forked,
+    SegmentKept,
+    NodeTwice,
+}
+
+/// Returns the troubles of a ship target, each with its text.
+pub(super) fn troubles_of(ship: &Value) -> Vec<(ShipTrouble, String)> {
+    let mut troubles = Vec::new();
+    let name = ship["ship"].as_str().unwrap_or_default();
+    let seconds = |key: &str| ship[key].as_f64().unwrap_or_default();
+    let count = |key: &str| ship[key].as_u64().unwrap_or_default();
+    let (failing, silent, behind) =
+        (seconds("failing_seconds"), seconds("silent_seconds"), seconds("behind_seconds"));
+    if ship["state"] == "not_started" {
+        let text = format!("ship target {name} has no thread, so it ships nothing");
+        troubles.push((ShipTrouble::Stalled, text));
+    } else if failing > FAILING_MAX.as_secs_f64() {
+        let because = ship["last_error"].as_str().map(|error| format!(": {error}")).unwrap_or_default();
+        let limit = FAILING_MAX.as_secs();
+        let text = format!(
+            "the store of ship target {name} has failed for {failing:.0} s, limit {limit} s{because}"
+        );
+        troubles.push((ShipTrouble::Stalled, text));
+    } else if silent > SILENT_MAX.as_secs_f64() && count("unshipped_segments") == 0 {
+        // A long segment may be on its way. The age of what waits shows whether it is late.
+        let limit = SILENT_MAX.as_secs();
+        let text =
+            format!("a call of the store of ship target {name} has lasted {silent:.0} s, limit {limit} s");
+        troubles.push((ShipTrouble::Stalled, text));
+    }
+    if behind > BEHIND_MAX.as_secs_f64() {
+        let waiting = counted(count("unshipped_segments"), "sealed segment");
+        let limit = BEHIND_MAX.as_secs();
+        let text =
+            format!("{waiting} of this machine wait for ship target {name}, {behind:.0} s, limit {limit} s");
+        troubles.push((ShipTrouble::Behind, text));
+    }
+    for (log, fault) in ship["faults"].as_object().into_iter().flatten() {
+        let reason = fault["text"].as_str().unwrap_or_default();
+        let (trouble, effect) = match fault["kind"].as_str() {
+            Some("forked") => (ShipTrouble::Forked, "does not ship log"),
+            _ => (ShipTrouble::SegmentKept, "keeps a segment here, of log"),
+        };
+        troubles.push((trouble, format!("ship target {name} {effect} {log}: {reason}")));
+    }
+    if let Some(log) = ship["namesake"].as_str() {
+        let text = format!(
+            "another machine ships to the store of {name} under the name of this one: it writes log {log}"
+        );
+        troubles.push((ShipTrouble::NodeTwice, text));
+    }
+    troubles
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_trouble_of_a_ship_target_is_found_by_itself() {
+        let check = |mut ship: Value, expected: &[ShipTrouble]| {
+            ship["ship"] = "a".into();
+            let found: Vec<_> = troubles_of(&ship).into_iter().map(|(trouble, _)| trouble).collect();
+            assert_eq!(found, expected, "{ship}");
+        };
+        check(json!({ "state": "caught_up", "failing_seconds": 0.0, "behind_seconds": 0.0 }), &[]);
+        check(json!({ "state": "not_started" }), &[ShipTrouble::Stalled]);
+        check(json!({ "state": "retrying", "failing_seconds": 9.9, "last_error": "away" }), &[]);
+        check(json!({ "state": "retrying", "failing_seconds": 10.1 }), &[ShipTrouble::Stalled]);
+        check(
+            json!({ "state": "retrying", "failing_seconds": 400.0, "behind_seconds": 301.0 }),
+            &[ShipTrouble::Stalled, ShipTrouble::Behind],
+        );
+        check(json!({ "state": "shipping", "behind_seconds": 299.0 }), &[]);
+        check(json!({ "state": "caught_up", "silent_seconds": 121.0 }), &[ShipTrouble::Stalled]);
+        check(json!({ "state": "shipping", "silent_seconds": 121.0, "unshipped_segments": 1 }), &[]);
+        let fault = |kind: &str| json!({ "faults": { "x": { "kind": kind, "text": "because" } } });
+        check(fault("forked"), &[ShipTrouble::Forked]);
+        check(fault("too_large"), &[ShipTrouble::SegmentKept]);
+        check(fault("unsound"), &[ShipTrouble::SegmentKept]);
+        check(json!({ "namesake": "x" }), &[ShipTrouble::NodeTwice]);
+    }
+}

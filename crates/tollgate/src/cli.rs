@@ -19,6 +19,7 @@ Examples:
   tollgate check --print               print the whole configuration, with defaults
   tollgate test shop/                  run the tests in shop/tests/*.luau
   tollgate load --once                 load all records into the database, then end
+  tollgate ship --to /mnt/handover     copy all sealed segments to a folder, then end
   tollgate log cat --stream scores     print the records of a stream as JSON lines
   tollgate log tail                    follow the records of a running server
   tollgate log verify data/log         check all checksums and digests of a log
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     },
     /// Load records into the databases until SIGINT or SIGTERM, if the server does not load or does not run
     Load(LoadCommand),
+    /// Copy all sealed segments of the log to a folder, then end. A running server is not disturbed
+    Ship(ShipCommand),
     /// Show, follow, check or repair the record log. Only repair needs the server to be stopped
     #[command(subcommand)]
     Log(LogCommand),
@@ -232,6 +235,21 @@ pub(crate) enum LogCommand {
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShipCommand {
+    /// A configuration file, or the folder of an app
+    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+    pub(crate) config: PathBuf,
+    /// The folder of the store, or a store: s3://BUCKET/PREFIX, gs://, az://
+    #[arg(long, value_name = "STORE|DIR")]
+    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    /// Send nothing, and print which segments the folder lacks
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Which records are read, and where reading begins.

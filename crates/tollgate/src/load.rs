@@ -187,7 +187,7 @@ fn read_skip(words: &[String]) -> Option<(LogId, (Sequence, Sequence))> {
 }
 
 /// Prints the logs with segments that must not be read yet.
-fn print_unsealed(dir: &Path) {
+pub(crate) fn print_unsealed(dir: &Path) {
     let live = ask(dir).map(|watermark| watermark.log);
     for log in log_ids(&DiskStorage, dir).unwrap_or_default() {
         let segments = segments(&DiskStorage, dir, log).unwrap_or_default();

@@ -26,6 +26,7 @@ mod print;
 mod progress;
 mod reload;
 mod serve;
+mod ship;
 mod ships;
 mod sinks;
 mod sql;
@@ -68,6 +69,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Test { config, filter, watch: true } => test::run_watching(&config, &filter),
         Command::New { folder } => new::run(&folder),
         Command::Load(command) => load::run(&command),
+        Command::Ship(command) => ship::run(&command),
         Command::Log(command) => log::run(command),
         Command::Sql { statement, sink, config, format } => {
             sql::run(&Config::load(&config)?, sink.as_deref(), &statement, format)

@@ -213,7 +213,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // Commands, except those of the server.
             &["audit", "check", "log", "new", "sql", "test"],
             &["dev", "load", "status", "types"],
-            &["reload"],
+            &["reload", "ship"],
             &["serve"],
             &["main"],
         ],

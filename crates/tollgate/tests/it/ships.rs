@@ -348,3 +348,43 @@ fn a_fork_and_a_machine_of_the_same_name_are_told_and_the_server_stays_ready() {
     assert!(metrics.contains("\ntollgate_ship_forked_logs{ship=\"handover\"} 1\n"), "{metrics}");
     stop(server);
 }
+
+#[test]
+fn ship_copies_what_is_sealed_beside_a_running_server_and_says_what_became_of_it() {
+    let app = App::new(&format!("{CONFIG}{SINK}").replace("retain = \"0ms\"", "retain = \"1h\""), &[]);
+    let ship = |arguments: &[&str]| {
+        let output = app.run(&[&["ship", "--to"], arguments].concat());
+        (output.status.code(), printed(&output))
+    };
+    let (code, text) = ship(&["handover"]);
+    assert_eq!((code, text.contains("nothing was recorded yet")), (Some(1), true), "{text}");
+    let server = app.start();
+    record(&mut server.connect(), 0..300);
+    let sealed = || status(&app)["log"]["segments"].as_u64().unwrap();
+    let count = eventually("segments are sealed", || Some(sealed()).filter(|count| *count > 2));
+    let (code, text) = ship(&["handover"]);
+    assert_eq!((code, text.contains("does not exist or is no folder")), (Some(1), true), "{text}");
+    fs::create_dir(app.path().join("handover")).unwrap();
+    let (code, text) = ship(&["handover", "--dry-run"]);
+    let lines = |text: &str, word: &str| text.lines().filter(|line| line.starts_with(word)).count() as u64;
+    assert!(code == Some(0) && lines(&text, "lacking  v1/seg/web%201/") >= count, "{text}");
+    assert!(text.contains(" segments lacking ("), "{text}");
+    assert_eq!(fs::read_dir(app.path().join("handover")).unwrap().count(), 0);
+    let (code, text) = ship(&["handover"]);
+    assert!(code == Some(0) && lines(&text, "stored   v1/seg/web%201/") >= count, "{text}");
+    stop(server);
+    let (code, text) = ship(&["handover"]);
+    assert!(code == Some(0) && lines(&text, "present  ") >= count, "{text}");
+    assert_eq!(stored(&app, "handover"), local(&app));
+    assert_eq!(numbers(&app, "handover"), (0..300).collect::<Vec<_>>());
+    let (code, text) = ship(&["data/log/store"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("--to is data/log/store, which overlaps dir in [log]"), "{text}");
+    let (log, first) = local(&app).into_keys().next().unwrap();
+    fs::write(app.path().join(format!("handover/v1/seg/web%201/{log}/{first}.seg")), "other").unwrap();
+    for arguments in [&["handover"][..], &["handover", "--dry-run"]] {
+        let (code, text) = ship(arguments);
+        assert!(code == Some(1) && lines(&text, "forked   ") == 1, "{text}");
+        assert!(text.contains(" 1 forked, 0 unsound"), "{text}");
+    }
+}

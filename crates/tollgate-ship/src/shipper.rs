@@ -185,8 +185,8 @@ impl ShipThread {
                 }
                 Ok(Err(error)) => self.failed(&join_chain(&error)),
                 Err(_) => {
-                    let target = &self.options.name;
-                    tracing::error!(target, "shipping panicked and goes on: this is a bug, please report it");
+                    let ship = &self.options.name;
+                    tracing::error!(ship, "shipping panicked and goes on: this is a bug, please report it");
                     self.failed("shipping panicked");
                 }
             }
@@ -199,7 +199,7 @@ impl ShipThread {
 
     fn went_well(&mut self) {
         if self.backoff.take().is_some() {
-            tracing::info!(target = self.options.name, "the store works again");
+            tracing::info!(ship = self.options.name, "the store works again");
         }
         let mut status = self.watch.lock();
         (status.state, status.backoff) = (ShipState::CaughtUp, Duration::ZERO);
@@ -212,8 +212,8 @@ impl ShipThread {
 
     fn failed(&mut self, reason: &str) {
         if self.backoff.is_none() {
-            let target = &self.options.name;
-            tracing::warn!(target, reason, "the store takes no segments, the target tries again");
+            let ship = &self.options.name;
+            tracing::warn!(ship, reason, "the store takes no segments, the target tries again");
         }
         let tuning = self.options.tuning;
         let wait = self.backoff.map_or(tuning.backoff_min, |wait| (wait * 2).min(tuning.backoff_max));
@@ -316,26 +316,26 @@ impl ShipThread {
         if error.is_not_found() {
             return;
         }
-        let (target, reason) = (&self.options.name, join_chain(error));
+        let (ship, reason) = (&self.options.name, join_chain(error));
         if self.unread.as_deref() != Some(&reason) {
             let log = log.map(|log| log.to_string()).unwrap_or_default();
-            tracing::warn!(target, log, reason, "a log cannot be read, the target tries again");
+            tracing::warn!(ship, log, reason, "a log cannot be read, the target tries again");
         }
         self.unread = Some(reason);
     }
 
     fn note_fault(&self, log: LogId, fault: LogFault) {
-        let target = &self.options.name;
+        let ship = &self.options.name;
         match &fault {
             LogFault::Forked { first, found } => tracing::error!(
-                target, %log, %first, found,
+                ship, %log, %first, found,
                 "the store has another segment of this name, so two machines write one log: it stays here"
             ),
             LogFault::TooLarge { first, bytes, limit } => tracing::error!(
-                target, %log, %first, bytes, limit, "a segment is too large for the store: it stays here"
+                ship, %log, %first, bytes, limit, "a segment is too large for the store: it stays here"
             ),
             LogFault::Unsound { first } => {
-                tracing::error!(target, %log, %first, "a sealed segment has no valid footer: it stays here");
+                tracing::error!(ship, %log, %first, "a sealed segment has no valid footer: it stays here");
             }
         }
         self.watch.lock().faults.insert(log, fault);

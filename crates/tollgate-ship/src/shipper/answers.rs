@@ -116,8 +116,8 @@ impl Exchange<'_> {
             } else {
                 self.store.put_text(&wanted, WantAnswer::Gone.to_text())?;
                 self.watch.lock().gone_segments += 1;
-                let target = &self.options.name;
-                tracing::warn!(target, %log, %first, "a loader asks for a segment that is deleted here");
+                let ship = &self.options.name;
+                tracing::warn!(ship, %log, %first, "a loader asks for a segment that is deleted here");
             }
         }
         Ok(())
@@ -167,8 +167,8 @@ impl Exchange<'_> {
         // wrote its report later.
         let namesake = found.filter(|found| reported.is_some() && Some(*found) != live);
         if let Some(log) = namesake {
-            let (target, node) = (&self.options.name, &self.options.node);
-            tracing::error!(target, %node, %log, "another machine has the name of this one in [log]");
+            let (ship, node) = (&self.options.name, &self.options.node);
+            tracing::error!(ship, %node, %log, "another machine has the name of this one in [log]");
         }
         let (unshipped_segments, unshipped_bytes) = self.progress.unshipped();
         let answer = NodeAnswer {

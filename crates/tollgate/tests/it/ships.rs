@@ -168,7 +168,9 @@ fn a_store_that_is_away_at_the_start_is_told_and_gets_everything_when_it_is_back
     fs::create_dir(app.path().join("away")).unwrap();
     eventually("it is well again", || (!has_finding(&app, "ship_stalled")).then_some(()));
     eventually("what it has is deleted", || (app.segments().len() <= 1).then_some(()));
-    stop(server);
+    let log = stop(server);
+    let line = log.lines().find(|line| line.contains("the store takes no segments")).expect(&log);
+    assert!(line.contains("\"ship\":\"away\"") && line.matches("\"target\":").count() == 1, "{line}");
     assert_eq!(numbers(&app, "away"), (0..300).collect::<Vec<_>>());
 }
 

@@ -17,7 +17,7 @@ AZURITE = target/tools/azurite-$(AZURITE_VERSION)/node_modules/azurite/dist/src/
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash ship-kills outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build

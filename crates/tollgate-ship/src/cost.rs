@@ -75,7 +75,8 @@ pub fn month_cost(store: &StoreUse, prices: &StorePrices) -> StoreCost {
     // The machine lists requests for lost segments, and the loader lists machines and their logs.
     let lists = times(store.poll) + 2.0 * times(store.load_poll);
     let writes = segments + times(store.heartbeat) + answers + lists;
-    // The loader looks for the next segment, and the machine reads the answer of each sink and its own report.
+    // The loader looks for the next segment, and the machine reads the answer of each sink and its own
+    // report.
     let reads = segments + times(store.load_poll) + sinks * times(store.poll) + times(store.heartbeat);
     let stored_bytes = store.bytes_per_second * store.retain.as_secs_f64();
     let dollars = writes / 1e3 * prices.thousand_writes

@@ -88,7 +88,8 @@ pub struct ShipStatus {
     pub unshipped_segments: u64,
     /// Bytes of these segments.
     pub unshipped_bytes: u64,
-    /// Time since which at least one sealed segment is not shipped. `None`: the last pass shipped all segments.
+    /// Time since which at least one sealed segment is not shipped. `None`: the last pass shipped all
+    /// segments.
     pub behind_since: Option<Instant>,
     /// Logs with a segment that cannot be shipped.
     pub faults: BTreeMap<LogId, LogFault>,

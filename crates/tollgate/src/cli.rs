@@ -182,7 +182,7 @@ pub(crate) struct StoreArguments {
     pub(crate) region: Option<String>,
     /// A PEM file with the authorities that the store's certificate may come from
     #[arg(long, value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

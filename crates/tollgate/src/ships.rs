@@ -150,7 +150,7 @@ impl Target {
             tuning: ShipTuning { poll: ship.poll, heartbeat: ship.heartbeat, ..ShipTuning::default() },
         };
         let logs = Box::new((self.follower.clone(), log.watch()));
-        let shipper = Shipper::start(options, Arc::new(DiskStorage), open_store(ship), logs);
+        let shipper = Shipper::start(options, Arc::new(DiskStorage), open_store(ship)?, logs);
         self.shipper = Some(shipper.context("cannot start a thread")?);
         tracing::info!(ship = ship.name, to = %ship, "shipping");
         Ok(())

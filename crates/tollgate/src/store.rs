@@ -16,7 +16,7 @@ pub(crate) fn open_store(place: &str, service: &StoreArguments) -> anyhow::Resul
     let pacer = Arc::new(Pacer::new(None));
     if place.contains("://") {
         let place = StorePlace::parse(place)?;
-        let StoreArguments { endpoint, region, ca } = service.clone();
+        let StoreArguments { endpoint, region, ca_file: ca } = service.clone();
         let options = ObjectStoreOptions { endpoint, region, ca, ..ObjectStoreOptions::new(place) };
         return Ok(Arc::new(ObjectStore::open(options, pacer)?));
     }

@@ -1,5 +1,8 @@
 //! versitygw: a server with the protocol of S3 over a folder.
 
+#![allow(dead_code, reason = "each crate whose tests use it needs another part of it")]
+
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -25,6 +28,7 @@ const STARTS_MAX: u32 = 5;
 /// A running server. It ends when it is dropped.
 pub(crate) struct Gateway {
     child: Child,
+    arguments: Vec<OsString>,
     folder: TempDir,
     pub(crate) address: SocketAddr,
 }
@@ -60,19 +64,19 @@ impl Gateway {
         }
         let output = File::create(folder.path().join("output")).unwrap();
         let (host, port) = free_address();
-        let mut command = Command::new(program);
-        command.args(["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--keep-alive", "--quiet", "--port"]);
-        command.arg(format!("{host}:{port}"));
-        if let Some(certificate) = certificate(host) {
-            command.arg("--cert").arg(&certificate.certificate).arg("--key").arg(&certificate.key);
+        let options = ["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--keep-alive", "--quiet", "--port"];
+        let mut arguments: Vec<OsString> = options.iter().map(OsString::from).collect();
+        arguments.push(format!("{host}:{port}").into());
+        if let Some(Certificate { certificate, key }) = certificate(host) {
+            arguments.extend(["--cert".into(), certificate.into(), "--key".into(), key.into()]);
         }
-        command.arg("posix");
+        arguments.push("posix".into());
         if !has_attributes(folder.path()) {
-            command.arg("--sidecar").arg(folder.path().join("sidecar"));
+            arguments.extend(["--sidecar".into(), folder.path().join("sidecar").into()]);
         }
-        command.arg(folder.path().join("root")).current_dir(folder.path()).stdin(Stdio::null());
-        let child = command.stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
-        let mut gateway = Self { child, folder, address: (host, port).into() };
+        arguments.push(folder.path().join("root").into());
+        let child = spawn(program, &arguments, folder.path(), output);
+        let mut gateway = Self { child, arguments, folder, address: (host, port).into() };
         gateway.is_listening().then_some(gateway)
     }
 
@@ -90,6 +94,27 @@ impl Gateway {
             thread::sleep(Duration::from_millis(5));
         }
         panic!("versitygw does not listen: {}", self.output());
+    }
+
+    /// Ends the server by SIGKILL, and starts it again over the same folder and address.
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM);
+        let output = File::options().append(true).open(self.folder.path().join("output")).unwrap();
+        // The kernel may still hold the port for a moment.
+        for _ in 0..STARTS_MAX {
+            self.child = spawn(&program, &self.arguments, self.folder.path(), output.try_clone().unwrap());
+            if self.is_listening() {
+                return;
+            }
+        }
+        panic!("versitygw does not start again: {}", self.output());
+    }
+
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     fn output(&self) -> String {
@@ -110,6 +135,12 @@ impl Gateway {
     pub(crate) fn store(&self) -> ObjectStore {
         open(self.options())
     }
+}
+
+fn spawn(program: &Path, arguments: &[OsString], folder: &Path, output: File) -> Child {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    command.stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap()
 }
 
 impl Drop for Gateway {

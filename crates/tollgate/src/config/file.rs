@@ -22,8 +22,8 @@ use super::env::Environment;
 use super::fault::{ConfigError, Fault, Faults};
 use super::log::log;
 use super::own_files::{
-    check_served, check_written_to, files_of_databases, files_of_scripts, files_of_sinks, folders_of_server,
-    folders_of_ships, keep_apart,
+    check_served, check_written_to, files_of_databases, files_of_scripts, files_of_ships, files_of_sinks,
+    folders_of_server, keep_apart,
 };
 use super::reach::ReachableBounds;
 use super::resolved::Config;
@@ -169,7 +169,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let mut own = folders_of_server(&log, &options.spool.dir);
     own.extend(file.file_name().map(|name| OwnFile::new("the configuration", folder.join(name))));
     own.extend(files_of_sinks(&sinks));
-    own.extend(folders_of_ships(&ships));
+    own.extend(files_of_ships(&ships));
     own.extend(files_of_databases(&databases));
     own.extend(keys_of_backends(&backends));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));

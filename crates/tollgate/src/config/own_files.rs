@@ -36,10 +36,16 @@ pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
     files
 }
 
-/// Returns the folders of stores. They hold records.
-pub(super) fn folders_of_ships(ships: &[ShipConfig]) -> Vec<OwnFile> {
+/// Returns the folders of stores, which hold records, and the files of their secrets.
+pub(super) fn files_of_ships(ships: &[ShipConfig]) -> Vec<OwnFile> {
     let folders = ships.iter().filter_map(|ship| Some((&ship.name, ship.folder()?)));
-    folders.map(|(name, folder)| OwnFile::new(format!("dir in [ship.{name}]"), folder)).collect()
+    let mut own: Vec<_> =
+        folders.map(|(name, folder)| OwnFile::new(format!("dir in [ship.{name}]"), folder)).collect();
+    for ship in ships {
+        let files = ship.secret_files().iter();
+        own.extend(files.map(|(key, path)| OwnFile::new(format!("{key} in [ship.{}]", ship.name), path)));
+    }
+    own
 }
 
 /// Returns the files of databases that scripts read.

@@ -3,7 +3,7 @@
 use super::key::{Facts, Key};
 use super::{
     ack, admin, app, backend, cors, database, files, handler, listen, log, proxy, route_limits, routes,
-    rules, script, server, ship, sink, stream,
+    rules, script, server, ship, ship_store, sink, stream,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -14,6 +14,8 @@ pub(super) struct Keys {
 
 /// Returns all sections.
 pub(super) fn sections() -> Vec<Keys> {
+    let mut ships = facts(ship_store::STORE_KEYS);
+    ships.extend(facts(ship::KEYS));
     let mut sinks = facts(sink::KINDS);
     sinks.extend(facts(sink::POSTGRES_KEYS));
     sinks.extend(facts(sink::KEYS));
@@ -39,7 +41,7 @@ pub(super) fn sections() -> Vec<Keys> {
         ("app.script", facts(script::KEYS)),
         ("limits", facts(app::LIMITS)),
         ("sink", sinks),
-        ("ship", facts(ship::KEYS)),
+        ("ship", ships),
         ("load", facts(sink::LOAD_KEYS)),
     ];
     sections.into_iter().map(|(path, facts)| Keys { path, facts }).collect()

@@ -9,9 +9,9 @@ use tollgate_server::OwnFile;
 use tollgate_ship::{DeleteRule, NodeName};
 
 use super::key::{keys, set_defaults, write};
-use super::path::{PathTo, check_path};
 use super::quoted::{quoted_list, quoted_path};
 use super::section::{Section, Written};
+use super::ship_store::{STORE_KEYS, StorePlace, store_place};
 use super::sink::{NAME_ALLOWED, is_sink_name};
 use super::units::{GIB, MINUTE_MS, SECOND_MS, TIMEOUT_MS, show_size};
 use super::value::{Named, names};
@@ -23,8 +23,6 @@ const SINK: &str = "main";
 
 keys! {
     pub(super) KEYS of ShipConfig;
-    /// The folder of the store: on another disk, or shared over the network.
-    dir [DIR] = other("needed", "a path");
     /// When a segment may be deleted on this machine: after the sinks loaded it, or after the store has it.
     delete = one_of("loaded", names::<DeleteWhen>) => delete;
     /// The sinks that must have loaded a segment before it is deleted here.
@@ -53,13 +51,6 @@ pub(crate) struct ShipConfig {
     pub(crate) poll: Duration,
     /// Interval between two reports of this machine to the store.
     pub(crate) heartbeat: Duration,
-}
-
-/// The place of a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StorePlace {
-    /// A folder.
-    Folder(PathBuf),
 }
 
 /// When a segment may be deleted on this machine.
@@ -101,8 +92,14 @@ impl ShipConfig {
 
     /// Returns the folder of the store. `None`: the store is no folder.
     pub(crate) fn folder(&self) -> Option<&Path> {
+        self.place.folder()
+    }
+
+    /// Returns the files of its secrets, by their keys.
+    pub(super) fn secret_files(&self) -> &[(&'static str, PathBuf)] {
         match &self.place {
-            StorePlace::Folder(folder) => Some(folder),
+            StorePlace::Folder(_) => &[],
+            StorePlace::Objects(objects) => &objects.secret_files,
         }
     }
 }
@@ -110,9 +107,7 @@ impl ShipConfig {
 /// Writes the place of the store, for people.
 impl fmt::Display for ShipConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            StorePlace::Folder(folder) => folder.display().fmt(f),
-        }
+        self.place.fmt(f)
     }
 }
 
@@ -128,14 +123,17 @@ pub(super) fn ships(root: &mut Section<'_>, folder: &Path, log: &LogOptions) -> 
             // One fault is enough, because the targets share the log.
             unfit_log(log).into_iter().for_each(|problem| section.fault(problem));
         }
-        let dir = section.needed_text(DIR.name);
-        let place = format!("{} in {}", DIR.name, section.name());
-        let dir = dir.filter(|dir| check_path(&section, &place, dir, PathTo::Folder));
-        let dir = dir.map(|written| Written { value: folder.join(&written.value), span: written.span });
-        if let Some(dir) = &dir {
-            check_dir(dir, &place, &section, &ships, log);
+        let store = store_place(&mut section, folder, |section, place, dir| {
+            check_dir(dir, place, section, &ships, log);
+        });
+        if let Some(other) = ships.iter().find(|ship| ship.folder().is_none() && ship.place.is_same(&store)) {
+            let text = format!(
+                "store in {} is the place of [ship.{}]: give it a prefix",
+                section.name(),
+                other.name
+            );
+            section.fault(text);
         }
-        let store = StorePlace::Folder(dir.map_or_else(PathBuf::new, |dir| dir.value));
         let mut ship = ShipConfig::new(name.value, store);
         section.read(KEYS, &mut ship);
         ship.sinks = sinks(&mut section, ship.delete);
@@ -220,5 +218,6 @@ fn sinks(section: &mut Section<'_>, delete: DeleteWhen) -> Vec<String> {
 pub(super) fn write_ship(ship: &ShipConfig, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "\n[ship.{}]", ship.name)?;
     let sinks = (!ship.sinks.is_empty()).then(|| quoted_list(&ship.sinks));
-    write(KEYS, ship, &[(DIR.name, ship.folder().map(quoted_path)), (SINKS.name, sinks)], f)
+    write(STORE_KEYS, &ship.place, &ship.place.printed(quoted_path), f)?;
+    write(KEYS, ship, &[(SINKS.name, sinks)], f)
 }

@@ -2,14 +2,22 @@
 
 use std::sync::Arc;
 
-use tollgate_ship::{FolderStore, Pacer, Store};
+use anyhow::Context;
+use tollgate_ship::{FolderStore, ObjectStore, Pacer, Store};
 
 use crate::config::{ShipConfig, StorePlace};
 
 /// Makes the store of a ship target. It may be away: the target waits for it.
-pub(super) fn open_store(ship: &ShipConfig) -> Box<dyn Store> {
+///
+/// # Errors
+/// A file that the configuration named is gone since it was read.
+pub(super) fn open_store(ship: &ShipConfig) -> anyhow::Result<Box<dyn Store>> {
     let pacer = Arc::new(Pacer::new(ship.bytes_per_second));
     match &ship.place {
-        StorePlace::Folder(folder) => Box::new(FolderStore::new(folder, pacer)),
+        StorePlace::Folder(folder) => Ok(Box::new(FolderStore::new(folder, pacer))),
+        StorePlace::Objects(objects) => {
+            let store = ObjectStore::open(objects.options.clone(), pacer);
+            Ok(Box::new(store.with_context(|| format!("cannot use store {ship}"))?))
+        }
     }
 }

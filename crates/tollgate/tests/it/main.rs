@@ -61,6 +61,7 @@ mod routing;
 mod script_abuses;
 mod secure_backends;
 mod ship_faults;
+mod ship_kills;
 mod ships;
 mod sinks;
 mod sinks_reload;

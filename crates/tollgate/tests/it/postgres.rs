@@ -1,6 +1,6 @@
 //! A server whose rows go to PostgreSQL.
 
-use crate::cluster::shared;
+use crate::cluster::{Cluster, shared};
 use crate::program::{App, eventually, printed};
 use crate::sinks::{Numbers, STREAMS, check_kills, check_loaders_at_once};
 
@@ -69,7 +69,13 @@ fn app_and_numbers() -> (App, Numbers) {
 
 /// Returns the numbers of a stream, in order. Returns none while there is no table.
 pub(crate) fn numbers_of(database: &str, stream: &str) -> Vec<u64> {
-    let ask = |question: &str| shared().sql(database, question);
+    numbers_in(shared(), database, stream)
+}
+
+/// Returns the numbers of a stream in a database of this server, in order. Returns none while there is no
+/// table.
+pub(crate) fn numbers_in(cluster: &Cluster, database: &str, stream: &str) -> Vec<u64> {
+    let ask = |question: &str| cluster.sql(database, question);
     if ask(&format!("SELECT to_regclass('{stream}') IS NOT NULL")) == "f" {
         return Vec::new();
     }

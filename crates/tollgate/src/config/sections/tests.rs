@@ -141,7 +141,7 @@ fn the_configuration_names_the_keys_that_need_a_restart() {
     let names: Vec<_> = restart.map(|key| format!("`{}`", key.name)).collect();
     let (last, first) = names.split_last().unwrap();
     let sentence = format!(
-        "Of the keys below, {} and {last}, all of `[admin]`, `[log]` and `[load]` need a restart",
+        "These keys need a restart: {} and {last}, and all keys of `[admin]`, `[log]` and `[load]`",
         first.join(", ")
     );
     assert!(CONFIGURATION.replace('\n', " ").contains(&sentence), "{sentence}");

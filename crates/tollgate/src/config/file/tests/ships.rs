@@ -8,7 +8,7 @@ const NAME_ALLOWED: &str = "allowed is a letter or _, then letters, digits and _
 
 #[test]
 fn faults_of_ship_targets_are_told() {
-    check("[ship.a]\n", &["t.toml:1:1: missing key \"dir\" in [ship.a]"]);
+    check("[ship.a]\n", &["t.toml:1:1: missing key \"store\" or \"dir\" in [ship.a]"]);
     check(
         "[ship.a]\ndir = \"\"\n",
         &[
@@ -100,4 +100,54 @@ fn a_ship_target_takes_the_place_of_the_default_sink() {
             "t.toml:2:7: ack of [stream.s] is \"loaded\", but no sink takes the stream: add it to streams of a sink",
         ],
     );
+}
+
+const STORE: &str = "[ship.a]\nstore = \"s3://logs/a\"\n";
+
+#[test]
+fn faults_of_object_stores_are_told_without_any_secret() {
+    check(
+        "[ship.a]\nstore = \"s3://logs\"\ndir = \"x\"\n",
+        &["t.toml:3:7: dir and store are both in [ship.a], allowed is one of them"],
+    );
+    check(
+        "[ship.a]\ndir = \"x\"\nregion = \"r\"\n",
+        &["t.toml:3:10: region in [ship.a] needs store, found dir or neither"],
+    );
+    let faults =
+        load(&format!("{STORE}access_key = \"id\"\nsecret_key = \"sesame\"\n")).unwrap_err().to_string();
+    assert!(
+        faults.contains("secret_key in [ship.a] is a plain text, allowed is ${NAME} or file:PATH"),
+        "{faults}"
+    );
+    assert!(!faults.contains("sesame"), "{faults}");
+    let faults = load(&format!("{STORE}secret_key = \"file:missing\"\n")).unwrap_err().to_string();
+    assert!(faults.contains("missing: No such file"), "{faults}");
+    let faults = load(&format!("{STORE}endpoint = \"http://192.0.2.1\"\n")).unwrap_err().to_string();
+    assert!(faults.contains("store in [ship.a] cannot be used: "), "{faults}");
+    let faults = load("[ship.a]\nstore = \"ftp://logs\"\n").unwrap_err().to_string();
+    assert!(faults.contains("store in [ship.a]: \"ftp://logs\" is no place of objects"), "{faults}");
+    let faults = load(&format!("{STORE}[ship.b]\nstore = \"s3://logs/a\"\n")).unwrap_err().to_string();
+    assert!(faults.contains("store in [ship.b] is the place of [ship.a]"), "{faults}");
+    load(&format!("{STORE}[ship.b]\nstore = \"s3://logs/b\"\n")).unwrap();
+}
+
+#[test]
+fn a_secret_is_printed_by_its_source_and_its_file_is_never_served() {
+    let dir = app();
+    fs::write(dir.path().join("key"), "sesame\n").unwrap();
+    fs::create_dir_all(dir.path().join("pub")).unwrap();
+    fs::write(dir.path().join("pub/key"), "sesame\n").unwrap();
+    let read = |text: &str| resolve(&dir.path().join("t.toml"), text, &env);
+    let keys = "access_key = \"id\"\nsecret_key = \"file:key\"\nsession_token = \"${SECRET}\"\n";
+    let config = read(&format!("{STORE}{keys}")).unwrap();
+    let printed = config.to_string();
+    assert!(printed.contains("secret_key = \"file:key\"") && printed.contains("\"${SECRET}\""), "{printed}");
+    for secret in ["sesame", "0123456789abcdef"] {
+        assert!(!printed.contains(secret) && !format!("{config:?}").contains(secret), "{secret}");
+    }
+    let served = "[[route]]\npath = \"/f/*\"\nfiles = \"pub\"\n";
+    let served = served.to_owned() + STORE + "access_key = \"id\"\nsecret_key = \"file:pub/key\"\n";
+    let faults = read(&served).unwrap_err().to_string();
+    assert!(faults.contains("secret_key in [ship.a]"), "{faults}");
 }

@@ -139,9 +139,9 @@ fn rules_of_columns_that_cannot_be_are_told() {
     );
     check_column(
         "type = \"text\", from = \"log.node\", required = true",
-        "3: default, required, max and redact are not for what the log fills in",
+        "3: default, required, max and redact are not allowed for columns that the log fills: remove them",
     );
-    check_column("type = \"uuid\", from = \"log.node\"", "24: type is \"uuid\", but log.node fills: text");
+    check_column("type = \"uuid\", from = \"log.node\"", "24: type is \"uuid\", allowed with log.node: text");
     check_column(
         "type = \"int\", from = \"log.sequence\", default = 1",
         "3: default, required, max and redact are not allowed for columns that the log fills: remove them",

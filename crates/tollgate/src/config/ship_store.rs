@@ -1,0 +1,227 @@
+//! The store of a ship target: a folder, or a place in an object store.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tollgate_ship::{ObjectStore, ObjectStoreOptions, Pacer, Secret, StorePlace as Place};
+
+use super::key::keys;
+use super::path::{PathTo, check_path, path};
+use super::section::{Section, Written};
+
+/// The beginning of a secret that a file holds.
+const FILE: &str = "file:";
+/// Maximum bytes of a file with a secret. A service account key of Google has about 2.4 KiB.
+const SECRET_BYTES_MAX: u64 = 64 << 10;
+
+keys! {
+    pub(super) STORE_KEYS of StorePlace;
+    /// The place of the store: a bucket or a container, and a prefix of all names.
+    store [STORE] = other("needed, or `dir`", "`s3://BUCKET/PREFIX` `gs://BUCKET/PREFIX` `az://CONTAINER/PREFIX`");
+    /// The folder of the store: on another disk, or shared over the network.
+    dir [DIR] = other("needed, or `store`", "a path");
+    /// The address of the service of `store`.
+    endpoint [ENDPOINT] = other("the address of the cloud", "a URL; `http://` to loopback only");
+    /// The region of an `s3://` store.
+    region [REGION] = other("`AWS_REGION`, else `us-east-1`", "a name");
+    /// The public part of the credentials: the access key of S3, the account of Azure.
+    access_key [ACCESS_KEY] = other("the environment, then the machine", "a text");
+    /// The secret part of the credentials. It is never printed, and its file is never served.
+    secret_key [SECRET_KEY] = other("the environment, then the machine", "`${NAME}` or `file:PATH`");
+    /// The token of temporary credentials. It is never printed, and its file is never served.
+    session_token [SESSION_TOKEN] = other("none", "`${NAME}` or `file:PATH`");
+    /// A PEM file with the authorities that the certificate of the service may come from.
+    ca_file [CA_FILE] = other("the authorities of the system", "a path");
+    /// The proxy that connections to the service go through.
+    proxy [PROXY] = other("none", "`http://HOST:PORT`");
+}
+
+/// The place of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StorePlace {
+    /// A folder.
+    Folder(PathBuf),
+    /// A place in an object store.
+    Objects(Box<Objects>),
+}
+
+/// A place in an object store, with its service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Objects {
+    /// The place, the service and its credentials.
+    pub(crate) options: ObjectStoreOptions,
+    /// The keys as the file has them, before variables are replaced. So no secret is among them.
+    written: BTreeMap<&'static str, String>,
+    /// The files of secrets, by their keys.
+    pub(super) secret_files: Vec<(&'static str, PathBuf)>,
+}
+
+impl StorePlace {
+    /// Returns the folder. `None`: the store is no folder.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Folder(folder) => Some(folder),
+            Self::Objects(_) => None,
+        }
+    }
+
+    /// Returns whether both are the same place of the same service.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Folder(one), Self::Folder(other)) => one == other,
+            (Self::Objects(one), Self::Objects(other)) => {
+                let place =
+                    |objects: &Objects| (objects.options.place.clone(), objects.options.endpoint.clone());
+                place(one) == place(other)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the values of the keys, as TOML.
+    pub(super) fn printed(&self, folder: impl Fn(&Path) -> String) -> Vec<(&'static str, Option<String>)> {
+        let value = |key: &'static str| match self {
+            Self::Folder(path) => (key == DIR.name).then(|| folder(path)),
+            Self::Objects(objects) => {
+                objects.written.get(key).map(|text| toml::Value::String(text.clone()).to_string())
+            }
+        };
+        STORE_KEYS.iter().map(|key| (key.facts.name, value(key.facts.name))).collect()
+    }
+}
+
+/// Writes the place, for people.
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => folder.display().fmt(f),
+            Self::Objects(objects) => {
+                let Place { service, bucket, prefix } = &objects.options.place;
+                let slash = if prefix.is_empty() { "" } else { "/" };
+                write!(f, "{}://{bucket}{slash}{prefix}", service.scheme())
+            }
+        }
+    }
+}
+
+/// Reads the place of a store. Paths are relative to `folder`. `check_dir` finds faults of a folder.
+pub(super) fn store_place(
+    section: &mut Section<'_>,
+    folder: &Path,
+    check_dir: impl FnOnce(&Section<'_>, &str, &Written<PathBuf>),
+) -> StorePlace {
+    let name = section.name().to_owned();
+    if section.has(STORE.name) {
+        if section.has(DIR.name) {
+            section.fault_of(DIR.name, format!("dir and store are both in {name}, allowed is one of them"));
+            section.text(DIR.name);
+        }
+        return objects(section, folder);
+    }
+    for key in STORE_KEYS.iter().map(|key| key.facts.name).filter(|key| *key != DIR.name) {
+        if section.has(key) {
+            section.fault_of(key, format!("{key} in {name} needs store, found dir or neither"));
+            section.text(key);
+        }
+    }
+    if !section.has(DIR.name) {
+        section.fault(format!("missing key {:?} or {:?} in {name}", STORE.name, DIR.name));
+    }
+    let dir = section.text(DIR.name);
+    let place = format!("{} in {name}", DIR.name);
+    let dir = dir.filter(|dir| check_path(section, &place, dir, PathTo::Folder));
+    let dir = dir.map(|written| Written { value: folder.join(&written.value), span: written.span });
+    if let Some(dir) = &dir {
+        check_dir(section, &place, dir);
+    }
+    StorePlace::Folder(dir.map_or_else(PathBuf::new, |dir| dir.value))
+}
+
+fn objects(section: &mut Section<'_>, folder: &Path) -> StorePlace {
+    let name = section.name().to_owned();
+    let keys = STORE_KEYS.iter().map(|key| key.facts.name);
+    let written = keys.filter_map(|key| Some((key, section.as_written(key)?.to_owned()))).collect();
+    let place = section.text(STORE.name).and_then(|text| match Place::parse(&text.value) {
+        Ok(place) => Some(place),
+        Err(error) => {
+            section.fault_at(&text.span, format!("store in {name}: {error}"));
+            None
+        }
+    });
+    let place_is_known = place.is_some();
+    let mut secret_files = Vec::new();
+    let mut secret = |section: &mut Section<'_>, key| secret(section, folder, key, &mut secret_files);
+    let options = ObjectStoreOptions {
+        endpoint: value(section, ENDPOINT.name),
+        region: value(section, REGION.name),
+        access_key: value(section, ACCESS_KEY.name),
+        secret_key: secret(section, SECRET_KEY.name),
+        session_token: secret(section, SESSION_TOKEN.name),
+        ca: path(section, CA_FILE.name, PathTo::File).map(|written| folder.join(written.value)),
+        proxy: value(section, PROXY.name),
+        ..ObjectStoreOptions::new(place.unwrap_or_else(nowhere))
+    };
+    // Opening sends nothing. It finds options that do not go together.
+    if place_is_known && let Err(error) = ObjectStore::open(options.clone(), Arc::new(Pacer::new(None))) {
+        section.fault_of(STORE.name, format!("store in {name} cannot be used: {error}"));
+    }
+    StorePlace::Objects(Box::new(Objects { options, written, secret_files }))
+}
+
+/// Returns a place for options that have a fault already.
+fn nowhere() -> Place {
+    Place { service: tollgate_ship::StoreService::S3, bucket: String::new(), prefix: String::new() }
+}
+
+fn value(section: &mut Section<'_>, key: &'static str) -> Option<String> {
+    section.text(key).map(|written| written.value)
+}
+
+/// Reads a secret. The configuration names a variable of the environment or a file, and never holds the
+/// secret.
+fn secret(
+    section: &mut Section<'_>,
+    folder: &Path,
+    key: &'static str,
+    files: &mut Vec<(&'static str, PathBuf)>,
+) -> Option<Secret> {
+    let is_variable = section.as_written(key).is_some_and(is_variable);
+    let text = section.text(key)?;
+    let place = format!("{key} in {}", section.name());
+    if is_variable {
+        return Some(Secret::new(text.value));
+    }
+    let Some(path) = text.value.strip_prefix(FILE) else {
+        // The fault does not show the value, because it may be the secret.
+        section.fault_at(&text.span, format!("{place} is a plain text, allowed is ${{NAME}} or file:PATH"));
+        return None;
+    };
+    let path = folder.join(path);
+    files.push((key, path.clone()));
+    match read_secret(&path) {
+        Ok(secret) => Some(secret),
+        Err(reason) => {
+            section.fault_at(&text.span, format!("{place}: {}: {reason}", path.display()));
+            None
+        }
+    }
+}
+
+/// Whether a text is one variable of the environment and nothing else.
+fn is_variable(text: &str) -> bool {
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(['$', '{', '}']))
+}
+
+fn read_secret(path: &Path) -> Result<Secret, String> {
+    let bytes = fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if bytes > SECRET_BYTES_MAX {
+        return Err(format!("it has {bytes} bytes, limit {SECRET_BYTES_MAX}"));
+    }
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(Secret::new(text)) }
+}

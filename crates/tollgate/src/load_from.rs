@@ -19,7 +19,7 @@ use tollgate_ship::{
     StoreRetain,
 };
 
-use crate::cli::LoadCommand;
+use crate::cli::{Keep, LoadCommand};
 use crate::config::{Config, SinkConfig};
 use crate::load_end::print_end;
 use crate::print::note;
@@ -66,7 +66,13 @@ impl LoadFrom {
             spool: spool.clone(),
             spool_bytes_max: SPOOL_BYTES_MAX,
             segment_bytes_max: SEGMENT_BYTES_MAX,
-            retain: StoreRetain::default(),
+            retain: StoreRetain {
+                age: match command.store_retain {
+                    Keep::For(time) => Some(time),
+                    Keep::Forever => None,
+                },
+                sinks: None,
+            },
             tuning,
         };
         // The fetcher empties the folder, so no loader may read it before.

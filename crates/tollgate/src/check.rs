@@ -1,6 +1,7 @@
 //! `tollgate check`: all checks of a start, without starting.
 
 mod notes;
+mod stores;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,6 +9,7 @@ use std::process::ExitCode;
 use crate::config::Config;
 use crate::descriptors;
 use crate::print::to_stdout;
+pub(crate) use stores::run as stores;
 
 /// Compiles the scripts of a configuration, and prints the configuration or a summary of it. Notes go to
 /// stderr and do not change the exit code.

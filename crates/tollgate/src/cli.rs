@@ -67,6 +67,9 @@ pub(crate) enum Command {
         /// only errors that are certain are reported
         #[arg(long)]
         types: bool,
+        /// Check the store of each [ship.NAME] instead: whether it answers, and creates each object only once
+        #[arg(long)]
+        store: bool,
     },
     /// Run the tests of an app (tests/*.luau in its folder), without a server
     Test {
@@ -242,18 +245,41 @@ pub(crate) enum LogCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ShipCommand {
+    #[command(subcommand)]
+    pub(crate) plan: Option<ShipPlan>,
     /// A configuration file, or the folder of an app
     #[arg(value_name = "CONFIG|DIR", default_value = ".")]
     pub(crate) config: PathBuf,
     /// The folder of the store, or a store: s3://BUCKET/PREFIX, gs://, az://
     #[arg(long, value_name = "STORE|DIR")]
-    pub(crate) to: String,
+    pub(crate) to: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
     /// Send nothing, and print which segments the folder lacks
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// What a configuration means for its stores. Nothing is sent.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ShipPlan {
+    /// Print what the stores cost in a month, at the rate of the present log
+    Cost {
+        /// A configuration file, or the folder of an app
+        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
+    },
+    /// Print the policy with the least rights that this machine needs in an s3:// store
+    Policy {
+        /// A configuration file, or the folder of an app
+        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+        config: PathBuf,
+        /// Print the policy of a machine that loads
+        #[arg(long)]
+        load: bool,
+    },
 }
 
 /// Which records are read, and where reading begins.

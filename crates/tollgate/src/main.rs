@@ -27,6 +27,7 @@ mod progress;
 mod reload;
 mod serve;
 mod ship;
+mod ship_plan;
 mod ships;
 mod sinks;
 mod sql;
@@ -60,8 +61,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
-        Command::Check { config: path, print, types } => {
+        Command::Check { config: path, print, types, store } => {
             let mut config = Config::load_to_serve(&path)?;
+            if store {
+                return check::stores(&config);
+            }
             let faults = if types { types::faults(&path, &config)? } else { Vec::new() };
             check::run(&mut config, faults, print)
         }

@@ -9,21 +9,32 @@ use anyhow::bail;
 use tollgate_log::DiskStorage;
 use tollgate_ship::{NodeName, OnceOutcome, Sent, ShipOnce, ship_once};
 
-use crate::cli::ShipCommand;
+use crate::cli::{ShipCommand, ShipPlan, WrongUsage};
 use crate::config::{Config, ConfigError, Fault, unfit_folder, unfit_log};
 use crate::load::print_unsealed;
 use crate::print::{counted, to_stdout};
+use crate::ship_plan;
 use crate::store::open_store;
 
-/// Ships all sealed segments, and prints each with its result.
+/// Prints what the stores of a configuration mean, or ships once.
 pub(crate) fn run(command: &ShipCommand) -> anyhow::Result<ExitCode> {
+    match &command.plan {
+        Some(ShipPlan::Cost { config }) => ship_plan::cost(&Config::load(config)?),
+        Some(ShipPlan::Policy { config, load }) => ship_plan::policy(&Config::load(config)?, *load),
+        None => ship(command),
+    }
+}
+
+/// Ships all sealed segments, and prints each with its result.
+fn ship(command: &ShipCommand) -> anyhow::Result<ExitCode> {
     let config = Config::load(&command.config)?;
-    let node = check(&config, command)?;
+    let to = command.to.as_deref().ok_or(WrongUsage("--to is missing: name the folder or the store"))?;
+    let node = check(&config, to)?;
     let dir = &config.log.dir;
     if !dir.is_dir() {
         bail!("{} is no folder: nothing was recorded yet", dir.display());
     }
-    let store = open_store(&command.to, &command.store)?;
+    let store = open_store(to, &command.store)?;
     let mut sum = Sum::default();
     let mut shipped = Ok(());
     to_stdout(|out| {
@@ -42,11 +53,9 @@ pub(crate) fn run(command: &ShipCommand) -> anyhow::Result<ExitCode> {
 }
 
 /// Checks that the log can be shipped to this folder. Returns the name of this machine.
-fn check(config: &Config, command: &ShipCommand) -> Result<NodeName, ConfigError> {
+fn check(config: &Config, to: &str) -> Result<NodeName, ConfigError> {
     let mut problems = unfit_log(&config.log);
-    problems.extend(
-        unfit_folder(Path::new(&command.to), &config.log).map(|problem| format!("--to is {problem}")),
-    );
+    problems.extend(unfit_folder(Path::new(to), &config.log).map(|problem| format!("--to is {problem}")));
     match NodeName::encode(&config.log.node) {
         Some(node) if problems.is_empty() => Ok(node),
         _ => {

@@ -11,7 +11,7 @@ use crate::config::{ShipConfig, StorePlace};
 ///
 /// # Errors
 /// A file that the configuration named is gone since it was read.
-pub(super) fn open_store(ship: &ShipConfig) -> anyhow::Result<Box<dyn Store>> {
+pub(crate) fn open_store(ship: &ShipConfig) -> anyhow::Result<Box<dyn Store>> {
     let pacer = Arc::new(Pacer::new(ship.bytes_per_second));
     match &ship.place {
         StorePlace::Folder(folder) => Ok(Box::new(FolderStore::new(folder, pacer))),

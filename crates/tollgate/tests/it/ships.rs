@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::admin::{after_retain_passes, get, get_until};
 use crate::client::Client;
+use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
 use crate::program::{App, Running, eventually, printed};
 
 /// Segments of a few records, deleted as soon as they may be.
@@ -389,4 +390,43 @@ fn ship_copies_what_is_sealed_beside_a_running_server_and_says_what_became_of_it
         assert!(code == Some(1) && lines(&text, "forked   ") == 1, "{text}");
         assert!(text.contains(" 1 forked, 0 unsound"), "{text}");
     }
+}
+
+#[test]
+fn a_configuration_says_what_its_stores_cost_and_which_rights_they_need() {
+    let store = "[ship.main]\nstore = \"s3://my-bucket/logs\"\nregion = \"eu-west-1\"\n";
+    let app = App::new(&format!("{CONFIG}{store}"), &[]);
+    let cost = app.succeed(&["ship", "cost"]);
+    assert!(cost.contains("main (s3://my-bucket/logs): ") && cost.contains("dollars a month"), "{cost}");
+    let policy: Value = serde_json::from_str(&app.succeed(&["ship", "policy"])).unwrap();
+    let text = policy.to_string();
+    assert!(text.contains("arn:aws:s3:::my-bucket/logs/v1/seg/web%201/*"), "{text}");
+    let policy = app.succeed(&["ship", "policy", "--load"]);
+    assert!(policy.contains("arn:aws:s3:::my-bucket/logs/v1/pos/*"), "{policy}");
+    let app = self::app(&target("handover", ""));
+    for plan in ["cost", "policy"] {
+        let output = app.run(&["ship", plan]);
+        assert!(!output.status.success(), "a folder has neither: {}", printed(&output));
+    }
+}
+
+#[test]
+fn a_check_of_stores_says_whether_they_create_each_object_once() {
+    let gateway = Gateway::start();
+    let sections = format!(
+        "{}[ship.cloud]\nstore = \"s3://logs\"\nendpoint = \"http://{}\"\naccess_key = \"{ACCESS_KEY}\"\n\
+         secret_key = \"file:key\"\n",
+        target("handover", ""),
+        gateway.address
+    );
+    let app = App::new(&format!("{CONFIG}{sections}"), &[]);
+    app.write("key", SECRET_KEY);
+    let output = app.run(&["check", "--store"]);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "the folder does not exist: {text}");
+    assert!(text.contains("ship cloud: store s3://logs: conditional create: atomic"), "{text}");
+    assert!(text.contains("ship handover: store ") && text.contains("cannot be used: "), "{text}");
+    fs::create_dir(app.path().join("handover")).unwrap();
+    let text = app.succeed(&["check", "--store"]);
+    assert_eq!(text.matches("conditional create: atomic").count(), 2, "{text}");
 }

@@ -1,6 +1,7 @@
 //! The calls on a store.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::identity::SegmentIdentity;
 
@@ -87,6 +88,45 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// The store does not answer.
     fn folders(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
+}
+
+/// A store that several owners share.
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn create(&self, name: &str, file: &Path, identity: &SegmentIdentity) -> Result<Created, StoreError> {
+        (**self).create(name, file, identity)
+    }
+
+    fn replace(&self, name: &str, file: &Path, identity: &SegmentIdentity) -> Result<(), StoreError> {
+        (**self).replace(name, file, identity)
+    }
+
+    fn put_text(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        (**self).put_text(name, text)
+    }
+
+    fn head(&self, name: &str) -> Result<Option<ObjectHead>, StoreError> {
+        (**self).head(name)
+    }
+
+    fn text(&self, name: &str, bytes_max: u64) -> Result<Option<String>, StoreError> {
+        (**self).text(name, bytes_max)
+    }
+
+    fn fetch(&self, name: &str, file: &Path, bytes_max: u64) -> Result<Option<u64>, StoreError> {
+        (**self).fetch(name, file, bytes_max)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        (**self).remove(name)
+    }
+
+    fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        (**self).list(prefix, after)
+    }
+
+    fn folders(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        (**self).folders(prefix)
+    }
 }
 
 /// Maximum number of names that one call of [`Store::list`] returns.

@@ -20,6 +20,7 @@
 //! | [`mod@fetch`] | the thread that fetches segments for the loader, and answers how far the sinks are |
 //! | [`logs`] | the logs of this machine, as a ship target sees them |
 //! | [`shipper`], [`status`] | the thread that ships, and its state |
+//! | [`volume`] | disks that carry segments to the database, and answers back |
 //!
 //! Absent here: sinks, rows, scripts. The loader is above this crate.
 
@@ -42,6 +43,7 @@ mod status;
 mod store;
 #[cfg(test)]
 mod testing;
+mod volume;
 
 pub use answer::{EndAnswer, NodeAnswer, PositionAnswer, WantAnswer};
 pub use cost::{StoreCost, StorePrices, StoreUse, month_cost};
@@ -65,3 +67,8 @@ pub use send::{Sent, send_segment};
 pub use shipper::{OnceOutcome, ShipOnce, ShipOnceError, Shipper, ship_once};
 pub use status::{LogFault, ShipState, ShipStatus, ShipWatch};
 pub use store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
+pub use volume::{
+    AcceptedReport, HookError, SourceOptions, SourceStatus, VolumeError, VolumeFacts, VolumeFolder,
+    VolumeHook, VolumeId, VolumeOptions, VolumeSource, VolumeState, VolumeStatus, VolumeStore, VolumeWatch,
+    accept_report, close_volume, forget_volume, init_volume, read_volume,
+};

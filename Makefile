@@ -18,7 +18,7 @@ AZURITE = target/tools/azurite-$(AZURITE_VERSION)/node_modules/azurite/dist/src/
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash ship-kills outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash volumes ship-kills outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -162,6 +162,11 @@ crash: tools
 ship-crash:
 	TOLLGATE_SHIP_RUNS=$${RUNS:-10000} TOLLGATE_SEED=$$(date +%N) \
 	$(CARGO) test --locked -p tollgate --test it ship_faults -- --nocapture
+
+# Volumes as mounted images with ext4 (as root): filled, moved, pulled out in each state, ended after each step.
+# `make test` runs the same tests with plain folders.
+volumes: tools
+	TOLLGATE_VOLUMES=1 $(CARGO) test --locked -p tollgate-ship --lib volume -- --nocapture
 
 # Sinks that are away while BYTES are recorded, by default 5 GiB: the latency during the outage, and the
 # memory of the catch-up. Needs three times BYTES of disk space.

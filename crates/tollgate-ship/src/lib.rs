@@ -68,7 +68,7 @@ pub use shipper::{OnceOutcome, ShipOnce, ShipOnceError, Shipper, ship_once};
 pub use status::{LogFault, ShipState, ShipStatus, ShipWatch};
 pub use store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
 pub use volume::{
-    AcceptedReport, HookError, SourceOptions, SourceStatus, VolumeError, VolumeFacts, VolumeFolder,
-    VolumeHook, VolumeId, VolumeOptions, VolumeSource, VolumeState, VolumeStatus, VolumeStore, VolumeWatch,
-    accept_report, close_volume, forget_volume, init_volume, read_volume,
+    AcceptedReport, HookError, KeptUntilLoaded, SourceOptions, SourceStatus, VolumeError, VolumeFacts,
+    VolumeFolder, VolumeHook, VolumeId, VolumeOptions, VolumeSource, VolumeState, VolumeStatus, VolumeStore,
+    VolumeWatch, accept_report, close_volume, forget_volume, init_volume, read_volume,
 };

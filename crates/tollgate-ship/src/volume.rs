@@ -1,8 +1,9 @@
 //! Volumes: disks that carry sealed segments to the database, and answers back.
 //!
-//! A volume is a mounted folder with a state file. The web machine fills it, the host of the database loads it,
-//! and the web machine empties it. Local copies stay until the answers are here, so a lost disk loses no record.
-//! The same segment on two disks is harmless, because the position in the database decides what is loaded.
+//! A volume is a mounted folder with a state file. The web machine fills it, the host of the database loads
+//! it, and the web machine empties it. Local copies stay until the answers are here, so a lost disk loses no
+//! record. The same segment on two disks is harmless, because the position in the database decides what is
+//! loaded.
 //!
 //! | file | task |
 //! | --- | --- |
@@ -41,4 +42,4 @@ pub use options::{SourceOptions, VolumeOptions};
 pub use source::{SourceStatus, VolumeSource};
 pub use state::{VolumeId, VolumeState};
 pub use status::{VolumeFacts, VolumeFolder, VolumeStatus, VolumeWatch};
-pub use store::VolumeStore;
+pub use store::{KeptUntilLoaded, VolumeStore};

@@ -16,7 +16,8 @@ const RANDOM_DIGITS: usize = 16;
 /// Deletes the listed files, their incomplete copies, and folders that are empty then. Makes the volume
 /// `empty`.
 ///
-/// Nothing else on the volume is deleted. The list stays until the end, so a crash is repaired by a repetition.
+/// Nothing else on the volume is deleted. The list stays until the end, so a crash is repaired by a
+/// repetition.
 pub(super) fn clean(volume: &mut OpenVolume) -> Result<(), VolumeError> {
     let root = volume.mounted.path().to_owned();
     for name in volume.file.listed.keys().filter(|name| ObjectName::parse(name).is_some()) {

@@ -39,8 +39,8 @@ pub fn read_volume(folder: &Path, same_device: bool) -> Result<VolumeFacts, Volu
     Ok(VolumeFacts::of(&OpenVolume::open(folder, same_device, VolumeSide::Web)?.file))
 }
 
-/// Closes a volume that is being filled. A server that fills it goes on with the next one. A full volume stays
-/// as it is.
+/// Closes a volume that is being filled. A server that fills it goes on with the next one. A full volume
+/// stays as it is.
 ///
 /// # Errors
 /// The folder is no mounted volume, it is in another state, or it cannot be synced or written.

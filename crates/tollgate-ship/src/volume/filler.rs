@@ -1,7 +1,8 @@
-//! The volumes of a web machine: which one is being filled, which ones are away, and what has to be sent again.
+//! The volumes of a web machine: which one is being filled, which ones are away, and what has to be sent
+//! again.
 //!
-//! A volume that is being filled counts only while it is mounted. A closed volume counts until its answers are
-//! here. So a segment is held by a volume, or it is sent again from the log folder:
+//! A volume that is being filled counts only while it is mounted. A closed volume counts until its answers
+//! are here. So a segment is held by a volume, or it is sent again from the log folder:
 //!
 //! | what happens to a volume | what follows |
 //! | --- | --- |

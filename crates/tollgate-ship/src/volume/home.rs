@@ -1,5 +1,5 @@
-//! The memory of a web machine, on its own disk: what it put on each volume that is away, and the answers that
-//! came back.
+//! The memory of a web machine, on its own disk: what it put on each volume that is away, and the answers
+//! that came back.
 //!
 //! | name | content |
 //! | --- | --- |
@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ impl Home {
     pub(super) fn open(folder: &Path, logs: &Path, sinks: &[String]) -> Result<Self, VolumeError> {
         for folder in [LISTS, REPORTS].map(|name| folder.join(name)) {
             let made = make_folder(&DiskStorage, &folder);
-            made.map_err(|error| VolumeError::file("create", &folder)(std::io::Error::other(error)))?;
+            made.map_err(|error| VolumeError::file("create", &folder)(io::Error::other(error)))?;
         }
         let texts = FolderStore::new(folder, Arc::new(Pacer::new(None)));
         Ok(Self { folder: folder.to_owned(), logs: logs.to_owned(), sinks: sinks.to_vec(), texts })
@@ -89,7 +90,7 @@ impl Home {
     pub(super) fn write_report(folder: &Path, report: &Loaded) -> Result<(), VolumeError> {
         let (folder, name) = (folder.join(REPORTS), report.id.to_string());
         let made = make_folder(&DiskStorage, &folder);
-        made.map_err(|error| VolumeError::file("create", &folder)(std::io::Error::other(error)))?;
+        made.map_err(|error| VolumeError::file("create", &folder)(io::Error::other(error)))?;
         disk::write_text(&folder, &name, &report.to_text())
             .map_err(VolumeError::file("write", &folder.join(name)))
     }
@@ -109,13 +110,19 @@ impl Home {
             let id = entry.file_name().to_str().and_then(|name| VolumeId::from_str(name).ok());
             let Some(id) = id else { continue };
             let path = entry.path();
-            let text = disk::read_text(&path, STATE_BYTES_MAX).map_err(VolumeError::file("read", &path))?;
-            match text.map(|text| parse(&text)) {
-                Some(Ok(found)) => drop(all.insert(id, found)),
-                Some(Err(reason)) => {
-                    tracing::error!(file = %path.display(), reason, "a file about a volume is damaged: ignored");
+            let parsed = match disk::read_text(&path, STATE_BYTES_MAX) {
+                Ok(None) => continue,
+                Ok(Some(text)) => parse(&text),
+                // It is no text.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error.to_string()),
+                Err(error) => return Err(VolumeError::file("read", &path)(error)),
+            };
+            match parsed {
+                Ok(found) => drop(all.insert(id, found)),
+                Err(reason) => {
+                    let file = path.display();
+                    tracing::error!(%file, reason, "a file about a volume is damaged: it is ignored");
                 }
-                None => {}
             }
         }
         Ok(all)

@@ -3,12 +3,13 @@
 //! The folder is opened once, and all paths of the call begin at that handle. So an unmount in the middle of
 //! a call cannot lead a write to the disk below the mount point.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 
 use super::error::VolumeError;
 
@@ -20,22 +21,23 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    /// Opens a folder and checks that it is the root of another file system than its parent.
+    /// Opens a folder. Checks that the folder is the root of a file system other than the one of its parent.
     ///
     /// `same_device`: the folder may be on the device of its parent.
     pub(super) fn open(folder: &Path, same_device: bool) -> Result<Self, VolumeError> {
         let not_mounted = |reason| VolumeError::NotMounted { folder: folder.to_owned(), reason };
-        let handle = match File::open(folder) {
+        let flags = OFlags::DIRECTORY.bits().cast_signed();
+        let handle = match OpenOptions::new().read(true).custom_flags(flags).open(folder) {
             Ok(handle) => handle,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(not_mounted("it does not exist"));
+            Err(error) => {
+                return Err(match error.kind() {
+                    io::ErrorKind::NotFound => not_mounted("it does not exist"),
+                    io::ErrorKind::NotADirectory => not_mounted("it is no folder"),
+                    _ => VolumeError::file("open", folder)(error),
+                });
             }
-            Err(error) => return Err(VolumeError::file("open", folder)(error)),
         };
         let found = handle.metadata().map_err(VolumeError::file("look at", folder))?;
-        if !found.is_dir() {
-            return Err(not_mounted("it is no folder"));
-        }
         let path = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()));
         // Without /proc, an unmount in the middle of a call is found by the next call only.
         let path = if path.is_dir() { path } else { folder.to_owned() };
@@ -70,7 +72,7 @@ impl Mounted {
     }
 
     /// Syncs the whole file system.
-    pub(super) fn sync(&self) -> std::io::Result<()> {
+    pub(super) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(self.handle.as_fd())?)
     }
 }

@@ -72,8 +72,8 @@ impl OpenVolume {
         FolderStore::new(self.mounted.path(), pacer.clone())
     }
 
-    /// Makes the folders of an object. The store would sync the parent of the root too, which is no part of the
-    /// volume.
+    /// Makes the folders of an object. The store would sync the parent of the root too, which is no part of
+    /// the volume.
     pub(super) fn make_folders(&self, name: &str) -> Result<(), VolumeError> {
         let (root, failed) = (self.mounted.path(), self.mounted.folder().join(name));
         disk::make_folders(root, &root.join(name)).map_err(VolumeError::file("make the folders of", &failed))

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tollgate_log::{LogId, Sequence};
+
 use super::error::VolumeError;
 use super::filler::Filler;
 use super::options::VolumeOptions;
@@ -11,6 +13,7 @@ use super::state::VolumeId;
 use super::status::VolumeWatch;
 use crate::answer::now_ms;
 use crate::identity::SegmentIdentity;
+use crate::logs::ShippedLogs;
 use crate::name::ObjectName;
 use crate::pace::Pacer;
 use crate::store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
@@ -21,8 +24,8 @@ const SEGMENTS: &str = "v1/seg/";
 /// Several volumes in turn, as a store.
 ///
 /// A segment counts as stored while its volume is being filled and mounted, and from its close until the
-/// answers are here. The shipper deletes nothing by that: with [`crate::DeleteRule::Loaded`] it waits for the
-/// answers, which this store shows as positions.
+/// answers are here. Local copies have to stay until then: use [`crate::DeleteRule::Loaded`], and
+/// [`KeptUntilLoaded`].
 pub struct VolumeStore {
     filler: Mutex<Filler>,
     watch: VolumeWatch,
@@ -59,7 +62,8 @@ impl VolumeStore {
         self.lock().close()
     }
 
-    /// Forgets a closed volume that is lost. Its segments go to the next volume. Returns whether it was known.
+    /// Forgets a closed volume that is lost. Its segments go to the next volume. Returns whether it was
+    /// known.
     ///
     /// # Errors
     /// The memory of this machine cannot be written.
@@ -145,6 +149,25 @@ impl Store for VolumeStore {
             return filler.home.texts.folders(prefix);
         }
         Ok(folders_of(filler.held_names().iter(), prefix))
+    }
+}
+
+/// The logs of a machine whose segments stay until they are loaded, also while the disk is nearly full.
+///
+/// A volume that is lost on its way loses no record then. Without space, records are refused.
+pub struct KeptUntilLoaded<L>(pub L);
+
+impl<L: ShippedLogs> ShippedLogs for KeptUntilLoaded<L> {
+    fn live(&self) -> Option<LogId> {
+        self.0.live()
+    }
+
+    fn confirm(&self, log: LogId, last: Sequence) {
+        self.0.confirm(log, last);
+    }
+
+    fn is_room_tight(&self) -> bool {
+        false
     }
 }
 

@@ -231,8 +231,8 @@ impl Filler {
         }
     }
 
-    /// Lists a segment, and copies it. A crash between the two leaves a list without a file, which the next run
-    /// finds. The other order would leave a file that is never deleted.
+    /// Lists a segment, and copies it. A crash between the two leaves a list without a file, which the next
+    /// run finds. The other order would leave a file that is never deleted.
     fn copy(
         &self,
         volume: &mut OpenVolume,

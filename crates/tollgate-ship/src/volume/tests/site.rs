@@ -27,8 +27,8 @@ use crate::testing::write_log;
 /// Bytes of an image with ext4.
 const IMAGE_BYTES: u64 = 16 << 20;
 
-/// Whether disks are images with ext4. Without the variable, or where mounts are not possible, disks are plain
-/// folders.
+/// Whether disks are images with ext4. Without the variable, or where mounts are not possible, disks are
+/// plain folders.
 fn is_mountable() -> bool {
     static SAY: Once = Once::new();
     let is_wanted = std::env::var_os("TOLLGATE_VOLUMES").is_some();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_log::{DiskStorage, LogId, Position, Sequence};
 
-use super::super::{VolumeSource, VolumeState};
+use super::super::{KeptUntilLoaded, VolumeSource, VolumeState};
 use super::site::Site;
 use crate::testing::{eventually, files};
 use crate::{
@@ -27,8 +27,9 @@ impl ShippedLogs for Reported {
         self.0.lock().unwrap().insert(log, last);
     }
 
+    /// Also then, local copies stay until the answers are here.
     fn is_room_tight(&self) -> bool {
-        false
+        true
     }
 }
 
@@ -47,9 +48,13 @@ fn a_shipper_fills_a_volume_and_a_fetcher_loads_it() {
         delete: DeleteRule::Loaded { sinks: vec!["one".to_owned()] },
         tuning: ShipTuning { look: tick, poll: tick, heartbeat: tick, ..ShipTuning::default() },
     };
-    let shipper =
-        Shipper::start(options, Arc::new(DiskStorage), Box::new(store.clone()), Box::new(reported.clone()))
-            .unwrap();
+    let shipper = Shipper::start(
+        options,
+        Arc::new(DiskStorage),
+        Box::new(store.clone()),
+        Box::new(KeptUntilLoaded(reported.clone())),
+    )
+    .unwrap();
     eventually("all is on the volume", || site.file(0).segments().count() == site.bounds(log).len());
     eventually("nothing may be deleted yet", || confirmed() == Some(0));
     store.close().unwrap();

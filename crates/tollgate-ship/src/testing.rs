@@ -47,6 +47,17 @@ pub(crate) fn files(folder: &Path, extension: &str) -> BTreeMap<String, Vec<u8>>
         .collect()
 }
 
+/// Writes a shell script that can be run.
+///
+/// Another process writes it. A file that this process writes is open in each child that another test forks
+/// meanwhile, and the system runs no program that is open for writing (ETXTBSY).
+pub(crate) fn write_program(path: &Path, script: &str) {
+    let text = path.with_extension("text");
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&text, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    assert!(std::process::Command::new("cp").arg("-p").args([&text, path]).status().unwrap().success());
+}
+
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {

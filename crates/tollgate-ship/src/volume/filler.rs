@@ -223,14 +223,22 @@ impl Filler {
             return Err(VolumeError::OtherNode { folder: folder.to_owned(), node });
         }
         match volume.file.state {
+            VolumeState::Full | VolumeState::Loading if self.report(volume.file.key()).is_some() => {
+                self.take_back(&mut volume)?;
+            }
             VolumeState::Empty | VolumeState::Loading => {}
             VolumeState::Filling => self.look_at_filling(folder, &mut volume)?,
-            VolumeState::Full if self.report(volume.file.key()).is_some() => self.take_back(&mut volume)?,
-            VolumeState::Full => self.look_at_full(folder, &volume.file)?,
+            VolumeState::Full => self.note_full(&volume.file)?,
             VolumeState::Done => self.take_back(&mut volume)?,
             VolumeState::Cleaning => self.finish_cleaning(&mut volume)?,
         }
-        Ok(VolumeFacts::of(&volume.file))
+        let facts = VolumeFacts::of(&volume.file);
+        // The hook unmounts, so nothing of the volume may be open.
+        drop(volume);
+        if facts.state == VolumeState::Full {
+            self.run_hook(folder, (id, generation));
+        }
+        Ok(facts)
     }
 
     /// Compares the volume in a folder with the volume that this process fills there.
@@ -257,7 +265,7 @@ impl Filler {
             // The list of this machine was written, and then a crash came.
             volume.sync()?;
             volume.apply(Transition::Close, "close")?;
-            return self.look_at_full(folder, &volume.file);
+            return self.note_full(&volume.file);
         }
         match &mut self.filling {
             Some(filling) if filling.file.key() == volume.file.key() => {
@@ -294,17 +302,16 @@ impl Filler {
         if next == volume.file { Ok(()) } else { volume.write(next) }
     }
 
-    /// Notes a closed volume, and runs its hook once in this process.
-    fn look_at_full(&mut self, folder: &Path, file: &VolumeFile) -> Result<(), VolumeError> {
+    /// Notes a closed volume: it was closed by a command, or the list of this machine is lost.
+    fn note_full(&mut self, file: &VolumeFile) -> Result<(), VolumeError> {
         if !self.away.contains_key(&file.id) {
-            // It was closed by a command, or the list of this machine is lost.
             self.home.write_list(file)?;
             self.away.insert(file.id, file.clone());
         }
-        self.run_hook(folder, file.key());
         Ok(())
     }
 
+    /// Runs the hook of a full volume, once in this process.
     fn run_hook(&mut self, folder: &Path, (id, generation): (VolumeId, u64)) {
         let Some(hook) = self.options.on_full.clone() else { return };
         if !self.hooked.insert((id, generation)) {

@@ -93,25 +93,18 @@ pub enum HookError {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::testing::{eventually, write_program};
 
     /// Runs a shell script as a hook. Returns its error and the folder of the test.
     fn run(script: &str, timeout: Duration) -> (tempfile::TempDir, Option<String>) {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("hook");
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        write_program(&program, script);
         let hook = VolumeHook { program, timeout };
         let id = "000000000000000000000000000000ab".parse().unwrap();
-        // Another thread that forks meanwhile may hold the script open for writing (ETXTBSY).
-        let mut result = hook.run(id, 3, folder.path());
-        while let Err(HookError::Start { source, .. }) = &result
-            && source.kind() == std::io::ErrorKind::ExecutableFileBusy
-        {
-            result = hook.run(id, 3, folder.path());
-        }
+        let result = hook.run(id, 3, folder.path());
         (folder, result.err().map(|error| error.to_string()))
     }
 
@@ -141,7 +134,7 @@ mod tests {
         let child = fs::read_to_string(folder.path().join("child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
         // A killed child is gone, or a zombie that its new parent has not collected yet.
-        crate::testing::eventually("the child is dead", || {
+        eventually("the child is dead", || {
             fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
         });
     }

@@ -138,8 +138,13 @@ pub(super) const TRANSITIONS: [(Transition, &[VolumeState], VolumeState, VolumeS
         VolumeSide::Database,
     ),
     (Transition::Finish, &[VolumeState::Loading], VolumeState::Done, VolumeSide::Database),
-    // A volume that was read without being written comes back full, and a report has its answers.
-    (Transition::Return, &[VolumeState::Done, VolumeState::Full], VolumeState::Cleaning, VolumeSide::Web),
+    // A volume whose answers are in a report comes back as it was when it became read-only.
+    (
+        Transition::Return,
+        &[VolumeState::Done, VolumeState::Full, VolumeState::Loading],
+        VolumeState::Cleaning,
+        VolumeSide::Web,
+    ),
     (Transition::Clean, &[VolumeState::Cleaning], VolumeState::Empty, VolumeSide::Web),
 ];
 
@@ -375,7 +380,7 @@ mod tests {
             (Transition::TakeOver, Database, vec![(Full, Loading)]),
             (Transition::TakeFromHost, Database, vec![(Loading, Loading), (Done, Loading)]),
             (Transition::Finish, Database, vec![(Loading, Done)]),
-            (Transition::Return, Web, vec![(Full, Cleaning), (Done, Cleaning)]),
+            (Transition::Return, Web, vec![(Full, Cleaning), (Loading, Cleaning), (Done, Cleaning)]),
             (Transition::Clean, Web, vec![(Cleaning, Empty)]),
         ];
         for (transition, by, pairs) in expected {

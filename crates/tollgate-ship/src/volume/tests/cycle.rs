@@ -15,7 +15,7 @@ use crate::answer::{PositionAnswer, TEXT_BYTES_MAX};
 use crate::name::{NodeName, ObjectName};
 use crate::send::Sent;
 use crate::store::Store;
-use crate::testing::eventually;
+use crate::testing::{eventually, write_program};
 
 #[test]
 fn segments_travel_on_two_volumes_in_turn_and_answers_come_back() {
@@ -167,9 +167,8 @@ fn the_hook_of_a_full_volume_runs_once_and_its_failure_is_reported() {
     let mut site = Site::new(u64::MAX);
     site.write_log(10);
     let (program, seen) = (site.path("hook"), site.path("seen"));
-    let script = format!("#!/bin/sh\necho $TOLLGATE_VOLUME_ID >>{}\nexit 3\n", seen.display());
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let script = format!("echo $TOLLGATE_VOLUME_ID >>{}\nexit 3", seen.display());
+    write_program(&program, &script);
     site.on_full = Some(VolumeHook { program, timeout: Duration::from_secs(100) });
     let store = site.store();
     site.ship(&store).unwrap();
@@ -185,6 +184,28 @@ fn the_hook_of_a_full_volume_runs_once_and_its_failure_is_reported() {
 }
 
 #[test]
+fn the_hook_of_a_full_volume_can_unmount_it() {
+    let mut site = Site::new(u64::MAX);
+    if site.same_device() {
+        // A plain folder cannot be unmounted.
+        return;
+    }
+    site.write_log(10);
+    let program = site.path("hook");
+    write_program(&program, "umount $TOLLGATE_VOLUME_PATH");
+    site.on_full = Some(VolumeHook { program, timeout: Duration::from_secs(100) });
+    let store = site.store();
+    site.ship(&store).unwrap();
+    store.close().unwrap();
+    eventually("it is unmounted", || {
+        store.look();
+        site.shown(&store, "a").is_absent
+    });
+    assert_eq!(store.watch().status().hook_fault, None);
+    assert_eq!(store.watch().status().away.len(), 1);
+}
+
+#[test]
 fn the_hook_of_a_loaded_volume_finds_it_done_and_closed() {
     let mut site = Site::new(u64::MAX);
     site.write_log(10);
@@ -196,11 +217,10 @@ fn the_hook_of_a_loaded_volume_finds_it_done_and_closed() {
     let program = site.path("hook");
     let unmount = if site.same_device() { "" } else { "umount $TOLLGATE_VOLUME_PATH" };
     let script = format!(
-        "#!/bin/sh\ngrep -x 'state done' $TOLLGATE_VOLUME_PATH/tollgate-volume >{}\n{unmount}\n",
+        "grep -x 'state done' $TOLLGATE_VOLUME_PATH/tollgate-volume >{}\n{unmount}",
         site.path("seen").display()
     );
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    write_program(&program, &script);
     let mut options = site.source_options("db");
     options.on_done = Some(VolumeHook { program, timeout: Duration::from_secs(100) });
     let source = VolumeSource::open(options).unwrap();

@@ -151,3 +151,22 @@ fn the_segments_of_a_pulled_volume_go_to_the_next_one_and_both_copies_are_harmle
     store.look();
     assert_eq!((site.state(0), site.state(1)), (VolumeState::Empty, VolumeState::Empty));
 }
+
+#[test]
+fn a_listed_segment_whose_copy_is_missing_or_cut_is_copied_again() {
+    let mut site = Site::new(u64::MAX);
+    let (log, store) = reach(&mut site, VolumeState::Filling);
+    drop(store);
+    let bounds = site.bounds(log);
+    let path = |first| site.disks[0].path().join(Site::object(log, first));
+    let (missing, cut) = (path(bounds[0].0), path(bounds[1].0));
+    fs::remove_file(&missing).unwrap();
+    fs::File::options().write(true).open(&cut).unwrap().set_len(100).unwrap();
+    let store = site.store();
+    assert_eq!(site.file(0).segments().count(), bounds.len() - 2, "they do not count as copies");
+    site.ship(&store).unwrap();
+    assert_eq!(site.file(0).segments().count(), bounds.len());
+    for (first, _) in bounds {
+        assert_eq!(fs::read(path(first)).unwrap(), fs::read(site.local(log, first)).unwrap());
+    }
+}

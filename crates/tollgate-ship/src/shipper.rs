@@ -245,15 +245,18 @@ impl ShipThread {
         let (answers, mut exchange) = self.exchange();
         answers.exchange(&mut exchange)?;
         let logs: Vec<_> = self.progress.logs.keys().copied().collect();
+        let mut shipped = Ok(Pass::Done);
         for log in &logs {
-            if self.ship_log(*log)? == Pass::Aborted {
-                return Ok(Pass::Aborted);
+            shipped = self.ship_log(*log);
+            if !matches!(shipped, Ok(Pass::Done)) {
+                break;
             }
         }
+        // Also without space in the store, a segment that is shipped and loaded may be deleted here.
         for log in logs {
             self.confirm(log);
         }
-        Ok(Pass::Done)
+        shipped
     }
 
     /// Reads which segments this machine has.

@@ -93,3 +93,42 @@ fn a_shipper_fills_a_volume_and_a_fetcher_loads_it() {
     eventually("it is empty", || site.state(0) == VolumeState::Empty);
     assert!(shipper.finish(crate::testing::PATIENCE));
 }
+
+#[test]
+fn loaded_segments_may_be_deleted_while_no_volume_can_be_filled() {
+    let mut site = Site::new(u64::MAX);
+    let log = site.write_log(60);
+    let reported = Reported::default();
+    let confirmed = || reported.0.lock().unwrap().get(&log).map(|last| last.0);
+    let store = Arc::new(site.store());
+    site.ship(&store).unwrap();
+    store.close().unwrap();
+    site.disks.iter_mut().for_each(super::site::Disk::pull);
+    // No volume takes the segments of this log.
+    site.write_log(10);
+    let tick = Duration::from_millis(2);
+    let tuning = ShipTuning { look: tick, poll: tick, backoff_max: tick, ..ShipTuning::default() };
+    let options = ShipOptions {
+        name: "volumes".to_owned(),
+        dir: site.path("log"),
+        node: Site::node(),
+        delete: DeleteRule::Loaded { sinks: vec!["one".to_owned()] },
+        tuning,
+    };
+    let shipper = Shipper::start(
+        options,
+        Arc::new(DiskStorage),
+        Box::new(store.clone()),
+        Box::new(KeptUntilLoaded(reported.clone())),
+    )
+    .unwrap();
+    eventually("it tries again", || shipper.watch().status().last_error.is_some());
+    site.put(0, "db");
+    let report = site.path("report");
+    let options = super::super::SourceOptions { report: Some(report.clone()), ..site.source_options("db") };
+    let spool = site.path("spool");
+    site.database.load(&VolumeSource::open(options).unwrap(), &spool).unwrap();
+    super::super::accept_report(&report, &site.path("home"), &Site::node()).unwrap();
+    eventually("the answers are here", || confirmed() == Some(60));
+    assert!(shipper.watch().status().last_error.unwrap().contains("no volume can be filled"));
+}

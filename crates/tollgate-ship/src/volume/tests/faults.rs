@@ -278,3 +278,23 @@ fn a_small_disk_is_closed_before_it_is_full() {
     site.run_until_loaded(&store, &[(log, 60)]);
     assert_eq!(site.database.rows(), 60);
 }
+
+#[test]
+fn a_name_or_an_identity_that_no_segment_has_is_refused() {
+    use crate::store::Store;
+    let site = Site::new(u64::MAX);
+    let log = site.write_log(10);
+    let store = site.store();
+    site.ship(&store).unwrap();
+    let (file, listed) = (site.local(log, 1), site.file(0).listed);
+    let identity = crate::SegmentIdentity::from_store;
+    for other in ["large", "9-00000001-1-a b", "9-00000001-1-ab\nstate empty"] {
+        assert!(store.create(&Site::object(log, 9), &file, &identity(other)).is_err(), "{other:?}");
+        assert!(store.replace(&Site::object(log, 9), &file, &identity(other)).is_err(), "{other:?}");
+    }
+    for name in ["../x", "v1/seg/../../x", "v1/node/web", "v1/node/a b", "v1", ""] {
+        assert!(store.create(name, &file, &identity("9-00000001-1-ab")).is_err(), "{name:?}");
+        assert!(name == "v1/node/web" || store.head(name).is_err(), "{name:?}");
+    }
+    assert_eq!(site.file(0).listed, listed);
+}

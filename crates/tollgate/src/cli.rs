@@ -85,7 +85,7 @@ pub(crate) enum Command {
     },
     /// Load records into the databases until SIGINT or SIGTERM, if the server does not load or does not run
     Load(LoadCommand),
-    /// Copy all sealed segments of the log to a folder, then end. A running server is not disturbed
+    /// Copy all sealed segments of the log to a folder or a store, then end. A running server may go on
     Ship(ShipCommand),
     /// Show, follow, check or repair the record log. Only repair needs the server to be stopped
     #[command(subcommand)]
@@ -257,7 +257,7 @@ pub(crate) struct ShipCommand {
     pub(crate) to: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
-    /// Send nothing, and print which segments the folder lacks
+    /// Send nothing, and print which segments the store lacks
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -64,7 +64,7 @@ const QUERY: &[u8] =
     b"-._~!$&'()*+,;=:@/%?|[]\\^`{}0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const HOST: &[u8] = b"-._~!$&'()*+;=%0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
-/// Bytes of a request line in addition to its target, at most. A longer line is refused like a target that is
+/// Maximum bytes of a request line in addition to its target. A longer line is refused like a target that is
 /// too long.
 const LINE_BYTES_BESIDE_TARGET: usize = 64;
 
@@ -760,7 +760,7 @@ fn content_coding(fields: &[(String, Vec<u8>)]) -> ContentCoding {
     }
 }
 
-/// Bytes of an unneeded body that the server reads and drops, at most.
+/// Maximum bytes of an unneeded body that the server reads and drops.
 const UNWANTED_BODY: u64 = 65_536;
 
 /// Reads a whole connection. The server answers each request except OPTIONS with method, path and body, on a

@@ -47,7 +47,7 @@ const LINKS: [(&str, &str); 8] = [
     ("none", "nothing"),
 ];
 
-/// Number of links that are followed in one path, at most. The kernel has the same limit.
+/// Maximum number of links that are followed in one path. The kernel has the same limit.
 const LINKS_MAX: usize = 40;
 
 /// An entry at a path.

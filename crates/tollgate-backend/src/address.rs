@@ -10,18 +10,18 @@ use std::str::FromStr;
 pub enum Address {
     /// A host name that needs a lookup, and a port.
     Name {
-        /// The scheme.
+        /// Scheme of the URL: `http` or `https`.
         scheme: Scheme,
-        /// The name.
+        /// Host name, without the port.
         name: String,
-        /// The port.
+        /// Port of the backend.
         port: u16,
     },
     /// A socket address, which needs no lookup.
     Socket {
-        /// The scheme.
+        /// Scheme of the URL: `http` or `https`.
         scheme: Scheme,
-        /// The address.
+        /// Socket address of the backend.
         socket: SocketAddr,
     },
     /// A Unix socket, by its absolute path.

@@ -19,8 +19,8 @@ use crate::{Failure, FailureKind, Phase};
 /// Whether a request may use a kept connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptConnection {
-    /// The request may use a kept connection. If that connection was already closed, the request moves to a
-    /// new one.
+    /// The request may use a kept connection. If that connection was already closed, the request is sent on a
+    /// new connection.
     MayServe,
     /// A kept connection was already closed, so all others may be closed, too.
     WasClosed,
@@ -44,10 +44,10 @@ impl Attempt {
         Self { upstream: upstream.clone(), target: target.clone(), link: None, pass: Some(pass) }
     }
 
-    /// Sends the request on a kept connection or a new one.
+    /// Sends the request on a kept or a new connection.
     ///
-    /// If a kept connection was already closed, the request moves to a new one, once. The error has the
-    /// failure, and whether no byte of the request was sent.
+    /// If the backend had already closed the kept connection, the request is sent once more, on a new
+    /// connection. The error has the failure, and a flag: true if no byte of the request was sent.
     pub(crate) async fn run(
         mut self,
         request: &Outgoing,

@@ -43,7 +43,7 @@ pub enum BreakerState {
 }
 
 impl BreakerState {
-    /// All states.
+    /// All states of a breaker.
     pub const ALL: [Self; 4] = [Self::Closed, Self::Untried, Self::HalfOpen, Self::Open];
 
     /// Returns the name in metrics and status.

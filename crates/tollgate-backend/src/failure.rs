@@ -19,7 +19,7 @@ pub struct Failure {
     pub address: Option<String>,
     /// The phase that the request had reached.
     pub phase: Phase,
-    /// The cause.
+    /// Cause of the failure.
     #[source]
     pub kind: FailureKind,
 }
@@ -110,19 +110,19 @@ pub enum FailureKind {
     /// A wait exceeded its limit.
     #[error("it made no progress within {} ms", .limit.as_millis())]
     TimedOut {
-        /// The limit.
+        /// Limit of the wait.
         limit: Duration,
     },
     /// The total time is over.
     #[error("the request took longer than {} ms in all", .limit.as_millis())]
     TotalTimedOut {
-        /// The limit.
+        /// Limit of the total time.
         limit: Duration,
     },
     /// The total time is over, because the client did not read the reply.
     #[error("the client did not read its reply within {} ms in all", .limit.as_millis())]
     NotTaken {
-        /// The limit.
+        /// Limit of the total time.
         limit: Duration,
     },
     /// The backend closed the connection.

@@ -21,7 +21,7 @@ pub struct Incoming {
     pub head: ReplyHead,
     /// The interim replies before it, except `100 Continue` (RFC 9110 section 15.2).
     pub interim: Vec<ReplyHead>,
-    /// The content.
+    /// Content of the reply.
     pub content: Content,
 }
 
@@ -80,7 +80,7 @@ impl State {
 /// A complete reply.
 #[derive(Debug)]
 pub struct Gathered {
-    /// The head.
+    /// Head of the reply.
     pub head: ReplyHead,
     /// The content, without a transfer coding.
     pub content: Bytes,

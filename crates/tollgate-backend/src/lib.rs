@@ -14,8 +14,8 @@
 //! Invariants:
 //! - Every wait is bounded: for admission, for a connection, for the first byte, between bytes, and in total.
 //! - A connection is reused only after both messages ended cleanly and no further bytes arrived.
-//! - A request is sent twice only if it is idempotent, or if no byte of it was sent. A request is never sent
-//!   again after its reply began.
+//! - A request is sent twice only if it is idempotent, or if no byte of the request was sent. A request is
+//!   never sent again after its reply began.
 //! - A connection has neither a task nor a thread. The caller that waits for a reply polls the connection,
 //!   and dropping the reply cancels the request.
 

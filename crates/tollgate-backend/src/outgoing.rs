@@ -1,4 +1,5 @@
-//! A request to a backend, written from its parts. Tollgate writes the only framing field.
+//! Encodes a request to a backend: request line, field lines, content. Only [`Outgoing::finish`] adds a
+//! framing field (`Content-Length` or `Transfer-Encoding`), so the head has at most one.
 
 use std::fmt;
 use std::io;
@@ -8,7 +9,7 @@ use crate::StreamedContent;
 use bytes::Bytes;
 use tollgate_http::{Method, is_field_name, is_field_value};
 
-/// A request as it is sent.
+/// A request to a backend: the encoded head, and the content.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
     pub(crate) method: Method,

@@ -1,8 +1,8 @@
 //! Lookups of the names of backends. Each name has its own thread. Therefore no worker waits for a lookup,
 //! and no lookup waits for another.
 //!
-//! Found addresses replace the earlier ones. If a lookup fails, the name keeps its earlier addresses. The
-//! threads end when their backend is dropped.
+//! Found addresses replace the earlier addresses. If a lookup fails, the name keeps its earlier addresses.
+//! The threads end when their backend is dropped.
 
 use std::convert::Infallible;
 use std::io;

@@ -8,26 +8,27 @@ use crate::{BreakerState, HandshakeFault};
 /// changed the backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendSnapshot {
-    /// The name.
+    /// Name of the backend in the configuration.
     pub name: String,
     /// The best breaker state of the addresses. The state is open only if the breakers of all addresses are
     /// open.
     pub breaker: BreakerState,
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub in_flight: usize,
-    /// Requests that wait for admission.
+    /// Number of requests that wait for admission.
     pub queued: usize,
-    /// Requests for the backend.
+    /// Number of requests for the backend.
     pub requests: u64,
-    /// Requests without a complete reply. Requests that were broken off by their clients are not counted.
+    /// Number of requests without a complete reply. Requests that were broken off by their clients are not
+    /// counted.
     pub failures: u64,
-    /// Failures without an attempt: no admission, no address, or open breakers.
+    /// Number of failures without an attempt: no admission, no address, or open breakers.
     pub refusals: u64,
     /// Number of times that a failed request was sent to another address.
     pub retries: u64,
     /// Number of times that a request moved to a new connection, because a kept one was already closed.
     pub resends: u64,
-    /// Connections that were created.
+    /// Number of connections that were created.
     pub connects: u64,
     /// Failed TLS handshakes by cause. All counts are zero without TLS.
     pub handshake_failures: [(&'static str, u64); HandshakeFault::ALL.len()],
@@ -53,7 +54,7 @@ pub enum AddressState {
 }
 
 impl AddressState {
-    /// All states.
+    /// All states of an address.
     pub const ALL: [Self; 5] = [Self::Closed, Self::Untried, Self::HalfOpen, Self::Open, Self::Unreachable];
 
     /// Returns the name in metrics and status.
@@ -76,13 +77,13 @@ impl AddressState {
 /// The state of one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressSnapshot {
-    /// The address.
+    /// Address of the backend, as text.
     pub address: String,
     /// State of its breaker.
     pub breaker: BreakerState,
     /// Whether the last connection attempt failed recently.
     pub is_lost: bool,
-    /// Requests that the address has not yet replied to.
+    /// Number of requests that the address has not yet replied to.
     pub outstanding: usize,
     /// Idle connections.
     pub idle: usize,

@@ -57,7 +57,7 @@ enum State {
 }
 
 impl Framed {
-    /// Returns the next bytes to send. The result is empty while no content arrives, or after all of it was
+    /// Returns the next bytes to send. The result is empty while no content arrives, or after all content was
     /// sent.
     pub(crate) fn poll_piece(
         &mut self,

@@ -64,7 +64,7 @@ pub(crate) struct Target {
     pub(crate) place: TargetAddress,
     pub(crate) breaker: Breaker,
     pub(crate) reach: Reachability,
-    /// Requests that the address has not yet replied to.
+    /// Number of requests that the address has not yet replied to.
     pub(crate) outstanding: AtomicUsize,
     /// Idle connections of all workers.
     pub(crate) idle: AtomicUsize,

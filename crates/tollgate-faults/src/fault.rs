@@ -131,7 +131,7 @@ pub enum Fault {
 
     /// Sends a second reply directly after the first.
     SecondReply,
-    /// Sends a second reply, this time after the first one.
+    /// Sends a second reply after the first reply.
     LateSecondReply(Duration),
     /// Replies correctly, keeps the connection open, and ends it after this time.
     CloseIdle(Duration),

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::net::TcpStream;
 
-/// Maximum bytes of a head. A longer head is not read to its end.
+/// Maximum bytes of a head. The rest of a longer head is not read.
 const HEAD_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of a body that are kept.
 const BODY_KEPT_BYTES_MAX: usize = 64 << 10;
@@ -44,7 +44,7 @@ impl Request {
         self.fields(name).first().copied()
     }
 
-    /// Whether the client asks to end the connection after this request.
+    /// Returns whether the client asks to end the connection after this request.
     pub(crate) fn is_last(&self) -> bool {
         let mut options = self.fields("connection").into_iter().flat_map(|value| value.split(','));
         options.any(|option| option.trim().eq_ignore_ascii_case("close"))

@@ -15,8 +15,8 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Binds a socket that does not listen. The socket reserves the port, and the kernel refuses connections.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // With this option, a second socket of this process can listen on the port, also after an earlier one was
-    // closed.
+    // With this option, a second socket of this process can listen on the port, also after an earlier socket
+    // was closed.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     Ok(socket)

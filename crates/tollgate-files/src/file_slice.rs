@@ -23,7 +23,7 @@ const SEEN_TICKS: u32 = 4;
 /// An open file whose content is sent.
 #[derive(Debug)]
 pub struct SentFile {
-    /// The file.
+    /// The open file.
     pub file: File,
     /// How its bytes are sent to the peer.
     pub passage: Passage,
@@ -52,7 +52,7 @@ pub enum Passage {
 /// A range of an open file. The file may have become shorter since it was opened.
 #[derive(Debug, Clone)]
 pub struct FileSlice {
-    /// The file.
+    /// The open file of which the range is a part.
     pub file: Arc<SentFile>,
     /// Offset in the file, in bytes.
     pub offset: u64,

@@ -22,7 +22,7 @@
 //! - A worker reads only data that is in memory. Threads wait for the disk. A request waits for a thread as a
 //!   [`PendingRead`], or gets a reply without the result of the thread.
 //!
-//! Absent here: sockets, the script host, records.
+//! Absent here: sockets, the `Host`, records.
 
 mod answer;
 mod cache;

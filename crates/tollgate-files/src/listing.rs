@@ -90,7 +90,7 @@ enum Kind {
 /// Reads a folder and renders its listing. Only threads that may wait call this.
 ///
 /// `None` means that an index file has appeared since the lookup, or that a folder with an index file
-/// replaced this one.
+/// replaced this folder.
 ///
 /// # Errors
 /// The path is no longer a folder, or cannot be read.

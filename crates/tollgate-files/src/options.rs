@@ -109,7 +109,7 @@ pub enum Etag {
 }
 
 impl Etag {
-    /// All values.
+    /// All values of the option.
     pub const ALL: [Self; 3] = [Self::Stat, Self::Content, Self::Off];
 
     /// Returns its name in the configuration.
@@ -132,7 +132,7 @@ pub enum Symlinks {
 }
 
 impl Symlinks {
-    /// All values.
+    /// All values of the option.
     pub const ALL: [Self; 2] = [Self::Refuse, Self::Inside];
 
     /// Returns its name in the configuration.

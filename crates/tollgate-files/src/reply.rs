@@ -10,7 +10,7 @@ use crate::file_slice::FileSlice;
 /// A reply with a file. Its content is `content`, followed by each of `parts`.
 #[derive(Debug, Clone)]
 pub struct FileReply {
-    /// The status.
+    /// Status of the reply.
     pub status: StatusCode,
     /// Field lines as sent, each with its line end. Many replies share these bytes.
     pub lines: Bytes,

@@ -19,7 +19,7 @@ use crate::options::{Etag, FilesSpec};
 use crate::source::{CONTENT_BYTES_MAX, Content, Source};
 use crate::stamp::Stamp;
 
-/// A file as it is sent.
+/// The content and the header fields with which a file is sent.
 pub(crate) struct Representation {
     pub(crate) content: Content,
     /// Length of the content in bytes.

@@ -185,8 +185,8 @@ impl Beneath {
         let at = |flags| openat2(&*self.folder, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve);
         let found = at(OFlags::PATH)?;
         match FileType::from_raw_mode(fstat(&found)?.st_mode) {
-            // Another file may have replaced this one since the check. NONBLOCK avoids waiting for a pipe.
-            // NOCTTY keeps a terminal from becoming our controlling terminal.
+            // Another file may have replaced the checked file since the check. NONBLOCK avoids waiting for a
+            // pipe. NOCTTY keeps a terminal from becoming our controlling terminal.
             FileType::RegularFile => at(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
             // The right to enter a folder suffices to find its files. The right to list it is needed only for
             // listings.
@@ -197,7 +197,7 @@ impl Beneath {
         }
     }
 
-    /// Returns a folder beneath this one, with the same rule for links.
+    /// Returns a folder beneath this folder, with the same rule for links.
     pub(crate) fn at(&self, folder: OwnedFd) -> Self {
         Self { folder: Arc::new(folder), resolve: self.resolve }
     }

@@ -79,7 +79,7 @@ impl ConnectionFields {
 
     /// Returns whether the client waits for `100 Continue` (RFC 9110 section 10.1.1).
     ///
-    /// HTTP/1.0 has no expectations. Without content there is nothing to wait for.
+    /// HTTP/1.0 has no expectations. A request without content has no content to wait for.
     #[inline]
     pub(crate) fn expects_continue(
         &self,

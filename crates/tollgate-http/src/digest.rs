@@ -14,7 +14,7 @@ pub enum DigestAlgorithm {
 }
 
 impl DigestAlgorithm {
-    /// All algorithms. Among equal preferences the first one wins.
+    /// All algorithms. If preferences are equal, the first algorithm in this list is used.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
     /// Returns the key of the algorithm in digest fields.

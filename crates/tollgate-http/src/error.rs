@@ -22,13 +22,13 @@ pub enum RequestError {
     /// A method that the server does not know. CONNECT and TRACE are refused, too.
     #[error("method is not implemented: \"{found}\"")]
     MethodUnknown {
-        /// The method.
+        /// The refused method.
         found: Box<str>,
     },
     /// A well-formed version other than 1.0 and 1.1.
     #[error("version is not supported: \"{found}\", allowed HTTP/1.0 and HTTP/1.1")]
     VersionUnsupported {
-        /// The version.
+        /// The refused version.
         found: Box<str>,
     },
     /// The connection preface of HTTP/2. The reply is 505, so that a person sees the cause.
@@ -37,13 +37,13 @@ pub enum RequestError {
     /// A byte that the grammar does not allow at this place in the target.
     #[error("request target holds byte {byte:#04x}")]
     TargetByte {
-        /// The byte.
+        /// The byte that is not allowed.
         byte: u8,
     },
     /// A target in no form of RFC 9112 section 3.2, or in a form that the method does not allow.
     #[error("request target has a form that the method does not allow: \"{found}\"")]
     TargetForm {
-        /// The target.
+        /// The refused target.
         found: Box<str>,
     },
     /// An https target on a connection that is not secured (RFC 9110 section 7.4).
@@ -68,7 +68,7 @@ pub enum RequestError {
     /// More field lines than allowed.
     #[error("field lines exceed limit: limit {limit} lines")]
     TooManyFields {
-        /// Lines allowed.
+        /// Maximum number of field lines.
         limit: usize,
     },
     /// A blank between the request line and the first field name.
@@ -106,7 +106,7 @@ pub enum RequestError {
     /// A Host or authority that is not `uri-host [":" port]`.
     #[error("host is invalid: \"{found}\"")]
     HostInvalid {
-        /// The host.
+        /// The refused host.
         found: Box<str>,
     },
     /// The authority of an absolute target that differs from Host.
@@ -120,7 +120,7 @@ pub enum RequestError {
     /// A Content-Length that does not consist of 1 to 19 digits.
     #[error("content-length is invalid: \"{found}\"")]
     LengthInvalid {
-        /// The value.
+        /// The value of Content-Length.
         found: Box<str>,
     },
     /// More than one Content-Length, even if equal.
@@ -132,7 +132,7 @@ pub enum RequestError {
     /// A Transfer-Encoding that does not end in one `chunked`, or is malformed.
     #[error("transfer-encoding is invalid: \"{found}\"")]
     TransferEncodingInvalid {
-        /// The value.
+        /// The value of Transfer-Encoding.
         found: Box<str>,
     },
     /// More than one Transfer-Encoding line.
@@ -141,7 +141,7 @@ pub enum RequestError {
     /// Codings before the final `chunked` (RFC 9112 section 6.1).
     #[error("transfer coding is not implemented: \"{found}\"")]
     TransferEncodingUnsupported {
-        /// The value.
+        /// The value of Transfer-Encoding.
         found: Box<str>,
     },
     /// Transfer-Encoding in HTTP/1.0.
@@ -150,13 +150,13 @@ pub enum RequestError {
     /// A Connection option that is not a token.
     #[error("connection is invalid: \"{found}\"")]
     ConnectionInvalid {
-        /// The option.
+        /// The refused option of Connection.
         found: Box<str>,
     },
     /// A Connection option that names a field of framing or routing.
     #[error("field \"connection\" names a field that is not hop-by-hop: \"{found}\"")]
     ConnectionNamesFraming {
-        /// The option.
+        /// The refused option of Connection.
         found: Box<str>,
     },
     /// An Upgrade to a protocol other than h2c, in a request with a body.
@@ -165,7 +165,7 @@ pub enum RequestError {
     /// An expectation other than `100-continue`.
     #[error("expectation is unknown: \"{found}\"")]
     ExpectationUnknown {
-        /// The value.
+        /// The value of Expect.
         found: Box<str>,
     },
     /// A chunk size that does not consist of 1 to 16 hexadecimal digits followed by `;` or CRLF.
@@ -226,9 +226,9 @@ pub enum RequestError {
     /// Content that does not match its content coding: corrupt, truncated, or with bytes after its end.
     #[error("content is not valid {coding}: {reason}")]
     ContentCoding {
-        /// The coding.
+        /// Name of the content coding.
         coding: &'static str,
-        /// The fault.
+        /// Fault of the content.
         reason: Box<str>,
     },
     /// Content that expands too much when it is decoded. The server reports this error.
@@ -251,7 +251,7 @@ pub enum RequestError {
     ContentCodingOverhead {
         /// Encoded bytes so far.
         encoded: u64,
-        /// Members or frames so far.
+        /// Number of members or frames so far.
         parts: u64,
         /// Decoded bytes so far.
         decoded: u64,
@@ -274,7 +274,7 @@ pub enum RequestError {
     /// A byte that a path must not have: NUL, `\`, or a `/` from an escape.
     #[error("path holds byte {byte:#04x}")]
     PathByte {
-        /// The byte.
+        /// The byte that is not allowed.
         byte: u8,
     },
     /// A decoded path that is not UTF-8.

@@ -58,7 +58,7 @@ pub enum FormError {
     Part {
         /// Position of the head in the body, counted from 1.
         at: usize,
-        /// The fault.
+        /// Fault of the head of the part.
         problem: &'static str,
     },
 }

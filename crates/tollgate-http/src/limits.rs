@@ -31,7 +31,7 @@ pub enum UnderscoreNames {
 }
 
 impl UnderscoreNames {
-    /// All values.
+    /// All values of the option.
     pub const ALL: [Self; 2] = [Self::Refuse, Self::Drop];
 
     /// Returns the word for this value in the configuration.

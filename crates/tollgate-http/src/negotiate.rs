@@ -29,8 +29,8 @@ pub fn accepts_identity(head: &RequestHead) -> bool {
 /// Returns the index in `offered` of the media type that the client prefers. `offered` lists the best type
 /// first.
 ///
-/// A client that accepts none of the offered types gets the first one, because content of another type is
-/// better than none.
+/// A client that accepts none of the offered types gets the first offered type, because content of another
+/// type is better than none.
 pub fn accepted_media(head: &RequestHead, offered: &[&str]) -> usize {
     acceptable_media(head, offered).unwrap_or(0)
 }

@@ -26,7 +26,7 @@ pub enum Ranges {
 impl Ranges {
     /// Selects ranges of a representation of `length` bytes, in the order of the request.
     ///
-    /// Ranges that overlap or touch become one range, at the place of the first of them.
+    /// Ranges that overlap or are adjacent become one range, in the place of the first one.
     pub fn select(value: &[u8], length: u64) -> Self {
         let Some(set) = range_set(value) else { return Self::Whole };
         let mut parts = Vec::new();

@@ -26,7 +26,7 @@ pub enum ReplyError {
     /// A code outside 100 to 599, or a 101 that no request asked for (RFC 9110 section 15).
     #[error("status {code} is not valid for this reply")]
     Status {
-        /// The code.
+        /// The refused status code.
         code: u16,
     },
     /// A fault of the field section or of the chunks. The rules are those for requests.

@@ -5,7 +5,7 @@
 /// Lists the members of a dictionary, each with its value if the value is an integer. A repeated key appears
 /// several times in the list.
 ///
-/// `None` means that the dictionary is malformed, so all of it counts as absent.
+/// `None` means that the dictionary is malformed, so all its members count as absent.
 pub(crate) fn integers(text: &[u8]) -> Option<Vec<(&[u8], Option<i64>)>> {
     let mut rest = Rest(text);
     let mut members = Vec::new();

@@ -42,12 +42,12 @@ const LOOKS_MAX: usize = 3;
 /// The account of one stream of one log in one sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
-    /// The log.
+    /// Id of the log.
     pub log: LogId,
     /// The name of the machine that wrote the log: from its segments, or from the sink if they are gone.
     /// `None` if it is unknown.
     pub node: Option<String>,
-    /// The stream.
+    /// Name of the stream.
     pub stream: String,
     /// Number of records that were written.
     pub ingested: u64,
@@ -215,7 +215,7 @@ fn node_of(storage: &dyn Storage, dir: &Path, log: LogId) -> Result<Option<Strin
     Ok(None)
 }
 
-/// Returns rows for deleted records that a restored database lacks. The loader of the sink will name these
+/// Returns rows for deleted records that a restored database lacks. The loader of the sink will report these
 /// records as a gap. A sink without any position is new, and has no such rows.
 fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts>) -> Vec<AuditRow> {
     let lost = deleted.iter().filter_map(|(log, end)| {
@@ -226,14 +226,16 @@ fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts
     if in_sink.is_empty() { Vec::new() } else { lost.collect() }
 }
 
-/// Returns whether the log has diverged from the log of a position, as far as the kept segments show.
+/// Returns whether the log has diverged from the log of `position`: the chain of the next batch is not the
+/// chain of `position`. Deleted segments are not compared.
 fn went_another_way(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, position: Position) -> bool {
     let mut cursor = Cursor::new(storage.clone(), dir, log, Some(position));
     let step = cursor.step(Some(position.last.after(1)));
     matches!(step, Err(LogError::Damaged { source: FormatError::Chain { .. }, .. }))
 }
 
-/// Returns the account of a diverged log, whose records no sink can have.
+/// Returns the audit rows of a log that has diverged from the log of the sink's position. All its records
+/// count as missing, because the sink has none of them.
 fn nowhere(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -438,7 +440,7 @@ impl Counter<'_> {
         let mut totals: HashMap<SchemaId, u64> = HashMap::new();
         for count in &footer.counts {
             // A stream whose columns changed has several schemas. The counts of all of them are added to the
-            // first one.
+            // first schema.
             let stream = self.streams.get(&count.schema);
             let same = totals.keys().find(|known| self.streams.get(*known) == stream).copied();
             *totals.entry(same.unwrap_or(count.schema)).or_default() += count.rows + count.rejects;

@@ -72,14 +72,14 @@ pub enum SinkError {
     /// Another loader moved the position of the log. Nothing was committed.
     #[error("another loader moved the position of log {log}")]
     Lost {
-        /// The log.
+        /// The log whose position moved.
         log: LogId,
     },
     /// Rows refer to missing parents by a foreign key that is checked at the commit. Nothing was committed.
     /// The load is repeated, and refuses each of these rows.
     #[error("rows of log {log} violate a foreign key at the commit")]
     Orphans {
-        /// The log.
+        /// The log of the rows.
         log: LogId,
     },
     /// The SQLite library has a version with a known WAL bug.
@@ -103,7 +103,7 @@ pub enum SinkError {
     StreamName {
         /// Name of the stream.
         stream: String,
-        /// The reason.
+        /// Why the database cannot use the name.
         reason: String,
     },
     /// The server returned an error, or does not answer.
@@ -123,7 +123,7 @@ pub enum SinkError {
     ServerSetting {
         /// Address of the database, without its password.
         server: String,
-        /// The setting.
+        /// Name of the setting.
         setting: &'static str,
         /// Value found.
         found: String,
@@ -137,7 +137,7 @@ pub enum SinkError {
         table: String,
         /// Name of the column.
         column: String,
-        /// The reason.
+        /// Why the column is unfit.
         reason: &'static str,
     },
     /// The database refuses so many rows that their content is probably not the cause.
@@ -288,7 +288,7 @@ pub enum FinishError {
     Stopped {
         /// Name of the sink.
         name: String,
-        /// The reason.
+        /// Why the sink stopped.
         reason: String,
     },
 }

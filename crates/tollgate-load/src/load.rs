@@ -31,7 +31,7 @@ pub use options::{LoadOptions, LoadTuning, RefusedLogs};
 pub use skip::{SkipError, skip};
 pub use status::{LoadState, LoadStatus, STALLED_MIN};
 
-/// Reads the state of a loader, even after the loader has ended.
+/// Handle that reads the state of a loader. It also works after the loader has ended.
 #[derive(Clone)]
 pub struct LoadWatch {
     name: String,

@@ -218,7 +218,7 @@ impl Appender {
         true
     }
 
-    /// Returns the current batch with its buffers, and begins a new one.
+    /// Returns the current batch with its buffers, and begins a new batch.
     fn take_batch(&mut self) -> WorkerBatch {
         let payload = std::mem::take(&mut self.pending);
         WorkerBatch {

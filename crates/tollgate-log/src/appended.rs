@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-/// Ack level: the place that a record must have reached before its reply leaves.
+/// Ack level: the state that a record must have before its reply leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// The record is only in the memory of this process, and survives nothing.
+    /// The record is only in the memory of this process, and does not survive the end of the process.
     Received,
     /// The operating system has the record. The record survives the end of this process.
     Written,
@@ -66,7 +66,7 @@ pub enum AppendError {
     /// A record waits too long for the disk. Retry later.
     #[error("oldest record waits {} ms for the disk, limit {} ms", age.as_millis(), limit.as_millis())]
     Slow {
-        /// Current wait of the oldest record that must reach the disk before this one.
+        /// Current wait of the oldest record that must reach the disk before this record.
         age: Duration,
         /// Longest allowed wait of a record.
         limit: Duration,

@@ -27,7 +27,7 @@ pub struct BatchHeader {
     pub nonce: u64,
     /// Bytes of the payload, without padding.
     pub payload_bytes: u32,
-    /// Records in the payload.
+    /// Number of records in the payload.
     pub count: u32,
     /// Sequence number of the first record.
     pub first: Sequence,

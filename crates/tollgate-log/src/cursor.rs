@@ -257,8 +257,8 @@ impl Cursor {
         }
     }
 
-    /// Starts a reader without a position at the oldest kept record. The deleted records before that one are
-    /// not reported as lost.
+    /// Starts a reader without a position at the oldest kept record. The deleted records before this record
+    /// are not reported as lost.
     fn start_at_oldest(&mut self, names: &[SegmentName]) {
         let Some(oldest) = names.first() else { return };
         let is_deleted = self.deleted == Deleted::Passed && oldest.first > self.next();

@@ -4,7 +4,7 @@
 //! lacks records that were deleted because the sink had them. The segments of these records are gone, and the
 //! folder too after the last segment. Only this file shows that the records existed. The file is written
 //! before a segment is unlinked. A start does not need the file. Without the file the records are missing
-//! too, but no gap names them.
+//! too, but no gap reports them.
 //!
 //! The file is text with one line for each log: its id, a blank, a number. A line that cannot be read is
 //! skipped.
@@ -21,7 +21,8 @@ const NAME: &str = "deleted";
 const NEW_NAME: &str = "deleted.new";
 /// Maximum number of logs in the file. If there are more, the entries of the oldest logs are removed.
 const LOGS_MAX: usize = 4_096;
-/// Maximum bytes that are read. An id, a blank, a number and a line end have at most 58 bytes.
+/// Maximum bytes of the file that are read. A line has at most 58 bytes: an id, a blank, a number and a line
+/// end.
 const BYTES_MAX: u64 = 64 * LOGS_MAX as u64;
 
 /// The last deleted record of each log.

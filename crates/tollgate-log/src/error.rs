@@ -135,7 +135,7 @@ pub enum LogError {
     /// still write one.
     #[error("{} is damaged at byte {offset}, and no intact batch follows yet", path.display())]
     DamagedEnd {
-        /// The segment.
+        /// Path of the damaged segment.
         path: PathBuf,
         /// Offset of the damage.
         offset: u64,
@@ -145,7 +145,7 @@ pub enum LogError {
     /// A segment is damaged.
     #[error("{} is damaged at byte {offset}", path.display())]
     Damaged {
-        /// The segment.
+        /// Path of the damaged segment.
         path: PathBuf,
         /// Offset of the damage.
         offset: u64,

@@ -42,18 +42,18 @@ pub enum LogEvent {
     Mended(RecoveryReport),
     /// A sealed segment of an earlier run is damaged. The segment is kept, and its intact records are loaded.
     Unsound {
-        /// The log.
+        /// The log of the segment.
         log: LogId,
-        /// The segment.
+        /// Path of the damaged segment.
         file: PathBuf,
         /// Kind of the damage.
         reason: String,
     },
     /// A sealed segment that every sink has was deleted.
     Deleted {
-        /// The log.
+        /// The log of the segment.
         log: LogId,
-        /// The segment.
+        /// Name of the deleted segment.
         segment: SegmentName,
         /// Size of the file in bytes.
         bytes: u64,

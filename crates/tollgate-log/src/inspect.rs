@@ -254,7 +254,7 @@ impl Inspector {
         Ok(SegmentPart::Batch(BatchPart { offset, header, checksum, problems, records }))
     }
 
-    /// Returns the errors of a batch that does not continue the previous one.
+    /// Returns the errors of a batch that does not continue the previous batch.
     fn place_problems(&self, header: &BatchHeader) -> Vec<FormatError> {
         let Some(Expected { chain, next }) = self.expected else { return Vec::new() };
         let chain = (header.previous != chain)

@@ -102,7 +102,7 @@ impl PendingAcks {
         self.oldest.store(oldest, Ordering::Release);
     }
 
-    /// Returns whether a reply waits for a record up to this one.
+    /// Returns whether a reply waits for a record up to this record.
     pub(crate) fn is_awaited(&self, up_to: Sequence) -> bool {
         self.oldest.load(Ordering::Acquire) <= up_to.0
     }

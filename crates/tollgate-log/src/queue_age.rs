@@ -1,4 +1,4 @@
-//! The age of the batches that wait for the disk, and whether records are refused because of it.
+//! The age of the batches that wait for the disk, and whether records are refused because of this age.
 //!
 //! Two threads publish one time each. Appenders read both times without a lock. The writer publishes the time
 //! since which the oldest batch waits to be written. The syncer publishes the time since which the oldest
@@ -28,7 +28,7 @@ pub enum QueueState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
-/// Returns the earlier of two times. If only one is set, returns that one.
+/// Returns the earlier of two times. If only one of them is set, returns this time.
 pub(crate) fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -58,9 +58,11 @@ impl Published {
 /// these waits.
 pub(crate) struct QueueAge {
     begun: Instant,
-    /// Time of the oldest batch that is handed over and not written. Set under the lock of the write queue.
+    /// Time of the oldest batch that is handed over and not written. The value is set under the lock of the
+    /// write queue.
     pub(crate) unwritten_since: Published,
-    /// Time of the oldest batch with a reply that waits for a sync. Set under the lock of [`crate::commit`].
+    /// Time of the oldest batch with a reply that waits for a sync. The value is set under the lock of
+    /// [`crate::commit`].
     pub(crate) unsynced_since: Published,
     refused_at: AtomicU64,
     /// Whether the owner of the log has a report of the current refusals.

@@ -254,7 +254,7 @@ pub enum RecordBody<'a> {
     Row(Vec<Value<'a>>),
     /// An item that did not fit its stream.
     Reject {
-        /// The reason.
+        /// Why the item did not fit.
         reason: &'a str,
         /// The item as it was received.
         item: &'a [u8],

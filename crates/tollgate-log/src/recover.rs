@@ -22,7 +22,7 @@ use crate::storage::{Storage, StorageFile};
 pub struct RecoveryReport {
     /// Logs that needed a recovery.
     pub logs: Vec<LogRecovery>,
-    /// Logs whose recovery failed. A later recovery continues where this one stopped.
+    /// Logs whose recovery failed. A later recovery continues where this recovery stopped.
     pub failed: Vec<(LogId, LogError)>,
     /// The newest log in the directory.
     pub newest: Option<LogId>,
@@ -31,7 +31,7 @@ pub struct RecoveryReport {
 /// Actions of the recovery on one log.
 #[derive(Debug)]
 pub struct LogRecovery {
-    /// The log.
+    /// The recovered log.
     pub log: LogId,
     /// Number of segments that got their footer or their sealed name.
     pub sealed: u64,
@@ -123,7 +123,7 @@ fn recover_log(
         .map(Some)
 }
 
-/// The actions for one log. All actions are decided before the first one is carried out.
+/// The actions for one log. All actions are decided before the first action is carried out.
 pub(crate) struct Plan {
     pub(crate) files: Vec<(Unsealed, RecoveryAction)>,
     /// Digest of the last sealed segment before these files.
@@ -211,8 +211,8 @@ pub(crate) struct Unsealed {
 }
 
 impl Unsealed {
-    /// Opens a segment and scans the bytes on disk, not those in the page cache. Syncs the file first, then
-    /// drops its cached pages.
+    /// Opens a segment and scans the bytes on disk, not the bytes in the page cache. Syncs the file first,
+    /// then drops its cached pages.
     pub(crate) fn read(
         storage: &dyn Storage,
         folder: &Path,

@@ -9,7 +9,7 @@
 //!
 //! The same thread measures the free space of the disk, so that workers need not measure it.
 //!
-//! The thread lists segments at the start, and learns of new ones from the sealer. The thread lists a folder
+//! The thread lists segments at the start, and gets new segments from the sealer. The thread lists a folder
 //! again only after a deletion.
 
 use std::collections::BTreeSet;
@@ -93,10 +93,10 @@ fn mend(state: &LogState, retainer: &mut Retainer) {
     }
 }
 
-/// Whether the last unlink worked.
+/// Result of the last unlink.
 enum Unlinking {
     Works,
-    /// The last unlink failed. The retainer tries the next one at this time.
+    /// The last unlink failed. The retainer tries the next unlink at this time.
     PutOff(Instant),
 }
 

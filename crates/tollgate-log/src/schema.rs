@@ -186,7 +186,7 @@ pub enum SchemaError {
     /// A name is empty or too long.
     #[error("name {name:?} has {} bytes, allowed are 1 to {NAME_BYTES_MAX}", name.len())]
     Name {
-        /// The name.
+        /// The refused name.
         name: String,
     },
     /// There are no columns, or too many.
@@ -208,7 +208,7 @@ pub enum SchemaError {
     Twice {
         /// Name of the stream.
         stream: String,
-        /// The name.
+        /// The name that two columns have.
         name: String,
     },
 }

@@ -73,8 +73,8 @@ impl SyncWork {
         self.take_over(&mut later);
     }
 
-    /// Moves the work of `later` to this one. `later` keeps its buffers, so that the next write need not
-    /// allocate.
+    /// Moves the pending work of `later` to `self`. `later` keeps its buffers, so that the next write need
+    /// not allocate.
     fn take_over(&mut self, later: &mut Self) {
         for (path, file) in later.files.drain(..) {
             self.add_file(&path, &file);
@@ -247,7 +247,7 @@ impl SegmentWriter {
         }
         if self.first_before.is_some_and(|first| durable < first) {
             // No record of the previous segment is synced. The name of that segment has to be on disk before
-            // this one exists. Without this sync, a power cut could keep only the new segment.
+            // the new segment exists. Without this sync, a power cut could keep only the new segment.
             self.storage.sync_folder(&folder).map_err(LogError::io("sync", &folder))?;
         }
         let name = SegmentName { first: self.next, state: SegmentState::Open };

@@ -51,7 +51,7 @@ pub struct LogStatus {
     pub syncs: Observed,
     /// Number of segments that are closed and not sealed.
     pub unsealed_segments: usize,
-    /// Number of sealed segments in the folder, including those of earlier runs.
+    /// Number of sealed segments in the folder, including segments of earlier runs.
     pub kept_segments: u64,
     /// Bytes of these sealed segments.
     pub kept_bytes: u64,

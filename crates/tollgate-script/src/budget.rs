@@ -46,9 +46,9 @@ fn is_due() -> bool {
     ticker::now() >= DUE.get()
 }
 
-/// Time limits of a host, and the state of the running call within them.
+/// Time limits of a `Host`, and the state of the running call within them.
 pub(crate) struct Budget {
-    /// Whether the host runs a call now.
+    /// Whether the `Host` runs a call now.
     running: Arc<Running>,
     slice_ticks: u64,
     cpu_budget: Duration,

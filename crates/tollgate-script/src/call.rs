@@ -103,7 +103,7 @@ pub enum Step {
     Ended(Result<(), CallError>),
 }
 
-/// Reason why a coroutine returned to the host before its end.
+/// Reason why a coroutine returned to the `Host` before its end.
 enum Pause {
     Slice,
     Wait(Operation),

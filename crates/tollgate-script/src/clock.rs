@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Source of time for the scripts of a host.
+/// Source of time for the scripts of a `Host`.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
     /// The system clock.

@@ -35,7 +35,7 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Returns a disk that repeats the reads of this one.
+    /// Returns a disk that repeats the reads of this disk.
     pub(crate) fn same(&self) -> Self {
         Self::Before(Rc::clone(self.read()))
     }

@@ -23,13 +23,13 @@ pub struct EmitStream {
 /// A record that a call emitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Emitted {
-    /// Index of the stream among the streams of the host.
+    /// Index of the stream among the streams of the `Host`.
     pub stream: usize,
     /// The values of the record.
     pub record: RecordValues,
 }
 
-/// The streams of a host, with the names of their columns in one VM.
+/// The streams of a `Host`, with the names of their columns in one VM.
 pub(crate) struct Streams(Vec<(EmitStream, Interned)>);
 
 /// Records that a call emitted so far.

@@ -1,4 +1,4 @@
-//! Errors of creating a host, of loading a script, and of one call. Each type shows which side is at fault.
+//! Errors of creating a `Host`, of loading a script, and of one call. Each type shows which side is at fault.
 //!
 //! The texts are for the log, complete and internal. The server decides which text the client gets.
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use mlua::Error;
 
-/// Reason why no host could be created. The cause is this program or the operating system.
+/// Reason why no `Host` could be created. The cause is this program or the operating system.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The ticker thread did not start.
@@ -33,7 +33,7 @@ pub enum LoadError {
     /// The file exceeds the maximum size of a script.
     #[error("script {} exceeds limit: {bytes} bytes, limit {limit} bytes", file.display())]
     TooLarge {
-        /// The file.
+        /// Path of the script file.
         file: PathBuf,
         /// Size in bytes.
         bytes: u64,
@@ -43,15 +43,15 @@ pub enum LoadError {
     /// The file is outside the root.
     #[error("script {} is outside its root {}", file.display(), root.display())]
     Outside {
-        /// The file.
+        /// Path of the script file.
         file: PathBuf,
-        /// The root.
+        /// The root that the file must be in.
         root: PathBuf,
     },
     /// The text does not compile.
     #[error("script {} does not compile: line {line}: {text}", file.display())]
     Syntax {
-        /// The file.
+        /// Path of the script file.
         file: PathBuf,
         /// The line, counted from 1, or 0 if the compiler named none.
         line: u32,
@@ -61,11 +61,11 @@ pub enum LoadError {
     /// The file failed when it ran, or exceeded a budget.
     #[error("script {} fails while it is loaded: {error}", file.display())]
     Run {
-        /// The file.
+        /// Path of the script file.
         file: PathBuf,
         /// The line, counted from 1, or 0 if it is unknown.
         line: u32,
-        /// The error.
+        /// Error of the run.
         error: CallError,
     },
     /// Loaded scripts keep too much memory, so too little remains for calls.
@@ -85,7 +85,7 @@ pub enum LoadError {
     /// The file returned a value that is not a handler.
     #[error("script {} {text}", file.display())]
     Shape {
-        /// The file.
+        /// Path of the script file.
         file: PathBuf,
         /// The value found, and the allowed values.
         text: String,
@@ -134,7 +134,7 @@ pub enum CallError {
     /// The client is at fault, and the script did not catch the error. The reply has `status` instead of 500.
     #[error("request refused with {status}: {reason}")]
     Refused {
-        /// The status.
+        /// Status of the reply.
         status: u16,
         /// The reason. The client gets this text.
         reason: String,

@@ -24,7 +24,7 @@ pub type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, FetchError>>>>;
 /// A request of a script.
 #[derive(Debug, Clone)]
 pub struct FetchRequest {
-    /// The method.
+    /// Method of the request.
     pub method: Method,
     /// Path and query, beginning with a slash. Characters that a URI may not have must be escaped.
     pub target: String,
@@ -39,7 +39,7 @@ pub struct FetchRequest {
 /// A complete reply.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    /// The status.
+    /// Status of the reply.
     pub status: u16,
     /// The fields in their order, with names in lower case.
     pub fields: Vec<(String, Bytes)>,

@@ -1,8 +1,8 @@
-//! The host of one worker thread: its current VM, and the scripts loaded into it.
+//! The `Host` of one worker thread: its current VM, and the scripts loaded into it.
 //!
-//! A host is not `Send`. Each worker creates its own host and loads the same files. Several calls may run in
-//! turns, slice by slice, but only one call runs at a time. [`crate::renewal`] replaces a VM that keeps too
-//! much memory.
+//! A `Host` is not `Send`. Each worker creates its own `Host` and loads the same files. Several calls may run
+//! in turns, slice by slice, but only one call runs at a time. [`crate::renewal`] replaces a VM that keeps
+//! too much memory.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::vm::{Vm, VmParts};
 #[derive(Clone)]
 pub struct Host(pub(crate) Rc<Hosted>);
 
-/// The current VM, and the state that the host keeps when another VM replaces it.
+/// The current VM, and the state that the `Host` keeps when another VM replaces it.
 pub(crate) struct Hosted {
     pub(crate) parts: Rc<VmParts>,
     pub(crate) vm: RefCell<Rc<Vm>>,
@@ -38,7 +38,7 @@ pub(crate) struct Hosted {
 }
 
 impl Host {
-    /// Creates a VM for the calling thread. The first host also starts the ticker of the process.
+    /// Creates a VM for the calling thread. The first `Host` also starts the ticker of the process.
     ///
     /// # Errors
     /// `Ticker` if the operating system refuses a thread. `Setup` if memory runs out.
@@ -46,7 +46,7 @@ impl Host {
         Self::with_streams(options, Vec::new())
     }
 
-    /// Creates a host whose scripts may emit records to `streams`.
+    /// Creates a `Host` whose scripts may emit records to `streams`.
     ///
     /// # Errors
     /// The errors of [`Host::new`].
@@ -73,7 +73,8 @@ impl Host {
         self.0.parts.keeper.replace(Some(Rc::clone(keeper)));
     }
 
-    /// Loads the file of a handler like [`Host::load_source`]. The handler has no access outside the VM.
+    /// Loads the file of a handler like [`Host::load_source`]. Calls of the handler get an empty `Reach`: no
+    /// upload folder and no database.
     ///
     /// # Errors
     /// The errors of [`Host::load_source`].
@@ -89,8 +90,8 @@ impl Host {
 
     /// Compiles a file and runs it once. The file must return a function, or a table of functions by method.
     ///
-    /// `require` in the file cannot leave the root. Required files are loaded once for each host. A changed
-    /// file takes effect only in a new host.
+    /// `require` in the file cannot leave the root. Required files are loaded once for each `Host`. A changed
+    /// file takes effect only in a new `Host`.
     ///
     /// # Errors
     /// Each error names the file. `Syntax` and `Run` also name the line. A retry is useful only after the

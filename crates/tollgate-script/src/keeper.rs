@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mlua::Lua;
 use tokio::sync::Notify;
 
-/// Notifications of the hosts of a thread, for the task that cares for their VMs.
+/// Notifications of the `Host`s of a thread, for the task that cares for their VMs.
 #[derive(Default)]
 pub struct Keeper {
     pressed: Notify,

@@ -1,5 +1,5 @@
-//! The Luau host of Tollgate. The host runs the script of a route in a sandbox, within budgets, and returns
-//! the reply and the records.
+//! The Luau `Host` of Tollgate. The `Host` runs the script of a route in a sandbox, within budgets, and
+//! returns the reply and the records.
 //!
 //! Requests and replies are plain data in this crate. Sockets, routes, framing and the log belong to other
 //! crates. The crate does no I/O on the thread of its caller, except that it reads scripts while it loads
@@ -13,13 +13,13 @@
 //!   provides a coroutine. `budget` limits the time of the call, and `memory` its growth. `api` has the
 //!   functions that the script calls, and `waits` the operations that the call waits for. `reply` reads the
 //!   returned values.
-//! - `vm` holds the state that all calls of a host share, `loading` loads scripts into it, and `renewal`
+//! - `vm` holds the state that all calls of a `Host` share, `loading` loads scripts into it, and `renewal`
 //!   replaces it.
 //! - Time: interrupts of the VM compare a counter of the ticker thread with the budget of the call.
 //!   Interrupts also occur inside pattern matching, `pcall` and metamethods. `sys::library_guards` bounds
 //!   library functions without an interrupt.
 //! - Memory: the allocator limits the growth during a call. The module of [`Call`] states the cost.
-//!   [`Host::relieve`] replaces a VM that keeps too much memory, while the host serves calls.
+//!   [`Host::relieve`] replaces a VM that keeps too much memory, while the `Host` serves calls.
 //!
 //! Invariants:
 //! - No script can cause a panic or end the process.

@@ -10,12 +10,12 @@ use crate::reply::Replied;
 use crate::request::Request;
 use crate::script::{Script, ScriptSource, Shape};
 
-/// A loaded script. When the host replaces the VM, the script moves to the new VM. Calls stay in the VM in
+/// A loaded script. When the `Host` replaces the VM, the script moves to the new VM. Calls stay in the VM in
 /// which they began.
 #[derive(Clone)]
 pub struct LoadedScript(pub(crate) Rc<ScriptSlot>);
 
-/// A script of a host. The slot refers to the script in the current VM.
+/// A script of a `Host`. The slot refers to the script in the current VM.
 pub(crate) struct ScriptSlot {
     /// `None` if the script cannot be loaded again.
     pub(crate) source: Option<ScriptSource>,

@@ -1,4 +1,4 @@
-//! The options of a host: its limits, and the environment of its scripts.
+//! The options of a `Host`: its limits, and the environment of its scripts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::collector::Collector;
 use crate::shared::SharedStore;
 
-/// Options of a host.
+/// Options of a `Host`.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
     /// Maximum processor time of a call over all slices, and of loading a file. The value has whole

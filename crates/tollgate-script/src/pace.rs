@@ -1,4 +1,4 @@
-//! The pace at which a host replaces its VMs.
+//! The pace at which a `Host` replaces its VMs.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Weak;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::vm::Vm;
 
-/// State that decides when a host may replace its VM again.
+/// State that decides when a `Host` may replace its VM again.
 #[derive(Default)]
 pub(crate) struct Pace {
     not_before: Cell<Option<Instant>>,

@@ -18,7 +18,7 @@
 //! in locals of files are lost with the old VM.
 //!
 //! Invariants:
-//! - At most two VMs of a host hold memory. A VM is replaced only after its predecessor is gone.
+//! - At most two VMs of a `Host` hold memory. A VM is replaced only after its predecessor is gone.
 //! - A script that fills VM after VM costs at most a twentieth of the thread's time, and at most four VMs a
 //!   second.
 //! - Collecting, loading and closing run in short stretches. Other tasks run between the stretches.

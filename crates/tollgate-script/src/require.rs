@@ -3,7 +3,7 @@
 //! - `require("NAME")` loads `NAME.luau` or `NAME/init.luau` below the root of the calling script. A leading
 //!   `./` is ignored, because it also means the root. `..`, absolute names and links that lead out of the
 //!   root are refused.
-//! - A module runs once for each host and root. Later calls return the same value. A module that requires
+//! - A module runs once for each `Host` and root. Later calls return the same value. A module that requires
 //!   itself causes an error that names the chain of files.
 //! - Each file has its own table of globals, which falls back to the closed globals of the VM. This table is
 //!   writable while the file is loaded, and read-only after that. A forgotten `local` in a handler is
@@ -23,7 +23,7 @@ use crate::disk::Disk;
 use crate::error::{LoadError, flat, shown};
 use crate::memory::unlimited;
 
-/// The modules of a host.
+/// The modules of a `Host`.
 #[derive(Default)]
 pub(crate) struct Modules {
     /// Values of the loaded modules, by root and file. The root is part of the key because the module's own

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Values that the hosts of a process share, by key.
+/// Values that the `Host`s of a process share, by key.
 #[derive(Default)]
 pub struct SharedStore {
     shards: [Mutex<Shard>; SHARDS],
@@ -52,7 +52,7 @@ pub(crate) enum SharedValue {
 pub(crate) enum When<'a> {
     Always,
     Absent,
-    /// The present value must equal this one. `None` requires that there is no value.
+    /// The present value must equal this value. `None` requires that there is no value.
     Is(Option<&'a SharedValue>),
 }
 
@@ -118,8 +118,8 @@ impl SharedStore {
         })
     }
 
-    /// Adds to a number. A present number keeps its expiry. A missing number begins at `init`, with a new
-    /// expiry.
+    /// Adds `by` to the number of `key`, and returns the sum. A present number keeps its expiry. A missing
+    /// number begins at `init`, with a new expiry.
     pub(crate) fn increase(
         &self,
         key: &[u8],

@@ -48,11 +48,11 @@ pub struct TestRequest {
 /// The reply to a request of a test, with the records of the request.
 #[derive(Debug, Default)]
 pub struct TestReply {
-    /// The status.
+    /// Status of the reply.
     pub status: u16,
     /// The fields in their order, with names in lower case.
     pub fields: Vec<(String, Bytes)>,
-    /// The content.
+    /// Content of the reply.
     pub content: Bytes,
     /// Name of the stream for the records.
     pub stream: Option<String>,

@@ -3,8 +3,8 @@
 //! The thread rests after `IDLE_TICKS_MAX` ticks without a call. Without rests, a process with idle scripts
 //! would wake a thousand times a second, which costs 1% of a core.
 //!
-//! Each host has its own flag for a running call. Workers therefore share only one cache line, whose content
-//! seldom changes.
+//! Each `Host` has its own flag for a running call. Workers therefore share only one cache line, whose
+//! content seldom changes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,18 +23,18 @@ const TICKS_MAX: u64 = 10;
 /// wake the thread, so the thread must check.
 const REST: Duration = Duration::from_millis(100);
 
-/// Milliseconds that the ticker counted since the first host was created.
+/// Milliseconds that the ticker counted since the first `Host` was created.
 static TICKS: AtomicU64 = AtomicU64::new(0);
 static RESTS: AtomicBool = AtomicBool::new(false);
 static TICKER: Mutex<Ticker> = Mutex::new(Ticker { thread: None, hosts: Vec::new() });
 
 struct Ticker {
     thread: Option<Thread>,
-    /// The flag of each host.
+    /// The flag of each `Host`.
     hosts: Vec<Weak<Running>>,
 }
 
-/// Whether a host runs a call.
+/// Whether a `Host` runs a call.
 #[repr(align(64))]
 pub(crate) struct Running(AtomicBool);
 

@@ -1,4 +1,4 @@
-//! The VM of a host: its setup, its errors, and its memory.
+//! The VM of a `Host`: its setup, its errors, and its memory.
 //!
 //! The memory limit of a call ends a call that grows too much. `vm_bytes_max` limits memory that many calls
 //! accumulate. A VM that exceeds this limit notifies its [`Keeper`], and is collected or replaced
@@ -29,7 +29,7 @@ use crate::sys::coroutine::Coroutine;
 use crate::sys::stack::KeptFields;
 use crate::waits::Waits;
 
-/// Configuration of all VMs of a host.
+/// Configuration of all VMs of a `Host`.
 pub(crate) struct VmParts {
     pub(crate) options: HostOptions,
     /// The streams that scripts may emit records to.

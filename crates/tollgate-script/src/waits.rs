@@ -34,7 +34,7 @@ pub(crate) type ReturnValues = Box<dyn FnOnce(&Lua) -> mlua::Result<MultiValue>>
 /// Maximum number of values that fit on the stack of a suspended function without growth.
 pub(crate) const RETURN_VALUES_MAX: usize = 8;
 
-/// The operations of a host.
+/// The operations of a `Host`.
 #[derive(Default)]
 pub(crate) struct Waits {
     /// The coroutine of the running call, or null.

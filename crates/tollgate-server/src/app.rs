@@ -1,6 +1,6 @@
 //! Apps: folders of routes and scripts that are mounted below a path.
 //!
-//! Each mount has its own script host in each worker. Mounts share no modules, state or bounds, even if one
+//! Each mount has its own `Host` in each worker. Mounts share no modules, state or bounds, even if one
 //! folder is mounted twice. All paths below a mount belong to its app. If no route of the app matches, the
 //! reply is 404, even if a route outside of the app would match.
 
@@ -11,7 +11,7 @@ use tollgate_script::{EmitStream, Fetcher, Host, HostError, Keeper, SourceFile};
 use crate::options::{RouteSpec, ServerOptions};
 use crate::row::StreamPlan;
 
-/// The script hosts of a configuration in one worker.
+/// The `Host`s of a configuration in one worker.
 pub(crate) struct Hosts {
     /// Host for routes that belong to no app.
     own: Host,
@@ -21,8 +21,8 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Creates the hosts. Scripts of an app may emit records to the streams of the app, under the names that
-    /// the app gives them. Other scripts may emit to all `streams`.
+    /// Creates the `Host`s. Scripts of an app may emit records to the streams of the app, under the names
+    /// that the app gives them. Other scripts may emit to all `streams`.
     pub(crate) fn new(options: &ServerOptions, streams: &[Rc<StreamPlan>]) -> Result<Self, HostError> {
         let all = streams.iter().map(|stream| stream.for_scripts()).collect();
         let own = Host::with_streams(options.script.clone(), all)?;

@@ -10,7 +10,7 @@ pub enum StartError {
     /// Another process listens at this address, or the process lacks permission.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The address.
+        /// The address to listen on.
         address: String,
         /// The error of the operating system.
         source: io::Error,
@@ -21,7 +21,7 @@ pub enum StartError {
     /// No thread or runtime could be started.
     #[error("cannot start a worker")]
     Worker(#[source] io::Error),
-    /// A script was not accepted, or the script host could not be made.
+    /// A script was not accepted, or the `Host` could not be made.
     #[error("{0}")]
     Script(String),
     /// The log does not accept a stream.
@@ -29,7 +29,7 @@ pub enum StartError {
     Stream {
         /// The name of the stream.
         name: String,
-        /// The reason.
+        /// Why the log does not accept the stream.
         source: SchemaError,
     },
     /// The log has no schema number left for the new columns of a stream.

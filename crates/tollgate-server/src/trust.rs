@@ -35,7 +35,7 @@ pub enum ClientHeader {
 }
 
 impl ClientHeader {
-    /// All headers.
+    /// All header fields that can name a client.
     pub const ALL: [Self; 2] = [Self::XForwardedFor, Self::Forwarded];
 
     /// Returns the name of the header, in lower case.

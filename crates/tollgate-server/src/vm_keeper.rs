@@ -1,7 +1,7 @@
 //! Manages the VMs of a worker. A VM whose scripts hold too much memory is replaced, and unused VMs are
 //! closed.
 //!
-//! The task logs at most once in [`LINE_PAUSE`] for each host, with the number of suppressed lines.
+//! The task logs at most once in [`LINE_PAUSE`] for each `Host`, with the number of suppressed lines.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -97,5 +97,5 @@ async fn until(wait: Option<Duration>) {
     }
 }
 
-/// Minimum time between two log lines for one host.
+/// Minimum time between two log lines for one `Host`.
 const LINE_PAUSE: Duration = Duration::from_secs(10);

@@ -119,7 +119,7 @@ impl Worker {
         drop(before);
     }
 
-    /// Returns the current script hosts.
+    /// Returns the current `Host`s.
     pub(crate) fn script_hosts(&self) -> Vec<Host> {
         self.service.borrow().hosts.all().cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! The short texts by which machines communicate through the store. Each line has one `KEY VALUE`.
+//! The short texts by which machines communicate through the store. Each line has the form `KEY VALUE`.
 //!
 //! A reader ignores unknown keys, so that a later version may add keys.
 
@@ -14,7 +14,7 @@ pub(crate) const TEXT_BYTES_MAX: u64 = 64 << 10;
 /// Position of a sink in a log, which a loader wrote to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PositionAnswer {
-    /// The position.
+    /// Position of the sink in the log.
     pub position: Position,
     /// Time when the text was written, in milliseconds since 1970.
     pub at_ms: u64,
@@ -64,7 +64,7 @@ impl EndAnswer {
     }
 }
 
-/// The last report of a machine.
+/// The last report of a machine, which it writes to the store at an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeAnswer {
     /// The log that the machine writes. `None`: the machine only ships segments.
@@ -73,7 +73,7 @@ pub struct NodeAnswer {
     pub at_ms: u64,
     /// Interval between two reports, in milliseconds.
     pub every_ms: u64,
-    /// Number of sealed segments that the store lacks.
+    /// Number of sealed segments on the machine that the store lacks.
     pub unshipped_segments: u64,
     /// Bytes of these segments.
     pub unshipped_bytes: u64,

@@ -1,16 +1,17 @@
-//! The thread that fetches: it finds segments in a store, copies them to a folder of this machine, and
-//! answers how far the sinks are. The loader reads that folder as it reads every folder of logs.
+//! The thread `fetch` of a [`Fetcher`]. It finds segments in a store and copies them to a folder of this
+//! machine (`FetchOptions::spool`). It also writes the positions of the sinks to the store. The loader reads
+//! the folder like any folder of logs.
 //!
-//! The next segment of a log is found by its name, because the name is the next record that the sinks lack.
-//! The folder holds nothing that matters: it is emptied at the start, and every segment in it is in the store
-//! too.
+//! The name of a segment has the number of its first record. The thread therefore looks for the name with the
+//! next record that the sinks lack. The folder contains only copies of segments that the store has, so the
+//! thread empties it at the start.
 //!
-//! | what fails | what follows |
+//! | fault | effect |
 //! | --- | --- |
-//! | a call on the store, or a database that does not answer | all logs wait, 100 ms doubling to 30 s, for ever |
-//! | a segment in the store is damaged, or is not the one of its name | it is asked for again; its log waits, the others go on |
-//! | a segment is missing, and a later one is there | it is asked for after a while; its log waits, the others go on |
-//! | the machine that wrote it has it no more | the later one is fetched, and the loader names the gap |
+//! | a call on the store fails, or a database does not answer | all logs wait. The thread tries again without end. The first wait is 100 ms, and each next wait is twice as long, up to 30 s |
+//! | a segment in the store is damaged, or its content does not match its name | the fetcher asks the machine that wrote the segment to store it again. The log waits, and all other logs are fetched |
+//! | a segment is missing, and the store has a later one | the fetcher asks for the segment after `FetchTuning::gap_patience`. The log waits, and all other logs are fetched |
+//! | the machine that wrote the segment has deleted it | the next later segment is fetched, and the loader records the gap |
 
 mod hunt;
 mod log;
@@ -41,7 +42,7 @@ pub use status::{FetchFault, FetchState, FetchStatus, FetchWatch, LogFetch, Node
 /// A machine that missed this many reports is silent.
 const REPORTS_MISSED_MAX: u64 = 3;
 
-/// Segments of one log that are fetched before the next log is looked at.
+/// Maximum number of segments of one log that are fetched before the next log has its turn.
 const IN_A_ROW_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -61,7 +62,7 @@ impl Control {
     }
 }
 
-/// A fetcher at work.
+/// A running fetcher: the thread `fetch`, and a handle to end it.
 pub struct Fetcher {
     control: Arc<Control>,
     watch: FetchWatch,
@@ -69,10 +70,9 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Empties the folder, and starts the thread.
+    /// Empties the folder `FetchOptions::spool`, and starts the thread `fetch`.
     ///
-    /// # Errors
-    /// The folder cannot be emptied, or no thread can be started.
+    /// # Errors The folder cannot be created or emptied, or no thread can be started.
     pub fn start(
         options: FetchOptions,
         storage: Arc<dyn Storage>,
@@ -101,7 +101,7 @@ impl Fetcher {
         Ok(Self { control, watch, thread: Some(thread.map_err(FetchStartError::Thread)?) })
     }
 
-    /// Returns a handle that reads the state.
+    /// Returns a handle that reads the state of the fetcher.
     pub fn watch(&self) -> FetchWatch {
         self.watch.clone()
     }
@@ -126,9 +126,9 @@ pub enum FetchStartError {
     /// The folder of fetched segments cannot be emptied.
     #[error("cannot empty {}, the folder of fetched segments", folder.display())]
     Folder {
-        /// The folder.
+        /// The folder of fetched segments.
         folder: PathBuf,
-        /// Error of the folder.
+        /// Error of the file system.
         source: io::Error,
     },
     /// No thread can be started.
@@ -136,7 +136,7 @@ pub enum FetchStartError {
     Thread(#[source] io::Error),
 }
 
-/// Removes the folders of logs that an earlier run fetched.
+/// Deletes the folders of logs that an earlier run fetched.
 fn empty(spool: &std::path::Path) -> io::Result<()> {
     for entry in fs::read_dir(spool)? {
         let entry = entry?;
@@ -154,28 +154,28 @@ struct FetchThread {
     store: Arc<dyn Store>,
     positions: ReadPositions,
     logs: BTreeMap<LogId, FetchedLog>,
-    /// The last answer on each log of each sink.
+    /// The last position of each log and sink that was written to the store, and when.
     answered: BTreeMap<(String, LogId), (Position, Instant)>,
-    /// When the reports of the machines were read last.
+    /// Time of the last read of the reports of all machines.
     nodes_at: Option<Instant>,
-    /// When the ends of all logs were listed last.
+    /// Time of the last list of the ends of all logs.
     ends_at: Option<Instant>,
-    /// When segments to delete were looked for last.
+    /// Time of the last search for segments to delete.
     retained_at: Option<Instant>,
     watch: FetchWatch,
     control: Arc<Control>,
-    /// Wait after the last failed look. `None`: the last look worked.
+    /// Wait after the last pass failed. `None`: the last pass worked.
     backoff: Option<Duration>,
 }
 
-/// Result of a look at all logs.
+/// Result of a pass over all logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// Something was fetched.
+    /// At least one segment was fetched.
     Some,
-    /// There is nothing new.
+    /// The store has no new segment.
     Nothing,
-    /// The folder is full.
+    /// The folder has `spool_bytes_max` bytes of segments that are not loaded.
     Full,
 }
 
@@ -191,7 +191,8 @@ impl FetchThread {
                 }
             }
         }
-        // The last answers cost the other machines nothing but time, so a failure is not retried.
+        // The other machines only delete segments later if they lack these positions, so a failed write is
+        // not repeated.
         if let Ok(positions) = (self.positions)()
             && let Err(error) = self.answer(&positions, Duration::ZERO)
         {
@@ -235,7 +236,7 @@ impl FetchThread {
         self.control.rest(wait);
     }
 
-    /// Visits each log in the store once.
+    /// Visits each log in the store once, and exchanges positions and reports with other machines.
     fn look(&mut self) -> Result<Look, StoreError> {
         let positions = (self.positions)().map_err(|source| StoreError::Call {
             action: "read how far the sinks are, for",
@@ -268,12 +269,12 @@ impl FetchThread {
         Ok(look)
     }
 
-    /// Finds the logs of all machines.
+    /// Adds the logs of all machines to `logs`, by the names of the store's folders.
     fn find_logs(&mut self) -> Result<(), StoreError> {
         for folder in self.store.folders(&ObjectName::segments())? {
             let Some(node) = NodeName::parse(&folder) else { continue };
             for folder in self.store.folders(&ObjectName::segments_of_node(&node))? {
-                // Any other spelling of an id is a stranger's folder.
+                // A folder with another spelling of an id was not made by Tollgate.
                 let log = folder.parse().ok().filter(|log: &LogId| log.to_string() == folder);
                 if let Some(log) = log {
                     self.logs.entry(log).or_insert_with(|| FetchedLog::new(node.clone()));
@@ -283,7 +284,8 @@ impl FetchThread {
         Ok(())
     }
 
-    /// Finds the logs that are over. The store may have lost all segments of one.
+    /// Adds the logs that have ended to `logs`. If the store lost all segments of a log, only its end object
+    /// shows that the log existed.
     fn find_ended_logs(&mut self) -> Result<(), StoreError> {
         let mut after: Option<String> = None;
         loop {
@@ -325,8 +327,8 @@ impl FetchThread {
         Ok(look)
     }
 
-    /// Writes how far each sink has each log, for the machines that wrote them. An answer on one log follows
-    /// the last one after `every` at the earliest.
+    /// Writes the position of each sink in each log to the store, for the machines that wrote the logs. For
+    /// one sink and log, at least `every` passes between two writes.
     fn answer(&mut self, positions: &SinkPositions, every: Duration) -> Result<(), StoreError> {
         for (sink, logs) in positions {
             for (log, position) in logs.iter().filter(|(log, _)| self.logs.contains_key(log)) {
@@ -343,7 +345,7 @@ impl FetchThread {
         Ok(())
     }
 
-    /// Deletes from the store what all sinks have.
+    /// Deletes the segments that are due from the store, of all logs.
     fn delete_due(&self) -> Result<(), StoreError> {
         for (id, log) in &self.logs {
             let deleted = retain::delete_due(&*self.store, &self.options.retain, *id, &log.node)?;
@@ -381,7 +383,7 @@ impl FetchThread {
     }
 }
 
-/// Returns the last record of a log that every sink has.
+/// Returns the last record of a log that every sink has loaded.
 fn loaded_by_all(positions: &SinkPositions, log: LogId) -> Sequence {
     let lasts = positions.values().map(|logs| logs.get(&log).map_or(Sequence(0), |position| position.last));
     lasts.min().unwrap_or_default()

@@ -34,7 +34,7 @@ pub struct FolderStore {
 }
 
 impl FolderStore {
-    /// Makes the store of a folder, which has to exist.
+    /// Creates a store in a folder, which must exist.
     pub fn new(folder: impl Into<PathBuf>, pacer: Arc<Pacer>) -> Self {
         Self { folder: folder.into(), pacer }
     }
@@ -172,7 +172,8 @@ impl Store for FolderStore {
         match fs::remove_file(&path) {
             Ok(()) => {
                 sync_folder_of(&path)?;
-                // A folder that is not empty stays. A write that made it meanwhile is repeated by its caller.
+                // Only an empty folder is removed. Another write may have just created this folder. That
+                // write then fails, and its caller repeats it.
                 drop(path.parent().map(fs::remove_dir));
                 Ok(())
             }
@@ -203,7 +204,7 @@ impl Store for FolderStore {
 }
 
 impl FolderStore {
-    /// Returns the names in the folder of a prefix. A missing folder has none.
+    /// Returns the names in the folder of a prefix. Returns no names if the folder is missing.
     fn entries(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         if !self.folder.is_dir() {
             return Err(StoreError::NotMounted { folder: self.folder.clone(), reason: "it does not exist" });
@@ -233,7 +234,7 @@ fn open(path: &Path) -> Result<Option<(File, u64)>, StoreError> {
     Ok(Some((file, bytes)))
 }
 
-/// Returns when a file was written last, in milliseconds since 1970.
+/// Returns the time of the last write of a file, in milliseconds since 1970.
 fn modified_ms(found: &fs::Metadata) -> u64 {
     let since = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -260,7 +261,7 @@ fn remove_old_parts(folder: &Path) {
     }
 }
 
-/// Renames a file to a name that is free.
+/// Renames a file, only if the new name is free.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // NFS and several FUSE file systems do not support the flag. There, a hard link has the same effect.

@@ -11,13 +11,13 @@
 //! | [`identity`] | the identity of a segment, which differs between two segments of one name |
 //! | [`store`] | the calls on a store |
 //! | [`folder`], [`object`] | a folder, and an object store, as a store |
-//! | [`answer`] | the short texts that machines leave for each other |
+//! | [`answer`] | the short texts by which machines communicate through the store |
 //! | [`pace`] | the limit on bytes per second |
 //! | [`send`] | stores one segment, and distinguishes a lost response from a fork |
 //! | [`cost`], [`policy`] | the price of a month; the least rights of a machine |
 //! | [`probe`] | checks whether a store creates each object once |
 //! | [`progress`] | which segments of each log are shipped |
-//! | [`mod@fetch`] | the thread that fetches segments for the loader, and answers how far the sinks are |
+//! | [`mod@fetch`] | the thread that fetches segments for the loader, and writes the positions of sinks to the store |
 //! | [`logs`] | the logs of this machine, as a ship target sees them |
 //! | [`shipper`], [`status`] | the thread that ships, and its state |
 //! | [`volume`] | disks that carry segments to the database, and answers back |

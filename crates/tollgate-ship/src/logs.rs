@@ -2,7 +2,7 @@
 
 use tollgate_log::{Follower, LogId, LogWatch, RoomState, Sequence};
 
-/// Number by which the reserve is divided to get a slack. If fewer bytes than reserve and slack are free, the
+/// Divisor of the reserve of the log. If the free bytes are fewer than the reserve plus this part of it, the
 /// disk counts as nearly full.
 const SLACK_PART: u64 = 4;
 
@@ -13,7 +13,7 @@ pub trait ShippedLogs: Send {
     /// Confirms that this target does not need the segments of a log up to `last` any more, so that they may
     /// be deleted.
     fn confirm(&self, log: LogId, last: Sequence);
-    /// Returns whether the disk is nearly full.
+    /// Returns whether the disk of `log.dir` is nearly full.
     fn is_room_tight(&self) -> bool;
 }
 

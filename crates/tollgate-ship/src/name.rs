@@ -107,7 +107,7 @@ pub enum ObjectName {
     Position {
         /// The name of the sink.
         sink: String,
-        /// The log.
+        /// Id of the log.
         log: LogId,
     },
     /// A request of a loader to store a segment again.

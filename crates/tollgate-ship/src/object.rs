@@ -1,17 +1,17 @@
 //! An object store: S3 and servers with its protocol, Google Cloud Storage, Azure.
 //!
 //! An object is created by one conditional PUT: `If-None-Match: *` on S3 and Azure,
-//! `x-goog-if-generation-match: 0` on Google Cloud Storage. So an object is there whole or not at all. Its
-//! identity is metadata of the object. S3 verifies a SHA-256 checksum of each PUT.
+//! `x-goog-if-generation-match: 0` on Google Cloud Storage. So the store has an object completely or not at
+//! all. The identity of a segment is metadata of its object. S3 verifies a SHA-256 checksum of each PUT.
 //!
-//! A file that is stored is held in memory meanwhile, because its checksum is in the head of the request.
-//! This is at most one segment for each call.
+//! During a PUT the file is in memory, because the head of the request contains its checksum. A call
+//! therefore needs memory for at most one segment.
 //!
 //! | time-out | bound |
 //! | --- | --- |
-//! | no progress of a request: connect, next piece, begin of the response | `timeout` |
-//! | tries of one call after an error of the server | 3 more, and none after 10 s |
-//! | one call as a whole | four times `timeout`, and the bytes at 32 KiB/s or an eighth of the configured rate |
+//! | time without progress of a request: connect, next piece, begin of the response | `timeout` |
+//! | tries of one call after an error of the server | at most 3, and none later than 10 s after the first try |
+//! | one call with all tries | four times `timeout`, plus the time for the bytes at 32 KiB/s or an eighth of the configured rate |
 //!
 //! The crate `object_store` signs requests and finds credentials. The connections are in [`connector`].
 
@@ -58,13 +58,14 @@ use connector::Connector;
 
 /// Bytes of one piece of a body.
 const PIECE_BYTES: usize = 256 << 10;
-/// The rate at which a call has to proceed, in bytes per second.
+/// Minimum rate of a call, in bytes per second.
 const BYTES_PER_SECOND_MIN: u64 = 32 << 10;
-/// Part of the configured rate at which a call has to proceed, because calls share that rate.
+/// Divisor of the configured rate that gives the minimum rate of a call. Calls share the configured rate, so
+/// each may be slower.
 const RATE_PART: u64 = 8;
-/// Codes of a missing bucket, as the services name it.
+/// Error codes of the services for a missing bucket.
 const BUCKET_FAULTS: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
-/// Maximum bytes of the text of an error. The server writes a part of it.
+/// Maximum bytes of the text of an error, because the server writes a part of the text.
 const ERROR_BYTES_MAX: usize = 400;
 
 /// Why an object store cannot be opened.
@@ -76,10 +77,10 @@ pub enum OpenError {
     /// The trusted authorities are unknown.
     #[error("the authorities for TLS: {0}")]
     Roots(#[source] RootsError),
-    /// The proxy is no address.
+    /// The text of the proxy is not a valid address.
     #[error("proxy {proxy:?} is no address of a proxy, allowed is http://HOST:PORT")]
     Proxy {
-        /// The text.
+        /// Text of the proxy.
         proxy: String,
     },
     /// No event loop can be made.
@@ -87,15 +88,16 @@ pub enum OpenError {
     Runtime(#[source] io::Error),
 }
 
-/// What the service said, on one line. The server writes a part of it, and it may be hostile.
+/// Error text of the service, on one line. The server writes a part of the text, and the server may be
+/// hostile.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct ServiceError(String);
 
 /// An object store.
 ///
-/// Calls may run on several threads at once. The thread of one of them drives the connections of all. No call
-/// may be made on a thread of an event loop.
+/// Calls may run on several threads at once. The thread of one call drives the connections of all calls. No
+/// call may be made on a thread of an event loop.
 pub struct ObjectStore {
     options: ObjectStoreOptions,
     service: Arc<dyn Service>,
@@ -120,7 +122,7 @@ impl ObjectStore {
         Ok(Self { options, service, pacer, runtime: Some(runtime) })
     }
 
-    /// Runs a call of `bytes` bytes to its end, or to its time-out.
+    /// Runs a call that transfers `bytes` bytes, until the call ends or its timeout has passed.
     fn run<T>(
         &self,
         action: &'static str,
@@ -155,7 +157,7 @@ impl ObjectStore {
     /// Returns the key of the metadata with the identity.
     fn identity_key(&self) -> Attribute {
         Attribute::Metadata(match self.options.place.service {
-            // Names of metadata are identifiers of C# there.
+            // On Azure, names of metadata must be identifiers of C#.
             StoreService::Azure => "tollgate_identity".into(),
             StoreService::S3 | StoreService::Gcs => "tollgate-identity".into(),
         })
@@ -197,7 +199,7 @@ impl ObjectStore {
 
 impl Drop for ObjectStore {
     fn drop(&mut self) {
-        // A runtime that is dropped on a thread of another event loop panics.
+        // The drop of a runtime on a thread of another event loop would panic.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -278,7 +280,7 @@ impl Store for ObjectStore {
         let place = &self.options.place;
         let names = listed.try_filter_map(async |found| {
             let name = place.name(found.location.as_ref());
-            // Some servers ignore the place to begin after.
+            // Some servers ignore the name after which the list begins.
             let is_due = |name: &&str| after_name.is_none_or(|after| **name > *after);
             let name = name.filter(is_due).filter(|name| ObjectName::parse(name).is_some());
             Ok(name.map(str::to_owned))
@@ -286,7 +288,8 @@ impl Store for ObjectStore {
         let names: Vec<String> = self.run("list", prefix, 0, async {
             names.take(LISTED_MAX).try_collect().await.map_err(failed("list", prefix))
         })?;
-        // The next call begins after the last name. So names out of order would be left out for ever.
+        // The next call begins after the last name. So if names were out of order, some would never be
+        // listed.
         if !names.is_sorted() {
             let reason = "the store does not list names in the order of their bytes".to_owned();
             return Err(StoreError::call("list", prefix)(ServiceError(reason)));
@@ -307,14 +310,14 @@ impl Store for ObjectStore {
     }
 }
 
-/// The pieces of a download. Its end is an error unless all bytes have come.
+/// The pieces of a download. If the download ends before all bytes arrived, the result is an error.
 struct Pieces<'name> {
     stream: futures_util::stream::BoxStream<'static, object_store::Result<Bytes>>,
     action: &'static str,
     name: &'name str,
-    /// Bytes of the object.
+    /// Size of the object in bytes.
     expected: u64,
-    /// Bytes that came.
+    /// Number of bytes that arrived.
     count: u64,
 }
 
@@ -358,9 +361,10 @@ fn read_file(path: &Path) -> Result<PutPayload, StoreError> {
     }
 }
 
-/// Turns the error about a missing object to `None`.
+/// Returns `None` instead of an error about a missing object.
 ///
-/// A missing bucket is an error. A reply to `HEAD` has no body, so it does not tell which of them is missing.
+/// A missing bucket is an error. A reply to `HEAD` has no body, so it does not show whether the object or the
+/// bucket is missing.
 fn found<T>(result: object_store::Result<T>) -> object_store::Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -376,7 +380,7 @@ fn found<T>(result: object_store::Result<T>) -> object_store::Result<Option<T>> 
 /// Returns a function that wraps an error of the service.
 fn failed(action: &'static str, name: &str) -> impl FnOnce(Error) -> StoreError {
     move |error| {
-        // Each level of these errors shows the levels below it.
+        // The text of each of these errors contains the texts of its sources.
         let mut text: String =
             error.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         if text.len() > ERROR_BYTES_MAX {

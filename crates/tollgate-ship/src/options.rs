@@ -12,29 +12,30 @@ pub struct ShipOptions {
     pub name: String,
     /// Folder that has the folders of all logs.
     pub dir: PathBuf,
-    /// Name of this machine.
+    /// Name of this machine in the store.
     pub node: NodeName,
-    /// When a segment may be deleted on this machine.
+    /// Condition for the deletion of a segment on this machine.
     pub delete: DeleteRule,
-    /// Waits of the thread, and the maximum size of an object.
+    /// Intervals and waits of the thread `ship`, and the maximum size of an object.
     pub tuning: ShipTuning,
 }
 
-/// When a shipped segment may be deleted on this machine.
+/// Condition for the deletion of a shipped segment on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeleteRule {
-    /// Once the store has the segment.
+    /// The store has the segment.
     Shipped,
-    /// Once each of these sinks has loaded the segment, as the positions in the store show.
+    /// Each sink in `sinks` has loaded the segment, as the positions in the store show.
     ///
-    /// While the disk is nearly full, shipped segments are deleted before records are refused.
+    /// If the disk is nearly full, the store only needs to have the segment. So segments are deleted before
+    /// records are refused.
     Loaded {
         /// Names of the sinks.
         sinks: Vec<String>,
     },
 }
 
-/// Waits of the thread of a ship target, and the maximum size of an object.
+/// Intervals and waits of the thread `ship`, and the maximum size of an object.
 #[derive(Debug, Clone, Copy)]
 pub struct ShipTuning {
     /// Interval between two searches for sealed segments.
@@ -43,9 +44,9 @@ pub struct ShipTuning {
     pub poll: Duration,
     /// Interval between two reports of this machine to the store.
     pub heartbeat: Duration,
-    /// First wait after an error. Each next wait is twice as long.
+    /// First wait after an error of the store. Each next wait is twice as long.
     pub backoff_min: Duration,
-    /// Longest wait after an error.
+    /// Longest wait after an error of the store.
     pub backoff_max: Duration,
     /// Maximum bytes of an object of this store. A larger segment is not shipped.
     pub object_bytes_max: u64,

@@ -12,7 +12,7 @@ const BURST: Duration = Duration::from_millis(100);
 pub struct Pacer {
     /// Limit in bytes per second. `None`: no limit.
     bytes_per_second: Option<u64>,
-    /// The time from which the next bytes may be sent.
+    /// Time from which the next bytes may be sent. `None`: no bytes were sent yet.
     free_at: Mutex<Option<Instant>>,
 }
 
@@ -27,7 +27,7 @@ impl Pacer {
         self.bytes_per_second
     }
 
-    /// Counts bytes that are about to be sent. Returns how long to wait before.
+    /// Counts bytes that are about to be sent. Returns how long the caller must wait before it sends them.
     pub fn delay(&self, bytes: u64, now: Instant) -> Duration {
         let Some(rate) = self.bytes_per_second else { return Duration::ZERO };
         let takes = Duration::from_secs_f64(bytes as f64 / rate as f64);

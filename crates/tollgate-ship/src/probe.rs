@@ -1,8 +1,9 @@
-//! Checks whether a store creates each object once. `tollgate check --store` shows the result.
+//! Checks whether a store creates each object once, and refuses a second object of the same name. `tollgate
+//! check --store` shows the result.
 //!
-//! The promise "exactly once" does not rest on the store: the database decides by the position of a log. A
-//! store that creates once shows earlier that two machines write one log. Many servers with the protocol of
-//! S3 do it for one writer at a time only, or not at all.
+//! The promise "exactly once" does not depend on the store, because the database decides by the position of a
+//! log. But a store that creates each object once shows early that two machines write one log. Many servers
+//! with the protocol of S3 create once only for one writer at a time, or never refuse a second object.
 //!
 //! | two writers, one after the other | 16 writers at once | result |
 //! | --- | --- | --- |
@@ -21,21 +22,22 @@ use crate::identity::SegmentIdentity;
 use crate::name::ObjectName;
 use crate::store::{Created, Store, StoreError};
 
-/// Writers of one name at once.
+/// Number of writers that create one name at the same time.
 const WRITERS: usize = 16;
-/// Names that all writers create at once. A race shows in some of them only.
+/// Number of names that all writers create at the same time. A race appears only for some of the names.
 const ROUNDS: usize = 4;
-/// Tries of a round in which the store refused every writer and stored nothing.
+/// Maximum number of tries of a round in which the store refused every writer and stored no object.
 const EMPTY_ROUNDS_MAX: usize = 3;
 
 /// How a store treats a second object of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionalCreate {
-    /// Of any number of writers exactly one is stored.
+    /// The store accepts exactly one of any number of writers.
     Atomic,
-    /// A later writer is refused. Of several writers at once more than one is stored, as the store answers.
+    /// The store refuses a later writer. If several writers write at the same time, the store accepts more
+    /// than one.
     SequentialOnly,
-    /// The condition has no effect. Each writer replaces the object.
+    /// The store ignores the condition. Each writer replaces the object.
     Ignored,
 }
 
@@ -54,13 +56,13 @@ impl fmt::Display for ConditionalCreate {
 pub struct StoreReport {
     /// How the store treats a second object of one name.
     pub conditional_create: ConditionalCreate,
-    /// Objects of the check that could not be deleted. The credentials may not allow it.
+    /// Objects of the check that could not be deleted, for example because the credentials do not allow it.
     pub undeleted: Vec<String>,
 }
 
-/// Checks a store by objects of its own, and deletes them.
+/// Checks a store with new objects, and deletes these objects.
 ///
-/// `folder` is an empty folder for the files that are stored. The caller deletes it.
+/// `folder`: an empty folder for the files to store. The caller deletes the folder.
 ///
 /// # Errors
 /// The store does not answer or refuses the credentials, or a file cannot be written. Objects of the check
@@ -68,12 +70,12 @@ pub struct StoreReport {
 pub fn probe_store(store: &dyn Store, folder: &Path) -> Result<StoreReport, StoreError> {
     let mut probe = Probe { store, files: write_files(folder)?, names: Vec::new() };
     let conditional_create = probe.run();
-    // The objects are deleted also after an error.
+    // The objects are also deleted after an error.
     let undeleted = probe.delete_all();
     Ok(StoreReport { conditional_create: conditional_create?, undeleted })
 }
 
-/// Writes the files. Each writer has one of its own size.
+/// Writes a file for each writer. The files have different sizes.
 fn write_files(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let write = |at: usize| {
         let path = folder.join(format!("probe-{at}"));
@@ -114,9 +116,11 @@ impl Probe<'_> {
         self.store.create(name, &self.files[at], &SegmentIdentity::from_store(&format!("probe-{at}")))
     }
 
-    /// Creates one name by all writers at once. Returns how many are stored, as the store says.
+    /// Lets all writers create one name at the same time. Returns the number of writers for which the store
+    /// answered that the object is stored.
     ///
-    /// The answers of some writers may be lost. Their errors count only if the store answers none of them.
+    /// The answers of some writers may be lost. An error is returned only if no writer got the answer that
+    /// its object is stored, in any try.
     fn stored_at_once(&mut self) -> Result<usize, StoreError> {
         let mut failure = None;
         for _ in 0..EMPTY_ROUNDS_MAX {

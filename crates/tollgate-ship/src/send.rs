@@ -1,13 +1,13 @@
 //! Stores one segment. If the name already has an object, this code distinguishes a lost response from a
 //! fork.
 //!
-//! | the store answers | it has | result |
+//! | answer of the store | object in the store | result |
 //! | --- | --- | --- |
 //! | stored | | done |
 //! | the name has an object | the same segment | done: an earlier response was lost, or the segment was asked for |
 //! | the name has an object | another segment | a fork: two machines write one log |
-//! | the name has an object | nothing | S3 answers 409 while another write runs: again |
-//! | an error, or no answer | unknown | again, later |
+//! | the name has an object | no object | S3 answers 409 while another write runs: the call is repeated at once |
+//! | an error, or no answer | unknown | the caller repeats the call later |
 
 use std::path::Path;
 

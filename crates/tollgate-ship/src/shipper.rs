@@ -1,6 +1,7 @@
-//! The thread that ships: it stores sealed segments, oldest log first, and reads what loaders answer.
+//! The thread `ship` of a [`Shipper`]. It sends sealed segments to the store, the oldest log first. It also
+//! reads the positions and requests of loaders from the store.
 //!
-//! | what fails | what follows |
+//! | fault | effect |
 //! | --- | --- |
 //! | a call on the store | all logs wait, 100 ms doubling to 30 s, for ever; nothing is deleted meanwhile |
 //! | the store has another segment of one name | that log stays here and is named; the others are shipped |
@@ -37,12 +38,12 @@ const FINISH_FAILING_MAX: Duration = Duration::from_secs(1);
 /// Wait between two tries after the order to finish.
 const FINISH_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the owner orders.
+/// Order of the owner of the [`Shipper`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Order {
     #[default]
     Follow,
-    /// Ship what is sealed, then end.
+    /// Ship all segments that are sealed now, then end.
     Finish,
     End,
 }
@@ -63,14 +64,14 @@ impl Control {
         self.wake.notify_all();
     }
 
-    /// Waits until the time is over or another order is given.
+    /// Waits for `time`, or until the order is not `known` any more.
     fn rest(&self, known: Order, time: Duration) {
         let order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.wake.wait_timeout_while(order, time, |order| *order == known));
     }
 }
 
-/// A ship target at work.
+/// A running ship target: the thread `ship`, and a handle to end it.
 pub struct Shipper {
     control: Arc<Control>,
     watch: ShipWatch,
@@ -78,7 +79,7 @@ pub struct Shipper {
 }
 
 impl Shipper {
-    /// Starts the thread.
+    /// Starts the thread `ship`.
     ///
     /// # Errors
     /// No thread can be started.
@@ -106,7 +107,7 @@ impl Shipper {
         Ok(Self { control, watch, thread: Some(thread) })
     }
 
-    /// Returns a handle that reads the state.
+    /// Returns a handle that reads the state of the target.
     pub fn watch(&self) -> ShipWatch {
         self.watch.clone()
     }
@@ -129,7 +130,8 @@ impl Shipper {
 
     fn end(&mut self) {
         self.control.give(Order::End);
-        // A call on the store may hang until its own time-out. The thread then ends after it.
+        // A call on the store may hang until the timeout of the call. The thread then ends after this call,
+        // and is not joined.
         if self.watch.lock().state == ShipState::Ended
             && let Some(thread) = self.thread.take()
         {
@@ -148,7 +150,7 @@ impl Drop for Shipper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pass {
     Done,
-    /// The owner ordered the end.
+    /// The owner ordered the end of the thread.
     Aborted,
 }
 
@@ -192,7 +194,8 @@ impl ShipThread {
             }
         }
         self.watch.lock().state = ShipState::Ended;
-        // The owner checks the state under the lock of the order.
+        // `finish` checks the state while it holds the lock of the order. After this lock, `finish` sees the
+        // new state or waits for the notification.
         drop(self.control.order.lock());
         self.control.wake.notify_all();
     }
@@ -238,10 +241,12 @@ impl ShipThread {
         failing_since.is_some_and(|since| since.max(finishing_since).elapsed() >= FINISH_FAILING_MAX)
     }
 
-    /// Visits each log once. Returns only errors of the store.
+    /// Visits each log once. Returns only errors of the store. Other errors are logged, and the pass
+    /// continues.
     fn pass(&mut self) -> Result<Pass, StoreError> {
         self.look_at_logs();
-        // The store may have deleted what the sinks have. So their answers are read first.
+        // The store may already have deleted segments that all sinks have loaded. These segments must not be
+        // sent again, so the positions of the sinks are read first.
         let (answers, mut exchange) = self.exchange();
         answers.exchange(&mut exchange)?;
         let logs: Vec<_> = self.progress.logs.keys().copied().collect();
@@ -259,7 +264,7 @@ impl ShipThread {
         shipped
     }
 
-    /// Reads which segments this machine has.
+    /// Updates `progress` with the segments on this machine.
     fn look_at_logs(&mut self) {
         self.watch.lock().active_at = Some(Instant::now());
         let live = self.logs.live();
@@ -368,7 +373,7 @@ impl ShipThread {
         Ok(Pass::Done)
     }
 
-    /// Ships one segment. Returns whether the next one of the log may follow.
+    /// Ships one segment. Returns whether the next segment of the log may be shipped.
     fn ship_segment(&mut self, log: LogId, segment: LocalSegment) -> Result<bool, StoreError> {
         let LocalSegment { first, last, bytes } = segment;
         let limit = self.options.tuning.object_bytes_max;
@@ -383,7 +388,7 @@ impl ShipThread {
         let path = file.path(&self.options.dir.join(log.to_string()));
         let identity = match read_footer(&*self.storage, &path) {
             Ok(Some(footer)) => SegmentIdentity::of(&footer),
-            // The next look finds out what became of it.
+            // The next pass finds out whether the segment was deleted or damaged.
             Ok(None) | Err(_) => return Ok(true),
         };
         let name = ObjectName::Segment { node: self.options.node.clone(), log, first };
@@ -404,7 +409,7 @@ impl ShipThread {
         Ok(self.note_stored(log, segment))
     }
 
-    /// Notes a segment that needs no copy any more. Returns whether the next one of the log may follow.
+    /// Marks a segment as stored. Always returns true: the next segment of the log may be shipped.
     fn note_stored(&mut self, log: LogId, segment: LocalSegment) -> bool {
         if let Some(progress) = self.progress.logs.get_mut(&log) {
             progress.note_stored(segment.first);
@@ -415,7 +420,8 @@ impl ShipThread {
         true
     }
 
-    /// Stores a segment. What an earlier run may have stored is looked for first, because a look is cheaper.
+    /// Sends a segment to the store. If an earlier run may have sent it, the store is asked first, because
+    /// this is cheaper than sending.
     fn send(
         &self,
         log: LogId,
@@ -451,7 +457,7 @@ impl ShipThread {
         (&mut self.answers, exchange)
     }
 
-    /// Confirms to the retainer how far a log may be deleted.
+    /// Confirms to the retainer the last record up to which a log may be deleted.
     fn confirm(&self, log: LogId) {
         let Some(shipped) = self.progress.logs.get(&log).and_then(LogProgress::shipped) else {
             return;
@@ -462,9 +468,10 @@ impl ShipThread {
     }
 }
 
-/// Returns a wait between half of this one and all of it, so that many machines do not try at once.
+/// Returns a random wait between half of `wait` and `wait`, so that many machines do not try again at the
+/// same time.
 fn jittered(wait: Duration) -> Duration {
-    // Without random bytes the wait is half.
+    // If the system returns no random bytes, the wait is half of `wait`.
     let random = getrandom::u32().unwrap_or_default();
     wait / 2 + (wait / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }

@@ -1,4 +1,4 @@
-//! The calls on a store.
+//! The trait [`Store`]: all calls on a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::identity::SegmentIdentity;
 pub enum Created {
     /// The object is stored durably.
     Stored,
-    /// There is an object with this name already, which may be the same one.
+    /// The store already has an object with this name, which may be the same object.
     Exists,
 }
 
@@ -27,8 +27,8 @@ pub struct ObjectHead {
 
 /// A store of objects. Each call waits until it has succeeded or failed.
 ///
-/// A failed call may have had its effect, if only the response was lost. So every caller repeats a call that
-/// failed, and a repeated call has the same effect as one call.
+/// A failed call may have had its effect, because only the response may be lost. So every caller repeats a
+/// failed call. A repeated call has the same effect as one call.
 pub trait Store: Send + Sync {
     /// Stores a file under a new name, with its identity.
     ///
@@ -163,7 +163,7 @@ pub enum StoreError {
         /// Why the folder counts as not mounted.
         reason: &'static str,
     },
-    /// The object is larger than objects of its kind may be.
+    /// The object is larger than the limit of the caller.
     #[error("{name} in the store has {found} bytes, limit {limit}")]
     TooLarge {
         /// Name of the object.

@@ -34,7 +34,7 @@ pub fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(names.map(|name| PathBuf::from(String::from_utf8_lossy(name).into_owned())).collect())
 }
 
-/// Whether the first line of a source file begins its documentation (`//!`).
+/// Returns whether the first line of a source file begins its documentation (`//!`).
 #[must_use]
 pub fn has_head(text: &str) -> bool {
     text.starts_with("//!")
@@ -93,14 +93,15 @@ fn find_tests(tokens: TokenStream, names: &mut Vec<String>) {
     }
 }
 
-/// Whether the path of an attribute ends with `test`: `test`, `tokio::test(flavor = "current_thread")`.
+/// Returns whether the path of an attribute ends with `test`: `test`, `tokio::test(flavor =
+/// "current_thread")`.
 fn is_test_attribute(attribute: TokenStream) -> bool {
     let is_path = |token: &TokenTree| matches!(token, TokenTree::Ident(_) | TokenTree::Punct(_));
     let last = attribute.into_iter().take_while(is_path).last();
     matches!(last, Some(TokenTree::Ident(name)) if name == "test")
 }
 
-/// Whether a line of source or text is too wide.
+/// Returns whether a line of source or text is too wide.
 #[must_use]
 pub fn is_too_wide(line: &str) -> bool {
     let text = line.trim_start().trim_start_matches(['/', '!']).trim_start();
@@ -109,13 +110,13 @@ pub fn is_too_wide(line: &str) -> bool {
     line.chars().count() > WIDTH_MAX && !is_table && !has_address
 }
 
-/// Whether a line of Rust contains only a comment.
+/// Returns whether a line of Rust contains only a comment.
 #[must_use]
 pub fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// Whether a line names a folder that exists only on one machine.
+/// Returns whether a line names a folder that exists only on one machine.
 #[must_use]
 pub fn has_local_path(line: &str) -> bool {
     LOCAL_FOLDERS.iter().any(|folder| {

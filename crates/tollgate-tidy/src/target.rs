@@ -223,7 +223,7 @@ impl<'item> Visit<'item> for UsesOfBlocks<'_> {
     }
 }
 
-/// Whether code outside of the module sees an item of this visibility.
+/// Returns whether code outside of the module sees an item of this visibility.
 #[must_use]
 pub fn is_seen_outside(visibility: &Visibility) -> bool {
     match visibility {
@@ -233,7 +233,7 @@ pub fn is_seen_outside(visibility: &Visibility) -> bool {
     }
 }
 
-/// Whether the compiler compiles an item only when it builds tests.
+/// Returns whether the compiler compiles an item only when it builds tests.
 #[must_use]
 pub fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {

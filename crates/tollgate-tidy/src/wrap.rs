@@ -57,7 +57,7 @@ impl Comment {
         Some(Self { head, text: text.strip_prefix(' ').unwrap_or(text).to_owned() })
     }
 
-    /// Whether the line belongs to a paragraph or to an item of a list.
+    /// Returns whether the line belongs to a paragraph or to an item of a list.
     fn is_prose(&self) -> bool {
         let text = self.text.trim();
         let is_code = self.text.starts_with("    ");
@@ -97,7 +97,7 @@ struct Paragraph {
 }
 
 impl Paragraph {
-    /// Whether a line continues this paragraph.
+    /// Returns whether a line continues this paragraph.
     fn takes(&self, next: &Comment) -> bool {
         let Some((_, first)) = self.lines.first() else { return true };
         first.head == next.head && next.mark() == 0 && next.indent() == first.mark().max(first.indent())

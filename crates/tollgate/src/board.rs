@@ -9,12 +9,12 @@ use tollgate_load::{LoadStatus, LoadWatch};
 
 use crate::sinks::Followers;
 
-/// Bytes of the error text in a report, at most. A report is one line.
+/// Maximum bytes of the error text in a report. A report is one line.
 const ERROR_BYTES_MAX: usize = 1 << 10;
-/// Stopped logs in a report, at most.
+/// Maximum number of stopped logs in a report.
 const LOGS_MAX: usize = 8;
 
-/// The reports at this moment.
+/// The present reports on sinks.
 #[derive(Clone, Default)]
 pub(crate) struct Board(Arc<Inner>);
 
@@ -26,7 +26,7 @@ struct Inner {
     loaders: Mutex<Vec<LoadWatch>>,
     /// The last reports of loaders in other processes, by connection.
     reports: Mutex<BTreeMap<u64, Value>>,
-    /// Sinks without a loader, and the time when each lost its loader.
+    /// Sinks without a loader, each with the time since which it has no loader.
     absent_since: Mutex<BTreeMap<String, Instant>>,
 }
 
@@ -43,12 +43,12 @@ impl Board {
         *locked(&self.0.loaders) = loaders;
     }
 
-    /// Keeps the report of a loader in another process.
+    /// Stores the report of a loader in another process.
     pub(crate) fn note_report(&self, connection: u64, report: Value) {
         locked(&self.0.reports).insert(connection, report);
     }
 
-    /// Drops the report that came over a closed connection.
+    /// Removes the report that arrived over a closed connection.
     pub(crate) fn forget(&self, connection: u64) {
         locked(&self.0.reports).remove(&connection);
     }
@@ -58,7 +58,7 @@ impl Board {
         locked(&self.0.absent_since).clear();
     }
 
-    /// Returns a report for each loader, here or in another process, and for each sink without a loader.
+    /// Returns a report for each loader in this or another process, and for each sink without a loader.
     pub(crate) fn reports(&self) -> Vec<Value> {
         let own =
             locked(&self.0.loaders).iter().map(|loader| report(loader.name(), &loader.status())).collect();

@@ -13,19 +13,19 @@ use tollgate_server::{BackendOptions, CapacityLimits, ServerOptions};
 
 use crate::config::{AdminListen, Config};
 
-/// Descriptors of the process: standard streams, signals, the control socket and its 56 clients, the loader's
-/// segments, and files that scripts save.
+/// Number of descriptors of the process: standard streams, signals, the control socket and its 56 clients,
+/// the loader's segments, and files that scripts save.
 const OF_THE_PROCESS: u64 = 96;
-/// Descriptors of the log: the open segment, the folder, the lock, and the reserve.
+/// Number of descriptors of the log: the open segment, the folder, the lock, and the reserve.
 const OF_THE_LOG: u64 = 16;
-/// Descriptors of the admin listener: its socket, its 32 clients, and one more client that replaces the
-/// oldest.
+/// Number of descriptors of the admin listener: its socket, its 32 clients, and one more client that replaces
+/// the oldest.
 const OF_THE_ADMIN_LISTENER: u64 = 34;
-/// Descriptors of one database: the connections, and the files of SQLite.
+/// Number of descriptors of one database: the connections, and the files of SQLite.
 const OF_A_DATABASE: u64 = 8;
-/// Descriptors of one worker: its runtime, and a file that it opens for a moment.
+/// Number of descriptors of one worker: its runtime, and a file that it opens for a moment.
 const OF_A_WORKER: u64 = 8;
-/// Files that a worker may keep open, at least.
+/// Minimum number of files that a worker may keep open.
 const FILES_OPEN_MIN: u64 = 16;
 
 /// Raises the soft limit of the process to its hard limit.
@@ -81,10 +81,10 @@ pub(crate) fn fit(config: &mut Config, limit: u64) -> Result<(), String> {
 struct Budget {
     limit: u64,
     workers: u64,
-    /// Descriptors that do not depend on the number of connections.
+    /// Number of descriptors that do not depend on the number of connections.
     reserved: u64,
-    /// Requests to backends at once, and spooled bodies at once, at most. A connection has at most one of
-    /// each.
+    /// Maximum number of requests to backends at the same time, and of spooled bodies at the same time. A
+    /// connection has at most one of each.
     requests_max: [u64; 2],
 }
 
@@ -125,7 +125,7 @@ impl Budget {
         usize::try_from(connections).unwrap_or(usize::MAX)
     }
 
-    /// Returns how many files each worker may keep open at this number of connections.
+    /// Returns the number of files that each worker may keep open at this number of connections.
     fn files_open_max(&self, connections: u64) -> usize {
         let left = self.limit.saturating_sub(self.needed(connections)) / self.workers.max(1);
         let files_open_max = FILES_OPEN_MIN.saturating_add(left);

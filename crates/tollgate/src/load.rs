@@ -1,4 +1,4 @@
-//! `tollgate load`: loaders in a process of their own, with or without a server.
+//! `tollgate load`: loaders in a separate process, with or without a server.
 //!
 //! A server reports its watermark over `control.sock`, and gets the loaded positions. Without a server, only
 //! sealed segments are read. Only the server that writes an open segment, or a recovery, knows which of its
@@ -30,7 +30,7 @@ use crate::print::{counted, note};
 use crate::progress::{Load, Progress};
 use crate::tracing_lines;
 
-/// Time between two checks whether all is loaded.
+/// Time between two checks whether all readable records are loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Time between two reports to the server on its sinks.
@@ -118,7 +118,7 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
 }
 
 /// Waits until one check finds that every loader is caught up or cannot continue. The command must end by
-/// itself, so it does not wait until a person mends a fault.
+/// itself, so it does not wait until an operator corrects a fault.
 fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
     let progress = show_progress(loaders.iter().map(Loader::watch).collect());
     let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);

@@ -9,7 +9,7 @@ use crate::print::{counted, note};
 /// Time for which unreadable logs are tried again when nothing else is left to load.
 const FAILING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether every log that is left for a loader has failed for `FAILING_PATIENCE`.
+/// Returns whether every log that a loader still has to load has failed for `FAILING_PATIENCE`.
 pub(crate) fn is_left_with_failing(status: &LoadStatus) -> bool {
     status.only_failing_since.is_some_and(|since| since.elapsed() >= FAILING_PATIENCE)
 }

@@ -1,4 +1,4 @@
-//! `tollgate load --from`: loads what other machines shipped to a store.
+//! `tollgate load --from`: loads the segments that other machines shipped to a store.
 //!
 //! A fetcher copies undamaged segments into a folder of this machine. One loader for each sink reads this
 //! folder. Any number of machines may load from one store, because the position in the database decides which
@@ -25,7 +25,7 @@ use crate::load_end::print_end;
 use crate::print::note;
 use crate::store::open_store;
 
-/// Time between two checks whether all is loaded.
+/// Time between two checks whether all records are loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Time between two checks of the store, for a command that ends by itself.
 const POLL_ONCE: Duration = Duration::from_millis(500);
@@ -140,7 +140,7 @@ fn is_unusable(status: &LoadStatus) -> bool {
     status.is_unusable || status.state == LoadState::Stopped
 }
 
-/// Returns whether only faulty logs are left, or the store does not answer.
+/// Returns whether only faulty logs remain to be loaded, or the store does not answer.
 fn is_left_with_faults(fetch: &FetchStatus, loads: &[LoadStatus]) -> bool {
     let is_idle = |status: &LoadStatus| {
         status.state == LoadState::CaughtUp

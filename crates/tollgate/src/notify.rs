@@ -76,7 +76,7 @@ impl Notifier {
 
     fn send(&self, text: &str) {
         if let Some(socket) = &self.0 {
-            // If the supervisor is gone or too busy, this report is lost. The next one replaces it.
+            // If the supervisor is gone or too busy, this report is lost. The next report replaces it.
             let _ = socket.socket.send(text.as_bytes());
         }
     }

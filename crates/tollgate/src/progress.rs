@@ -16,9 +16,9 @@ const PERIOD: Duration = Duration::from_millis(200);
 /// Progress of all loaders together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// Records that were loaded since the start.
+    /// Number of records that were loaded since the start.
     pub(crate) records: u64,
-    /// Their bytes.
+    /// Bytes of these records.
     pub(crate) bytes: u64,
     /// Bytes of segments that are not loaded yet.
     pub(crate) left_bytes: u64,

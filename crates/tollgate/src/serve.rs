@@ -1,6 +1,7 @@
-//! `tollgate serve`: wires the log, the loader and the workers, then waits for a signal.
+//! `tollgate serve`: starts and connects the log, the loaders and the workers, then waits for a signal.
 //!
-//! Reloads run during the wait. When the server stops, it ends these parts in the opposite order.
+//! Reloads run during the wait. When the server stops, it ends these parts in the reverse order of their
+//! start.
 
 mod announce;
 mod ending;

@@ -18,7 +18,7 @@ use crate::print::{
     blob, printable, push_formatted, push_json_float, push_json_string, table, to_stdout, write_table,
 };
 
-/// Rows of a printed table, at most. The table is held in memory to find the widths of its columns.
+/// Maximum number of rows of a printed table. The table is held in memory to find the widths of its columns.
 const TABLE_ROWS_MAX: usize = 10_000;
 /// Time that a statement waits for a checkpoint of the loader.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -121,7 +121,7 @@ fn run_once(path: &Path, config: &Config, filter: &str) -> anyhow::Result<u8> {
 struct Tally {
     passed: usize,
     failed: usize,
-    /// Files whose tests could not be run.
+    /// Number of files whose tests could not be run.
     unusable: usize,
 }
 

@@ -79,8 +79,9 @@ impl Write for Lines {
     }
 }
 
-/// Whether a character misleads a reader. Some readers treat it as a line end, or it changes the direction of
-/// the text (Unicode Standard Annex 9). The remainder of the line would then be read as other text.
+/// Returns whether a character misleads a reader. Some readers treat it as a line end, or it changes the
+/// direction of the text (Unicode Standard Annex 9). The remainder of the line would then be read as other
+/// text.
 const fn is_misleading(character: char) -> bool {
     matches!(
         character,

@@ -21,7 +21,7 @@ use crate::config::Config;
 /// Quiet time before a change is reported. An editor writes a file in several steps, and a checkout changes
 /// many files.
 const QUIET: Duration = Duration::from_millis(50);
-/// A change is reported at most this much later, even if further changes follow.
+/// Longest time until a change is reported, even if further changes follow.
 const PATIENCE: Duration = Duration::from_secs(1);
 const FOLDERS_MAX: usize = 4096;
 const DEPTH_MAX: usize = 32;
@@ -50,8 +50,8 @@ impl Watched {
         }
     }
 
-    /// Whether a folder is left out: it is hidden, or a server writes into it, or it contains only such
-    /// folders.
+    /// Returns whether a folder is left out: it is hidden, or a server writes into it, or it contains only
+    /// such folders.
     fn leaves_out(&self, folder: &Path) -> bool {
         let is_hidden = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let is_root = self.roots.iter().any(|root| root == folder);
@@ -155,7 +155,7 @@ fn locked(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether an event may change what is served or tested.
+/// Returns whether an event may change what is served or tested.
 fn is_relevant(event: &Event, watched: &Watched) -> bool {
     let paths: Vec<_> = event.paths.iter().filter(|path| !watched.leaves_out(path)).collect();
     let is_of = |extensions: &[Option<&str>]| {

@@ -104,7 +104,7 @@ fn a_probe_that_fails_opens_it_again_and_one_that_is_cancelled_makes_room() {
     let three = breaker.admit(5002).unwrap();
     assert_eq!(breaker.conclude(two, AttemptResult::Failure, 5003), Some(BreakerChange::OpenedAgain));
     assert_eq!(breaker.admit(10_002), None);
-    // The result of a probe from the earlier half-open state does not count in this one.
+    // The result of a probe from the earlier half-open state does not count in the present half-open state.
     let again = breaker.admit(10_003).unwrap();
     assert_eq!(breaker.conclude(three, AttemptResult::Failure, 10_004), None);
     assert_eq!(breaker.state(10_004), BreakerState::HalfOpen);

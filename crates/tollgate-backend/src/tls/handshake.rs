@@ -34,7 +34,7 @@ pub enum HandshakeFault {
 }
 
 impl HandshakeFault {
-    /// All causes.
+    /// All causes of a failed handshake.
     pub const ALL: [Self; 8] = [
         Self::Untrusted,
         Self::Name,
@@ -93,7 +93,7 @@ enum Heard {
 /// A failed handshake.
 #[derive(Debug)]
 pub struct HandshakeError {
-    /// The cause.
+    /// Cause of the failed handshake.
     pub fault: HandshakeFault,
     text: String,
 }

@@ -99,7 +99,8 @@ impl HeadReader {
         }
     }
 
-    /// Returns whether the reader consumed bytes of a head. From then on the deadline of the head runs.
+    /// Returns whether the reader has consumed bytes of the present head. The deadline of a head begins with
+    /// its first byte.
     pub fn has_started(&self) -> bool {
         self.blank_bytes > 0 || self.searched > 0
     }

@@ -64,7 +64,8 @@ impl LoadBacklog {
                     let next = position.after(1).max(name.first);
                     self.records = self.records.saturating_add(next.count_to(last.min(limit)));
                 }
-                // A segment that was sealed or deleted during this count is counted the next time.
+                // If the segment was sealed or deleted during this count, its path no longer exists. It then
+                // adds 0 bytes, and the next count corrects this.
                 self.bytes = self.bytes.saturating_add(file.unwrap_or_default());
             }
         }

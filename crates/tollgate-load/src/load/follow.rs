@@ -18,7 +18,7 @@ pub(super) enum ReadableEnd {
     Nothing,
     /// The records up to this one may be read.
     UpTo(Sequence),
-    /// The records up to this one may be read. The later records are in an open segment, and it is unknown
+    /// The records up to this record may be read. The later records are in an open segment, and it is unknown
     /// which of them are synced.
     Sealed(Sequence),
     /// All records may be read, because no process writes the log.

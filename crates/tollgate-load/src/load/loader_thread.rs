@@ -1,15 +1,15 @@
 //! The thread of a loader: visits all logs, oldest first, chunk by chunk.
 //!
-//! | what fails | what follows |
+//! | fault | effect |
 //! | --- | --- |
-//! | reading a log | that log waits, 100 ms doubling to 30 s; the others are loaded |
-//! | a log is not the one that the position belongs to, or of a later version | that log is stopped |
-//! | another loader moved the position | that log is left to it for half a second, then looked at again |
-//! | the file of the database was removed or replaced | as a temporary failure of the sink; the new file alone knows what was loaded |
-//! | the sink, temporarily | all logs wait, 100 ms doubling to 30 s; the sink is opened again |
-//! | the sink, permanently (a changed type) | all logs wait 30 s, the state is stopped |
-//! | a log of an earlier run makes the sink fail permanently, or three times in a row | that log waits 30 s; the others are loaded |
-//! | a panic | as a temporary failure of the sink |
+//! | a log cannot be read | this log waits. The first wait is 100 ms, and each next wait is twice as long, up to 30 s. All other logs are loaded |
+//! | the position belongs to another log, or the log has a later version | this log is stopped |
+//! | another loader moved the position | this loader leaves the log to the other loader for half a second, and then checks it again |
+//! | the file of the database was removed or replaced | as after a temporary failure of the sink. Only the new file decides which records are loaded |
+//! | the sink fails temporarily | all logs wait, from 100 ms up to 30 s as above. The sink is opened again |
+//! | the sink fails permanently (a changed type) | all logs wait 30 s. The state of the sink is `Stopped` |
+//! | a log of an earlier run makes the sink fail permanently, or three times in a row | this log waits 30 s. All other logs are loaded |
+//! | the thread panics | as after a temporary failure of the sink |
 //!
 //! If replies wait for the sink, the live log is loaded first, as soon as its records are synced. During a
 //! commit, the next records gather. While the sink fails, the breaker is open, so that no further reply
@@ -54,7 +54,7 @@ const LOCKED_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Result of one pass over the logs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
-    /// All records that may be read are loaded, except those of stopped logs.
+    /// All records that may be read are loaded, except the records of stopped logs.
     Done,
     /// A log is left to another loader.
     Left,
@@ -384,7 +384,7 @@ impl LoaderThread {
                 Pass::Done | Pass::Left | Pass::Waiting => {}
             }
         }
-        // If a server writes a log, other logs are loaded while this one waits. Without a server, all other
+        // If a server writes a log, other logs are loaded while this log waits. Without a server, all other
         // logs are loaded already, so the sink stops.
         if let (Some(error), None, RefusedLogs::StopSink) = (refused, self.watermark, self.options.refused) {
             return Err(error);

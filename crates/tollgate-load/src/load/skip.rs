@@ -25,10 +25,11 @@ pub(super) fn is_given_up(reason: &str) -> bool {
 /// Why no record was skipped.
 #[derive(Debug, thiserror::Error)]
 pub enum SkipError {
-    /// The records are neither the next ones, nor the records of a gap that no operator has given up.
+    /// The records are neither the next records of the log, nor the records of a gap that no operator has
+    /// given up.
     #[error("records {first}-{last} of log {log} cannot be skipped: the next record to load is {next}")]
     NotNext {
-        /// The log.
+        /// The log of the records.
         log: LogId,
         /// First record of the command.
         first: Sequence,
@@ -40,7 +41,7 @@ pub enum SkipError {
     /// The records are not written yet, or are in an open segment.
     #[error("record {last} of log {log} cannot be skipped: its sealed segments end at {end}")]
     Beyond {
-        /// The log.
+        /// The log of the records.
         log: LogId,
         /// Last record of the command.
         last: Sequence,
@@ -104,8 +105,8 @@ pub fn skip(
     Ok(noted?)
 }
 
-/// Checks that the log has the records. If the log is missing, it is assumed to end with the operator's last
-/// record.
+/// Checks that the log contains the record `last`. If the folder of the log is missing, the log is assumed to
+/// end with `last`.
 fn check_end(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, last: Sequence) -> Result<(), SkipError> {
     let reach = match reach_of_sealed(&**storage, dir, log) {
         Err(error) if error.is_not_found() => return Ok(()),

@@ -104,8 +104,8 @@ impl Connection for File {
     }
 }
 
-/// Binds the parameters. `$2` means the second parameter at any place in the statement. The second `?` means
-/// that parameter too.
+/// Binds the parameters. `$2` means the second parameter at any place in the statement. The second `?` of a
+/// statement also means the second parameter.
 fn bind(statement: &mut Statement<'_>, parameters: &[QueryValue]) -> Result<(), QueryError> {
     let mut most = 0;
     for at in 1..=statement.parameter_count() {

@@ -97,8 +97,8 @@ pub trait Sink: Send {
     /// The database fails.
     fn gap(&mut self, gap: &Gap) -> Result<(), SinkError>;
 
-    /// Moves the position to `end` and commits. `Ok` means that the load is on disk, and that the database is
-    /// still the one at its path or address.
+    /// Moves the position to `end` and commits. `Ok` means that the load is on disk, and that the database at
+    /// its path or address is still the same.
     ///
     /// # Errors
     /// `Lost` if the position is not the expected one. `Orphans` if the same load has to be written again.

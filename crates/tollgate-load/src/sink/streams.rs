@@ -9,7 +9,7 @@ pub const STREAM_UNKNOWN: &str = "(unknown)";
 /// The streams that a sink takes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Taken {
-    /// All streams, including those that are declared later.
+    /// All streams, including streams that are declared later.
     #[default]
     All,
     /// The streams with these names.

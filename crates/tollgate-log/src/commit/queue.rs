@@ -237,8 +237,8 @@ impl WriteQueue {
         state.next_schemas()
     }
 
-    /// Puts the writer back. If `goes_on`, and a worker may write the batches that were queued during the
-    /// write, returns the writer again with these batches.
+    /// Returns the writer to the queue. If `goes_on`, and a worker may write the batches that were queued
+    /// during the write, returns the writer again with these batches.
     pub(crate) fn put_back(
         &self,
         log: &LogState,

@@ -25,7 +25,7 @@ use crate::worker_batch::WorkerMarks;
 /// The watermark of the log of this run: its last synced record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermark {
-    /// The log.
+    /// The log of this run.
     pub log: LogId,
     /// Number of the last synced record.
     pub synced: Sequence,
@@ -77,8 +77,8 @@ pub(crate) struct Progress {
     pub(crate) oldest_unsynced: Option<Instant>,
     /// Write time of the oldest record that the running sync covers.
     pub(crate) oldest_syncing: Option<Instant>,
-    /// Closed segments in the order of their records. The sealer seals the first one as soon as its records
-    /// are synced.
+    /// Closed segments in the order of their records. The sealer seals the first segment as soon as its
+    /// records are synced.
     pub(crate) closed: VecDeque<ClosedSegment>,
     /// Segments that were sealed since the retainer last took this list.
     pub(crate) sealed: Vec<SealedSegment>,

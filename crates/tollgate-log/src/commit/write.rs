@@ -48,7 +48,7 @@ pub(crate) fn serve_worker(
 }
 
 /// Runs the writer thread. The thread writes the batches that workers do not write, opens segments, and
-/// closes full or old ones.
+/// closes full or old segments.
 pub(crate) fn write_loop(pipeline: &CommitPipeline) {
     let log = &pipeline.state;
     let mut open_until = None;

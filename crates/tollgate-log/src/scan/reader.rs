@@ -28,7 +28,7 @@ pub(crate) type Schemas = HashMap<SchemaId, Arc<Schema>>;
 pub(crate) enum Found {
     /// An intact batch. [`SegmentReader::payload`] returns its payload until the next step.
     Batch(BatchHeader),
-    /// The footer.
+    /// The footer of the segment.
     Footer(SegmentFooter),
     /// The end of the batches, in a file without a footer.
     End,

@@ -21,7 +21,7 @@ const COUNTED_AT: usize = 184;
 /// Counts of the records of one schema in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamCount {
-    /// The schema.
+    /// Id of the counted schema.
     pub schema: SchemaId,
     /// Number of rows of the schema.
     pub rows: u64,
@@ -34,7 +34,7 @@ pub struct StreamCount {
 pub struct SegmentFooter {
     /// The segment's nonce.
     pub nonce: u64,
-    /// Number of batches, including those of schemas.
+    /// Number of batches, including batches of schemas.
     pub batches: u64,
     /// Number of records that have a sequence number.
     pub records: u64,

@@ -18,7 +18,7 @@ pub(crate) struct Row {
     sealed: u64,
     is_torn: bool,
     set_aside: usize,
-    /// Numbers of the records that can be read. `missing` has the numbers that a gap names.
+    /// Numbers of the records that can be read. `missing` has the numbers that a gap reports.
     pub(crate) found: &'static [u64],
     pub(crate) missing: &'static [u64],
 }
@@ -67,7 +67,7 @@ pub(crate) const TABLE: &[Row] = &[
         names: &["1.damaged"],
         set_aside: 1,
         // The nonce is in none of the trusted places, so no batch can be read. The records that are known to
-        // be durable are therefore named as a gap.
+        // be durable are therefore reported as a gap.
         missing: &[1, 2, 3],
         ..NOTHING
     },

@@ -1,6 +1,6 @@
 //! `req`, the first argument of each handler.
 //!
-//! `req` is an empty read-only table, and each call gets a new table. All calls of a host share its
+//! `req` is an empty read-only table, and each call gets a new table. All calls of a `Host` share its
 //! metatable, which looks up each field when a script reads it. Query, headers, params and cookies become
 //! tables at the first access. These tables are then fields of `req` itself until the slice ends. [`form`]
 //! reads forms, and [`crate::precondition`] evaluates conditions.

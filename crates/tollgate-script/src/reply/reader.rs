@@ -13,7 +13,7 @@ use crate::json::{Encoder, Scratch};
 use crate::marks::Marks;
 use crate::sys::raw::RawValue;
 
-/// Converts returned values of scripts to outcomes, within the limits of one host.
+/// Converts returned values of scripts to outcomes, within the limits of one `Host`.
 pub(crate) struct Reader<'a> {
     pub(crate) marks: &'a Marks,
     pub(crate) budget: &'a Budget,

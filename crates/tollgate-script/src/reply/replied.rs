@@ -6,7 +6,7 @@ use mlua::{Lua, Table};
 /// A complete reply, before `after` scripts add fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replied {
-    /// The status.
+    /// Status of the reply.
     pub status: u16,
     /// The header fields in their order. The names may have any case.
     pub fields: Vec<(String, Bytes)>,

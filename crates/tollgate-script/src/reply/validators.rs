@@ -1,8 +1,8 @@
 //! `etag` and `last_modified` of a reply, which become two header lines.
 //!
 //! For a 200 reply to GET or HEAD, they also decide the conditions of the request. With any other status the
-//! conditions are ignored (RFC 9110 section 13.2.1). They are also ignored for a method that writes, because
-//! the write is over when its reply is read.
+//! conditions of the request are ignored (RFC 9110 section 13.2.1). The conditions are also ignored for a
+//! method that writes. The script has already written when it returns its reply.
 
 use bytes::Bytes;
 use tollgate_http::{Method, Precondition};

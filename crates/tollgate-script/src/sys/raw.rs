@@ -230,7 +230,7 @@ impl<'a> RawTable<'a> {
         unsafe { ffi::lua_objlen(self.state, self.slot) }
     }
 
-    /// Returns whether the metatable is the one at `address`.
+    /// Returns whether the metatable is at `address`.
     pub(crate) fn has_metatable(&self, address: *const c_void) -> bool {
         // SAFETY: the table is at its slot.
         unsafe { ffi::lua_getmetatablepointer(self.state, self.slot) == address }

@@ -1,4 +1,4 @@
-//! A folder of scripts with a host, and helpers to call them.
+//! A folder of scripts with a `Host`, and helpers to call them.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};

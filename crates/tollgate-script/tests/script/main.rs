@@ -1,4 +1,4 @@
-//! Tests with scripts as authors write them, and with a host that is created as in a worker.
+//! Tests with scripts as authors write them, and with a `Host` that is created as in a worker.
 
 // clippy allows these calls in test functions, but does not recognise the helpers between them as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,4 +1,4 @@
-//! Tests of `tollgate.shared`: values that the hosts of all threads share.
+//! Tests of `tollgate.shared`: values that the `Host`s of all threads share.
 
 use std::sync::Arc;
 use std::thread;

@@ -2,7 +2,7 @@
 //! transaction.
 //!
 //! [`find`] looks up the route, and [`arrived`] is the request while its content arrives. [`Worker::receive`]
-//! asks the gates before the request causes any other work.
+//! asks the admission gates before the request causes any other work.
 
 mod arrived;
 mod find;
@@ -35,7 +35,7 @@ pub(crate) struct Taken {
 
 impl Worker {
     /// Finds the route of a request with a complete head, and admits the request. Returns the reply if there
-    /// is no route or a gate refuses.
+    /// is no route, or if an admission gate refuses the request.
     #[inline]
     pub(crate) fn receive<'s>(
         &self,

@@ -261,7 +261,7 @@ impl<S: Transport> Connection<S> {
             (Extent::Streamed, Version::Http10) => Framing::UntilClose,
         };
         if framing == Framing::UntilClose {
-            // No reply can follow this one, because the end of the connection ends its content.
+            // No reply can follow this reply, because the end of the connection ends its content.
             self.queue.cancel(&self.worker.recorder);
             self.reuse = self.reuse.ending(Reuse::Close);
         }

@@ -28,7 +28,7 @@ pub(crate) struct Replies {
     expected: (usize, usize),
 }
 
-/// A reply, or several plain replies that are counted together and wait for nothing.
+/// A reply, or several plain replies that are counted together and wait for no record.
 #[derive(Debug)]
 struct BufferedReply {
     /// Position of the head of the last reply.
@@ -67,7 +67,7 @@ impl Replies {
         self.entries.push(BufferedReply { head, end: self.bytes.len(), count: 1, gate, writing, tally });
     }
 
-    /// Appends a plain reply, which waits for nothing.
+    /// Appends a plain reply, which waits for no record.
     #[inline]
     pub(crate) fn push_plain(
         &mut self,

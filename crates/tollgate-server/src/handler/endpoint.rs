@@ -47,7 +47,7 @@ pub(crate) struct Endpoint {
     pub(crate) streams: Rc<[Rc<StreamPlan>]>,
     /// Files that the scripts of the route may send.
     pub(super) sent_files: Option<Box<Files>>,
-    /// The script host, if the route has scripts.
+    /// The `Host`, if the route has scripts.
     pub(super) host: Option<Host>,
     pub(super) route_cost: Rc<RouteCost>,
     pub(super) before: Vec<tollgate_script::LoadedScript>,
@@ -55,7 +55,7 @@ pub(crate) struct Endpoint {
     pub(super) handler: Handler,
 }
 
-/// The script host and the script queue that the scripts of a route use.
+/// The `Host` and the script queue that the scripts of a route use.
 pub(crate) struct Scripts {
     pub(crate) host: Host,
     pub(crate) route_cost: Rc<RouteCost>,

@@ -1,4 +1,4 @@
-//! A reply with the log position that it waits for.
+//! A reply with the condition (`Gate`) that it waits for.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use super::content_source::ContentSource;
 use crate::recorder::Gate;
 use crate::reply::Reply;
 
-/// A reply with the log position that it waits for.
+/// A reply with the condition (`Gate`) that it waits for.
 pub(crate) struct GatedReply<'a> {
     pub(crate) reply: Cow<'a, Reply>,
     pub(crate) gate: Option<Gate>,
-    /// The ack level of the records when the reply is sent, if the reply names the level.
+    /// Ack level that the records have when the reply is sent. `None`: the reply does not show the level.
     pub(crate) level: Option<Level>,
     /// Source of the content of a streamed reply.
     pub(crate) streamed: Option<Box<ContentSource>>,

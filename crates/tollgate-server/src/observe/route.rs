@@ -180,7 +180,7 @@ fn class_of(status: StatusCode) -> usize {
 /// The counters of a route, over all workers.
 #[derive(Debug, Clone)]
 pub struct RouteStatus {
-    /// The route.
+    /// Name of the route.
     pub name: RouteName,
     /// Replies by the class of their status: 1xx to 5xx.
     pub replies: [u64; CLASSES.len()],

@@ -32,7 +32,7 @@ pub(crate) struct WorkerCells {
     pub(crate) script_vms_replaced: Counter,
     /// Number of requests in 1024 that are refused because of the age of the run queue.
     pub(crate) refused_share: Gauge,
-    /// Scripts that wait for their next slice.
+    /// Number of scripts that wait for their next slice.
     pub(crate) script_queue_len: Gauge,
     /// Time that the first of these scripts has waited, in microseconds.
     pub(crate) script_queue_age_us: Gauge,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// One address of the server, with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenSpec {
-    /// The address.
+    /// The address to listen on.
     pub address: ListenAddress,
     /// Whether every connection begins with a PROXY protocol header of version 2.
     pub proxy_protocol: bool,

@@ -46,7 +46,7 @@ pub struct ServerOptions {
     pub streams: Vec<StreamSpec>,
     /// The backends. A route names its backend by the index, and a script by the name.
     pub backends: Vec<BackendOptions>,
-    /// The routes.
+    /// All routes of the server.
     pub routes: Vec<RouteSpec>,
     /// The apps. A route names its app by the index.
     pub apps: Vec<AppSpec>,
@@ -283,7 +283,7 @@ pub struct RouteSpec {
 /// A `before` or `after` script of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFile {
-    /// The script.
+    /// Path of the script file.
     pub file: PathBuf,
     /// The folder from which the script may load modules.
     pub root: PathBuf,
@@ -315,7 +315,7 @@ pub struct RouteLimits {
 pub struct RateSpec {
     /// Number of requests in each period.
     pub count: u32,
-    /// The period.
+    /// Length of the period.
     pub period: Duration,
     /// Maximum number of requests that may arrive together, after a time without requests.
     pub burst: u32,
@@ -438,7 +438,7 @@ pub enum AnyOr<T> {
 pub enum HandlerSpec {
     /// A Luau script. `require` stays inside `root`.
     Script {
-        /// The script.
+        /// Path of the script file.
         file: PathBuf,
         /// The folder from which the script may load modules.
         root: PathBuf,
@@ -451,11 +451,11 @@ pub enum HandlerSpec {
     Proxy(Box<ProxySpec>),
     /// A fixed reply.
     Reply {
-        /// The status.
+        /// Status of the reply.
         status: u16,
         /// The content type.
         content_type: String,
-        /// The content.
+        /// Content of the reply.
         body: Bytes,
     },
 }

@@ -48,7 +48,7 @@ pub enum HostSent {
 }
 
 impl HostSent {
-    /// All values.
+    /// All values of the option.
     pub const ALL: [Self; 2] = [Self::Pass, Self::Backend];
 
     /// Returns the word for this value in the configuration.

@@ -1,9 +1,10 @@
 //! Admits or refuses connections and requests when more arrive than the server can handle.
 //!
-//! The table lists the gates in the order in which a connection and its requests reach them. A request that a
-//! gate refuses is not recorded. Its reply has the field `Tollgate-Outcome: refused`.
+//! The table lists the admission gates in the order in which a connection and its requests reach them. A
+//! request that an admission gate refuses is not recorded. Its reply has the field `Tollgate-Outcome:
+//! refused`.
 //!
-//! | gate | refuses | status | key |
+//! | admission gate | refuses | status | key |
 //! | --- | --- | --- | --- |
 //! | [`accept_pacing`] | a connection that has sent a request, and would be served too late | 503, closed | `queue_age_max`, `backlog` |
 //! | [`capacity`], connections | a connection above the maximum of the server | 503, closed | `connections_max` |
@@ -18,8 +19,8 @@
 //! | [`throttle`], concurrency | a request above the number of running requests of its route | 503 | `concurrency_max` |
 //! | [`capacity`], memory, once more | a request whose handler has not begun | 503 | `in_flight_bytes_max` |
 //!
-//! The acceptor asks the first two gates. The queue of a connection asks the last gate. `admit` asks all
-//! other gates when the head of a request is complete. [`refusal_text`] has the texts for clients, and
+//! The acceptor asks the first two admission gates. The queue of a connection asks the last one. `admit` asks
+//! all others when the head of a request is complete. [`refusal_text`] has the texts for clients, and
 //! `Refusal` in `observe` the counted reasons. [`unserved`] writes the log lines about connections.
 
 mod accept_pacing;

@@ -99,7 +99,7 @@ impl Recorder {
         &self.cells
     }
 
-    /// Appends the records of a transaction. Returns the gate that the reply has to wait for, if there is
+    /// Appends the records of a transaction. Returns the [`Gate`] that the reply has to wait for, if there is
     /// one.
     ///
     /// # Errors

@@ -187,7 +187,7 @@ fn bytes_of_a_reply_that_a_peer_does_not_take_do_not_wait_in_the_kernel() {
     let server = Site::new().handler("/", &format!("return string.rep('x', {REPLY_BYTES})")).start();
     let mut peer = server.connect();
     peer.send(REQUEST);
-    // Waits until the value stays the same, which means that the server cannot send more bytes.
+    // Waits until the value no longer changes. The server then cannot send more bytes.
     let (begun, mut queued, mut looks) = (Instant::now(), 0, 0);
     while looks < 10 {
         let before = std::mem::replace(&mut queued, bytes_queued_by(server.address(), ESTABLISHED));
@@ -264,7 +264,7 @@ fn a_worker_that_is_behind_refuses_some_and_answers_some() {
             if reply.status != 200 {
                 assert_refused(&reply, 503);
             }
-            // A client that was refused at its accept must connect again.
+            // A client whose connection was refused when it was accepted must connect again.
             if reply.field("connection").is_some_and(|connection| connection == "close") {
                 peer = Peer::connect(address);
             }
@@ -356,8 +356,9 @@ impl BusyServer {
         Self { server, _busy: busy }
     }
 
-    /// Connects groups of clients, which send these requests in turn, until a group shows the expected
-    /// result. Several groups may be needed, because all of a group may be accepted after a single long turn.
+    /// Connects groups of 400 clients until `is_seen` returns true for a group. Client `i` of a group sends
+    /// `requests[i % requests.len()]`. Several groups may be needed, because the worker may accept a whole
+    /// group after a single long turn.
     fn crowds(&self, requests: &[&str], mut is_seen: impl FnMut(Vec<Peer>) -> bool) {
         let ask = |requests: &&str| {
             let mut peer = self.server.connect();

@@ -25,8 +25,8 @@ fn server() -> Running {
     server
 }
 
-/// Sends a request whose record is lost, and further requests that wait for nothing. Returns the peer after
-/// the log has failed.
+/// Sends a request whose record is lost, and further requests whose replies wait for no record. Returns the
+/// peer after the log has failed.
 fn with_lost_record(server: &Running, others: &[&str]) -> Peer {
     let mut peer = server.connect();
     peer.send(format!("{POST}{}", others.concat()));

@@ -18,7 +18,7 @@ const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(2);
 
 /// Starts a server whose backend fails until its breaker opens, and then waits until it is half-open. From
-/// then on the backend runs `sound`. The breaker admits one probe.
+/// then on the backend runs the function `sound`. The breaker admits one probe.
 fn tried(
     open: Duration,
     timeouts: Timeouts,

@@ -37,7 +37,7 @@ const RUN: &str = "
         return 'held'
     end";
 
-/// Value of `queue_age_max` for a server that refuses nothing.
+/// Value of `queue_age_max` for a server that refuses no request.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn holders(queue_age_max: Duration) -> Site {

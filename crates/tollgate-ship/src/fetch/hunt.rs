@@ -14,10 +14,10 @@ use crate::answer::{EndAnswer, TEXT_BYTES_MAX, WantAnswer};
 use crate::name::{NodeName, ObjectName};
 use crate::store::{LISTED_MAX, Store, StoreError};
 
-/// Interval between two looks at a log that is over and loaded.
+/// Interval between two lists of a log that has ended and is loaded.
 const DONE_LIST: Duration = Duration::from_hours(1);
 
-/// What a look for the next segment needs.
+/// A search for the next segment of one log.
 pub(super) struct Hunt<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) storage: &'a dyn Storage,
@@ -25,28 +25,28 @@ pub(super) struct Hunt<'a> {
     pub(super) log: LogId,
 }
 
-/// What became of a damaged segment.
+/// State of a segment that was damaged in the store.
 enum Damage {
-    /// The next segment is not known to be damaged.
+    /// The next segment is not known to be damaged, or it was stored again.
     None,
-    /// The machine that wrote it has not answered yet.
+    /// The machine that wrote the segment has not answered yet.
     Awaited,
-    /// The machine that wrote it has it no more.
+    /// The machine that wrote the segment has deleted it.
     Gone,
 }
 
 /// Result of copying one object.
 enum Copied {
-    /// The segment is here.
+    /// The segment is in the folder of this machine.
     Here { bytes: u64 },
     /// The store has no such object.
     Absent,
-    /// It is not a sound segment of its name.
+    /// The object is not a valid segment, or its content does not match its name.
     Damaged,
 }
 
 impl Hunt<'_> {
-    /// Fetches the next segment of the log. Returns its size, or `None` if there is none.
+    /// Fetches the next segment of the log. Returns its size in bytes, or `None` if no segment was fetched.
     pub(super) fn fetch_next(&self, log: &mut FetchedLog) -> Result<Option<u64>, StoreError> {
         let next = log.next();
         match self.damage(log)? {
@@ -64,7 +64,7 @@ impl Hunt<'_> {
         if is_due || log.missing.is_some() { self.look_at_all(log, next) } else { Ok(None) }
     }
 
-    /// Returns what became of a damaged segment that was asked for again.
+    /// Reads the answer of the machine that was asked to store a damaged segment again.
     fn damage(&self, log: &FetchedLog) -> Result<Damage, StoreError> {
         let Some(FetchFault::Damaged { first, .. }) = log.fault else { return Ok(Damage::None) };
         let name = ObjectName::Want { log: self.log, first }.to_string();
@@ -76,7 +76,8 @@ impl Hunt<'_> {
         })
     }
 
-    /// Fetches the segment after a segment that no machine has any more. The loader then names the gap.
+    /// Fetches the first segment after `next`, because no machine has the segment of `next` any more. The
+    /// loader then records the gap.
     fn pass(&self, log: &mut FetchedLog, next: Sequence) -> Result<Option<u64>, StoreError> {
         let later = self.firsts(&log.node, Some(next))?.into_iter().next();
         let Some(later) = later.filter(|first| !log.is_here(*first)) else { return Ok(None) };
@@ -88,7 +89,8 @@ impl Hunt<'_> {
         }
     }
 
-    /// Lists the names of the log: the segment that holds the next record may begin earlier, or be missing.
+    /// Lists the segments of the log in the store. The segment with the record `next` may begin earlier, or
+    /// may be missing.
     fn look_at_all(&self, log: &mut FetchedLog, next: Sequence) -> Result<Option<u64>, StoreError> {
         // Another loader may have moved the position into the middle of a segment that was not fetched here.
         let firsts = self.firsts(&log.node, log.known_before(next))?;
@@ -106,7 +108,7 @@ impl Hunt<'_> {
             }
         }
         if firsts.contains(&next) {
-            // It was shipped after the look for it.
+            // The segment was shipped after the search by its name.
             (log.missing, log.listed_at) = (None, None);
             return Ok(None);
         }
@@ -118,7 +120,8 @@ impl Hunt<'_> {
         Ok(None)
     }
 
-    /// Handles a missing segment: waits, asks for it, and passes it if no machine has it any more.
+    /// Handles a missing segment. First waits, then asks for the segment, and skips it if no machine has it
+    /// any more.
     fn wait_for(&self, log: &mut FetchedLog, next: Sequence) -> Result<Option<u64>, StoreError> {
         let since = match log.missing {
             Some((first, since)) if first == next => since,
@@ -136,7 +139,8 @@ impl Hunt<'_> {
         self.pass(log, next)
     }
 
-    /// Asks the machine that wrote a segment to store it again. Returns whether it has it no more.
+    /// Asks the machine that wrote a segment to store it again. Returns true if this machine has answered
+    /// that it deleted the segment.
     fn ask_for(&self, log: &FetchedLog, first: Sequence) -> Result<bool, StoreError> {
         let name = ObjectName::Want { log: self.log, first }.to_string();
         match self.store.text(&name, TEXT_BYTES_MAX)?.as_deref().and_then(WantAnswer::parse) {
@@ -150,7 +154,8 @@ impl Hunt<'_> {
         }
     }
 
-    /// Returns the first records of the segments of the log in the store, or only the ones after this number.
+    /// Returns the first records of the segments of the log in the store. `after`: returns only numbers above
+    /// this one.
     fn firsts(&self, node: &NodeName, after: Option<Sequence>) -> Result<Vec<Sequence>, StoreError> {
         let prefix = ObjectName::segments_of_log(node, self.log);
         let name = |first| ObjectName::Segment { node: node.clone(), log: self.log, first }.to_string();
@@ -169,7 +174,8 @@ impl Hunt<'_> {
         }
     }
 
-    /// Copies a segment to the folder of its log. It is complete and checked before the loader can see it.
+    /// Copies a segment to the folder of its log. The copy gets its name only when it is complete and
+    /// checked, so the loader never reads a part of it.
     fn copy(&self, log: &mut FetchedLog, first: Sequence) -> Result<Copied, StoreError> {
         let object = ObjectName::Segment { node: log.node.clone(), log: self.log, first }.to_string();
         let folder = self.options.spool.join(self.log.to_string());
@@ -208,7 +214,7 @@ impl Hunt<'_> {
         }
     }
 
-    /// Checks each byte of a fetched segment. Returns its last record and its size.
+    /// Checks each byte of a fetched segment. Returns the last record and the size in bytes.
     fn check(&self, log: &FetchedLog, name: SegmentName, part: &Path) -> Result<(Sequence, u64), String> {
         let verdict = verify_segment(self.storage, name, part, None).map_err(|error| join_chain(&error))?;
         if let Some(problem) = verdict.problem {

@@ -1,4 +1,4 @@
-//! One log on the side of the loader: which of its segments are here, and which one is next.
+//! The progress of one fetched log: which of its segments are on this machine, and which segment is next.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,28 +10,29 @@ use tollgate_log::{SegmentName, SegmentState, Sequence};
 use super::status::{FetchFault, LogFetch};
 use crate::name::NodeName;
 
-/// A fetched segment.
+/// A fetched segment, in the folder of this machine.
 #[derive(Debug, Clone, Copy)]
 struct Fetched {
     last: Sequence,
     bytes: u64,
 }
 
-/// What is known of one log.
+/// State of one fetched log.
 #[derive(Debug)]
 pub(super) struct FetchedLog {
     pub(super) node: NodeName,
     /// Segments in the folder of this machine, by their first records.
     here: BTreeMap<Sequence, Fetched>,
-    /// The last record of each segment that was fetched at any time, so that none is fetched twice in vain.
+    /// The last record of each segment that this process fetched, by its first record. It prevents a second
+    /// copy of a segment that lacks the next record.
     lasts: BTreeMap<Sequence, Sequence>,
-    /// The last record that every sink has.
+    /// The last record that every sink has loaded.
     loaded: Sequence,
-    /// The last record of the log, if it is over.
+    /// The last record of the log, if the log has ended.
     pub(super) end: Option<Sequence>,
-    /// When all its names were listed last.
+    /// Time of the last list of the log's segments in the store.
     pub(super) listed_at: Option<Instant>,
-    /// Since when a segment is missing, and which record is the first one missing.
+    /// The first record of a missing segment, and the time since which it is missing.
     pub(super) missing: Option<(Sequence, Instant)>,
     pub(super) fault: Option<FetchFault>,
 }
@@ -50,9 +51,10 @@ impl FetchedLog {
         }
     }
 
-    /// Notes how far the sinks are, and removes the segments that all of them have.
+    /// Sets the last record that every sink has loaded, and deletes the fetched segments up to this record.
     ///
-    /// A sink whose database was restored has less than before. Its segments are fetched again.
+    /// If a database was restored from a backup, `loaded` is lower than before. The segments after it are
+    /// then fetched again.
     pub(super) fn note_loaded(&mut self, folder: &Path, loaded: Sequence) {
         if loaded < self.loaded {
             self.listed_at = None;
@@ -67,7 +69,7 @@ impl FetchedLog {
             (self.missing, self.fault) = (None, None);
         }
         for (first, _) in self.here.extract_if(.., |_, fetched| fetched.last <= loaded) {
-            // A file that stays costs space until the next start.
+            // If the deletion fails, the file takes space until the next start.
             drop(fs::remove_file(SegmentName { first, state: SegmentState::Sealed }.path(folder)));
         }
         if self.here.is_empty() {
@@ -78,18 +80,20 @@ impl FetchedLog {
         }
     }
 
-    /// Notes a segment that lies in the folder now.
+    /// Adds a segment that is now in the folder of this machine.
     pub(super) fn note_fetched(&mut self, first: Sequence, last: Sequence, bytes: u64) {
         let is_next = first <= self.next();
         self.lasts.insert(first, last);
         self.here.insert(first, Fetched { last, bytes });
-        // A segment after a hole ends no fault. The fault ends once the sinks have passed the hole.
+        // A segment after a missing one does not end the fault. The fault ends when the sinks have passed the
+        // missing records.
         if is_next {
             (self.missing, self.fault) = (None, None);
         }
     }
 
-    /// Returns the first record that is neither loaded nor here. Segments after a hole do not count.
+    /// Returns the first record that is neither loaded nor in a fetched segment. Segments after a missing one
+    /// do not count.
     pub(super) fn next(&self) -> Sequence {
         let mut next = self.loaded.after(1);
         for (first, fetched) in &self.here {
@@ -100,17 +104,18 @@ impl FetchedLog {
         next
     }
 
-    /// Returns whether the segment that begins with this record is here.
+    /// Returns whether the segment that begins with `first` is in the folder of this machine.
     pub(super) fn is_here(&self, first: Sequence) -> bool {
         self.here.contains_key(&first)
     }
 
-    /// Returns whether a segment may hold this record, by all that is known of it.
+    /// Returns whether the segment that begins with `first` may contain `record`. The end of a segment is
+    /// known only after it was fetched.
     pub(super) fn may_hold(&self, first: Sequence, record: Sequence) -> bool {
         first <= record && self.lasts.get(&first).is_none_or(|last| *last >= record)
     }
 
-    /// Returns the first record of the latest known segment that ends before this record.
+    /// Returns the first record of the latest known segment that ends before `record`.
     pub(super) fn known_before(&self, record: Sequence) -> Option<Sequence> {
         let ended = self.lasts.iter().rev().find(|(_, last)| **last < record);
         ended.map(|(first, _)| *first)
@@ -120,7 +125,7 @@ impl FetchedLog {
         self.here.values().map(|fetched| fetched.bytes).sum()
     }
 
-    /// Returns whether the log is over and loaded.
+    /// Returns whether the log has ended and every sink has loaded it.
     pub(super) fn is_done(&self) -> bool {
         self.end.is_some_and(|end| self.loaded >= end)
     }

@@ -11,32 +11,36 @@ use super::retain::StoreRetain;
 /// Options of a fetcher.
 #[derive(Debug, Clone)]
 pub struct FetchOptions {
-    /// The folder of fetched segments. It is emptied at the start.
+    /// The folder of fetched segments. The fetcher empties it at its start.
     pub spool: PathBuf,
-    /// Bytes of fetched segments that are not loaded yet, at most. One segment is always fetched.
+    /// Maximum bytes of fetched segments that are not loaded yet. If the folder has no segment, one is
+    /// fetched regardless of its size.
     pub spool_bytes_max: u64,
     /// Maximum bytes of one segment. A larger object is not fetched.
     pub segment_bytes_max: u64,
-    /// How long the store keeps segments that all sinks have.
+    /// Rules for the deletion of segments in the store.
     pub retain: StoreRetain,
-    /// Waits of the thread.
+    /// Intervals and waits of the thread `fetch`.
     pub tuning: FetchTuning,
 }
 
-/// Waits of a fetcher.
+/// Intervals and waits of a fetcher.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchTuning {
-    /// Interval between two looks for new segments.
+    /// Wait after a pass that found no new segment.
     pub poll: Duration,
-    /// Interval between two looks at all segments of a log whose next one is missing.
+    /// Interval between two lists of all segments of a log whose next segment is not found by its name. Also
+    /// the interval between two lists of the logs that have ended.
     pub list: Duration,
-    /// How long a missing segment is waited for before it is asked for.
+    /// Time for which a segment must be missing before the fetcher asks the machine that wrote it.
     pub gap_patience: Duration,
-    /// Shortest interval between two answers on one log.
+    /// Minimum interval between two writes of the position of one sink in one log. Also the interval between
+    /// two reads of the reports of machines.
     pub answer: Duration,
-    /// Interval between two looks for segments to delete.
+    /// Interval between two searches for segments to delete.
     pub retain: Duration,
-    /// First wait after an error. Each next wait is twice as long.
+    /// First wait after an error, and wait while the folder is full. After an error, each next wait is twice
+    /// as long.
     pub backoff_min: Duration,
     /// Longest wait after an error.
     pub backoff_max: Duration,
@@ -56,9 +60,9 @@ impl Default for FetchTuning {
     }
 }
 
-/// How far each sink has each log.
+/// The position of each sink in each log, by the name of the sink.
 pub type SinkPositions = BTreeMap<String, BTreeMap<LogId, Position>>;
 
-/// Reads the positions of all sinks. It may wait for a database, and then fails.
+/// Reads the positions of all sinks from their databases. Fails if a database does not answer.
 pub type ReadPositions =
     Box<dyn FnMut() -> Result<SinkPositions, Box<dyn std::error::Error + Send + Sync>> + Send>;

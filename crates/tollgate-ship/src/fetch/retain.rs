@@ -1,8 +1,8 @@
 //! Deletes segments from the store that every sink has.
 //!
-//! A segment is deleted when all sinks have all its records and it is older than the configured time. Age
-//! alone deletes nothing. Several loaders may delete at once, because a deleted segment is never needed
-//! again.
+//! A segment is deleted when two conditions are true: all sinks have all its records, and it is older than
+//! `StoreRetain::age`. Age alone deletes nothing. Several loaders may delete at once, because a deleted
+//! segment is never needed again.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::answer::{EndAnswer, PositionAnswer, TEXT_BYTES_MAX, now_ms};
 use crate::name::{NodeName, ObjectName};
 use crate::store::{Store, StoreError};
 
-/// How long the store keeps segments, and for which sinks.
+/// Rules for the deletion of segments in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreRetain {
-    /// The shortest time that a segment stays in the store. `None`: segments stay there for all time.
+    /// The shortest time that a segment stays in the store. `None`: no segment is deleted.
     pub age: Option<Duration>,
-    /// The sinks that must have a segment before it is deleted. `None`: all sinks that ever answered in this
-    /// store.
+    /// The sinks that must have loaded a segment before it is deleted. `None`: all sinks with a position in
+    /// this store.
     pub sinks: Option<Vec<String>>,
 }
 
@@ -28,7 +28,7 @@ impl Default for StoreRetain {
     }
 }
 
-/// Deletes what is due of one log. Returns the number of deleted segments.
+/// Deletes the segments of one log that are due. Returns the number of deleted segments.
 pub(super) fn delete_due(
     store: &dyn Store,
     rules: &StoreRetain,
@@ -43,8 +43,9 @@ pub(super) fn delete_due(
     let firsts: Vec<_> = names.iter().filter_map(|name| Some((name, first_of(name)?))).collect();
     let mut deleted = 0;
     for (at, (name, _)) in firsts.iter().enumerate() {
-        // The next segment shows where this one ends. The last one has no next one, so its end is unknown
-        // until the log is over: then the end of the log shows it.
+        // The first record of the next segment shows the last record of this segment. After the last segment
+        // there is no next one. Its last record is known only when the log has ended: it is the end of the
+        // log.
         let next = match firsts.get(at + 1) {
             Some((_, next)) => *next,
             None => match end_of(store, log)? {
@@ -58,7 +59,8 @@ pub(super) fn delete_due(
         store.remove(name)?;
         deleted += 1;
     }
-    // The end is the last trace of a log. With it, a loader would ask for the deleted segments.
+    // The end object is deleted after all segments. If it stayed in the store, a new loader would ask for the
+    // deleted segments.
     if deleted == firsts.len() as u64
         && let Some(end) = end_of(store, log)?
         && end <= loaded
@@ -80,7 +82,8 @@ fn end_of(store: &dyn Store, log: LogId) -> Result<Option<Sequence>, StoreError>
     Ok(text.as_deref().and_then(EndAnswer::parse).map(|end| end.last))
 }
 
-/// Returns the last record of a log that every needed sink has. `None`: some sink has not answered.
+/// Returns the last record of a log that every sink of the rules has loaded. `None`: at least one sink has no
+/// position in the store.
 fn loaded_by_all(store: &dyn Store, rules: &StoreRetain, log: LogId) -> Result<Option<Sequence>, StoreError> {
     let sinks = match &rules.sinks {
         Some(sinks) => sinks.clone(),

@@ -1,4 +1,4 @@
-//! The state of a fetcher, for reports and metrics.
+//! The state of a fetcher, for status and metrics.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,19 @@ use tollgate_log::{LogId, Sequence};
 use crate::answer::NodeAnswer;
 use crate::name::NodeName;
 
-/// What a fetcher does.
+/// Activity of a fetcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FetchState {
-    /// It looks for segments, or copies them.
+    /// The fetcher searches for segments, or copies them.
     #[default]
     Fetching,
-    /// The last look found nothing new.
+    /// The last pass found no new segment.
     CaughtUp,
-    /// The folder is full. It waits for the sinks.
+    /// The folder is full. The fetcher waits until the sinks have loaded segments.
     Full,
-    /// The store or a database did not answer. It waits and tries again.
+    /// The store or a database did not answer. The fetcher waits and tries again.
     Retrying,
-    /// It has ended.
+    /// The fetcher has ended.
     Ended,
 }
 
@@ -31,10 +31,10 @@ pub enum FetchFault {
     Missing {
         /// The first missing record.
         first: Sequence,
-        /// Whether the machine that wrote it has it no more.
+        /// Whether the machine that wrote the segment has deleted it.
         is_gone: bool,
     },
-    /// The object is not a sound segment of its name.
+    /// The object is not a valid segment, or its content does not match its name.
     Damaged {
         /// First record of the segment.
         first: Sequence,
@@ -43,65 +43,66 @@ pub enum FetchFault {
     },
 }
 
-/// How far one log is fetched.
+/// Progress of one fetched log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFetch {
     /// The machine that wrote the log.
     pub node: NodeName,
-    /// The last record that every sink has.
+    /// The last record that every sink has loaded.
     pub loaded: Sequence,
-    /// The last record that was fetched without a hole before it.
+    /// The last record of the segments on this machine, and at least `loaded`. Earlier segments may be
+    /// missing.
     pub fetched: Sequence,
-    /// The last record of the log, if it is over.
+    /// The last record of the log, if the log has ended.
     pub end: Option<Sequence>,
-    /// Why its next segment is not fetched.
+    /// Why the next segment is not fetched. `None`: no fault.
     pub fault: Option<FetchFault>,
 }
 
-/// What a machine last said of itself.
+/// The last report of a machine, as a fetcher read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeFetch {
-    /// The report.
+    /// The report of the machine.
     pub answer: NodeAnswer,
-    /// Whether it has not reported for several intervals.
+    /// Whether the machine has not reported for more than three intervals.
     pub is_silent: bool,
 }
 
-/// State of a fetcher. Its counts begin with the process.
+/// State of a fetcher. All counts begin with the process.
 #[derive(Debug, Clone, Default)]
 pub struct FetchStatus {
-    /// What it does.
+    /// Activity of the fetcher.
     pub state: FetchState,
-    /// The last error, until a look works again.
+    /// The last error. The error is removed when a pass works again.
     pub last_error: Option<String>,
-    /// Segments that were fetched.
+    /// Number of fetched segments.
     pub segments: u64,
     /// Bytes of these segments.
     pub bytes: u64,
-    /// Segments that were deleted from the store.
+    /// Number of segments that this fetcher deleted from the store.
     pub deleted_segments: u64,
     /// Bytes of fetched segments that are not loaded yet.
     pub spool_bytes: u64,
-    /// All logs in the store.
+    /// All logs that the fetcher has found in the store.
     pub logs: BTreeMap<LogId, LogFetch>,
     /// All machines that reported to the store.
     pub nodes: BTreeMap<NodeName, NodeFetch>,
 }
 
 impl FetchStatus {
-    /// Returns whether each record in the store is loaded, as far as the store shows it.
+    /// Returns whether every record in the store is loaded, as far as the last pass found segments.
     pub fn is_all_loaded(&self) -> bool {
         let is_loaded = |log: &LogFetch| log.loaded >= log.fetched && log.fault.is_none();
         self.state == FetchState::CaughtUp && self.logs.values().all(is_loaded)
     }
 }
 
-/// Reads the state of a fetcher. It never waits for the store.
+/// Reads the state of a fetcher. A read never waits for the store.
 #[derive(Debug, Clone, Default)]
 pub struct FetchWatch(Arc<Mutex<FetchStatus>>);
 
 impl FetchWatch {
-    /// Returns the state.
+    /// Returns the state of the fetcher.
     pub fn status(&self) -> FetchStatus {
         self.lock().clone()
     }

@@ -1,5 +1,5 @@
-//! Tests with real logs and a folder as the store: the loader's folder gets each segment once it is sound, in
-//! order, and nothing else.
+//! Tests with real logs and a folder as the store. The folder of the loader gets only valid segments, in
+//! order.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -18,7 +18,7 @@ use crate::testing::{eventually, files, write_log};
 /// A machine that wrote logs, a folder as the store, and a machine that loads them.
 struct Site {
     folder: TempDir,
-    /// How far the two sinks are.
+    /// Positions of the two sinks.
     positions: Arc<Mutex<SinkPositions>>,
     spool_bytes_max: u64,
     gap_patience: Duration,
@@ -87,7 +87,7 @@ impl Site {
         ["one", "two"].into_iter().for_each(|sink| self.loaded(sink, log, last));
     }
 
-    /// Returns the fetched segments, as the loader sees them.
+    /// Returns the fetched segments in the folder that the loader reads.
     fn fetched(&self, log: LogId) -> BTreeMap<String, Vec<u8>> {
         files(&self.folder.path().join(format!("spool/{log}")), "sealed")
     }
@@ -96,7 +96,7 @@ impl Site {
         files(&self.dir().join(log.to_string()), "sealed")
     }
 
-    /// Returns the first and the last record of each segment.
+    /// Returns the first and the last record of each segment of the log.
     fn bounds(&self, log: LogId) -> Vec<(u64, u64)> {
         let paths = segments(&DiskStorage, &self.dir(), log).unwrap();
         let footers = paths.iter().map(|(name, path)| (name.first, read_footer(&DiskStorage, path).unwrap()));
@@ -206,7 +206,7 @@ fn later_segments_are_fetched_only_when_the_missing_one_is_gone() {
     site.answer(log, missing, Some(WantAnswer::Gone));
     let second = format!("{later:020}");
     eventually("the later one is here", || site.fetched(log).contains_key(&second));
-    // The loader names the gap, and its position passes it.
+    // The loader records the gap, and its position moves to the end of the gap.
     site.loaded_by_all(log, later);
     eventually("the rest is here", || site.fetched(log).len() == site.bounds(log).len() - 2);
 }

@@ -1,4 +1,4 @@
-//! The three services, as the crate `object_store` speaks to them.
+//! The three services, with the options of the crate `object_store` for each.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use super::connector::Connector;
 use super::options::{Addressing, ObjectStoreOptions, Secret};
 use super::place::StoreService;
 
-/// Tries of one call after the first. Its caller tries for ever, with longer waits.
+/// Maximum number of tries of one call after the first try. The caller repeats the call without end, with
+/// longer waits.
 pub(super) const RETRIES_MAX: u32 = 3;
-/// Time after which a call begins no further try.
+/// Time after the first try after which a call begins no further try.
 pub(super) const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Variables of the environment with credentials of S3. No other variable changes the store.
@@ -62,24 +63,24 @@ const AZURE_KEYS: [AzureConfigKey; 12] = [
 /// Why a store cannot be opened. The operator has to change the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum CloudError {
-    /// The address of the service is no address.
+    /// The text of the endpoint is not a valid address.
     #[error("endpoint {endpoint:?} is no address: {reason}")]
     Endpoint {
-        /// The address.
+        /// Text of the endpoint.
         endpoint: String,
-        /// The reason.
+        /// Why the text is not a valid address.
         reason: String,
     },
     /// The address would send keys and records over a network in plain text.
     #[error("endpoint {endpoint:?} is plain HTTP, which is allowed to loopback only, use https://")]
     PlainHttp {
-        /// The address.
+        /// Text of the endpoint.
         endpoint: String,
     },
-    /// Part of the credentials is missing, or the service has no such part.
+    /// Part of the credentials is missing, or the service does not use this part.
     #[error("{0}")]
     Credentials(&'static str),
-    /// The crate refuses the options. The text names no secret.
+    /// The crate refuses the options. The text of this error contains no secret.
     #[error("the store cannot be opened: {0}")]
     Refused(String),
 }
@@ -162,7 +163,7 @@ fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Arc<dyn
         .with_virtual_hosted_style_request(is_virtual)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_checksum_algorithm(Checksum::SHA256)
-        // Not every server has the call that deletes many objects.
+        // Some servers lack the call that deletes many objects.
         .with_disable_bulk_delete(true)
         .with_retry(retries())
         .with_http_connector(connector)
@@ -170,7 +171,7 @@ fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Arc<dyn
     Ok(Arc::new(store.map_err(refused)?))
 }
 
-/// Returns an address with the bucket before its host.
+/// Returns an address whose host begins with the name of the bucket.
 fn with_bucket(endpoint: &str, bucket: &str) -> String {
     match endpoint.split_once("://") {
         Some((scheme, rest)) => format!("{scheme}://{bucket}.{}", rest.trim_end_matches('/')),

@@ -1,7 +1,7 @@
 //! Connections to a store: addresses, the proxy, TLS.
 //!
-//! Plain HTTP is for loopback and for the metadata services of clouds, which have link-local addresses. This
-//! is checked on the resolved address, so that no name and no redirect leads a key over an open network.
+//! Plain HTTP is for loopback and for the metadata services of clouds, which have link-local addresses. The
+//! resolved address is checked, so that no name and no redirect sends a key over an open network.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -19,7 +19,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tollgate_tls::{RootsError, Trust, Verifier};
 
-/// Longest time to connect to a metadata service. A machine outside of a cloud has none.
+/// Longest time to connect to a metadata service. A machine outside of a cloud has no such service, so the
+/// wait must be short.
 const METADATA_CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Maximum bytes of the reply of a proxy to `CONNECT`.
 const PROXY_REPLY_BYTES_MAX: usize = 8 << 10;
@@ -35,11 +36,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// An open connection.
 pub(super) struct Dialed {
     pub(super) stream: Box<dyn Stream>,
-    /// A second descriptor of its socket.
+    /// A second descriptor of the connection's socket.
     pub(super) socket: OwnedFd,
 }
 
-/// The end of a connection.
+/// The server end of a connection: scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) is_tls: bool,
@@ -49,7 +50,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Takes scheme, host and port of an address.
+    /// Parses scheme, host and port of an address.
     ///
     /// # Errors
     /// The scheme is neither `http` nor `https`, or the host is missing.
@@ -67,7 +68,7 @@ impl Target {
         Ok(Self { is_tls, host: host.to_owned(), port })
     }
 
-    /// Returns whether the host is named as this machine.
+    /// Returns whether the host is `localhost` or a loopback address.
     pub(super) fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }
@@ -106,7 +107,7 @@ impl Dialer {
         Ok(Self { tls: TlsConnector::from(Arc::new(config)), proxy, timeout })
     }
 
-    /// Connects, with TLS for `https`. Each of resolution, TCP, proxy and TLS has its own time-out.
+    /// Connects, with TLS for `https`. Resolution, TCP, proxy and TLS each have their own timeout.
     ///
     /// # Errors
     /// The host does not answer in time, or its certificate is not trusted.
@@ -148,7 +149,7 @@ impl Dialer {
         let is_metadata = may_be_plain(address.ip()) && !address.ip().is_loopback();
         let time = if is_metadata { self.timeout.min(METADATA_CONNECT_MAX) } else { self.timeout };
         let stream = timeout(time, TcpStream::connect(address)).await.map_err(|_| late("connection"))??;
-        // Each write is a whole piece, so waiting for more bytes saves no packet.
+        // Each write is a whole piece, so a wait for more bytes would save no packet.
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -177,7 +178,8 @@ impl Dialer {
     }
 }
 
-/// Reads up to the empty line. The server speaks only after the client from then on, so no byte follows it.
+/// Reads the reply of the proxy up to the empty line. No byte follows this line, because the server sends
+/// only after the client has sent.
 async fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -50,10 +50,10 @@ impl Connector {
         Ok(Sender { requests, socket })
     }
 
-    /// Sends a request on a connection that waits, or else on a new one.
+    /// Sends a request on an idle connection, or else on a new one.
     ///
-    /// The server may close a waiting connection at any time. A request that did not leave yet goes to the
-    /// next connection. A request that may have left is never repeated here.
+    /// The server may close an idle connection at any time. If no byte of the request was sent, the next
+    /// connection sends the request. A request of which bytes may have been sent is never repeated here.
     async fn send(
         &self,
         target: &Target,

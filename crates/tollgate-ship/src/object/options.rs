@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::place::StorePlace;
 
-/// A text that no log line and no error shows.
+/// A secret text, which no log line and no error shows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -34,7 +34,7 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Where the name of the bucket is in an address of S3.
+/// Position of the bucket's name in an address of S3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Addressing {
     /// `https://HOST/BUCKET/KEY`: every server understands it.
@@ -52,13 +52,14 @@ pub enum Addressing {
 /// | `secret_key` | the secret access key | a service account key, as JSON | the key of the account |
 /// | `session_token` | the token of temporary keys | an OAuth token | a shared access signature |
 ///
-/// Credentials that are not written here come from the environment, and then from the machine: the web
-/// identity, the container, or the metadata service of the cloud.
+/// If these options have no credentials, the environment is read. If the environment has none, the machine
+/// gives them: the web identity, the container, or the metadata service of the cloud.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectStoreOptions {
     /// The place of the objects.
     pub place: StorePlace,
-    /// The address of the service. `None`: the address of the cloud. Plain HTTP is allowed to loopback only.
+    /// The address of the service. `None`: the address of the cloud. Plain HTTP is allowed only to a loopback
+    /// address.
     pub endpoint: Option<String>,
     /// The region, for S3. `None`: `AWS_REGION`, `AWS_DEFAULT_REGION`, else `us-east-1`.
     pub region: Option<String>,
@@ -72,9 +73,10 @@ pub struct ObjectStoreOptions {
     pub ca: Option<PathBuf>,
     /// `http://HOST:PORT` of a proxy, which is asked to `CONNECT`. Plain HTTP does not use it.
     pub proxy: Option<String>,
-    /// Where the bucket is in an address of S3.
+    /// Position of the bucket's name in an address of S3.
     pub addressing: Addressing,
-    /// Longest time without progress: to connect, to send a piece, to receive one, to begin a response.
+    /// Longest time without progress: to connect, to send a piece, to receive a piece, or until the response
+    /// begins.
     pub timeout: Duration,
 }
 

@@ -34,15 +34,15 @@ impl StoreService {
 /// The place of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorePlace {
-    /// The service.
+    /// The service that stores the objects.
     pub service: StoreService,
     /// The bucket. Azure calls it a container.
     pub bucket: String,
-    /// The part of all names before the layout, without a `/` at either end. It may be empty.
+    /// The prefix of all keys, without a `/` at either end. The prefix may be empty.
     pub prefix: String,
 }
 
-/// Why a text names no place.
+/// Why a text is not a valid place of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
     /// The text begins with another scheme, or with none.
@@ -51,7 +51,7 @@ pub enum PlaceError {
          az://CONTAINER/PREFIX"
     )]
     Scheme {
-        /// The text.
+        /// The refused text.
         text: String,
     },
     /// The bucket is missing or has a character that no bucket has.
@@ -65,7 +65,7 @@ pub enum PlaceError {
     Prefix {
         /// The text after the bucket.
         prefix: String,
-        /// The reason.
+        /// Why the prefix is not valid.
         reason: &'static str,
     },
 }
@@ -74,8 +74,7 @@ impl StorePlace {
     /// Parses `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`. The prefix may be
     /// absent.
     ///
-    /// # Errors
-    /// The text names no place.
+    /// # Errors The text is not a valid place.
     pub fn parse(text: &str) -> Result<Self, PlaceError> {
         let unknown = || PlaceError::Scheme { text: text.to_owned() };
         let (scheme, rest) = text.split_once("://").ok_or_else(unknown)?;
@@ -112,7 +111,7 @@ impl StorePlace {
     }
 }
 
-/// Returns why a text is no prefix.
+/// Returns why a text is not a valid prefix.
 fn fault_of(prefix: &str) -> Option<&'static str> {
     if prefix.is_empty() {
         return None;

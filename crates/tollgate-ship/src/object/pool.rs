@@ -12,11 +12,12 @@ use tokio::time::{Instant, timeout};
 use super::connect::Target;
 use super::request_body::RequestBody;
 
-/// Maximum connections that wait. A ship target and its loaders use few at a time.
+/// Maximum number of idle connections. A ship target and its loaders use few connections at a time.
 const IDLE_MAX: usize = 8;
-/// How long a connection may wait. Servers and the boxes between close it later.
+/// Longest time that a connection stays idle. Servers and middleboxes close idle connections only after a
+/// longer time.
 const IDLE_AGE_MAX: Duration = Duration::from_secs(15);
-/// Longest wait until a connection that was given back is ready again.
+/// Longest wait until a returned connection is ready for its next request.
 const READY_MAX: Duration = Duration::from_millis(100);
 
 /// The sending end of a connection.
@@ -30,7 +31,7 @@ impl Sender {
     /// Returns whether the server has neither closed the connection nor sent anything after the last
     /// response.
     ///
-    /// The event loop runs during calls only, so the task of the connection does not know it yet.
+    /// The event loop runs only during calls. So the task of the connection may not have seen the close yet.
     fn is_quiet(&self) -> bool {
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let received = rustix::net::recv(&self.socket, &mut [0_u8], flags);
@@ -53,7 +54,7 @@ impl Pool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the connection to a target that was used last. `None`: none waits.
+    /// Returns the idle connection to a target that was used last. `None`: no connection is idle.
     pub(super) async fn take(&self, target: &Target) -> Option<Sender> {
         loop {
             let mut sender = self.pop(target)?;
@@ -79,7 +80,7 @@ impl Pool {
     }
 }
 
-/// A connection in use. It closes if it is dropped.
+/// A connection in use. The drop of this value closes the connection.
 pub(super) struct Lease {
     pool: Arc<Pool>,
     target: Target,
@@ -87,12 +88,12 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Takes the connection of a request.
+    /// Wraps the connection of a request.
     pub(super) fn new(pool: Arc<Pool>, target: Target, sender: Sender) -> Self {
         Self { pool, target, sender }
     }
 
-    /// Gives the connection to the next request.
+    /// Returns the connection to the pool, for the next request.
     pub(super) fn give_back(self) {
         self.pool.push(self.target, self.sender);
     }

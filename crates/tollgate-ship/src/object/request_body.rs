@@ -17,7 +17,7 @@ use crate::pace::Pacer;
 pub(super) struct CallProgress(Mutex<Instant>);
 
 impl CallProgress {
-    /// Begins now.
+    /// Starts with the current time as the last progress.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(Instant::now())))
     }
@@ -26,12 +26,13 @@ impl CallProgress {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts progress that happens at a time, which may be later because of the limit on bytes per second.
+    /// Sets the time of the last progress. The time may be in the future, because of the limit on bytes per
+    /// second.
     fn note(&self, at: Instant) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
-    /// Waits until there was no progress for `time`.
+    /// Waits until no progress has happened for `time`.
     pub(super) async fn stalled(&self, time: Duration) {
         loop {
             let until = self.at() + time;
@@ -43,12 +44,12 @@ impl CallProgress {
     }
 }
 
-/// The body of a request. Its pieces leave at the configured rate.
+/// The body of a request. Its pieces are sent at the configured rate.
 pub(super) struct RequestBody {
     inner: HttpRequestBody,
     pacer: Arc<Pacer>,
     progress: Arc<CallProgress>,
-    /// A piece that waits for its time.
+    /// Timer of the next piece, which may not be sent yet.
     held: Option<(Bytes, Pin<Box<Sleep>>)>,
 }
 
@@ -75,7 +76,7 @@ impl Body for RequestBody {
             let delay = self.pacer.delay(piece.len() as u64, now.into_std());
             let at = now + delay;
             self.progress.note(at);
-            // A timer of no time would still wait for the next millisecond.
+            // A timer of zero length would still wait for the next millisecond.
             if delay.is_zero() {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }

@@ -1,4 +1,5 @@
-//! The body of a response: the time-out without progress, and the end of a call on its connection.
+//! The body of a response, with a timeout without progress. At its end, the connection is returned to the
+//! pool.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,22 +13,22 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::fault::{broken, stalled};
 use super::pool::Lease;
 
-/// Maximum bytes of the body of an error. Each is held in memory.
+/// Maximum bytes of the body of an error, which is held in memory.
 const ERROR_BYTES_MAX: u64 = 1 << 20;
 
-/// The body of a response. It gives its connection back once it is read.
+/// The body of a response. When the body is read, the connection is returned to the pool.
 pub(super) struct ResponseBody {
     inner: Incoming,
     lease: Option<Lease>,
     timeout: Duration,
-    /// The end of the wait for the next piece. `None`: nothing is waited for.
+    /// Deadline of the next piece. `None`: no piece is awaited.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Bytes that may still come. `None`: the reader has its own bound.
+    /// Maximum number of bytes that may still arrive. `None`: the reader has its own bound.
     left: Option<u64>,
 }
 
 impl ResponseBody {
-    /// Wraps the body of a response. The body of an error has a bound.
+    /// Wraps the body of a response. The body of an error response is bounded.
     pub(super) fn new(inner: Incoming, lease: Lease, timeout: Duration, is_error: bool) -> Self {
         let left = is_error.then_some(ERROR_BYTES_MAX);
         let mut body = Self { inner, lease: Some(lease), timeout, deadline: None, left };

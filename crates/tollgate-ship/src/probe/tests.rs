@@ -15,7 +15,7 @@ use crate::store::ObjectHead;
 struct Memory {
     kind: ConditionalCreate,
     objects: Mutex<BTreeMap<String, usize>>,
-    /// The writers of one name meet here between the look at the name and the write.
+    /// Barrier at which the writers of one name wait between the check of the name and the write.
     meeting: Barrier,
     may_delete: bool,
 }

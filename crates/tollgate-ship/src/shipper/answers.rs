@@ -1,5 +1,5 @@
-//! The communication of machines through the store: positions, requests for lost segments, ends of logs, and
-//! heartbeats.
+//! Communication of machines through the store: positions of sinks, requests for lost segments, ends of logs,
+//! and reports of machines (heartbeats).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::progress::Progress;
 use crate::status::ShipWatch;
 use crate::store::{Store, StoreError};
 
-/// The last answers of loaders in the store, and the times of the last reads and reports.
+/// The positions of loaders that were read last from the store, and the times of the last read and report.
 pub(super) struct Answers {
     tuning: ShipTuning,
-    /// Last record of each log that every named sink has.
+    /// Last record of each log that every sink of the delete rule has loaded.
     loaded: BTreeMap<LogId, Sequence>,
     polled_at: Option<Instant>,
     reported_at: Option<Instant>,
@@ -46,7 +46,7 @@ impl Answers {
         }
     }
 
-    /// Returns whether every named sink has a log up to this record.
+    /// Returns whether every sink of the delete rule has loaded the log up to `last`.
     pub(super) fn is_loaded(&self, log: LogId, last: Sequence) -> bool {
         self.loaded.get(&log).is_some_and(|loaded| *loaded >= last)
     }
@@ -55,7 +55,8 @@ impl Answers {
         at.is_none_or(|at| at.elapsed() >= every)
     }
 
-    /// Reads the answers of loaders, and reports this machine. Does each only if its interval has passed.
+    /// Reads the positions and requests of loaders if `poll` has passed. Writes the report of this machine if
+    /// `heartbeat` has passed.
     pub(super) fn exchange(&mut self, with: &mut Exchange<'_>) -> Result<(), StoreError> {
         if Self::is_due(self.polled_at, self.tuning.poll) {
             let logs: Vec<_> = with.progress.logs.keys().copied().collect();
@@ -77,7 +78,7 @@ impl Answers {
     }
 }
 
-/// State of the thread that an exchange of answers needs.
+/// References to the state of the thread `ship` that an exchange with loaders needs.
 pub(super) struct Exchange<'a> {
     pub(super) options: &'a ShipOptions,
     pub(super) storage: &'a dyn Storage,
@@ -88,7 +89,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Returns the last record that every sink of the delete rule has. `None`: the rule names no sink.
+    /// Returns the last record that every sink of the delete rule has loaded. `None`: the rule has no sinks.
     fn read_positions(&self, log: LogId) -> Result<Option<Sequence>, StoreError> {
         let DeleteRule::Loaded { sinks } = &self.options.delete else { return Ok(None) };
         let mut loaded: Option<Sequence> = None;
@@ -102,7 +103,7 @@ impl Exchange<'_> {
         Ok(loaded)
     }
 
-    /// Stores again the segments that loaders ask for.
+    /// Sends the segments of a log that loaders ask for to the store again.
     fn answer_wants(&self, log: LogId) -> Result<(), StoreError> {
         for wanted in self.store.list(&ObjectName::wanted_of(log), None)? {
             let Some(ObjectName::Want { first, .. }) = ObjectName::parse(&wanted) else { continue };
@@ -123,7 +124,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Stores a segment again, and replaces the object in the store. Returns false if this machine does not
+    /// Sends a segment to the store again, and replaces its object. Returns false if this machine does not
     /// have the segment any more.
     fn store_again(&self, log: LogId, first: Sequence) -> Result<bool, StoreError> {
         let has = self.progress.logs.get(&log).is_some_and(|progress| progress.segment(first).is_some());
@@ -163,8 +164,8 @@ impl Exchange<'_> {
         let text = self.store.text(&name, TEXT_BYTES_MAX)?;
         let found = text.as_deref().and_then(NodeAnswer::parse).and_then(|answer| answer.log);
         let live = self.logs.live();
-        // The last report of this process has its own log. If the store has another log, another machine
-        // wrote its report later.
+        // The last report of this process names the log of this process. If the report in the store names
+        // another log, another machine wrote it later.
         let namesake = found.filter(|found| reported.is_some() && Some(*found) != live);
         if let Some(log) = namesake {
             let (ship, node) = (&self.options.name, &self.options.node);

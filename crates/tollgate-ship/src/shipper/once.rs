@@ -1,4 +1,4 @@
-//! Ships once, for the command line.
+//! Ships all sealed segments once, without a thread, for the command line.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub enum OnceOutcome {
     Unsound,
 }
 
-/// Why shipping ended early.
+/// Why [`ship_once`] ended before it had visited all segments.
 #[derive(Debug, thiserror::Error)]
 pub enum ShipOnceError {
     /// The store failed.

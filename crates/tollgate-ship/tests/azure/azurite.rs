@@ -10,12 +10,12 @@ use tollgate_ship::{ObjectStoreOptions, Secret, StorePlace};
 
 use crate::segments::eventually;
 
-/// The account that Azurite has by itself, and its key. Both are in its manual.
+/// The default account of Azurite, and its key. Both are in the manual of Azurite.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// The program that `make stores` installs.
+/// Path of the program that `make stores` installs.
 const SCRIPT: &str = "../../target/tools/azurite-3.37.0/node_modules/azurite/dist/src/blob/main.js";
-/// Makes a container, by a request signed with the key of the account.
+/// Creates a container by a request that is signed with the key of the account.
 const MAKE_CONTAINER: &str = r"
     const [address, account, key] = process.argv.slice(1);
     const fields = { 'x-ms-date': new Date().toUTCString(), 'x-ms-version': '2021-08-06' };
@@ -29,7 +29,7 @@ const MAKE_CONTAINER: &str = r"
     });
 ";
 
-/// A running Azurite with an empty container. It ends when it is dropped.
+/// A running Azurite with an empty container. The drop of this value ends the process.
 pub(crate) struct Azurite {
     child: Child,
     folder: TempDir,
@@ -93,7 +93,7 @@ impl Drop for Azurite {
     }
 }
 
-/// Returns a random address of loopback that was free a moment ago.
+/// Returns a random loopback address that was free a moment ago.
 fn free_address() -> SocketAddr {
     let [_, a, b, c] = getrandom::u32().unwrap().to_be_bytes();
     TcpListener::bind((Ipv4Addr::new(127, a, b, c.clamp(2, 250)), 0)).unwrap().local_addr().unwrap()

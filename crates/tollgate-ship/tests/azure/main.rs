@@ -1,4 +1,5 @@
-//! The law of a store, with Azurite: a server that stands for Azure Blob Storage. `make stores` runs it.
+//! The tests that every store must pass, with Azurite, a server with the protocol of Azure Blob Storage.
+//! `make stores` runs these tests.
 
 // clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,5 +1,5 @@
-//! The whole way over a bad network: a ship target, an S3 server, a fetcher. Each sealed segment is stored
-//! and fetched byte for byte, and nothing else is.
+//! Tests of a ship target, an S3 server and a fetcher together, over a faulty network. Each sealed segment is
+//! stored and fetched byte for byte, and no other object is stored or fetched.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::segments::{Segments, eventually};
 
 const NODE: &str = "web 1";
 
-/// The logs of a machine that writes none.
+/// The logs of a machine whose process writes no log.
 struct NoLive;
 
 impl ShippedLogs for NoLive {
@@ -35,11 +35,11 @@ impl ShippedLogs for NoLive {
     }
 }
 
-/// Returns a plan that meddles with two of five requests.
+/// Returns a plan that disturbs two of five requests.
 fn bad_network(seed: u64) -> impl FnMut(&str) -> Meddling + Send {
     let mut state = seed;
     move |line| {
-        // Knuth's generator; the upper bits are good enough to choose by.
+        // Knuth's generator. Its upper bits are random enough for this choice.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let cut = usize::try_from(state >> 40).unwrap() % 2_000;
         match (state >> 33) % 12 {
@@ -47,14 +47,14 @@ fn bad_network(seed: u64) -> impl FnMut(&str) -> Meddling + Send {
             1 => Meddling::BusyAfter,
             2 => Meddling::Refuse(503),
             3 => Meddling::Cut(cut),
-            // S3 answers it to a PUT while another one runs.
+            // S3 answers this status to a PUT while another PUT of the same name runs.
             4 if line.starts_with("PUT") => Meddling::Refuse(409),
             _ => Meddling::Pass,
         }
     }
 }
 
-/// Returns the files with this extension below a folder: the contents by the names without extension.
+/// Returns the contents of the files with an extension below a folder, by the names without the extension.
 fn files(folder: &Path, extension: &str) -> BTreeMap<String, Vec<u8>> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeMap::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -86,7 +86,7 @@ fn fetch(spool: &Path, store: ObjectStoreOptions) -> Fetcher {
     let tuning = FetchTuning {
         poll: Duration::from_millis(5),
         list: Duration::from_millis(5),
-        // An error is no missing segment, so none is ever asked for.
+        // An error of the store does not mean that a segment is missing, so the fetcher asks for no segment.
         gap_patience: Duration::from_hours(1),
         answer: Duration::from_millis(50),
         retain: Duration::from_hours(1),

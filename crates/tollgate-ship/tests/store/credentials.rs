@@ -1,7 +1,8 @@
-//! Keys that no option has: from the environment, and else from the metadata service of the cloud.
+//! Tests of credentials that are not in the options: from the environment, or else from the metadata service
+//! of the cloud.
 //!
-//! The environment of a process cannot be changed safely, so each case runs in a process of its own: this
-//! test again, with other variables.
+//! The environment of a process cannot be changed safely. So each case runs this test again in a separate
+//! process, with other variables.
 
 use std::env;
 use std::io::Write;
@@ -16,13 +17,14 @@ use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY, open, options};
 use crate::meddler::read_message;
 use crate::segments::Segments;
 
-/// The variable with the address of the server, in the process of a case.
+/// Name of the variable with the address of the server, in the process of a case.
 const CASE: &str = "TOLLGATE_TEST_STORE";
 const NAME: &str = "v1/seg/web/01930e1c-2f7a-7c3e-8b1d-5a6f7e8d9c0b/00000000000000000001.seg";
-/// Requests that a client sends to the metadata service: for a token, for the role, for its keys.
+/// Number of requests that a client sends to the metadata service: for a token, for the role, for the keys of
+/// the role.
 const METADATA_REQUESTS: usize = 3;
 
-/// Stores a segment without written keys, twice.
+/// Stores a segment twice, without credentials in the options.
 fn case(address: &str) {
     let written = options("s3://logs", address.parse().unwrap());
     let store = open(ObjectStoreOptions { access_key: None, secret_key: None, ..written });
@@ -32,7 +34,7 @@ fn case(address: &str) {
     }
 }
 
-/// Runs a case. Returns whether it succeeded.
+/// Runs a case in a separate process. Returns whether the process succeeded.
 fn succeeds(store: SocketAddr, variables: &[(&str, &str)]) -> bool {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "credentials::keys_come_from_the_environment_or_the_metadata_service"]);
@@ -41,7 +43,7 @@ fn succeeds(store: SocketAddr, variables: &[(&str, &str)]) -> bool {
             command.env_remove(name);
         }
     }
-    // Without keys, the crate asks the metadata service. This address refuses.
+    // Without keys, the crate `object_store` asks the metadata service. This address refuses connections.
     command.env("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1").env(CASE, store.to_string());
     let output = command.envs(variables.iter().copied()).output().unwrap();
     eprintln!("{variables:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -76,7 +78,8 @@ fn metadata_service() -> SocketAddr {
     address
 }
 
-/// Starts a server that has these answers. Returns its address, and the heads of the requests in lower case.
+/// Starts a server that sends `answers` in order. Returns its address, and the heads of the requests in lower
+/// case.
 fn recorder(answers: &'static [&'static str]) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -102,7 +105,7 @@ fn keys_come_from_the_environment_or_the_metadata_service() {
     assert!(!succeeds(gateway.address, &[]), "without any keys");
     assert!(!succeeds(gateway.address, &[keys[0], ("AWS_SECRET_ACCESS_KEY", "wrong")]), "with a wrong key");
     assert!(!gateway.path_of(NAME).exists());
-    // Other variables of the crate would turn off what the store promises.
+    // Other variables of the crate `object_store` would turn off guarantees of the store.
     let others = [
         ("AWS_CONDITIONAL_PUT", "disabled"),
         ("AWS_SKIP_SIGNATURE", "true"),

@@ -1,4 +1,4 @@
-//! Answers that are lost, cut or wrong on their way: the store never says what is not so.
+//! Tests with answers that the network loses, cuts or changes. The store never returns a wrong result.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::segments::{Segment, Segments, eventually, read};
 
 const NAME: &str = "v1/seg/web/01930e1c-2f7a-7c3e-8b1d-5a6f7e8d9c0b/00000000000000000001.seg";
 
-/// Returns a plan that meddles with the first `count` requests of a method.
+/// Returns a plan that disturbs the first `count` requests of a method.
 fn first(count: usize, method: &'static str, meddling: Meddling) -> impl FnMut(&str) -> Meddling + Send {
     let mut left = count;
     move |line| {
@@ -35,7 +35,7 @@ fn send(store: &ObjectStore, segment: &Segment) -> Result<Sent, StoreError> {
     send_segment(store, NAME, &segment.file, &segment.identity)
 }
 
-/// Sends until the store answers, as a ship target does.
+/// Repeats the send of a segment until the store answers, like a ship target.
 fn send_until_answered(store: &ObjectStore, segment: &Segment) -> (usize, Sent) {
     for failed in 0..10 {
         if let Ok(sent) = send(store, segment) {
@@ -102,7 +102,7 @@ fn a_connection_that_the_server_closed_meanwhile_fails_no_call() {
         let name = NAME.replace("0001.seg", &format!("{first:04}.seg"));
         let segment = &segments.all[0];
         assert_eq!(store.create(&name, &segment.file, &segment.identity).unwrap(), Created::Stored);
-        // The answer says nothing of the end of the connection.
+        // The answer does not announce the end of the connection.
         eventually("the connection is closed", || !meddler.has_established());
     }
     assert_eq!(meddler.seen().len(), 50);
@@ -174,7 +174,7 @@ fn a_lost_answer_to_a_look_or_a_list_is_repeated_or_an_error_and_never_an_absenc
     }
 }
 
-/// Returns the answer to a list of two keys.
+/// Returns an answer to a list request, with two keys.
 macro_rules! listed {
     ($one:literal, $other:literal) => {
         concat!(
@@ -223,7 +223,7 @@ fn the_check_names_a_server_that_ignores_the_condition_of_writers_at_once() {
     let mut puts = 0;
     let meddler = Meddler::start(gateway.address, move |line| {
         puts += usize::from(line.starts_with("PUT"));
-        // The first two are the writers one after the other.
+        // The first two requests are of the writers that write one after the other.
         if puts > 2 && line.starts_with("PUT") { Meddling::AlwaysStored } else { Meddling::Pass }
     });
     let report = probe_store(&behind(&meddler), folder.path()).unwrap();

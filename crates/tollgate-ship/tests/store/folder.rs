@@ -1,4 +1,4 @@
-//! A folder as a store.
+//! Tests of a folder as a store.
 
 use std::sync::Arc;
 

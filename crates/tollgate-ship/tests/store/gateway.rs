@@ -1,4 +1,4 @@
-//! versitygw: a server with the protocol of S3 over a folder.
+//! Starts versitygw, a server with the protocol of S3 that stores objects in a folder.
 
 #![allow(dead_code, reason = "each crate whose tests use it needs another part of it")]
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tollgate_ship::{ObjectStore, ObjectStoreOptions, Pacer, Secret, StorePlace};
 
-/// Longest wait for the server.
+/// Longest wait for the start of the server.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The version that `make versitygw` builds.
@@ -22,10 +22,10 @@ const PROGRAM: &str = "../../target/tools/versitygw-1.8.0/bin/versitygw";
 pub(crate) const ACCESS_KEY: &str = "tollgate-test";
 pub(crate) const SECRET_KEY: &str = "sesame-sesame";
 const BUCKET: &str = "logs";
-/// Starts until one of them has its port. Another process may take the port before.
+/// Number of tries to start the server. Another process may take the port before the server opens it.
 const STARTS_MAX: u32 = 5;
 
-/// A running server. It ends when it is dropped.
+/// A running server. The drop of this value ends the process.
 pub(crate) struct Gateway {
     child: Child,
     arguments: Vec<OsString>,
@@ -33,7 +33,7 @@ pub(crate) struct Gateway {
     pub(crate) address: SocketAddr,
 }
 
-/// A certificate for a server.
+/// Files of a certificate and its key for a server.
 pub(crate) struct Certificate {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
@@ -45,7 +45,7 @@ impl Gateway {
         Self::start_with(|_| None)
     }
 
-    /// Starts a server with the certificate for its address. It speaks TLS only then.
+    /// Starts a server with a certificate for its address. Only a server with a certificate uses TLS.
     pub(crate) fn start_with(certificate: impl Fn(Ipv4Addr) -> Option<Certificate>) -> Self {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM);
         assert!(program.is_file(), "{} is missing: run `make versitygw`, which builds it", program.display());
@@ -80,7 +80,7 @@ impl Gateway {
         gateway.is_listening().then_some(gateway)
     }
 
-    /// Waits until the server listens. Returns `false` if it ended before.
+    /// Waits until the server listens. Returns `false` if the server ended before.
     fn is_listening(&mut self) -> bool {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -150,7 +150,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Returns the options of a store at an address, by plain HTTP.
+/// Returns the options of a store at an address, with plain HTTP.
 pub(crate) fn options(place: &str, address: SocketAddr) -> ObjectStoreOptions {
     ObjectStoreOptions {
         endpoint: Some(format!("http://{address}")),
@@ -168,14 +168,15 @@ pub(crate) fn open(options: ObjectStoreOptions) -> ObjectStore {
 
 /// Returns an address that was free a moment ago.
 ///
-/// It is a random one of loopback, so that no other test takes its port before the server does.
+/// The address is a random loopback address, so that no other test takes the port before the server opens it.
 fn free_address() -> (Ipv4Addr, u16) {
     let [_, a, b, c] = getrandom::u32().unwrap().to_be_bytes();
     let host = Ipv4Addr::new(127, a, b, c.clamp(2, 250));
     (host, TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port())
 }
 
-/// Returns whether files of a folder can have attributes of the user, which hold metadata of objects.
+/// Returns whether files of a folder can have user attributes (xattr). The server stores metadata of objects
+/// in them.
 fn has_attributes(folder: &Path) -> bool {
     rustix::fs::setxattr(folder, "user.tollgate", b"x", rustix::fs::XattrFlags::empty()).is_ok()
 }

@@ -1,5 +1,5 @@
-//! Google Cloud Storage, as its XML API is documented: no server of another project speaks it with
-//! conditions.
+//! A server in memory that follows the documentation of the XML API of Google Cloud Storage. No server of
+//! another project supports the conditions of this API.
 //!
 //! Source: cloud.google.com/storage/docs/xml-api (PUT object, GET object, list objects version 2).
 
@@ -20,13 +20,13 @@ use crate::meddler::read_message;
 
 const TOKEN: &str = "sesame-token";
 const TIME: &str = "Thu, 01 Jan 2026 00:00:00 GMT";
-/// Objects of one page of a list, at most. The service has 1,000.
+/// Maximum number of objects in one page of a list. The real service allows 1,000.
 const PAGE: usize = 300;
 
 #[derive(Clone)]
 struct Object {
     content: Vec<u8>,
-    /// Fields of metadata, as they came.
+    /// Metadata fields, as the client sent them.
     metadata: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ struct Bucket {
     is_over: AtomicBool,
 }
 
-/// A service with one bucket in memory. It ends when it is dropped.
+/// A service with one bucket in memory. The drop of this value ends the service.
 struct Google {
     address: SocketAddr,
     bucket: Arc<Bucket>,

@@ -1,4 +1,4 @@
-//! What every store has to do, whatever is behind it.
+//! Tests that every store must pass: the law of a store.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,13 @@ use tollgate_ship::{
 
 use crate::segments::{Segment, Segments, read};
 
-/// Machines that create one name at once.
+/// Number of machines that create one name at the same time.
 const RACERS: usize = 16;
 /// 1 January 2017, in milliseconds since 1970.
 const TEN_YEARS_AGO_MS: u64 = 1_483_228_800_000;
 const LOG: &str = "01930e1c-2f7a-7c3e-8b1d-5a6f7e8d9c0b";
 
-/// Holds a store without objects to the law.
+/// Checks that an empty store follows the law.
 pub(crate) fn holds(store: &dyn Store) {
     let segments = Segments::written(RACERS);
     a_missing_object_is_no_error(store, &segments);
@@ -38,7 +38,7 @@ fn log() -> LogId {
     LOG.parse().unwrap()
 }
 
-/// Returns the name of a segment, for one part of the law.
+/// Returns the name of a segment for one part of the tests.
 fn name(part: &str, first: u64) -> String {
     let node = NodeName::encode(part).unwrap();
     ObjectName::Segment { node, log: log(), first: Sequence(first) }.to_string()
@@ -146,7 +146,7 @@ fn bounds_are_kept(store: &dyn Store, segments: &Segments) {
 fn a_large_object_comes_back(store: &dyn Store, segments: &Segments) {
     let (name, source, target) =
         (name("large", 1), segments.free_path("large"), segments.free_path("larger"));
-    // Not a multiple of any piece.
+    // This size is not a multiple of a piece of any store.
     let bytes: Vec<u8> = (0..3_000_001_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     fs::write(&source, &bytes).unwrap();
     let identity = SegmentIdentity::from_store("large");
@@ -207,14 +207,14 @@ fn names_are_listed_in_pages(store: &dyn Store) {
     let rest = store.list(&prefix, first.last().map(String::as_str)).unwrap();
     assert_eq!(rest, names[LISTED_MAX..]);
     assert_eq!(store.list(&prefix, names.last().map(String::as_str)).unwrap(), Vec::<String>::new());
-    // A name that has no object is a place to begin after, too.
+    // The list may also begin after a name that has no object.
     assert_eq!(store.list(&prefix, Some(&want(count * 10 - 5))).unwrap(), names[names.len() - 1..]);
 }
 
 fn folders_are_listed(store: &dyn Store) {
     let mut nodes = store.folders(&ObjectName::segments()).unwrap();
     let parts = ["bounds", "large", "once", "race", "replaced", "sent"];
-    // A folder on a disk stays after its last file.
+    // A folder on a disk is not removed with its last file.
     nodes.retain(|node| parts.contains(&node.as_str()));
     assert_eq!(nodes, parts);
     let node = NodeName::encode("race").unwrap();

@@ -1,5 +1,5 @@
-//! The law of a store, with a real server for each kind of store: an object is created once, comes back as it
-//! was stored, and no lost answer changes that.
+//! Tests that every store must pass, with a real server for each kind of store. An object is created once and
+//! is read as it was stored, even if answers are lost.
 
 // clippy exempts test functions, but not the helpers between them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

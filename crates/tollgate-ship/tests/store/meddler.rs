@@ -1,4 +1,4 @@
-//! A proxy in front of a server that loses, cuts and invents answers.
+//! A proxy between client and server that loses, cuts and invents answers.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// What happens to one request.
+/// Treatment of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meddling {
-    /// The request and its answer pass. The answer says that the connection ends.
+    /// The proxy forwards the request and its answer. The answer announces the end of the connection.
     Pass,
-    /// The request and its answer pass. The answer does not say that the connection ends.
+    /// The proxy forwards the request and its answer. The answer does not announce the end of the connection.
     PassAndClose,
     /// The request is carried out, and its answer is lost.
     LoseAnswer,
@@ -26,7 +26,7 @@ pub(crate) enum Meddling {
     Cut(usize),
     /// The request is carried out, and the answer says that the object is stored.
     AlwaysStored,
-    /// No byte of an answer comes.
+    /// The client gets no byte of an answer.
     Silence,
 }
 
@@ -34,14 +34,14 @@ type Plan = Box<dyn FnMut(&str) -> Meddling + Send>;
 
 struct Shared {
     server: SocketAddr,
-    /// Gets the request line.
+    /// Function that gets the request line and returns the treatment.
     plan: Mutex<Plan>,
-    /// The request lines so far.
+    /// All request lines that the proxy received.
     seen: Mutex<Vec<String>>,
     is_over: AtomicBool,
 }
 
-/// The proxy. Each connection has one request.
+/// The running proxy. Each connection carries one request.
 pub(crate) struct Meddler {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -49,7 +49,7 @@ pub(crate) struct Meddler {
 }
 
 impl Meddler {
-    /// Starts a proxy. The plan gets each request line.
+    /// Starts a proxy. `plan` gets each request line, and returns the treatment of the request.
     pub(crate) fn start(server: SocketAddr, plan: impl FnMut(&str) -> Meddling + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -71,12 +71,12 @@ impl Meddler {
         Self { address, shared, thread: Some(thread) }
     }
 
-    /// Returns the request lines so far.
+    /// Returns all request lines that the proxy received.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Returns whether any connection has not ended, as the kernel of the client sees it.
+    /// Returns whether a connection is still open on the client's side, as the kernel reports it.
     pub(crate) fn has_established(&self) -> bool {
         let server = format!("0100007F:{:04X}", self.address.port());
         let sockets = fs::read_to_string("/proc/net/tcp").unwrap();
@@ -109,7 +109,7 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
             return client.write_all(format!("{head}{body}").as_bytes());
         }
         Meddling::Silence => {
-            // The client gives up and closes.
+            // Waits until the client gives up and closes the connection.
             return io::copy(&mut client, &mut io::sink()).map(drop);
         }
         _ => {}
@@ -145,7 +145,7 @@ fn ask(server: SocketAddr, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Returns an answer without its fields on the connection.
+/// Returns an answer without its fields about the connection.
 fn without_connection(answer: &[u8]) -> Vec<u8> {
     let (head, body) = answer.split_at(head_bytes(answer).unwrap_or(0));
     let head = String::from_utf8_lossy(head);

@@ -1,4 +1,4 @@
-//! Sealed segments of a real log.
+//! Writes real logs, whose sealed segments the tests use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use tollgate_log::{
 };
 use tollgate_ship::SegmentIdentity;
 
-/// Longest wait for anything that has to happen.
+/// Longest wait for a condition.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A sealed segment.
+/// A sealed segment of a real log.
 pub(crate) struct Segment {
     pub(crate) file: PathBuf,
     pub(crate) identity: SegmentIdentity,
@@ -28,19 +28,19 @@ impl Segment {
     }
 }
 
-/// The sealed segments of one log, in a folder of their own.
+/// The sealed segments of one log, in a temporary folder.
 pub(crate) struct Segments {
     folder: TempDir,
     pub(crate) all: Vec<Segment>,
 }
 
 impl Segments {
-    /// Writes a log of at least this many segments. No two have the same bytes.
+    /// Writes a log of at least `count` segments. Each segment has different bytes.
     pub(crate) fn written(count: usize) -> Self {
         Self::written_by("web", count)
     }
 
-    /// Writes a log as a machine of this name.
+    /// Writes a log as the machine `node`.
     pub(crate) fn written_by(node: &str, count: usize) -> Self {
         let folder = TempDir::new().unwrap();
         let column = Column { name: "n".to_owned(), kind: ColumnType::Int, origin: ColumnOrigin::Stored };
@@ -72,7 +72,7 @@ impl Segments {
         Self { folder, all }
     }
 
-    /// Returns a path that no file has.
+    /// Returns a path of a file that does not exist.
     pub(crate) fn free_path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -92,7 +92,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the bytes of a file, or `None` if there is none.
+/// Returns the bytes of a file, or `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Option<Vec<u8>> {
     fs::read(path).ok()
 }

@@ -1,4 +1,5 @@
-//! TLS to a store: only to the server that the authorities name, and through a proxy.
+//! Tests of TLS to a store: only a server whose certificate a trusted authority signed is accepted, also
+//! through a proxy.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -25,7 +26,8 @@ fn openssl(folder: &Path, arguments: &str) {
     assert!(status.success(), "openssl {arguments}");
 }
 
-/// Makes an authority in `ca.pem`, another one in `other.pem`, and a certificate of the first.
+/// Creates an authority in `ca.pem`, another authority in `other.pem`, and a certificate that the first
+/// authority signed.
 fn certificate(folder: &Path, subject: &str) -> Certificate {
     for name in ["ca", "other"] {
         openssl(
@@ -63,8 +65,8 @@ fn secured(gateway: &Gateway, folder: &Path, authority: &str) -> ObjectStoreOpti
     }
 }
 
-/// Starts a proxy that connects once, to any address. Returns its address, and the request lines that it
-/// gets.
+/// Starts a proxy that accepts one connection, to any address. Returns the address of the proxy, and the
+/// request lines that it gets.
 fn proxy(reply: &'static str) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -115,7 +117,7 @@ fn a_proxy_gets_a_connect_and_nothing_to_read() {
     let (address, seen) = proxy("HTTP/1.1 200 Connected\r\nVia: x\r\n\r\n");
     let options = secured(&gateway, folder.path(), "ca.pem");
     let store = open(ObjectStoreOptions { proxy: Some(format!("http://{address}")), ..options });
-    // The proxy accepts one connection, so both calls have to share it.
+    // The proxy accepts one connection, so both calls must use the same connection.
     store.put_text(NODE, "at_ms 1\n").unwrap();
     assert_eq!(store.text(NODE, 99).unwrap().as_deref(), Some("at_ms 1\n"));
     assert_eq!(seen.recv().unwrap(), format!("CONNECT {} HTTP/1.1", gateway.address));

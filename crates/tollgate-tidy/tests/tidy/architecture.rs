@@ -32,7 +32,7 @@ fn places(path: &str) -> Vec<PathBuf> {
     tried.iter().map(|tried| workspace::root().join(tried)).filter(|place| place.exists()).collect()
 }
 
-/// Whether a line of the file defines the function.
+/// Returns whether a line of the file defines the function.
 fn defines_function(file: &Path, name: &str) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     let is_there = |end: char| text.contains(&format!("fn {name}{end}"));

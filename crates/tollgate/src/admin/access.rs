@@ -95,8 +95,8 @@ fn name_of(authority: &str) -> &str {
     }
 }
 
-/// Whether the last colon of a host was inside of brackets, where `name` is the part before it. Such a colon
-/// does not separate a port.
+/// Returns whether the last colon of a host was inside of brackets, where `name` is the part before it. Such
+/// a colon does not separate a port.
 fn is_bare_v6(name: &str) -> bool {
     name.starts_with('[') && !name.ends_with(']')
 }

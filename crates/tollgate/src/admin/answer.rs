@@ -2,8 +2,8 @@
 //!
 //! | path | answer |
 //! | --- | --- |
-//! | `/healthz` | 200 while the process does its work, 503 while a worker hangs |
-//! | `/readyz` | 200 while requests should come here, else 503, with reasons and warnings; JSON for a client that accepts it |
+//! | `/healthz` | 200 if all workers make turns, 503 if a worker hangs |
+//! | `/readyz` | 200 if this server should get requests, else 503, with reasons and warnings; JSON for a client that accepts it |
 //! | `/metrics` | metrics for Prometheus |
 //! | `/status` | the whole state, as JSON |
 //!

@@ -12,12 +12,12 @@ use tollgate_http::{HeadReader, Limits};
 
 use super::answer::Answers;
 
-/// Time for each of three steps: the request arrives, the answer leaves, and bytes after the request are read
-/// and dropped.
+/// Maximum time of each of three steps: the request arrives, the answer is sent, and bytes after the request
+/// are read and dropped.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a request, at most.
+/// Maximum bytes of a request.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const READ_BYTES: usize = 4 << 10;
 
@@ -36,8 +36,8 @@ enum State {
         answer: Vec<u8>,
         sent: usize,
     },
-    /// Reads and drops what the peer still sends. If we closed now, the peer's system would drop the answer
-    /// (RFC 9112 section 9.6).
+    /// Reads and drops the bytes that the peer still sends. If the listener closed the connection now, the
+    /// peer's system would drop the answer (RFC 9112 section 9.6).
     Lingering,
     Over,
 }

@@ -68,7 +68,7 @@ impl AdminListener {
         Ok(Some(Self { socket, bound }))
     }
 
-    /// Accepts the next client. `None`: the client is already gone.
+    /// Accepts the next client. `None`: the client has already closed the connection.
     pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
         match self.socket.accept() {
             Ok((socket, _)) => {

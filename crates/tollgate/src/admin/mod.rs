@@ -1,12 +1,12 @@
-//! The admin listener: health, metrics and status over HTTP. It has a socket of its own and never uses the
-//! public sockets.
+//! The admin listener: health, metrics and status over HTTP. The listener has a separate socket and never
+//! uses the public sockets.
 //!
 //! One thread waits for all clients with poll(2). The listener shares no thread, no runtime and no queue with
 //! the public requests. It therefore answers while requests flood the server, while no descriptor is left,
 //! and while a worker hangs. The number of clients and the time of each client are bounded. At the bound a
 //! new client replaces the oldest. Each client gets one answer.
 //!
-//! The listener changes nothing: it accepts only GET and HEAD.
+//! The listener never changes the state of the server: it accepts only GET and HEAD.
 
 mod access;
 mod answer;
@@ -29,7 +29,7 @@ use client::AdminClient;
 use listener::AdminListener;
 pub(crate) use listener::Bound;
 
-/// Clients at the same time, at most.
+/// Maximum number of clients at the same time.
 const CLIENTS_MAX: usize = 32;
 /// Pause in accepting after the system had no descriptor for a client.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

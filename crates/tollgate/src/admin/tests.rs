@@ -1,1 +1,1 @@
-//! The listener by itself, without a server.
+//! Tests of the listener alone, without a server.

@@ -9,7 +9,7 @@ use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions, Str
 use crate::config::{Config, ShipConfig, show_size};
 use crate::print::printed_name;
 
-/// Writable files of one folder that are named, at most. Further files are only counted.
+/// Maximum number of writable files of one folder that are listed. Further files are only counted.
 const WRITABLE_SHOWN: usize = 3;
 
 /// Returns one line for each note.
@@ -71,7 +71,7 @@ impl Writable {
         }
     }
 
-    /// Looks at the files in a folder, and in the folders in it.
+    /// Checks the files in a folder and in its subfolders.
     fn look_into(&mut self, folder: &Path) {
         let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -100,8 +100,8 @@ impl Writable {
     }
 }
 
-/// Whether users other than owner and group can write. A folder with the sticky bit, such as `/tmp`, does not
-/// count, because users cannot change each other's files in it.
+/// Returns whether users other than owner and group can write. A folder with the sticky bit, such as `/tmp`,
+/// does not count, because users cannot change each other's files in it.
 fn is_writable_by_others(found: &Metadata) -> bool {
     let mode = found.permissions().mode();
     let is_shared_folder = found.is_dir() && mode & STICKY != 0;
@@ -125,7 +125,7 @@ fn notes_of_pages(route: &RouteSpec) -> Vec<String> {
 }
 
 /// Returns a note for a backend with one connection. Streamed bodies use at most half of the connections.
-/// Half of one, rounded down, is none.
+/// Half of one connection, rounded down, is zero.
 fn note_of_one_place(server: &ServerOptions, index: usize, backend: &BackendOptions) -> Option<String> {
     let memory_max = server.connection.body_memory_max as u64;
     let is_meant = |route: &&RouteSpec| route.body_bytes_max > memory_max && would_stream(route, index);
@@ -143,7 +143,8 @@ fn note_of_one_place(server: &ServerOptions, index: usize, backend: &BackendOpti
     ))
 }
 
-/// Whether long bodies of the route are sent to this backend while they arrive, if connections are free.
+/// Returns whether long bodies of the route are sent to this backend while they arrive, if connections are
+/// free.
 fn would_stream(route: &RouteSpec, backend: usize) -> bool {
     let needs_whole = route.stream.is_some() || !route.before.is_empty() || !route.after.is_empty();
     let has_bodies = route.methods.is_none_or(|methods| methods.iter().any(|method| !method.is_safe()));

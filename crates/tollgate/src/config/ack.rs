@@ -1,7 +1,7 @@
-//! `ack` of a stream: a level of the log, or the database that its replies wait for.
+//! The key `ack` of a stream: a level of the log, or the sink that its replies wait for.
 //!
-//! Whether a reply can wait for a database depends on the sinks and on the process that loads them. `ack` is
-//! therefore checked when the sinks and this process are known.
+//! Two facts decide whether a reply can wait for a sink: the configured sinks, and the process that loads
+//! them. `ack` is therefore checked after both are read.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ keys! {
     loaded [LOADED] = other("needed", "the name of a `[sink.NAME]`");
 }
 
-/// The name, in the file, of the database that the replies of a stream wait for.
+/// The sink that the replies of a stream wait for, as the configuration names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AwaitedSink {
     /// The name of the stream.
     pub(super) stream: String,
-    /// The name of the sink. `None`: the file names none, and allows only one sink.
+    /// The name of the sink. `None`: the file names no sink, so the configuration must have only one sink.
     sink: Option<String>,
     pub(super) place: Location,
 }
@@ -161,7 +161,7 @@ fn place_of(name: &str, sinks: &[SinkConfig]) -> SinkPlace {
     SinkPlace(sinks.iter().position(|sink| sink.name() == name).unwrap_or_default())
 }
 
-/// Whether a sink of this kind reports the commit of each record.
+/// Returns whether a sink of this kind reports the commit of each record.
 const fn commits_rows(kind: &SinkKind) -> bool {
     match kind {
         SinkKind::Sqlite { .. } | SinkKind::Postgres(_) => true,

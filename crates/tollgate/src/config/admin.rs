@@ -18,7 +18,7 @@ use super::units::{HOUR_MS, SECOND_MS};
 /// share one.
 const SOCKET_NAME: &str = "admin.sock";
 const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:9080\", \"unix:PATH\", or \"off\"";
-/// Bytes of a token, at least. A shorter token can be guessed.
+/// Minimum bytes of a token. A shorter token can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
 keys! {

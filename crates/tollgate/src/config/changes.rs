@@ -29,7 +29,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Whether the new value waits for a restart.
+    /// Returns whether the new value waits for a restart.
     pub(crate) fn needs_restart(&self) -> bool {
         let is_this = |section: &str, name: &str| {
             let rest = self.key.strip_prefix(section).and_then(|rest| rest.strip_prefix('.'));
@@ -40,7 +40,8 @@ impl Change {
         })
     }
 
-    /// Whether the values are hidden, because they may be secrets. All hidden keys are in tables of a route.
+    /// Returns whether the values are hidden, because they may be secrets. All hidden keys are in tables of a
+    /// route.
     fn is_hidden(&self) -> bool {
         sections().iter().any(|Keys { path, facts }| {
             let table = path.strip_prefix("route").unwrap_or(path);
@@ -57,7 +58,7 @@ impl Change {
         changes.into_iter().filter(|change| !is_part(change)).collect()
     }
 
-    /// Whether this change adds or removes a part as a whole.
+    /// Returns whether this change adds or removes a part as a whole.
     fn is_of_a_whole(&self) -> bool {
         [&self.present, &self.new].into_iter().flatten().any(|value| value == THERE)
     }

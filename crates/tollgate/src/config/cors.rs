@@ -154,7 +154,7 @@ pub(super) fn header_problem(name: &str) -> Option<&'static str> {
     (!is_name).then_some("allowed is the name of a header, or \"*\" alone")
 }
 
-/// Whether a field of a reply reports the outcome of a record. Only the server writes such fields.
+/// Returns whether a field of a reply reports the outcome of a record. Only the server writes such fields.
 pub(super) fn is_own_field(name: &str) -> bool {
     name.get(..9).is_some_and(|front| front.eq_ignore_ascii_case("tollgate-"))
 }

@@ -20,7 +20,7 @@ pub(super) const RESERVE_BYTES: u64 = 1 << 30;
 pub(crate) const LOG_DIR: &str = "data/log";
 /// The spool folder, relative to the folder of the configuration.
 pub(super) const SPOOL_DIR: &str = "data/spool";
-/// Bytes of the node's name, at most: the space in a segment header.
+/// Maximum bytes of the node's name: the space in a segment header.
 pub(super) const NODE_BYTES_MAX: usize = 48;
 
 /// Returns the addresses that a server listens on by default.

@@ -12,7 +12,7 @@ use tollgate_server::StreamSpec;
 /// One fault, shown as `FILE:LINE:COLUMN: TEXT`. A fault of the whole file is shown without the numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fault {
-    /// The file.
+    /// Path of the file with the fault.
     pub(crate) file: PathBuf,
     /// The line of the fault, from 1; 0 for the whole file.
     pub(crate) line: usize,
@@ -42,7 +42,7 @@ impl fmt::Display for Fault {
 /// The place of a key or table, for a fault that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
-    /// The file.
+    /// Path of the file with the key or table.
     pub(crate) file: PathBuf,
     /// The line of the place, from 1.
     pub(crate) line: usize,
@@ -51,13 +51,13 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// Returns the text that names this place in a fault of `file`. The file is named only if it is another
-    /// one.
+    /// Returns the text that names this place in a fault of `file`. The text has the file name only if the
+    /// place is in another file.
     pub(super) fn beside(&self, file: &Path) -> String {
         if self.file == file { format!("line {}", self.line) } else { self.to_string() }
     }
 
-    /// Whether two places are the same, even if they name the file differently.
+    /// Returns whether two places are the same, even if they name the file differently.
     pub(super) fn is_that_of(&self, other: &Self) -> bool {
         let resolved = |place: &Self| fs::canonicalize(&place.file).unwrap_or_else(|_| place.file.clone());
         (self.line, self.column) == (other.line, other.column) && resolved(self) == resolved(other)
@@ -135,7 +135,7 @@ impl<'a> Faults<'a> {
         self.found.borrow_mut().extend(faults);
     }
 
-    /// Whether there are no faults.
+    /// Returns whether there are no faults.
     pub(super) fn is_empty(&self) -> bool {
         self.found.borrow().is_empty()
     }

@@ -101,8 +101,8 @@ fn read(origin: &Origin<'_>, text: &str) -> Result<Config, ConfigError> {
     if faults.is_empty() { Ok(config) } else { Err(faults.into_error()) }
 }
 
-/// Whether a file names no route, so that its folder defines the routes. An empty file does not count,
-/// because it may be half written.
+/// Returns whether a file names no route, so that its folder defines the routes. An empty file does not
+/// count, because it may be half written.
 fn leaves_routes(root: &Section<'_>) -> bool {
     !(root.is_empty() || root.has("route") || root.has("app"))
 }

@@ -17,7 +17,7 @@ use super::units::{GIB, HOUR_MS, KIB, MIB, SECOND_MS};
 use super::value::{named, names};
 
 const ALLOWED: &str = "a folder, or a table { dir = \"...\", ... }";
-/// Stands for the path of the request in `try`.
+/// The text in `try` that means the path of the request.
 const PATH: &str = "{path}";
 /// Statuses of replies whose content may be replaced by a page.
 const ERRORS: [u16; 6] = [403, 404, 412, 416, 500, 503];

@@ -297,7 +297,7 @@ impl Facts {
         self.limit.map_or(allowed.clone(), |limit| format!("{allowed}, at most `{limit}`"))
     }
 
-    /// Whether the default is one of the allowed values.
+    /// Returns whether the default is one of the allowed values.
     pub(super) fn has_sound_default(&self) -> bool {
         match (&self.kind, self.default) {
             (Kind::Size(range) | Kind::Duration(range) | Kind::Integer(range), Unwritten::Number(number)) => {

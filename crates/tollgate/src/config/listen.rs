@@ -12,10 +12,10 @@ use super::section::{Section, TextOrTable, Written};
 
 /// Default permissions of a Unix socket: owner and group may connect.
 const SOCKET_MODE: u32 = 0o660;
-/// Bytes of a Unix socket's path, at most (unix(7)).
+/// Maximum bytes of a Unix socket's path (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 const ALLOWED: &str = "\"ip:port\" like \"127.0.0.1:8080\", \"unix:PATH\", \"systemd\" or \"systemd:NAME\"";
-/// Stands in `trusted_proxies` for every peer on a Unix socket.
+/// The entry of `trusted_proxies` that means every peer on a Unix socket.
 const UNIX: &str = "unix";
 
 const ADDRESS_ALLOWED: &str =
@@ -119,8 +119,8 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
     Some(ListenSpec { address: address?, proxy_protocol: false, deferred: false })
 }
 
-/// Whether two entries listen on the same address. Port 0 is never the same, because the system chooses a new
-/// port each time.
+/// Returns whether two entries listen on the same address. Port 0 is never the same, because the system
+/// chooses a new port each time.
 pub(super) fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
         (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,

@@ -16,7 +16,7 @@ pub(super) fn path(section: &mut Section<'_>, key: &'static str, to: PathTo) -> 
     check_path(section, &name, &written, to).then_some(written)
 }
 
-/// Whether a path is valid. Adds a fault if it is not.
+/// Returns whether a path is valid. Adds a fault if it is not.
 pub(super) fn check_path(section: &Section<'_>, name: &str, written: &Written<String>, to: PathTo) -> bool {
     if written.value.is_empty() {
         let allowed = match to {

@@ -14,7 +14,8 @@ pub(super) struct ReachableBounds {
 }
 
 impl ReachableBounds {
-    /// Derives the bounds. A body is written to the spool if it is longer than `body_memory_max`.
+    /// Derives the bounds from the options of the server. A body is written to the spool if it is longer than
+    /// `body_memory_max`.
     pub(super) fn new(connection: &ConnectionLimits, spool: &SpoolOptions) -> Self {
         Self { body_bytes: spool.bytes_max.max(connection.body_memory_max as u64) }
     }

@@ -45,7 +45,7 @@ pub(crate) struct Config {
     pub(crate) ships: Vec<ShipConfig>,
     /// The streams whose replies wait for a sink.
     pub(super) awaited: Vec<AwaitedSink>,
-    /// Bytes of a request body, at most, on routes that set no bound.
+    /// Maximum bytes of a request body on routes that set no bound.
     pub(crate) body_bytes_max: u64,
     /// The apps, in the order of `server.apps`.
     pub(crate) mounts: Vec<Mount>,
@@ -68,7 +68,7 @@ impl Config {
         self.sinks.iter().find(|sink| sink.name() == name)
     }
 
-    /// Returns the sink with this name, or all of them.
+    /// Returns the sink with this name, or all sinks.
     ///
     /// # Errors
     /// There is no sink with this name, or none at all.
@@ -138,7 +138,7 @@ impl fmt::Display for Config {
 }
 
 impl Config {
-    /// Whether a stream belongs to an app. All other streams belong to the server.
+    /// Returns whether a stream belongs to an app. All other streams belong to the server.
     fn is_of_apps(&self, stream: usize) -> bool {
         self.mounts.iter().any(|mount| mount.streams.contains(&stream))
     }

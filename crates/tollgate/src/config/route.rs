@@ -56,13 +56,13 @@ fn capture_name(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}').filter(|name| is_name(name))
 }
 
-/// Whether a text is a name: a letter or `_`, then letters, digits and `_`.
+/// Returns whether a text is a name: a letter or `_`, then letters, digits and `_`.
 pub(super) fn is_name(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
-/// Whether a text can be the host of a request, without its port (RFC 3986 section 3.2.2).
+/// Returns whether a text can be the host of a request, without its port (RFC 3986 section 3.2.2).
 pub(super) fn is_host(text: &str) -> bool {
     if let Some(address) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         return address.parse::<std::net::Ipv6Addr>().is_ok();

@@ -9,9 +9,9 @@ use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
 use super::value::{Named, Value, names};
 
-/// Bytes of a value, at most, because a transaction of the log cannot be larger.
+/// Maximum bytes of a value, because a transaction of the log cannot be larger.
 const BYTES_MAX: u64 = 8 << 20;
-/// Bytes of a key, at least. A shorter key can be guessed by trial.
+/// Minimum bytes of a key. A shorter key can be guessed by trial.
 const SECRET_BYTES_MIN: usize = 16;
 const REDACT_ALLOWED: &str = "\"drop\", \"truncate\" or { hash = \"${NAME}\" }";
 
@@ -38,7 +38,7 @@ keys! {
     max [MAX] = size(0, 1..=BYTES_MAX).inherits("none");
     /// The treatment of longer values. JSON is never cut.
     over [OVER] = one_of("reject", names::<Overlong>);
-    /// How the value is hidden before it is in the log.
+    /// How the value is hidden before it is written to the log.
     redact [REDACT] = other("none", r#"`"drop"`, `"truncate"`, `{ hash = "${NAME}" }`"#);
 }
 

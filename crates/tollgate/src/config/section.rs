@@ -20,14 +20,14 @@ use super::units::{parse_duration, parse_size};
 pub(super) struct Context<'a> {
     /// The faults so far.
     pub(super) faults: &'a Faults<'a>,
-    /// The environment.
+    /// Function that returns the value of an environment variable.
     pub(super) env: Environment<'a>,
 }
 
 /// A value and its place in the file.
 #[derive(Debug, Clone)]
 pub(super) struct Written<T> {
-    /// The value.
+    /// The value in the file.
     pub(super) value: T,
     /// The place of the value in the file.
     pub(super) span: Span,
@@ -361,7 +361,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Takes a table. A missing table is read as an empty one.
+    /// Takes a table. A missing table is read as an empty table.
     pub(super) fn table(&mut self, key: &'static str) -> Self {
         self.take_table(key, format!("[{key}]")).unwrap_or_else(|| self.empty(format!("[{key}]")))
     }
@@ -385,7 +385,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Takes a table of tables. Each of these tables has a name of its own.
+    /// Takes a table of tables. Each of these tables has a different name.
     pub(super) fn named_tables(&mut self, key: &'static str) -> Vec<(Written<String>, Self)> {
         let tables = self.table(key);
         tables
@@ -422,7 +422,7 @@ impl<'a> Section<'a> {
         self.entries.is_empty()
     }
 
-    /// Whether the file sets a key.
+    /// Returns whether the file sets a key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }

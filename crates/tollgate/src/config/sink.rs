@@ -21,7 +21,7 @@ use super::section::{Section, Written};
 use super::units::{HOUR_MS, MINUTE_MS, SECOND_MS, TIMEOUT_MS};
 use super::value::{Named, names};
 
-/// Bytes of a sink's name, at most. The name is part of a thread name and of lines on the control socket.
+/// Maximum bytes of a sink's name. The name is part of a thread name and of lines on the control socket.
 const NAME_BYTES_MAX: usize = 63;
 /// The names that a sink may have.
 pub(super) const NAME_ALLOWED: &str = "a letter or _, then letters, digits and _, at most 63 bytes";
@@ -170,7 +170,7 @@ impl fmt::Display for SinkConfig {
     }
 }
 
-/// Returns the sink with this name, or all of them.
+/// Returns the sink with this name, or all sinks.
 ///
 /// # Errors
 /// There is no sink with this name, or none at all.

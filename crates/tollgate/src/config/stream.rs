@@ -17,11 +17,11 @@ use super::section::{Section, Written};
 use super::units::{HOUR_MS, SECOND_MS};
 use super::value::{Named, Value, names};
 
-/// Bytes of the name of a stream or column, at most. The log has the same bound.
+/// Maximum bytes of the name of a stream or column. The log has the same bound.
 const NAME_BYTES_MAX: usize = 63;
-/// Columns of a stream, at most. The log has the same bound.
+/// Maximum number of columns of a stream. The log has the same bound.
 const COLUMNS_MAX: usize = 1000;
-/// Streams, at most. One batch of the log may have records of all of them. A batch has at most
+/// Maximum number of streams. One batch of the log may have records of all of them. A batch has at most
 /// [`tollgate_log::BATCH_SCHEMAS_MAX`] schemas. A reload can change streams, so a batch may need the old and
 /// the new schema of each stream.
 const STREAMS_MAX: usize = 512;

@@ -24,7 +24,7 @@ use super::script;
 use super::server::{self, WrittenServer};
 use super::sink::{LoadRules, SinkConfig, declare};
 
-/// Depth of folders in `routes/`, at most. This bound ends a loop of symbolic links.
+/// Maximum depth of folders in `routes/`. This bound ends a loop of symbolic links.
 const DEPTH_MAX: usize = 32;
 
 /// Makes the configuration of a folder.
@@ -154,7 +154,7 @@ fn public(folder: &Path, faults: &mut Vec<Fault>) -> Option<RouteSpec> {
     })
 }
 
-/// Whether a path leads to a folder itself, or to a folder above it.
+/// Returns whether a path leads to a folder itself, or to a folder above it.
 fn leads_above(path: &Path, folder: &Path) -> bool {
     let found = (fs::canonicalize(path), fs::canonicalize(folder));
     matches!(found, (Ok(path), Ok(folder)) if folder.starts_with(&path))

@@ -118,7 +118,7 @@ fn answer(stream: &UnixStream, timeout: Duration, bytes_max: u64) -> Result<Stri
     told.map(|_| answer).map_err(|error| Silence::of(&error, stream, timeout))
 }
 
-/// Whether a byte arrives, or the server closes the connection, within `timeout`.
+/// Returns whether a byte arrives, or the server closes the connection, within `timeout`.
 fn is_answered(stream: &UnixStream, timeout: Duration) -> bool {
     let timeout = Timespec::try_from(timeout).ok();
     let ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], timeout.as_ref());

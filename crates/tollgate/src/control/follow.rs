@@ -19,7 +19,7 @@ use super::{FOLLOW, HEARTBEAT, LINE_BYTES_MAX, Loaded, REPORT, TIMEOUT, read_wat
 
 /// Time between two tries to connect while there is no server.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// A server that sends nothing for this time is treated as gone.
+/// A server that sends no byte for this time is treated as ended.
 const SILENCE_MAX: Duration = HEARTBEAT.saturating_mul(5);
 
 /// The log that a server in another process writes. Its watermark arrives over the control socket of this
@@ -54,7 +54,8 @@ impl RemoteLog {
         let (dir, sink) = (dir.to_owned(), sink.to_owned());
         let (state, moved) = (Mutex::default(), Condvar::new());
         let link = Arc::new(Link { dir, sink, state, moved });
-        // A loader needs the watermark when it first reads the log, so the first try to connect is made here.
+        // A loader needs the watermark when it first reads the log, so this function makes the first try to
+        // connect.
         let first = link.connect().ok();
         let heard = link.clone();
         let hear = move || {
@@ -121,7 +122,7 @@ impl Link {
         Ok(lines)
     }
 
-    /// Reads watermarks from the server until the server is gone.
+    /// Reads watermarks from the server until the server has ended.
     fn read_watermarks(&self, mut lines: BufReader<UnixStream>) {
         while let Ok(watermark) = read_line(&mut lines) {
             self.state().watermark = Some(watermark);

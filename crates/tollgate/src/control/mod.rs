@@ -1,12 +1,12 @@
 //! The control socket `<log.dir>/control.sock`: other processes send questions and reports to a server, each
 //! as one line.
 //!
-//! | the client says | the server answers |
+//! | line of the client | answer of the server |
 //! | --- | --- |
-//! | `watermark` | `LOG-ID SEQUENCE`: how far the log is synced; then it closes |
-//! | `status` | a line of JSON as `tollgate status --json` prints it, and an empty line; then it closes |
-//! | `reload` | after the reload: the exit code for `tollgate reload` in a line of its own, and lines for people; then it closes |
-//! | `follow` | `LOG-ID SEQUENCE` at once, each time that it moves, and once a second; the connection stays |
+//! | `watermark` | `LOG-ID SEQUENCE`: the last synced record of the log. The server then closes the connection |
+//! | `status` | a line of JSON as `tollgate status --json` prints it, and an empty line. The server then closes the connection |
+//! | `reload` | after the reload: the exit code for `tollgate reload` in a separate line, and lines for people. The server then closes the connection |
+//! | `follow` | `LOG-ID SEQUENCE` at once, after each change, and once a second. The connection stays open |
 //!
 //! A client that follows is a loader. This client sends `loaded SINK LOG-ID SEQUENCE` when a sink of the
 //! server's configuration has committed all records of a log up to this number. The server can then delete
@@ -14,9 +14,10 @@
 //! the status. The server answers neither line. The mode of the socket allows connections only to the user
 //! that the server runs as.
 //!
-//! Each client has a thread of its own, so a slow client delays no other. The number of clients is bounded.
-//! The connection of one more client is closed before its question is read. The socket file is no state: a
-//! start removes the file of a dead server. A server that cannot make the socket still serves requests.
+//! Each client has a separate thread, so a slow client delays no other client. The number of clients is
+//! bounded. The connection of one more client is closed before its question is read. The socket file is no
+//! state: a start removes the file of a dead server. A server that cannot make the socket still serves
+//! requests.
 
 mod ask;
 mod follow;
@@ -45,7 +46,7 @@ const RELOAD: &str = "reload";
 const FOLLOW: &str = "follow";
 const LOADED: &str = "loaded ";
 const REPORT: &str = "report ";
-/// Bytes of a client's line, at most. A report is the longest line.
+/// Maximum bytes of a client's line. A report is the longest line.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// The outcome of a reload, for the client that asked for it.

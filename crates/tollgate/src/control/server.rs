@@ -1,5 +1,5 @@
-//! The server's side of the control socket: one thread accepts, each client has a thread, and each follower
-//! has one more.
+//! The server's side of the control socket: one thread accepts connections, each client has a thread, and
+//! each follower has a second thread.
 
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -23,17 +23,17 @@ use super::{
 use crate::board::Board;
 use crate::sinks::Followers;
 
-/// Clients at the same time, at most.
+/// Maximum number of clients at the same time.
 pub(super) const CLIENTS_MAX: usize = 32;
-/// Followers at the same time, at most. The remaining `CLIENTS_MAX - FOLLOWERS_MAX` clients can only ask
-/// short questions.
+/// Maximum number of followers at the same time. The remaining `CLIENTS_MAX - FOLLOWERS_MAX` clients can only
+/// ask short questions.
 pub(super) const FOLLOWERS_MAX: usize = 24;
 /// Permissions of the socket. A client can order a reload, so only the user of the server may connect.
 const SOCKET_MODE: u32 = 0o600;
 const BACKLOG: i32 = 128;
-/// Bytes of a question, at most.
+/// Maximum bytes of a question.
 const QUESTION_BYTES_MAX: usize = 256;
-/// Pause between two lines to a follower, however fast the watermark moves.
+/// Minimum pause between two lines to a follower, even if the watermark moves faster.
 const PUSH_PAUSE: Duration = Duration::from_millis(10);
 /// Pause between two tries to accept when the system has no free descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -61,7 +61,8 @@ struct ControlServer {
 pub(crate) struct Asker(UnixStream);
 
 impl Asker {
-    /// Sends the answer. An error is ignored, because a client that is gone needs no answer.
+    /// Sends the answer. An error is ignored, because a client that has closed the connection needs no
+    /// answer.
     pub(crate) fn reply(mut self, Reloaded { code, text }: &Reloaded) {
         drop(self.0.write_all(format!("{code}\n{text}").as_bytes()));
     }
@@ -134,7 +135,7 @@ impl Drop for Control {
     }
 }
 
-/// A permit for one client of a bounded number. Dropping it admits the next client.
+/// A permit for one client. The number of permits is bounded. Dropping a permit admits the next client.
 struct ControlPermit<'a>(&'a AtomicUsize);
 
 impl<'a> ControlPermit<'a> {
@@ -163,7 +164,7 @@ fn admit(stream: UnixStream, server: &Arc<ControlServer>) {
     let server = server.clone();
     let answer = move || {
         if let Some(permit) = ControlPermit::take(&server.clients, CLIENTS_MAX) {
-            // A client that is gone needs no answer.
+            // A client that has closed the connection needs no answer.
             drop(server.answer(ControlClient { _permit: permit, stream }));
         }
     };

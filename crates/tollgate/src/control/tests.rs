@@ -1,4 +1,4 @@
-//! Both sides of the control socket: questions, reports, and the bounds for clients that behave badly.
+//! Tests of both sides of the control socket: questions, reports, and the bounds for misbehaving clients.
 
 use super::ask::exchange;
 use super::server::{CLIENTS_MAX, FOLLOWERS_MAX};

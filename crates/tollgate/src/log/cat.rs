@@ -15,7 +15,7 @@ use super::read::{Reading, end_flag, start_of};
 use crate::cli::{ReadCommand, RecordFormat, WrongUsage};
 use crate::progress::Progress;
 
-/// Prints the records of every log, or of one.
+/// Prints the records of all logs, or of one log.
 pub(super) fn run(read: &ReadCommand, only: Option<LogId>, format: RecordFormat) -> anyhow::Result<ExitCode> {
     if let (Some(only), Some(from)) = (only, read.from)
         && only != from.log
@@ -26,7 +26,7 @@ pub(super) fn run(read: &ReadCommand, only: Option<LogId>, format: RecordFormat)
     let ids = only.map_or_else(|| logs_in(&dir), |log| Ok(vec![log]))?;
     let printer = Printer::new(format, read.stream.as_deref(), config.as_ref())?;
     let start = start_of(read).unwrap_or(Start::Kept);
-    // A power cut may take back what is not synced. A position after it would then be wrong.
+    // A power cut may remove records that are not synced. A position after such records would then be wrong.
     let reach = if read.position.is_some() { Reach::Synced } else { Reach::Written };
     let is_ended = read.position.is_some().then(end_flag).transpose()?;
     let has_ended = || is_ended.as_ref().is_some_and(|is_ended| is_ended.load(Ordering::Relaxed));

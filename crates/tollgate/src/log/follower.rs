@@ -1,4 +1,4 @@
-//! Reads all logs of a folder in order, and goes on where it stopped.
+//! Reads all logs of a folder in order, and later continues where it stopped.
 //!
 //! With [`Reach::Synced`] only synced records are read, so no printed record is ever lost. The running server
 //! reports its watermark over its control socket. Without a server, only sealed segments are read. Only the
@@ -22,60 +22,60 @@ use super::output::Output;
 use crate::control::ask;
 use crate::print::note;
 
-/// A chunk of a look ends after this many bytes of output, or steps.
+/// Bounds of a chunk: bytes of output, and steps.
 const CHUNK_BYTES: u64 = 1 << 20;
 const CHUNK_STEPS: usize = 4096;
-/// Ids of logs that an error names, at most.
+/// Maximum number of log ids in an error text.
 const NAMED_MAX: usize = 5;
 
-/// How far logs are read.
+/// The end of the part of each log that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Up to the last whole batch. Each log is read once.
+    /// Up to the last complete batch. Each log is read once.
     Written,
-    /// Up to the last record that is known to be synced.
+    /// Up to the last record that is known to be synced. New records are read again and again.
     Synced,
 }
 
-/// The place where a follower begins.
+/// The records at which a follower begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Start {
-    /// Every record that is kept.
+    /// All records that are kept.
     Kept,
-    /// This record, then the logs after its log.
+    /// The record with this log and number, and all later records and logs.
     From(LogId, Sequence),
     /// The first batch of each log that was written at this time or later, in microseconds since 1970.
     Since(i64),
-    /// This many records before the end of the newest log.
+    /// The last records of the newest log. The value is their number.
     Last(u64),
-    /// The positions of an earlier run.
+    /// The positions at which an earlier run ended.
     Resume(LogPositions),
 }
 
-/// How far each log is printed. `None`: the log was passed over.
+/// The position up to which each log is printed. `None`: the log was not printed.
 pub(super) type LogPositions = BTreeMap<LogId, Option<Position>>;
 
 /// Reads the logs of a folder.
 pub(super) struct Follower {
     dir: PathBuf,
     reach: Reach,
-    /// Only this log is read.
+    /// The only log that is read. `None`: all logs are read.
     only: Option<LogId>,
     order: LogOrder,
-    /// The ids of the last look, sorted.
+    /// The ids of all logs at the last search, sorted.
     ids: Vec<LogId>,
-    /// The same logs in order.
+    /// The same ids, sorted by `order`.
     logs: Vec<LogId>,
     progress: BTreeMap<LogId, Progress>,
     is_whole: bool,
 }
 
-/// How far a log is read.
+/// State of one log.
 enum Progress {
-    /// It was older than the start, so it is not read.
+    /// The log is older than the start, so it is not read.
     Passed,
     Reading(Box<LogReader>),
-    /// It is read to its end, or it cannot be read.
+    /// The log is read to its end, or cannot be read further.
     Ended(Position),
 }
 
@@ -83,7 +83,7 @@ enum Progress {
 #[derive(Clone, Copy)]
 struct Limit {
     last: Option<Sequence>,
-    /// Whether the log can get no more records after it.
+    /// Whether the log gets no records after `last`.
     is_final: bool,
 }
 
@@ -123,7 +123,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Returns the place where a log begins. `None`: it is passed over.
+    /// Returns the record at which the reading of a log begins. `None`: the log is not read.
     fn begin(&self, log: LogId, start: &Start) -> Result<Option<Begin>, LogError> {
         if self.only.is_some_and(|only| only != log) {
             return Ok(None);
@@ -138,7 +138,7 @@ impl Follower {
                 let [oldest, newest] = [segments.first(), segments.last()]
                     .map(|one| one.map_or(Sequence::FIRST, |(name, _)| name.first));
                 let from = Sequence(end.0.saturating_sub(*count)).after(1);
-                // The end of a damaged log is not known.
+                // If the log is damaged, its end is not known.
                 Some(Begin::At(if from.is_possible() { from.max(oldest) } else { newest }))
             }
             Start::Last(_) => None,
@@ -149,11 +149,10 @@ impl Follower {
         })
     }
 
-    /// Returns the logs before the one to begin with. If that is deleted, notes the records that are missing
-    /// from `from` on.
+    /// Returns the logs before `log`, with which the follower begins. If `log` is deleted, prints a note
+    /// about the missing records from `from` on.
     ///
-    /// # Errors
-    /// The log never was there.
+    /// # Errors The log never existed in this folder.
     fn before(&mut self, log: LogId, from: Sequence) -> anyhow::Result<Vec<LogId>> {
         if !self.logs.contains(&log) {
             let deleted = Deleted::read(&DiskStorage, &self.dir)?;
@@ -171,8 +170,8 @@ impl Follower {
         self.is_whole = false;
     }
 
-    /// Passes over the logs that retention deleted as a whole. After an earlier run, notes those with records
-    /// that were not printed.
+    /// Marks the logs that retention deleted completely as passed. If the follower continues an earlier run,
+    /// prints a note about each of these logs with records that were not printed.
     fn pass_deleted(&mut self, start: &Start) -> anyhow::Result<()> {
         let deleted = Deleted::read(&DiskStorage, &self.dir)?;
         let gone: BTreeMap<_, _> = deleted.iter().filter(|(log, _)| !self.ids.contains(log)).collect();
@@ -244,7 +243,7 @@ impl Follower {
         }
     }
 
-    /// Reads a log no further, for example one of a later version. The other logs are read nevertheless.
+    /// Stops the reading of a log, for example of a log of a later version. The other logs are still read.
     fn give_up(&mut self, log: LogId, position: Position, error: &anyhow::Error) {
         self.is_whole = false;
         let what = if self.reach == Reach::Synced { " is not followed any further" } else { "" };
@@ -252,12 +251,12 @@ impl Follower {
         self.progress.insert(log, Progress::Ended(position));
     }
 
-    /// Returns whether no record was missing so far, and every log could be read.
+    /// Returns whether no record was missing so far and every log could be read.
     pub(super) const fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Returns how far each log is printed.
+    /// Returns the position up to which each log is printed.
     pub(super) fn positions(&self) -> LogPositions {
         let position = |progress: &Progress| match progress {
             Progress::Passed => None,
@@ -267,7 +266,7 @@ impl Follower {
         self.progress.iter().map(|(log, progress)| (*log, position(progress))).collect()
     }
 
-    /// Prints the records since the last look, one chunk of them at most. Returns whether there may be more.
+    /// Prints new records, at most one chunk. Returns whether more records may exist.
     ///
     /// # Errors
     /// The folder cannot be read, or the output cannot be written.
@@ -291,7 +290,7 @@ impl Follower {
         Ok(false)
     }
 
-    /// Returns how far a log may be read. `None`: it is not read.
+    /// Returns the last record of a log that may be read now. `None`: the log is not read.
     fn limit(&mut self, log: LogId, watermark: Option<Watermark>) -> anyhow::Result<Option<Limit>> {
         let Some(Progress::Reading(reader)) = self.progress.get(&log) else { return Ok(None) };
         if self.reach == Reach::Written {
@@ -312,7 +311,7 @@ impl Follower {
         }
     }
 
-    /// Prints the next batch of a log. Returns false if there is none up to the limit.
+    /// Prints the next batch of a log. Returns false if there is no batch up to the limit.
     fn step(
         &mut self,
         log: LogId,
@@ -347,7 +346,8 @@ impl Follower {
 
 /// Returns the last record of a log that may be read, and whether all its segments are sealed.
 ///
-/// It is the watermark of its server. Without a server, it is the last record before the first open segment.
+/// This record is the watermark of the server that writes the log. Without a server, it is the last record
+/// before the first open segment.
 fn end_of(dir: &Path, log: LogId, watermark: Option<Watermark>) -> Result<(Sequence, bool), LogError> {
     if let Some(watermark) = watermark.filter(|watermark| watermark.log == log) {
         return Ok((watermark.synced, false));

@@ -1,15 +1,16 @@
-//! The order of the logs of a folder: each log after the log before it.
+//! The order of the logs of a folder: each log comes after its predecessor.
 //!
-//! The ids of logs sort by the wall clock of their starts. A clock that was set back would put a later log
-//! first, so the heads of segments decide, and the ids only where no head tells. A consumer that keeps the
-//! identity of its last record can therefore continue there: all logs before are read.
+//! The ids of logs sort by the wall clock of their starts. If the clock was set back, a later log would be
+//! first. So the headers of segments decide, because they name the previous log. The ids decide only if no
+//! header does. So a consumer that keeps the identity of its last record can continue after this record,
+//! because it has read all earlier logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use tollgate_log::{DiskStorage, LogError, LogId, segment_header, segments};
 
-/// Orders logs, and remembers what their heads say.
+/// Orders logs, and caches the previous log that each header names.
 #[derive(Default)]
 pub(super) struct LogOrder {
     before: BTreeMap<LogId, Option<LogId>>,
@@ -31,31 +32,33 @@ impl LogOrder {
         Ok(sorted(ids, &self.before))
     }
 
-    /// Returns the logs before this one. It may be deleted, and `ids` are those of the kept logs.
+    /// Returns the logs before `log`. `log` may be deleted. `ids`: the ids of the kept logs.
     pub(super) fn before(&self, log: LogId, ids: &[LogId]) -> Vec<LogId> {
         let all: BTreeSet<_> = ids.iter().copied().chain([log]).collect();
         let order = sorted(&all.into_iter().collect::<Vec<_>>(), &self.before);
         order.into_iter().take_while(|before| *before != log).collect()
     }
 
-    /// Returns whether the heads of all logs are known.
+    /// Returns whether a header of each log was read.
     pub(super) fn is_complete(&self, ids: &[LogId]) -> bool {
         ids.iter().all(|log| self.before.contains_key(log))
     }
 
-    /// Returns whether a log names this one as the log before it. Then nothing is appended to it any more.
+    /// Returns whether the header of another log names `log` as its predecessor. No record is then appended
+    /// to `log` any more.
     pub(super) fn has_successor(&self, log: LogId) -> bool {
         self.before.values().any(|before| *before == Some(log))
     }
 }
 
-/// Returns what the head of a log says about the log before it. `None` if it has no intact head yet.
+/// Returns the previous log that the header of a log names. The outer `None`: the log has no intact header
+/// yet. The inner `None`: the log is the first log.
 fn log_before(dir: &Path, log: LogId) -> Result<Option<Option<LogId>>, LogError> {
     for (_, path) in segments(&DiskStorage, dir, log)? {
         match segment_header(&DiskStorage, &path) {
             Ok(Some(header)) => return Ok(Some(header.log_before)),
             Ok(None) => {}
-            // The sealer renamed it, or retention deleted it.
+            // The sealer renamed the segment, or retention deleted it.
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
@@ -67,8 +70,8 @@ fn sorted(ids: &[LogId], before: &BTreeMap<LogId, Option<LogId>>) -> Vec<LogId> 
     let mut order = Vec::with_capacity(ids.len());
     let mut placed = BTreeSet::new();
     for log in ids {
-        // The log and the logs before it that have no place yet, from the last to the first. Forged heads may
-        // form a circle, which ends where it began.
+        // The log and its predecessors that are not in the list yet, from the last to the first. Forged
+        // headers may form a circle, so the search ends at a log that it has already visited.
         let mut chain = Vec::new();
         let mut next = Some(*log);
         while let Some(log) = next.filter(|log| ids.binary_search(log).is_ok() && placed.insert(*log)) {

@@ -1,4 +1,4 @@
-//! Reads one log for `log cat` and `log tail`, from a place on, batch by batch.
+//! Reads one log for `log cat` and `log tail`, from a given record on, batch by batch.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,16 +11,16 @@ use tollgate_log::{
 use super::format::Printer;
 use crate::print::note;
 
-/// The place where the reading of a log begins.
+/// The record at which the reading of a log begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
-    /// The oldest kept record. Records that retention deleted before are no gap.
+    /// The oldest kept record. Earlier records, which retention deleted, are not reported as a gap.
     Kept,
-    /// This record. If it is deleted, that is a gap.
+    /// The record with this number. If it is deleted, a gap is reported.
     At(Sequence),
     /// The first batch that was written at this time or later, in microseconds since 1970.
     Since(i64),
-    /// The record after a position that was printed before.
+    /// The record after the position at which an earlier run ended.
     After(Position),
 }
 
@@ -29,9 +29,9 @@ pub(super) struct LogReader {
     cursor: Cursor,
     /// Records before this number are not printed.
     from: Sequence,
-    /// Batches before the first one that was written then are not printed.
+    /// Batches before the first batch that was written at this time or later are not printed.
     since_us: Option<i64>,
-    /// How far the log is printed or passed over.
+    /// Position up to which the log is printed or skipped.
     position: Position,
 }
 
@@ -67,7 +67,7 @@ impl LogReader {
         Ok(Self { cursor, from, since_us, position })
     }
 
-    /// Returns how far the log is printed or passed over.
+    /// Returns the position up to which the log is printed or skipped.
     pub(super) const fn position(&self) -> Position {
         self.position
     }
@@ -78,7 +78,7 @@ impl LogReader {
     }
 
     /// Prints the next batch, or notes the next gap, up to `limit`. Returns whether no record was missing.
-    /// Returns `None` if there is nothing more up to the limit.
+    /// Returns `None` if there is no batch and no gap up to the limit.
     ///
     /// # Errors
     /// The log cannot be read ([`LogError`]), or the output cannot be written.
@@ -120,8 +120,8 @@ impl LogReader {
     }
 }
 
-/// Returns whether a batch is before the time. The first batch that is not ends the search: a clock may have
-/// been set back after it.
+/// Returns whether a batch was written before the time to begin with. The first later batch ends the search,
+/// because the clock may have been set back after that batch.
 fn is_passed(since_us: &mut Option<i64>, batch: &RecordBatch<'_>) -> bool {
     let is_passed = since_us.is_some_and(|since| batch.stamp_us() < since);
     if !is_passed {
@@ -130,7 +130,7 @@ fn is_passed(since_us: &mut Option<i64>, batch: &RecordBatch<'_>) -> bool {
     is_passed
 }
 
-/// Returns the position before the segment that holds a record. `None` if no segment is that old.
+/// Returns the position before the segment that contains a record. `None` if all segments are newer.
 fn holding(dir: &Path, log: LogId, record: Sequence) -> Result<Option<Position>, LogError> {
     let segments = segments(&DiskStorage, dir, log)?;
     let holding = segments.iter().rev().find(|(name, _)| name.first <= record);

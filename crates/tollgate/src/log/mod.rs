@@ -1,6 +1,6 @@
 //! `tollgate log`: prints, follows, checks and repairs logs.
 //!
-//! Only `repair` changes anything. No command disturbs a server that writes.
+//! Only `repair` changes files of a log. No command disturbs a server that writes.
 
 mod cat;
 mod dump;

@@ -1,4 +1,4 @@
-//! The output of `log cat` and `log tail`: counts its bytes, and sees the end of its reader.
+//! The output of `log cat` and `log tail`: counts the written bytes, and notices that the reader has ended.
 
 use std::io::{self, Write, stdout};
 use std::time::Duration;
@@ -17,7 +17,7 @@ impl<'a> Output<'a> {
         Self { inner, bytes: 0 }
     }
 
-    /// Returns the bytes so far.
+    /// Returns the number of bytes that were written so far.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -35,9 +35,9 @@ impl Write for Output<'_> {
     }
 }
 
-/// Waits until the reader of stdout is gone, `time` is over, or a signal arrives.
+/// Waits until the reader of stdout has ended, `time` has passed, or a signal arrives.
 ///
-/// Returns whether the reader is gone.
+/// Returns whether the reader has ended.
 ///
 /// # Errors
 /// The system cannot poll.

@@ -1,12 +1,13 @@
-//! The file that says how far the logs are printed, so that a later run goes on there.
+//! The position file: the position up to which each log is printed, so that a later run can continue there.
 //!
 //! The file is text. Its first line is `tollgate-position 1`. Then each log has a line: its id, the number of
-//! its last printed record, and the chained checksum there in hexadecimal, or `-` without one. A log that is
-//! not printed at all has `passed` after its id.
+//! its last printed record, and the chained checksum there in hexadecimal, or `-` without one. If no record
+//! of a log is printed, `passed` follows its id.
 //!
-//! A position is written after its lines have left: to a file with its data synced, and to a pipe once the
-//! reader has taken them. So the file is never ahead of the reader. A new file is written and synced, then it
-//! replaces the old one, then the folder is synced. A crash leaves either the old file or the new one.
+//! A position is written only after its lines have been written and, if stdout is a file, synced. If stdout
+//! is a pipe, the position is written after the reader has read these lines. So the file is never ahead of
+//! the reader. A new file is written and synced, then it replaces the old one, then the folder is synced. A
+//! crash leaves either the old file or the new one.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -25,20 +26,20 @@ use super::output::{Output, is_closed_within};
 const HEAD: &str = "tollgate-position 1";
 const PASSED: &str = "passed";
 const NO_CHAIN: &str = "-";
-/// LogPositions that wait for the reader of the pipe, at most.
+/// Maximum number of positions that wait for the reader of the pipe.
 const WAITING_MAX: usize = 64;
-/// Time between two looks whether the reader has taken the rest.
+/// Time between two checks whether the reader of the pipe has read all lines.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Keeps the positions of a follower in a file.
+/// Writes the positions of a follower to the position file.
 pub(super) struct PositionFile {
     path: PathBuf,
-    /// The present text of the file.
+    /// The present text of the position file.
     text: String,
     target: Target,
-    /// Bytes of output that left.
+    /// Number of bytes of the output that were written.
     left: u64,
-    /// LogPositions whose lines left, each with the bytes of output up to it.
+    /// Positions whose lines were written, each with the number of output bytes up to it.
     waiting: VecDeque<(u64, String)>,
 }
 
@@ -51,7 +52,7 @@ enum Target {
 }
 
 impl PositionFile {
-    /// Reads the file. Returns `None` for the positions if it is not there.
+    /// Reads the position file. Returns `None` for the positions if the file does not exist.
     ///
     /// # Errors
     /// The file cannot be read, or holds something else.
@@ -74,7 +75,7 @@ impl PositionFile {
         Ok((Self { path: path.to_owned(), text, target, left: 0, waiting: VecDeque::new() }, positions))
     }
 
-    /// Writes the place where reading begins, before the first line is printed.
+    /// Writes the position at which reading begins, before the first line is printed.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -82,7 +83,7 @@ impl PositionFile {
         self.write(show(positions))
     }
 
-    /// Flushes the output, and writes the newest position whose lines have left.
+    /// Flushes the output, and writes the newest position whose lines were written.
     ///
     /// # Errors
     /// The output or the file cannot be written.
@@ -91,16 +92,17 @@ impl PositionFile {
         self.left = out.bytes();
         let text = show(positions);
         if *self.waiting.back().map_or(&self.text, |(_, text)| text) != text {
-            // The new position replaces the newest one that waits, which it covers.
+            // The new position replaces the newest waiting position, because it covers all its records.
             self.waiting.truncate(WAITING_MAX - 1);
             self.waiting.push_back((self.left, text));
         }
         self.write_taken()
     }
 
-    /// Writes the newest position whose lines the reader has taken.
+    /// Writes the newest position whose lines the reader has read.
     ///
-    /// The pipe may hold bytes of another writer. Then the position is behind, never ahead.
+    /// The pipe may contain bytes of another writer. The written position is then too low, but never too
+    /// high.
     pub(super) fn write_taken(&mut self) -> anyhow::Result<()> {
         let unread = match self.target {
             Target::Pipe => ioctl_fionread(stdout()).map_err(io::Error::from)?,
@@ -118,7 +120,7 @@ impl PositionFile {
         self.write(text)
     }
 
-    /// Waits until the reader of the pipe has taken every line, or is gone. Writes the last position.
+    /// Waits until the reader of the pipe has read every line, or has ended. Writes the last position.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -162,7 +164,7 @@ fn show(positions: &LogPositions) -> String {
     format!("{HEAD}\n{lines}")
 }
 
-/// Reads the text of a file. `None`: it is no position file.
+/// Parses the text of a file. `None`: the file is not a position file.
 fn read(text: &str) -> Option<LogPositions> {
     let lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?;
     lines.lines().map(read_line).collect()

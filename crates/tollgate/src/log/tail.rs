@@ -13,7 +13,7 @@ use crate::cli::{ReadCommand, RecordFormat};
 
 /// Time between two checks for new records.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Records before the end that are printed first, if no option says where to begin.
+/// Number of records before the end that are printed first, if no option says where to begin.
 const LINES: u64 = 10;
 
 /// Prints the records from a place on, then all new records.
@@ -28,7 +28,7 @@ pub(super) fn run(read: &ReadCommand, format: RecordFormat, lines: Option<u64>) 
     Reading::new(read, &dir, printer, Reach::Synced, None, start)?.print(
         |reading, out| {
             while !is_ended.load(Ordering::Relaxed) {
-                // Without new records, no failed write shows that the reader is gone.
+                // Without new records there is no write, so no failed write shows that the reader has ended.
                 if !reading.look(out)? && is_closed_within(PERIOD)? {
                     break;
                 }

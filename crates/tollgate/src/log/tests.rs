@@ -54,7 +54,8 @@ pub(super) fn open(dir: &Path) -> (Log, Appender) {
     (log, appender)
 }
 
-/// Appends one transaction and waits until it is synced. The next record is in a new segment.
+/// Appends one transaction and waits until it is synced. Each segment has only one batch, so the next record
+/// is in a new segment.
 pub(super) fn append<R>(appender: &mut Appender, fill: impl FnOnce(&mut Transaction<'_>) -> R) -> R {
     let (ticket, result) = appender.append(Level::Synced, fill).unwrap();
     assert!(appender.hand_over());

@@ -44,8 +44,8 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
 /// The position in each log.
 pub(super) type Positions = BTreeMap<LogId, Position>;
 
-/// Asks the databases of a configuration. Returns the furthest position in each log. `None`: there is no
-/// database yet, or none can be read. An unreadable database is reported.
+/// Asks the databases of a configuration. Returns the highest position in each log. `None`: there is no
+/// database yet, or no database can be read. An unreadable database is reported.
 fn loaded(config: &Config) -> Option<Positions> {
     let mut all: Option<Positions> = None;
     for sink in &config.sinks {
@@ -209,8 +209,8 @@ impl Verify<'_> {
 
     /// Looks for missing logs: a later log names the log as its predecessor, and the folder does not have it.
     ///
-    /// A missing log may have been deleted after every record was loaded. If older logs are still here and
-    /// the database has no position in the missing log, its records are lost.
+    /// A missing log may have been deleted after every record was loaded. If the folder still has older logs
+    /// and the database has no position in the missing log, the records of the missing log are lost.
     pub(super) fn heads(&mut self, heads: &BTreeMap<LogId, LogId>) -> anyhow::Result<()> {
         let here = log_ids(&DiskStorage, self.dir)?;
         for (log, before) in heads.iter().filter(|(_, before)| !here.contains(before)) {
@@ -280,7 +280,7 @@ fn comparison(position: Position, segments: &[Checked]) -> Result<Comparison, Lo
     }
 }
 
-/// Whether a process writes the log now. Also true if the lock cannot be tried.
+/// Returns whether a process writes the log now. Also returns true if the lock cannot be tried.
 fn is_written(folder: &Path) -> bool {
     let lock = folder.join("lock");
     // The lock file is not made here, because this command changes nothing.

@@ -13,7 +13,7 @@ use super::memory;
 use super::observer::{Observer, locked};
 use super::seen::Seen;
 
-/// Routes that are listed, at most: failing routes first, then the busiest.
+/// Maximum number of routes that are listed: failing routes first, then the busiest.
 const ROUTES_MAX: usize = 100;
 
 impl Observer {
@@ -179,8 +179,8 @@ fn routes(history: &History, now: Instant, routes: &[RouteStatus]) -> Value {
     routes.iter().take(ROUTES_MAX).map(|((rate, took), route)| route_of(*rate, took, route)).collect()
 }
 
-/// Whether a route answers most requests with 5xx, or refuses most of them. Such a route is listed even with
-/// few requests.
+/// Returns whether a route answers most requests with 5xx, or refuses most of them. Such a route is listed
+/// even with few requests.
 fn is_failing(route: &RouteStatus) -> bool {
     let [_, well @ .., failed] = route.replies;
     failed + refused(route) > well.iter().sum()

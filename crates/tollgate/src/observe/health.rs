@@ -31,19 +31,19 @@ const REFUSALS_CALM: Duration = Duration::from_secs(5);
 /// Time that a sink may be without a loader. A loader in another process needs this time for its own restart,
 /// or to connect to a new server.
 pub(super) const LOADER_PATIENCE: Duration = Duration::from_secs(5);
-/// Addresses and names of a backend that are listed, at most.
+/// Maximum number of addresses and names of a backend in a finding.
 const TROUBLES_SHOWN: usize = 5;
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
-    /// Requests should go elsewhere.
+    /// The server is not ready: send requests to another server.
     Reason,
     /// An operator should look at the cause.
     Warning,
 }
 
-/// Logs that the start could not repair and that are listed, at most.
+/// Maximum number of logs in the finding about logs that the start could not repair.
 const LOGS_SHOWN: usize = 5;
 
 /// The code of a finding.
@@ -201,7 +201,7 @@ impl Code {
         }
     }
 
-    /// Returns the remedy for this finding, in a sentence.
+    /// Returns the advice for this finding, as a sentence.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::Starting => "wait: the server first repairs the logs of earlier runs",
@@ -304,7 +304,7 @@ impl Finding {
 pub(crate) struct Health(pub(crate) Vec<Finding>);
 
 impl Health {
-    /// Whether requests should be sent to this server.
+    /// Returns whether requests should be sent to this server.
     pub(crate) fn is_ready(&self) -> bool {
         self.of(Severity::Reason).next().is_none()
     }

@@ -19,7 +19,7 @@ const SAMPLES_MAX: usize = 62;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) replies: u64,
-    /// Replies with a 5xx status.
+    /// Number of replies with a 5xx status.
     pub(super) failures: u64,
     pub(super) refusals: u64,
     pub(super) accepted: u64,
@@ -33,8 +33,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds the events that a source counted since the last sample. A source with a smaller count than before
-    /// adds nothing, because it restarted or its workers end one by one.
+    /// Adds the events that a source counted since the last sample. If the count of a source is smaller than
+    /// before, no events are added, because the source restarted or its workers end one by one.
     fn add_since(&mut self, now: &Self, before: &Self) {
         if now.replies < before.replies || now.rows < before.rows {
             return;
@@ -61,7 +61,7 @@ impl Counts {
     }
 }
 
-/// A route or a loader, with counts of its own. A reload adds or removes routes. A process adds or removes
+/// A route or a loader, with separate counts. A reload adds or removes routes. A process adds or removes
 /// loaders.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum CountSource {
@@ -86,7 +86,7 @@ fn counts_by_source(seen: &Seen) -> CountsBySource {
     routes.chain(seen.sinks.iter().filter_map(of_loader)).collect()
 }
 
-/// The sums over all sources, including sources that are gone. The sums never become less.
+/// The sums over all sources, including removed sources. The sums never become less.
 #[derive(Default)]
 struct Tally {
     total: Counts,
@@ -165,7 +165,8 @@ impl History {
         counts
     }
 
-    /// Returns the events within the last `window`, or since the start of the server if that is shorter ago.
+    /// Returns the events within the last `window`, or since the start of the server if the server is younger
+    /// than `window`.
     pub(super) fn span(&self, now: Instant, window: Duration) -> RateSpan {
         let is_recent = |(at, _): &&(Instant, Counts)| now.saturating_duration_since(*at) <= window;
         match self.samples.iter().find(is_recent) {

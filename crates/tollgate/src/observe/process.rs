@@ -1,5 +1,5 @@
-//! The system's figures of this process. The files stay open, so that they can be read also when no
-//! descriptor is left.
+//! The system's figures of this process. The files stay open, so that they can also be read when no
+//! descriptor is free.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use crate::wall;
 use rustix::process::{Resource, getrlimit};
 
-/// Ticks per second in the kernel's figures of processes: `USER_HZ`, the same everywhere on Linux.
+/// Ticks per second in the kernel's figures of processes: `USER_HZ`, which is the same on all Linux systems.
 const TICKS: f64 = 100.0;
 /// Bytes of the read buffer. The buffer is longer than each of the two files.
 const FILE_BYTES_MAX: usize = 4 << 10;
@@ -73,7 +73,7 @@ fn read(file: Option<&File>) -> String {
     String::from_utf8_lossy(&buffer[..bytes]).into_owned()
 }
 
-/// Returns the wall time now, less the time since boot.
+/// Returns the present wall time minus the time since boot.
 fn booted_at() -> f64 {
     let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let since_boot = since_boot.tv_sec as f64 + since_boot.tv_nsec as f64 / 1e9;

@@ -27,8 +27,8 @@ impl Trimmer {
         }
     }
 
-    /// Whether the counted memory shrank by `FREED_BYTES_MIN`, or the resident memory grew by as much. In the
-    /// second case, counted memory may have been allocated and freed between two samples.
+    /// Returns whether the counted memory shrank by `FREED_BYTES_MIN`, or the resident memory grew by as
+    /// much. In the second case, counted memory may have been allocated and freed between two samples.
     fn is_due(&mut self, now: Instant, memory: Sum) -> bool {
         let Sum { resident_bytes, counted_bytes } = memory;
         self.counted_bytes_max = self.counted_bytes_max.max(counted_bytes);

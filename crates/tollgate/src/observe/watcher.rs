@@ -132,12 +132,12 @@ impl Watching {
     }
 }
 
-/// Whether the process works. A hung worker makes this false.
+/// Returns whether the process works. A hung worker makes this false.
 pub(crate) fn is_alive(health: &Health) -> bool {
     !health.has(Code::WorkerStalled)
 }
 
-/// Whether the code that detects this fault logs it itself.
+/// Returns whether the code that detects this fault logs it itself.
 fn is_logged_elsewhere(code: Code) -> bool {
     !matches!(
         code,

@@ -70,7 +70,8 @@ fn statement(stream: &str) -> String {
     format!("SELECT * FROM {table} LIMIT 10")
 }
 
-/// Whether SQLite accepts this table name without quotes. SQLite refuses most keywords without quotes.
+/// Returns whether SQLite accepts this table name without quotes. SQLite refuses most keywords without
+/// quotes.
 fn is_plain_in_sqlite(name: &str) -> bool {
     let Ok(connection) = Connection::open_in_memory() else { return false };
     let prepared = connection.prepare(&format!("SELECT * FROM {name}"));

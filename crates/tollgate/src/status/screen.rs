@@ -8,11 +8,11 @@ use tollgate_server::AddressState;
 use crate::print::{printable, table, write_table};
 use crate::progress::size;
 
-/// Backends that are shown, at most: failing backends first.
+/// Maximum number of backends that are shown: failing backends first.
 const BACKENDS_SHOWN: usize = 5;
-/// Apps that are shown, at most.
+/// Maximum number of apps that are shown.
 const APPS_SHOWN: usize = 10;
-/// Routes that are shown, at most. The list begins with failing routes.
+/// Maximum number of routes that are shown. The list begins with failing routes.
 const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
     ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
@@ -292,7 +292,7 @@ impl Screen {
     }
 }
 
-/// Whether a backend has no address, because its name was not resolved.
+/// Returns whether a backend has no address, because its name was not resolved.
 fn has_no_address(backend: &Value) -> bool {
     backend["addresses"].as_array().is_some_and(Vec::is_empty)
 }

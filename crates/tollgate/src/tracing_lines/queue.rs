@@ -1,6 +1,6 @@
 //! The queue of lines that wait to be written to stderr. A thread that logs never waits for the reader.
 //!
-//! A stopped terminal, or a hung reader of a pipe, blocks only the one thread that writes. While it is
+//! A stopped terminal, or a hung reader of a pipe, blocks only the thread that writes. While this thread is
 //! blocked, lines that do not fit the queue are dropped. Their number is logged at the place where they are
 //! missing. Lines keep their order.
 
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes of waiting lines, at most: some thousand lines.
+/// Maximum bytes of waiting lines. This bound is some thousand lines.
 const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Default)]

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::example::example;
 use crate::program::{App, Running, eventually_within};
 
-/// Time for the start of the browser. The first start reads much from the disk.
+/// Longest time for the start of the browser. Its first start reads many bytes from the disk.
 const START_PATIENCE: Duration = Duration::from_mins(2);
 
 /// The route to which the page reports.
@@ -85,8 +85,8 @@ impl Browser {
             "--mute-audio",
             "--no-first-run",
         ]);
-        // A browser sends many requests that no page asked for. With these options it reaches only the server
-        // under test.
+        // A browser sends many requests that no page caused. With these options the browser can connect only
+        // to the server under test.
         command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
         command.arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
         // Root cannot use the sandbox. The sandbox is not needed, because the pages are part of the tests.

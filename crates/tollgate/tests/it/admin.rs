@@ -215,8 +215,8 @@ fn bodies_that_hold_the_memory_are_told_while_others_are_refused_for_it() {
     let finding = |holds| format!("tollgate_finding{{code=\"memory_short\",severity=\"warning\"}} {holds}\n");
     let mut slow = Vec::new();
     eventually("a body is refused and that is told", || {
-        // A last body that gets an answer got memory that a refused slow body released. Each round therefore
-        // adds one more slow body.
+        // If the last body gets an answer, a refused slow body has released memory before it. Each round
+        // therefore adds one more slow body.
         slow.push(begin(900_000, 430_000));
         let mut came = String::new();
         begin(1_000_000, 1_000_000).read_to_string(&mut came).ok()?;

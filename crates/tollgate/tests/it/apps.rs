@@ -27,7 +27,7 @@ path = "/public/*"
 files = "public"
 "#;
 
-/// A script that counts in a module and in shared values, and returns its name and both counts.
+/// A script that counts its calls in a module and in shared values. It returns its name and both counts.
 const COUNT: &str = r#"
 local state = require("lib/state")
 return function(req)
@@ -259,8 +259,8 @@ fn a_request_of_an_app_that_goes_ends_with_what_it_began_with() {
     let (mut waiting, mut other) = (server.connect(), server.connect());
     assert!(waiting.send("GET /a/below/x HTTP/1.1\r\nHost: a\r\n\r\n"));
     eventually("it waits", || (content(&mut other, "/a/below/x?held=1") == "true").then_some(()));
-    // This request ends the wait of the other request. It runs the old scripts, because its head arrives
-    // before the reload and its body after it.
+    // This request ends the wait of the other request. The head of this request arrives before the reload,
+    // and its body after the reload. So it runs the old scripts.
     let head =
         "POST /a/below/x?free=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n";
     assert!(other.send(head));

@@ -1,4 +1,5 @@
-//! The reply to a client for each fault of a backend, and its time. Other clients are not affected.
+//! Tests of the reply to a client for each fault of a backend, and of the time until the reply. Other clients
+//! are not affected.
 
 use std::fmt::Write;
 use std::io::{Read, Write as _};

@@ -5,7 +5,8 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Time of each read, at most. It is longer than any reply needs, so a read that reaches it fails the test.
+/// Maximum time of each read. This time is longer than any reply needs, so a read that needs longer fails the
+/// test.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(crate) struct Client {
@@ -78,7 +79,7 @@ impl Client {
         if self.send(&post(path, body)) { self.reply() } else { None }
     }
 
-    /// Whether no byte has arrived.
+    /// Returns whether no byte has arrived.
     pub(crate) fn is_silent(&self) -> bool {
         let stream = self.stream.get_ref();
         stream.set_nonblocking(true).unwrap();

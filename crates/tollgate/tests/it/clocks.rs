@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::program::{App, BINARY, KEEP, eventually, printed};
 
-/// A library that answers for the wall clock, and asks the system for all other clocks.
+/// A library that returns its own time for the wall clock, and asks the system for all other clocks.
 const MOVED_CLOCK: &str = r#"
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -88,7 +88,7 @@ fn check_flipped_bit(place: &str, flipped: i64, told_offset: i64, told_first: u6
     check_intact_is_loaded(&app, place);
 }
 
-/// Loads into a new database. A missing range is a named gap.
+/// Loads into a new database. The missing range is reported as a gap.
 fn check_intact_is_loaded(app: &App, place: &str) {
     fs::remove_file(app.path().join("data/tollgate.sqlite")).unwrap();
     let server = app.start();

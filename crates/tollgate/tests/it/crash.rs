@@ -17,11 +17,11 @@ use crate::program::{App, KEEP, PATIENCE, Running, eventually_within, in_threads
 
 const KILLS: u64 = 20;
 const CLIENTS: u64 = 6;
-/// Requests that a run answers before the kill, at most. The number is random.
+/// Maximum number of requests that a run answers before the kill. The number is random.
 const REPLIES_BEFORE_KILL_MAX: u64 = 4000;
-/// Random time until a start is killed, at most. This time is about the duration of a start.
+/// Maximum of the random time until a start is killed. This maximum is about the duration of a start.
 const START_US_MAX: u64 = 20_000;
-/// Chosen calls at which runs are killed in parallel.
+/// Number of runs that are killed in parallel, each at a chosen system call.
 const THREADS: usize = 4;
 /// Time that the clients need for their requests while other programs keep the disk busy.
 const DRIVE_PATIENCE: Duration = PATIENCE.saturating_mul(5);
@@ -95,9 +95,9 @@ pub(crate) fn request(n: u64) -> String {
 pub(crate) struct Load {
     /// The number of the next request.
     numbers: AtomicU64,
-    /// Requests that were answered and not refused.
+    /// Number of requests that were answered and not refused.
     answered: AtomicU64,
-    /// Numbers of refused requests. The server promised that it recorded none of them.
+    /// Numbers of refused requests. The server replied that it recorded none of them.
     refused: Mutex<Vec<u64>>,
 }
 
@@ -120,8 +120,8 @@ pub(crate) enum Counted {
     Last,
 }
 
-/// Sends requests, `depth` at once, until the server is gone or `judge` returns that a reply is the last.
-/// Returns the numbers of the counted replies.
+/// Sends requests, `depth` at a time, until the server has ended or `judge` returns that a reply is the last
+/// one. Returns the numbers of the counted replies.
 fn drive(address: SocketAddr, depth: u64, load: &Load, judge: impl Fn(&Reply) -> Counted) -> Vec<u64> {
     let mut counted = Vec::new();
     let Some(mut client) = Client::try_connect(address) else { return counted };
@@ -317,7 +317,7 @@ fn check_killed((status, log): (ExitStatus, String)) {
     assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}: {log}");
 }
 
-/// Sends requests, one after the other, until the server is gone.
+/// Sends requests, one after the other, until the server has ended.
 fn drive_until_gone(address: SocketAddr, load: &Load) -> Vec<u64> {
     let mut acknowledged = Vec::new();
     let Some(mut client) = Client::try_connect(address) else { return acknowledged };

@@ -1,4 +1,4 @@
-//! A process without a free descriptor keeps its promises to existing connections.
+//! Tests of a process without a free descriptor. It still serves existing connections.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use crate::admin::get_until;
 use crate::client::{Client, Reply};
 use crate::program::{App, BINARY, Running, eventually};
 
-/// The configuration of the server. Segments are small, so each holds only some records.
+/// The configuration of the server. Segments are small, so each has only a few records.
 const CONFIG: &str = r#"
 workers = 1
 [log]
@@ -232,7 +232,8 @@ fn a_log_goes_on_from_segment_to_segment_though_connections_have_every_descripto
     let server = app.start();
     let mut client = server.connect();
     assert!(client.get("/kept?n=0").unwrap().is_success());
-    // The new limit is below the budget of the start, so descriptors are missing that the server counted on.
+    // The new limit is below the budget of the start, so the server has fewer descriptors than it planned
+    // with.
     server.limit_descriptors(100);
     let flood: Vec<_> = (0..200).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
     eventually("no free file descriptor", || server.has_logged("no free file descriptor").then_some(()));

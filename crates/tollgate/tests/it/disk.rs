@@ -24,8 +24,8 @@ impl Disk {
         match made.and_then(|()| disk.mount()).and_then(|()| run(Command::new("xfs_io").arg("-V"))) {
             Ok(()) => Some(disk),
             Err(error) => {
-                // Writes to stderr without `eprintln!`, because the test harness hides the captured output of
-                // a test that passes.
+                // Writes to stderr without `eprintln!`, because the test harness hides the output of
+                // `eprintln!` if the test passes.
                 let _ = writeln!(std::io::stderr(), "\n!!! NOT TESTED: power cuts on {kind}: {error}\n");
                 None
             }
@@ -55,9 +55,9 @@ impl Disk {
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.path())).unwrap();
     }
 
-    /// Whether an fdatasync that returns 0 during a power cut has written the data. On ext4 the data may be
-    /// lost. A bare loop of write and fdatasync on Linux 6.18 loses its last record after one in sixty cuts.
-    /// XFS loses none.
+    /// Returns whether an fdatasync that returns 0 during a power cut has written the data. On ext4 the data
+    /// may be lost: on Linux 6.18, a simple loop of write and fdatasync loses its last record in one of sixty
+    /// cuts. On XFS no record is lost.
     pub(crate) fn is_cut_at_once(&self) -> bool {
         self.kind == "xfs"
     }

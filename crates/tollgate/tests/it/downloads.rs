@@ -1,5 +1,5 @@
-//! Common downloads with curl and wget: cut off and resumed, compressed, in parts, and only if the file
-//! changed.
+//! Tests of common downloads with curl and wget: interrupted and resumed, compressed, in parts, and only if
+//! the file changed.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -36,7 +36,8 @@ impl BreakingWay {
         let address = listener.local_addr().unwrap();
         let passed = Arc::new(AtomicUsize::new(0));
         let counter = passed.clone();
-        // The thread ends with the test process. After this test it has no clients, so it does no harm.
+        // The thread ends with the test process. After this test the thread has no clients, so it does not
+        // disturb other tests.
         thread::spawn(move || {
             for (number, client) in listener.incoming().enumerate() {
                 let limit = cuts.get(number).copied().unwrap_or(usize::MAX);

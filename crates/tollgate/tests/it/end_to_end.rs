@@ -13,12 +13,12 @@ use crate::program::{App, Running, eventually, is_quick_once};
 const CONNECTIONS: i64 = 16;
 const REQUESTS_PER_CONNECTION: i64 = 1250;
 const PIPELINE_DEPTH: i64 = 16;
-/// Larger than the integers that a double represents exactly.
+/// A number that is larger than the integers that a double represents exactly.
 const BIG: i64 = 1 << 53;
 /// Time between two requests on one connection: a moderate load.
 const PACE: Duration = Duration::from_millis(5);
 const PACED_REQUESTS: usize = 200;
-/// Time until a row is visible, at most. The usual time is some tens of milliseconds.
+/// Maximum time until a row is visible. The usual time is some tens of milliseconds.
 const FRESH: Duration = Duration::from_secs(1);
 
 const CONFIG: &str = r#"
@@ -351,7 +351,8 @@ fn drive_at_pace(address: SocketAddr, first: usize) -> Receiver<Instant> {
     answered
 }
 
-/// Reads the table until all numbers from `first` on are there. Returns the time when each was first seen.
+/// Reads the table until it has all numbers from `first` on. Returns the time of the first read that found
+/// each number.
 fn watch_rows(app: &App, first: usize) -> Vec<Instant> {
     let database = app.database();
     let mut statement = database.prepare("SELECT n FROM scores WHERE n >= ?1 ORDER BY n").unwrap();

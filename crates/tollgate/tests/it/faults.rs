@@ -19,17 +19,17 @@ use crate::client::{Client, Reply, get};
 use crate::program::{App, KEEP, Running, eventually, in_threads, is_quick_once};
 
 const DELAY: Duration = Duration::from_millis(300);
-/// Time of a reply that does not wait for a sync, at most.
+/// Maximum time of a reply that does not wait for a sync.
 const AT_ONCE: Duration = Duration::from_millis(100);
-/// Requests of a round in which no reply may wait for a sync.
+/// Number of requests in a round in which no reply may wait for a sync.
 const QUICK_REQUESTS: usize = 50;
-/// Fault points that are tried in parallel.
+/// Number of fault points that are tested in parallel.
 const THREADS: usize = 4;
 const CLIENTS: usize = 6;
 const PIPELINE_DEPTH: usize = 8;
-/// Requests of all clients, at most. The fault occurs after much fewer requests.
+/// Maximum number of requests of all clients. The fault occurs after far fewer requests.
 const REQUESTS_MAX: i64 = 10_000;
-/// Requests after a fault. If the fault concerns the log, the log has stopped by then.
+/// Number of requests after a fault. If the fault concerns the log, the log has stopped after these requests.
 const REQUESTS_AFTER_FAULT: usize = 50;
 
 const CONFIG: &str = r#"
@@ -243,7 +243,7 @@ fn a_start_that_cannot_mend_a_dead_log_leaves_it_whole_for_the_next() {
     assert!(ends.iter().any(|end| end.has_served), "some damage stops no start");
 }
 
-/// Kills a run, and adds bytes after the last batch, as they may be there after a power cut.
+/// Kills a run, and adds bytes after the last batch. Such bytes may exist after a power cut.
 fn leave_torn_log(app: &App) -> Vec<i64> {
     let server = app.start();
     let mut client = server.connect();
@@ -269,8 +269,8 @@ struct Faulted {
     threads_hit: BTreeSet<String>,
 }
 
-/// Runs a server with one fault. If the start is refused, it gives a reason. If the server serves, it ends
-/// normally. No acknowledged record is lost.
+/// Runs a server with one fault. Checks that a refused start prints a reason, that a serving server ends
+/// normally, and that no acknowledged record is lost.
 fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -> Faulted {
     println!("{error} from {call} {n}");
     let (has_served, (status, log)) =
@@ -282,7 +282,7 @@ fn check_fault(app: &App, (call, error, n): Point, mut acknowledged: Vec<i64>) -
             Err(end) => (false, end),
         };
     let has_failed = !has_served || log.contains("the log failed");
-    // A configuration or a script that cannot be read is reported like its other faults.
+    // If a configuration or a script cannot be read, this is reported like other faults of the configuration.
     let is_fault = !has_served && status.code() == Some(2);
     assert!(is_fault || status.code() == Some(i32::from(has_failed)), "{status}: {log}");
     let folder = std::env::temp_dir();

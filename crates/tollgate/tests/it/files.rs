@@ -1,4 +1,5 @@
-//! Files that the whole program serves: to common clients, from slow or broken disks, and next to scripts.
+//! Tests of files that the whole program serves: to common clients, from slow or broken disks, and while
+//! scripts run.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -35,7 +36,7 @@ fn curl_and_wget_go_on_where_they_were_cut_off() {
 #[test]
 fn a_page_of_an_error_that_is_not_there_is_noted() {
     let errors = "[[route]]\npath = \"/*\"\nfiles = { dir = \"public\", errors = { 404 = \"404.html\", 503 = \"503.html\" } }\n";
-    // Fits the limit of descriptors of any machine.
+    // This number of connections fits the descriptor limit of every machine.
     let app = App::new(&format!("connections_max = 100\n{errors}"), &[("public/404.html", "none")]);
     let page = app.path().join("public/503.html");
     let output = app.run(&["check"]);
@@ -157,8 +158,8 @@ fn a_worker_opens_nothing_that_the_system_does_not_know_without_the_disk() {
     drop(client);
     server.stop();
     let calls = app.calls();
-    // Calls of the main thread are left out, because it checks before the start whether the system has
-    // `openat2`.
+    // Calls of the main thread are not counted, because this thread checks before the start whether the
+    // system has `openat2`.
     let (known, waited): (Vec<_>, Vec<_>) = calls
         .iter()
         .filter(|(thread, call)| thread != "tollgate" && call.starts_with("openat2("))

@@ -11,9 +11,10 @@ use crate::program::{App, Running, eventually, is_quick_once};
 
 const CLIENTS: usize = 500;
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-/// Time for a slow head or body.
+/// Maximum time for a slow head or body.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Deadlines are exact to two ticks of 250 ms. A busy machine gets more time.
+/// Tolerance of the deadlines. Deadlines are exact to two ticks of 250 ms, and a busy machine needs more
+/// time.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
 fn start(limits: &str) -> (App, Running) {
@@ -48,7 +49,7 @@ fn send(stream: &mut TcpStream, bytes: &[u8]) {
     }
 }
 
-/// Whether the connection has ended. New bytes are added to `came`.
+/// Returns whether the connection has ended. New bytes are added to `came`.
 fn has_ended(stream: &mut TcpStream, came: &mut Vec<u8>) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -88,7 +89,7 @@ fn memory_kib(server: &Running) -> u64 {
     status_kib(server, "VmRSS:")
 }
 
-/// Returns the highest memory so far.
+/// Returns the highest memory of the process so far.
 fn memory_peak_kib(server: &Running) -> u64 {
     status_kib(server, "VmHWM:")
 }
@@ -182,7 +183,7 @@ fn slow_readers_hold_no_more_memory_than_may_be_and_are_cut_off() {
     peers.iter_mut().for_each(|peer| send(peer, &pipeline));
     let begun = Instant::now();
     let mut highest = 0;
-    // The clients read nothing, so their replies stay in the server until it closes the connections.
+    // The clients read no byte, so their replies stay in the server until it closes the connections.
     while server_connections(&server) > 0 {
         highest = highest.max(memory_kib(&server));
         assert!(begun.elapsed() < Duration::from_secs(60), "{} left", server_connections(&server));

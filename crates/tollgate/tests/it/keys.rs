@@ -1,4 +1,5 @@
-//! A retry with the same key is answered like any request, and leaves one row.
+//! Tests of keys: a retry with the same key is answered like any request, and the database has one row for
+//! both.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -100,7 +101,7 @@ return { POST = function(req)
 end }
 "#;
 
-/// Returns the rows of a path: status and amount where they exist, and the outcome.
+/// Returns the rows of a path: the outcome, and status and amount if the row has them.
 fn payments(app: &App, path: &str) -> Vec<String> {
     let said = "coalesce(status, '-') || ' ' || coalesce(amount, '-') || ' ' || outcome";
     let of_path = format!("FROM payments WHERE path = '{path}'");
@@ -157,7 +158,7 @@ fn a_key_is_not_used_up_by_a_request_that_failed_or_that_nobody_waited_for() {
     assert!(audit.contains("exact: "), "{audit}");
 }
 
-/// Random time until a loader is killed, at most. This time is about the duration of the whole load.
+/// Maximum of the random time until a loader is killed. This maximum is about the duration of the whole load.
 const LIFE_US_MAX: u64 = 400_000;
 /// Numbers in each log. Half of them are also in the previous log.
 const NUMBERS: u64 = 12_000;

@@ -19,9 +19,9 @@ use crate::postgres::numbers_of;
 use crate::program::{App, eventually, printed};
 use crate::sinks::{STREAMS, all, record};
 
-/// Kills of loaders.
+/// Number of loaders that are killed.
 const KILLS: u64 = 5;
-/// Random time until a loader is killed, at most. This time is about the duration of the whole load.
+/// Maximum of the random time until a loader is killed. This maximum is about the duration of the whole load.
 const LIFE_US_MAX: u64 = 300_000;
 
 /// Web machines that share a store with a database machine.
@@ -69,7 +69,7 @@ impl Fleet {
     }
 }
 
-/// Makes the database machine. Its configuration holds a sink only.
+/// Makes the database machine. Its configuration has only a sink.
 fn database_machine(sink: &str) -> App {
     App::new(&format!("[sink.main]\n{sink}\n"), &[])
 }
@@ -143,7 +143,7 @@ fn a_store_that_is_away_is_a_fault_and_not_an_empty_store() {
     assert!(!output.status.success() && text.contains("/nonexistent/handover does not exist"), "{text}");
 }
 
-/// Starts a loader of the fleet in a process of its own, with its own folder of fetched segments.
+/// Starts a loader in a separate process, with a separate folder of fetched segments.
 fn start_loader(loader: &App, store: &str, spool: &Path) -> std::process::Child {
     Command::new(env!("CARGO_BIN_EXE_tollgate"))
         .args(["load", "--once", "--from", store, "--spool"])

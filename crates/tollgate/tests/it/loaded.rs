@@ -1,5 +1,5 @@
-//! `ack = "loaded"`: when a reply reports success, its rows are in the database and visible to all. Any other
-//! reply says whether the outcome is refused or unknown.
+//! `ack = "loaded"`: when a reply reports success, its rows are in the database and visible to every
+//! connection. Any other reply has the outcome `refused` or `unknown`.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -173,7 +173,7 @@ fn a_database_that_is_locked_makes_replies_unknown_then_refused_and_recovers() {
     let mut client = server.connect();
     assert!(client.post("/a", &item(0)).unwrap().is_success());
     let lock = lock(&app);
-    // All requests are sent together, because the server learns from the first request that the sink is away.
+    // All requests are sent together, because after the first request the server knows that the sink is away.
     assert!(client.send(&(post("/a", &item(1)) + &post("/a", &item(2)) + &post("/b", &item(3)))));
     check_unknown(&client.reply().unwrap());
     check_unknown(&client.reply().unwrap());

@@ -45,7 +45,7 @@ impl Stalled {
         (server, Self { pipe, held })
     }
 
-    /// Reads the lines from now on.
+    /// Reads the lines from the pipe from now on.
     fn read(self) -> Receiver<Value> {
         let (sender, lines) = channel();
         let pipe = File::open(self.pipe).unwrap();
@@ -115,7 +115,7 @@ fn a_server_whose_log_nobody_reads_ends_as_it_is_told() {
     assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
 }
 
-/// Failures of each route.
+/// Number of failures of each route.
 const FAILURES: u64 = 300;
 const FAILING: &str = r#"
 workers = 1
@@ -130,10 +130,10 @@ path = "/other"
 script = "fail.luau"
 "#;
 
-/// Checks between two failures. In this time a line arrives before the next failure.
+/// Number of checks between two failures. During these checks, a line arrives before the next failure.
 const LOOKS_BETWEEN_FAILURES: u64 = 100;
 
-/// Returns the lines of a log that name a route.
+/// Returns the lines of a log that contain the path of a route.
 fn lines_of(log: &str, route: &str) -> Vec<Value> {
     let lines = log.lines().map(|line| line.parse::<Value>().unwrap());
     lines.filter(|line| line["route"] == route).collect()

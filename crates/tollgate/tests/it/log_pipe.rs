@@ -1,4 +1,5 @@
-//! `tollgate log cat` and `tail` as the source of another program: places to begin, and kept positions.
+//! Tests of `tollgate log cat` and `tail` as the input of another program: the record at which the output
+//! begins, and the position that is kept for the next run.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +25,7 @@ fn app(log: &str, stream: &str) -> App {
     App::new(&config, &[("keep.luau", KEEP)])
 }
 
-/// Sends requests with these numbers, one after the other.
+/// Sends a request for each of `numbers`, one after the other.
 fn send(server: &Running, numbers: impl IntoIterator<Item = i64>) {
     let mut client = server.connect();
     for n in numbers {
@@ -32,26 +33,27 @@ fn send(server: &Running, numbers: impl IntoIterator<Item = i64>) {
     }
 }
 
-/// Records these numbers by a run of the server of their own.
+/// Starts a server, sends a request for each of `numbers`, and stops the server. So the records have a log of
+/// their own.
 fn run_with(app: &App, numbers: impl IntoIterator<Item = i64>) {
     let server = app.start();
     send(&server, numbers);
     assert!(server.stop().0.success());
 }
 
-/// Returns the numbers in lines of the format envelope.
+/// Returns the column `n` of each line of the output format `envelope`.
 fn numbers(lines: &str) -> Vec<i64> {
     lines.lines().map(|line| envelope(line).1).collect()
 }
 
-/// Returns the identity and the number of a line of the format envelope.
+/// Returns the log and sequence number of a line of the output format `envelope`, and its column `n`.
 fn envelope(line: &str) -> ((String, u64), i64) {
     let line: Value = serde_json::from_str(line).unwrap();
     let id = (line["_log"].as_str().unwrap().to_owned(), line["_seq"].as_u64().unwrap());
     (id, line["row"]["n"].as_i64().unwrap())
 }
 
-/// Returns the logs, in the order of their ids.
+/// Returns the ids of all logs of the app, in order.
 fn logs(app: &App) -> Vec<String> {
     let mut logs: Vec<_> = app
         .segments()
@@ -137,7 +139,7 @@ fn tail_waits_for_the_record_to_begin_with() {
     assert!(tail.is_silent_for(Duration::from_millis(300)));
     let (status, stderr, lines) = tail.end_with_lines(Signal::TERM);
     assert_eq!((status.code(), stderr.as_str(), lines.len()), (Some(0), "", 0));
-    // The place to begin is kept, although nothing was printed.
+    // The position is kept, although the command printed no record.
     let tail = app.follow(&["log", "tail", "--format", "envelope", "--position", "position"]);
     send(&server, [3, 4]);
     assert_eq!([envelope(&tail.line()).1, envelope(&tail.line()).1], [3, 4]);
@@ -154,7 +156,7 @@ fn a_follower_that_is_stopped_and_started_again_prints_each_line_once() {
         let tail = follow();
         send(&server, sent..sent + 20);
         sent += 20;
-        // It is stopped in the middle of its lines, or when it has printed all of them.
+        // The command is stopped in the middle of its lines, or after it has printed all of them.
         let wanted = if round % 2 == 0 { taken.len() + 7 } else { usize::try_from(sent).unwrap() };
         while taken.len() < wanted {
             taken.push(envelope(&tail.line()));
@@ -189,7 +191,7 @@ fn a_follower_that_is_killed_prints_every_line_and_identities_tell_the_doubles()
             taken.insert(envelope(&tail.line()));
         }
         let (_, _, lines) = tail.end_with_lines(Signal::KILL);
-        // The last line may be cut off.
+        // The last line may be incomplete.
         let whole = lines.iter().filter(|line| line.ends_with("}}"));
         taken.extend(whole.map(|line| envelope(line)));
     }
@@ -200,7 +202,7 @@ fn a_follower_that_is_killed_prints_every_line_and_identities_tell_the_doubles()
     assert_eq!(printed, (0..sent).collect::<Vec<_>>());
 }
 
-/// A follower whose lines are read only when the test reads them.
+/// A running `tollgate log tail`. The test reads its lines one by one, so the pipe may be full.
 struct Unread {
     child: std::process::Child,
     stdout: Option<ChildStdout>,
@@ -224,7 +226,7 @@ impl Unread {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
-    /// Waits for the end, which is quiet.
+    /// Waits until the command ends. It must print no error.
     fn wait(mut self) {
         let status = eventually("it ends", || self.child.try_wait().unwrap());
         let mut stderr = String::new();
@@ -258,7 +260,7 @@ fn lines_that_a_reader_left_in_the_pipe_are_printed_again_and_its_end_is_quiet()
     assert_eq!(numbers(&first), (0..10).collect::<Vec<_>>());
     assert!(first.len() as u64 * 2 < bytes);
     drop(reader);
-    // It ends although it has no further line to print.
+    // The command ends although it has no further line to print.
     tail.wait();
     send(&server, [50]);
     let again = app.follow(&["log", "tail", "--format", "envelope", "--position", "position"]);
@@ -376,7 +378,7 @@ fn records_that_were_deleted_before_they_were_printed_are_named() {
     assert!(printed(&output).contains(&note), "{}", printed(&output));
     assert_eq!(numbers(&String::from_utf8(output.stdout).unwrap()), [200, 201, 202]);
     assert_eq!(cat(&app, &["--position", "position"]), [0; 0], "it is named once");
-    // A consumer that has the last record of the deleted log misses nothing.
+    // A consumer that has the last record of the deleted log misses no record.
     let from = |sequence: u64| format!("{}:{sequence}", logs[1]);
     assert_eq!(cat(&app, &["--from", &from(198)]), [200, 201, 202]);
     let output = app.run(&["log", "cat", "--format", "envelope", "--from", &from(190)]);

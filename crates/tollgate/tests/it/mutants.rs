@@ -1,10 +1,10 @@
-//! Segments that were changed with knowledge of their structure: every checksum, chain and digest fits, and
-//! the numbers are extreme.
+//! Tests with segments that were changed with knowledge of their structure. Every checksum, chain and digest
+//! is right, and the numbers are extreme.
 //!
 //! The test makes `TOLLGATE_MUTANTS` changed logs (mutants), with `MUTANTS_AT_ONCE` of them in one folder.
-//! They are loaded into SQLite, and in one of `ROUNDS_OF_POSTGRES` rounds also into PostgreSQL. For any
+//! They are loaded into SQLite, and in one of `ROUNDS_OF_POSTGRES` rounds also into PostgreSQL. With any
 //! mutant, each command ends and each start serves. The log of this run and an intact earlier log are loaded.
-//! Nothing panics.
+//! No thread panics.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -20,11 +20,11 @@ use crate::cluster::shared;
 use crate::forge::{Forged, ForgedBatch, int_row, schema_record};
 use crate::program::{App, KEEP, PATIENCE, Running, eventually, printed};
 
-/// Mutants in the folder of one start.
+/// Number of mutants in the folder of one start.
 const MUTANTS_AT_ONCE: usize = 25;
 /// PostgreSQL needs milliseconds to make a table, so only some rounds use it.
 const ROUNDS_OF_POSTGRES: usize = 4;
-/// Time of a command over a folder of mutants, at most. The slowest command reads every byte of the folder.
+/// Maximum time of a command over a folder of mutants. The slowest command reads every byte of the folder.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
 /// Numbers of the records in the intact log.
 const CONTROL: [i64; 3] = [1, 2, 3];
@@ -59,7 +59,7 @@ fn number_from(name: &str, otherwise: u64) -> u64 {
     env::var(name).map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Numbers from a seed (SplitMix64).
+/// Pseudorandom numbers from a seed (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -289,7 +289,8 @@ impl<'a> Mutant<'a> {
         }
     }
 
-    /// Adds more schemas than any run declares, each with or without a row.
+    /// Adds 70, 700 or 5,000 schemas, more than any run of these tests declares. Either all of these schemas
+    /// have one row each, or none has a row.
     fn flood(&mut self, place: usize) {
         let count = self.random.pick(&[70, 700, 5_000]);
         let prefix = self.random.pick(&["flood_", "tollgate_", "sqlite_", "A", "a"]);
@@ -506,8 +507,8 @@ fn meet(model: &Model, seeds: impl Iterator<Item = u64>, postgres: Option<&str>)
     let (status, log) = server.stop();
     assert!(!log.contains("panicked"), "{log}\n{story}");
     assert!(matches!(status.code(), Some(0 | 1)), "{status:?}: {log}\n{story}");
-    // The database has positions in all these logs now. A line in `deleted` about any other log is therefore
-    // a gap of any number of records.
+    // The database has positions in all these logs now. If a line in `deleted` has another log, all records
+    // of that line are a gap.
     let unknown: String =
         EXTREMES.iter().map(|number| format!("{} {number}\n", tollgate_log::LogId::random())).collect();
     fs::write(dir.join("deleted"), unknown).unwrap();

@@ -1,4 +1,5 @@
-//! The machine of a record: in its row, in the position of its log, and in the account.
+//! Tests of the name of the machine that wrote a record: in its row, in the position of its log, and in the
+//! audit.
 
 use std::fs;
 
@@ -21,7 +22,7 @@ script = "keep.luau"
 stream = "a"
 "#;
 
-/// Asks a database: each row is a line, its values separated by `|`, and null is empty.
+/// Queries a database. Returns a line for each row. The values are separated by `|`, and null is empty.
 type Ask = Box<dyn Fn(&str) -> String>;
 
 fn app(sink: &str) -> App {
@@ -48,13 +49,13 @@ fn check(app: &App, positions: &str, ask: &Ask) {
     let line = audit.lines().find(|line| line.contains(" a ")).unwrap();
     assert!(line.ends_with(" web-1") && audit.contains("  node\n"), "{audit}");
 
-    // A database of an earlier version is read as it is, and gains the column by the next load.
+    // `audit` reads a database of an earlier version without a change. The next load adds the column `node`.
     ask(&format!("ALTER TABLE {positions} DROP COLUMN node"));
     assert_eq!(accounts(app)[0]["node"], "web-1", "the segments have it");
     send(app, 2);
     assert_eq!(ask(&nodes), "\nweb-1");
 
-    // A loader of an earlier version writes a position without it, and the next load adds it.
+    // A loader of an earlier version writes a position without the machine. The next load adds the machine.
     let server = app.start();
     let mut client = server.connect();
     assert!(client.get("/a?n=3").unwrap().is_success());
@@ -64,7 +65,7 @@ fn check(app: &App, positions: &str, ask: &Ask) {
     eventually("the position has it again", || (ask(&nodes) == "\n\nweb-1").then_some(()));
     assert!(server.stop().0.success());
 
-    // The sink has it when the log is gone.
+    // The sink still has the machine after the log was deleted.
     for entry in fs::read_dir(app.log_dir()).unwrap().map(Result::unwrap) {
         if entry.path().is_dir() {
             fs::remove_dir_all(entry.path()).unwrap();

@@ -1,4 +1,5 @@
-//! One faulty log: the findings and the commands name it, and the other logs are served, recorded and loaded.
+//! Tests with one faulty log: the findings and the commands report it. The server serves and records, and all
+//! other logs are loaded.
 
 use std::fs;
 use std::path::PathBuf;

@@ -17,19 +17,19 @@ use crate::cluster::Cluster;
 use crate::program::{App, Running, eventually_within, printed};
 
 const OUTAGE_BYTES: u64 = 200 << 20;
-/// Bytes of a record. Records are wide, because the number of bytes matters in this test.
+/// Bytes of a record. Records are long, because this test is about the number of bytes.
 const RECORD_BYTES: usize = 64 << 10;
 const CLIENTS: u64 = 2;
-/// Requests in a window, from which one 99th percentile is computed.
+/// Number of requests in a window. One 99th percentile is computed for each window.
 const WINDOW: usize = 200;
-/// Windows before the outage, after one window to warm up. The same number follows when all records are
-/// loaded. Their spread is the noise of the machine.
+/// Number of windows before the outage, after one window to warm up. The same number of windows follows after
+/// all records are loaded. The spread of these windows is the noise of the machine.
 const WINDOWS_CALM: usize = 6;
 /// Outages run one at a time, because each would disturb the other.
 static ALONE: Mutex<()> = Mutex::new(());
-/// Memory of a server while it catches up, at most.
+/// Maximum memory of a server while its loader catches up.
 const CATCH_UP_KIB_MAX: u64 = 256 << 10;
-/// Rate of the catch-up, at least. This rate is low, because the code is not optimized and the machine does
+/// Minimum rate of the catch-up. This rate is low, because the code is not optimized and the machine does
 /// other work.
 const CATCH_UP_BYTES_PER_SECOND_MIN: u64 = 4 << 20;
 

@@ -8,10 +8,10 @@ use crate::crash::{CONFIG, Counted, Load, Random, check_kept, drive_and_kill, dr
 use crate::disk::Disk;
 use crate::program::{App, KEEP, Running};
 
-/// Cuts of a test run. `make crash` makes more, and on XFS too.
+/// Number of power cuts in a test run. `make crash` makes more cuts, and also on XFS.
 const CUTS: u64 = 10;
 const DISK_MEBIBYTES: u64 = 320;
-/// Requests that a run answers before the cut, at most. The number is random.
+/// Maximum number of requests that a run answers before the cut. The number is random.
 const REPLIES_BEFORE_CUT_MAX: u64 = 2000;
 
 #[test]

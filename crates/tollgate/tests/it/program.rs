@@ -1,4 +1,5 @@
-//! The binary in a folder of its own: started, stopped, killed, and sent requests. Every wait has a deadline.
+//! Starts, stops and kills the binary in a separate folder, and sends requests to it. Every wait has a
+//! deadline.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// A script that records the item `n` of the query.
 pub(crate) const KEEP: &str = "return function(req) return { record = { n = tonumber(req.query.n) } } end";
 
-/// Tries before a slow step is treated as a fault.
+/// Number of tries before a slow step is treated as a fault.
 const QUICK_TRIES: usize = 10;
 const POLL_PAUSE: Duration = Duration::from_millis(1);
 
@@ -213,7 +214,8 @@ pub(crate) fn patient(config: &str) -> String {
     ["server", "log"].into_iter().fold(config.to_owned(), make_patient)
 }
 
-/// Whether the first section in this text sets `queue_age_max`. The text begins with the keys of the section.
+/// Returns whether the first section in this text sets `queue_age_max`. The text begins with the keys of the
+/// section.
 fn sets_queue_age_max(keys: &str) -> bool {
     keys.lines().take_while(|line| !line.starts_with('[')).any(|line| line.starts_with("queue_age_max"))
 }
@@ -247,7 +249,7 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Whether this text is on stderr already.
+    /// Returns whether `text` is already on stderr.
     fn has_printed(&self, text: &str) -> bool {
         self.stderr.as_ref().is_some_and(|stderr| stderr.text.lock().unwrap().contains(text))
     }
@@ -280,12 +282,12 @@ impl Following {
         self.lines.recv_timeout(PATIENCE).expect("a line in time")
     }
 
-    /// Whether no line arrives within `time`.
+    /// Returns whether no line arrives within `time`.
     pub(crate) fn is_silent_for(&self, time: Duration) -> bool {
         self.lines.recv_timeout(time).is_err()
     }
 
-    /// Whether this text is on stderr already.
+    /// Returns whether `text` is already on stderr.
     pub(crate) fn has_printed(&self, text: &str) -> bool {
         self.process.has_printed(text)
     }
@@ -335,12 +337,12 @@ impl Starting {
         Ok(Running { process: self.process, address })
     }
 
-    /// Whether the server has logged this text already.
+    /// Returns whether the server has logged this text already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.process.has_printed(text)
     }
 
-    /// Whether the process has ended.
+    /// Returns whether the process has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.process.has_ended()
     }
@@ -378,7 +380,7 @@ impl Running {
         prlimit(Some(pid), Resource::Nofile, limit).unwrap();
     }
 
-    /// Whether the server has logged this text already.
+    /// Returns whether the server has logged this text already.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.process.has_printed(text)
     }
@@ -409,12 +411,12 @@ impl Running {
     }
 }
 
-/// Waits until `look` finds something.
+/// Waits until `look` returns a value, for at most [`PATIENCE`].
 pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     eventually_within(PATIENCE, what, look)
 }
 
-/// Waits longer until `look` finds something.
+/// Waits until `look` returns a value, for at most `patience`.
 pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -459,7 +461,7 @@ pub(crate) fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The text that has arrived through a pipe so far.
+/// The text that has arrived so far through a pipe of the program.
 struct PipeText {
     text: Arc<Mutex<String>>,
     reading: JoinHandle<()>,

@@ -1,5 +1,5 @@
-//! Reloads under load, every second one broken: no request fails, and the log names each refusal and its
-//! reason.
+//! Tests of reloads under load. Every second configuration is broken. No request fails, and the log has each
+//! refusal with its reason.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

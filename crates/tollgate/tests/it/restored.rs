@@ -110,8 +110,8 @@ fn a_machine_that_runs_from_a_snapshot_beside_the_first_costs_and_doubles_no_rec
     let server = app.start();
     let mut client = server.connect();
     record(&mut client, "/a", 0..1234);
-    // The copy is a snapshot of the disk of a running machine. Its segment is open, and its records may be
-    // loaded or not.
+    // The copy is a snapshot of the disk of a running machine. Its segment is open, and its records may or
+    // may not be loaded.
     copy(&app.log_dir(), &resumed.log_dir());
     let other = resumed.start();
     record(&mut client, "/a", 1234..2000);

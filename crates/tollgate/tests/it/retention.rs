@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::client::Client;
 use crate::program::{App, KEEP, eventually, in_threads};
 
-/// Chosen calls at which runs are killed in parallel.
+/// Number of runs that are killed in parallel, each at a chosen system call.
 const THREADS: usize = 4;
 
 const CONFIG: &str = r#"
@@ -124,7 +124,7 @@ fn check_kill_at(call: &str, n: u32) {
     assert_eq!(audited(&app), rows.len() as u64);
 }
 
-/// Records numbers from 200 on until the server is gone. Returns the acknowledged numbers.
+/// Records numbers from 200 on until the server has ended. Returns the acknowledged numbers.
 fn record_until_gone(mut client: Client) -> Vec<i64> {
     let mut next = 200;
     eventually("the kill", || {

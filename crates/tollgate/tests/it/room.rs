@@ -1,7 +1,7 @@
 //! A disk of 64 MiB that log and database share. Records are refused before the disk is full. When space is
 //! free again, the server accepts records without a restart.
 //!
-//! Mounting the disk needs root. If it cannot be mounted, these tests print this and check nothing.
+//! Mounting the disk needs root. If the disk cannot be mounted, these tests print a line and check nothing.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,11 +15,11 @@ use crate::client::{Client, Reply, get};
 use crate::program::{App, Running, eventually, printed};
 
 const DISK_MIB: u64 = 64;
-/// Free inodes at which the log must refuse records, because its own reserve is larger.
+/// Number of free inodes at which the log must refuse records, because the reserve of the log is larger.
 const FEW_FILES: u64 = 30;
-/// Inodes of the disk, far more than the log and the database ever need.
+/// Number of inodes of the disk. The log and the database need far fewer.
 const DISK_FILES: u64 = 500;
-/// Records of one request, of about 800 bytes each.
+/// Number of records in one request. Each record has about 800 bytes.
 const ITEMS: i64 = 200;
 /// Number of columns that need 8 bytes in the log and 3 in the database. A record therefore needs less space
 /// after it is loaded.
@@ -54,7 +54,7 @@ impl Disk {
 }
 
 impl Disk {
-    /// Makes empty files until only `left` more can be made.
+    /// Creates empty files until only `left` free inodes remain.
     fn fill_with_files(&self, left: u64) -> PathBuf {
         let folder = self.path.join("of-somebody-else");
         fs::create_dir_all(&folder).unwrap();

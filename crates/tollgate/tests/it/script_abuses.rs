@@ -11,7 +11,7 @@ use crate::program::App;
 const CPU: &str = "cpu budget";
 const MEMORY: &str = "exceeds its memory";
 
-/// The name, the text in the log, and the body of the handler.
+/// Abuses: the name, the text in the log, and the body of the handler.
 const ABUSES: [(&str, &str, &str); 35] = [
     ("loop", CPU, "while true do end"),
     ("pcall", CPU, "while true do pcall(function() while true do end end) end"),

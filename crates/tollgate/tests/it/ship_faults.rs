@@ -120,7 +120,7 @@ impl FaultyStore {
         }
     }
 
-    /// Damages or loses an object at rest.
+    /// Damages or deletes an object that is stored.
     fn damage(&self) {
         let mut state = self.lock();
         let names: Vec<_> = state.objects.keys().filter(|name| name.ends_with(".seg")).cloned().collect();
@@ -183,7 +183,7 @@ impl Store for FaultyStore {
         let mut state = self.lock();
         match Self::draw(&mut state) {
             Fault::None => {}
-            // The part that arrived stays in the file.
+            // The part that arrived before the fault stays in the file.
             Fault::Refused => {
                 let half = &object.bytes[..object.bytes.len() / 2];
                 fs::write(file, half).map_err(StoreError::file("write", file))?;
@@ -362,7 +362,7 @@ impl Run {
             spool: self.path("spool"),
             spool_bytes_max: u64::MAX,
             segment_bytes_max: 1 << 20,
-            // A store that keeps nothing that the sink has.
+            // A store from which a segment is deleted as soon as the sink has it.
             retain: StoreRetain { age: self.deletes_loaded.then_some(Duration::ZERO), sinks: None },
             tuning,
         };

@@ -1,4 +1,5 @@
-//! Several sinks, and loaders in processes of their own: every record is in every sink of its stream, once.
+//! Tests of several sinks, and of loaders in separate processes. Every record is in every sink of its stream,
+//! once.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,9 +15,9 @@ use crate::client::Client;
 use crate::crash::{Random, seed};
 use crate::program::{App, eventually, printed};
 
-/// Kills of a loader. `make crash` makes many more.
+/// Number of kills of a loader. `make crash` makes many more.
 const KILLS: u64 = 5;
-/// Random time until a loader is killed, at most. This time is about the duration of the whole load.
+/// Maximum of the random time until a loader is killed. This maximum is about the duration of the whole load.
 const LIFE_US_MAX: u64 = 100_000;
 
 /// The configuration of a server with two streams, without its sinks.

@@ -24,21 +24,20 @@ use load::{Fate, Load};
 use usage::Usage;
 
 const SECONDS_USUAL: u64 = 25;
-/// Growth of memory in KiB, at most, in addition to 1/20 of the median. The memory that the allocator keeps
+/// Maximum growth of memory in KiB, in addition to 1/20 of the median. The memory that the allocator keeps
 /// differs from moment to moment.
 const GROWTH_KIB_MAX: u64 = 6 << 10;
-/// Memory at any time, at most: `in_flight_bytes_max`, the scripts of two workers, queues of the log,
-/// loaders.
+/// Maximum memory at any time: `in_flight_bytes_max`, the scripts of two workers, queues of the log, loaders.
 const MEMORY_KIB_MAX: u64 = 400 << 10;
-/// Descriptors that open and close without a client: idle connections of a pool, and files that a worker
-/// keeps open. A leak at each fault would be many more.
+/// Number of descriptors that open and close without a client: idle connections of a pool, and files that a
+/// worker keeps open. A leak at each fault would need many more descriptors.
 const DESCRIPTORS_SLACK: usize = 6;
 /// Time before the faults, in which the server fills its caches.
 const ALONE: Duration = Duration::from_secs(3);
 /// Seconds of the shortest run that checks the growth of memory. In a shorter run, each fault occurs only
 /// once or twice.
 const JUDGED_FROM_SECONDS: u64 = 180;
-/// Share of successful requests of normal clients, at least.
+/// Minimum share of successful requests of normal clients.
 const GOODPUT_MIN: f64 = 0.95;
 
 const SCORE: &str = "

@@ -9,7 +9,7 @@ use crate::program::{App, Running, Starting, eventually};
 const STREAM: &str = "[stream.s]\ncolumns = [{ name = \"n\", type = \"int\" }]\n\
                       [[route]]\npath = \"/s\"\ncollect = true\nstream = \"s\"\n";
 
-/// The log has this text when a server serves.
+/// Text that the log of a serving server contains.
 const SERVING: &str = "\"message\":\"serving\"";
 
 /// Starts a server whose threads all start late, so that the watcher checks the state between any two steps

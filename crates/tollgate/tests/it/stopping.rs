@@ -7,8 +7,8 @@ use rustix::process::Signal;
 
 use crate::program::{App, eventually, is_quick_once};
 
-/// Time for the stop: one second for the sink, and the delay of a busy machine. All timeouts of the database
-/// are longer.
+/// Maximum time of the stop: one second for the sink, and the delay of a busy machine. All timeouts of the
+/// database are longer.
 const PROMPT: Duration = Duration::from_secs(5);
 
 const STREAM: &str = r#"

@@ -1,5 +1,5 @@
-//! `traceparent`: accepted if it is valid, made if there is none, and passed to scripts, columns and log
-//! lines.
+//! `traceparent`: accepted if it is valid, created if the request has none, and passed to scripts, columns
+//! and log lines.
 
 use crate::program::{App, eventually};
 

@@ -1,5 +1,5 @@
-//! Bodies far longer than the bound of memory: the memory and the files of the process, and a disk that is
-//! full.
+//! Tests of bodies far longer than `in_flight_bytes_max`: the memory and the files of the process, and a full
+//! disk.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -38,12 +38,12 @@ fn upload(server: &Running, bytes: usize) -> String {
         }
     }
     let mut answer = Vec::new();
-    // An error is ignored: a reset may follow the answer, and the answer is read already.
+    // An error is ignored, because a reset may follow the answer that was already read.
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8(answer).unwrap()
 }
 
-/// Returns the highest memory that the process ever had.
+/// Returns the highest memory of the process since its start.
 fn peak_kib(server: &Running) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

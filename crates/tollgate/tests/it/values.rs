@@ -19,7 +19,7 @@ collect = true
 stream = "a"
 "#;
 
-/// Items that fit, and their values in the database.
+/// Fields of items that fit their columns, each with an SQL condition that selects the resulting row.
 const GOOD: [(&str, &str); 6] = [
     (r#""i": 9223372036854775807"#, "i = 9223372036854775807"),
     (r#""i": -9223372036854775808"#, "i < -9223372036854775807"),
@@ -41,10 +41,10 @@ const BAD: [&[u8]; 8] = [
     br#""at": "+294276-12-31T23:59:59.999999Z""#,
 ];
 
-/// Items that make the body invalid JSON. Nothing of the body is recorded.
+/// Items that make the body invalid JSON. No item of the body is recorded.
 const UNREADABLE: [&[u8]; 3] = [b"\"t\": \"\xff\xfe\"", b"\"f\": NaN", b"\"f\": -Infinity"];
 
-/// Returns a body of three items, with the bad one in this place.
+/// Returns a body of three items, with the bad item in one of the three places.
 fn body(bad: &[u8], place: usize, n: usize) -> Vec<u8> {
     let mut body = b"[".to_vec();
     for at in 0..3 {

@@ -47,7 +47,7 @@ impl LoaderThread {
         }
     }
 
-    /// Returns whether replies wait for records that could be loaded.
+    /// Returns whether replies wait for records that the loader can load now.
     pub(super) fn is_awaited(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.is_awaited())
     }

@@ -1,4 +1,4 @@
-//! Tests of restored databases: kept records are loaded again, and deleted records are named as a gap.
+//! Tests of restored databases: kept records are loaded again, and deleted records are reported as a gap.
 
 use std::fs;
 

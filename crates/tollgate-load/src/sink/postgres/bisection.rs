@@ -22,7 +22,7 @@ pub(super) type BufferRows<'a> = (&'a ClosedCopyBuffer, Range<usize>);
 pub(super) enum Direction {
     /// The earlier half first.
     Forward,
-    /// The later half first, because later rows may be the parents of earlier ones.
+    /// The later half is copied first, because later rows may be the parents of earlier rows.
     Backward,
 }
 

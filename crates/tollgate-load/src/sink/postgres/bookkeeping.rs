@@ -113,7 +113,7 @@ fn lacks_columns(session: &mut Session, table: &str, columns: &[(&str, &str)]) -
     Ok(session.query(question, &[&table, &names, &count])?.first().is_some_and(|row| row.get(0)))
 }
 
-/// Checks the version of the tables. Tables without a version have the first one.
+/// Checks the version of the tables. Tables without a version have the first version.
 pub(super) fn check_version(session: &mut Session, options: &PostgresOptions) -> Result<(), SinkError> {
     let failed = || at("read the version of the bookkeeping", options);
     let meta = table(options, META);

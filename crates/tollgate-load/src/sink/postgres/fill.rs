@@ -75,8 +75,8 @@ pub(super) fn lock(
     Ok(session.query(&question, &[&sink, &uuid_of(log), &first, &last])?.len() == 1)
 }
 
-/// Replaces a gap by the gaps that remain of it. Returns the setting `synchronous_commit` of the session, or
-/// `None` if the gap no longer exists.
+/// Replaces a gap by its remaining gaps. Returns the setting `synchronous_commit` of the session, or `None`
+/// if the gap no longer exists.
 pub(super) fn replace(
     session: &mut Session,
     options: &PostgresOptions,

@@ -24,9 +24,9 @@ use crate::sink::reject::{self, Fate, RETRIED_AT_ONCE, ReadItem, Retried, Stored
 
 type Reject = reject::Reject<Uuid>;
 
-/// Why an item still is no row.
+/// Why a reject is still not a row.
 enum Refusal {
-    /// The content of the item does not fit, for this reason.
+    /// The content of the item does not fit its columns. The value is the reason.
     Item(String),
     Database(Failure),
 }

@@ -150,8 +150,8 @@ impl Session {
     }
 }
 
-/// Waits for an answer. If no answer arrives in time, the state of the connection is unknown, and the caller
-/// has to drop it.
+/// Waits for an answer of the database. If no answer arrives in time, the state of the connection is unknown,
+/// and the caller has to drop it.
 fn bounded<T>(
     runtime: &Runtime,
     wait: Duration,

@@ -52,8 +52,8 @@ struct ServerColumn {
 /// Creates the table of a stream or adds missing columns, and locks the table. Returns how rows are copied.
 /// Call this in a transaction.
 ///
-/// # Errors
-/// A column does not fit. The check comes first, so the table is not changed.
+/// # Errors A column of the table does not fit the stream. The check is made first, so the table is not
+/// changed.
 pub(super) fn plan(
     session: &mut Session,
     options: &PostgresOptions,

@@ -26,8 +26,8 @@ use tollgate_log::{ColumnType, Value};
 
 /// The epoch of PostgreSQL's timestamps, 2000-01-01T00:00:00Z, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
-/// The first timestamp of PostgreSQL, in microseconds since 2000. The last one is later than any timestamp of
-/// a log.
+/// The first timestamp of PostgreSQL, in microseconds since 2000. The last timestamp of PostgreSQL is later
+/// than any timestamp of a log.
 const TIMESTAMP_US_MIN: i64 = -211_813_488_000_000_000;
 const NUMERIC_BASE: u64 = 10_000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;

@@ -5,8 +5,8 @@
 //! | bool | INTEGER | 0 or 1 |
 //! | int | INTEGER | all 64 bits |
 //! | float | REAL | infinities are kept; NaN becomes NULL, because SQLite has no NaN |
-//! | text, json | TEXT | as it is |
-//! | bytes | BLOB | as it is |
+//! | text, json | TEXT | unchanged |
+//! | bytes | BLOB | unchanged |
 //! | timestamp | TEXT | `2026-11-21T10:00:00.123456Z`, always 27 bytes: it sorts, and date functions take it |
 //! | uuid | TEXT | hyphenated, lower case |
 //! | inet | TEXT | `192.0.2.1`, `2001:db8::1` |

@@ -44,7 +44,7 @@ pub(super) fn rename(
     Ok(renamed == 1)
 }
 
-/// Replaces a gap by the gaps that remain of it. Returns false if the gap no longer exists.
+/// Replaces a gap by its remaining gaps. Returns false if the gap no longer exists.
 pub(super) fn replace(
     connection: &Connection,
     sink: &str,

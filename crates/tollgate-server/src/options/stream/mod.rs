@@ -26,7 +26,7 @@ pub struct StreamSpec {
     pub name: String,
     /// The ack level of the records.
     pub ack: Ack,
-    /// The columns.
+    /// Columns of the table.
     pub columns: Vec<ColumnSpec>,
     /// Treatment of fields without a column.
     pub unknown: UnknownFields,

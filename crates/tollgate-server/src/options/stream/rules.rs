@@ -62,7 +62,7 @@ pub enum Redaction {
 /// shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HashKey {
-    /// The variable.
+    /// Name of the environment variable.
     pub variable: String,
     /// The value of the variable.
     pub secret: Vec<u8>,

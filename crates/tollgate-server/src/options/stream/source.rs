@@ -18,7 +18,7 @@ pub enum Source {
     RequestSpanId,
     /// The span of the caller.
     RequestParentSpanId,
-    /// The method.
+    /// Method of the request.
     RequestMethod,
     /// The decoded path.
     RequestPath,

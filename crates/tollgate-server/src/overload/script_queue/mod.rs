@@ -89,7 +89,7 @@ struct Waiter {
 pub(crate) struct QueuePlace {
     script_queue: Rc<ScriptQueue>,
     number: u64,
-    /// Slices left before the place moves to the back.
+    /// Number of slices left before the place moves to the back.
     left: u32,
     /// Whether other ready tasks have their turn before this place runs again.
     gave_turn: bool,

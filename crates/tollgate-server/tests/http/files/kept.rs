@@ -10,7 +10,7 @@ use super::found::{get, site};
 /// Deadline of each wait. An unused file stays open for a shorter time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Returns whether this process has a file open, even if another file is at the path now.
+/// Returns whether this process has a file open, even if the path now has another file.
 fn is_open(path: &Path) -> bool {
     let path = path.to_str().unwrap();
     let links = fs::read_dir("/proc/self/fd").unwrap().flatten();

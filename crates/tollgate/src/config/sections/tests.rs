@@ -1,5 +1,8 @@
 //! The tables of the documents agree with the tables of keys in the code, and no absent feature exists.
 
+// The documents are pages of `docs/reference`. `absent.md` lists the absent features, with the names that
+// they would have. A test fails if a key, a command or a script function has such a name.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

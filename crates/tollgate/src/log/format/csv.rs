@@ -1,7 +1,8 @@
 //! Comma-separated values (RFC 4180) of the rows of one stream: the identity of a record, then its columns.
 //!
-//! The header is fixed when the first row is printed, or before if the configuration has the stream. Rows of
-//! another shape are printed by the names of the header. Lines end with LF, as in `tollgate sql`.
+//! The header is fixed when the first row is printed. If the configuration has the stream, the header is
+//! fixed earlier. Rows of another shape are printed by the names of the header. Lines end with LF, as in
+//! `tollgate sql`.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +18,13 @@ pub(super) struct Csv {
     pub(super) is_header_due: bool,
     /// Columns of rows that the header lacks.
     missing: BTreeSet<String>,
-    /// Rejects so far. They have no columns, so they are not printed.
+    /// Number of rejects so far. Rejects have no columns, so they are not printed.
     pub(super) rejects: u64,
 }
 
 impl Csv {
-    /// Makes a printer. `columns` are those of the configuration, if it has the stream.
+    /// Makes a printer. `columns`: the columns of the stream in the configuration, if the configuration has
+    /// the stream.
     pub(super) fn new(columns: Option<Vec<String>>) -> Self {
         Self { columns, is_header_due: true, missing: BTreeSet::new(), rejects: 0 }
     }
@@ -39,7 +41,7 @@ impl Csv {
         out.push('\n');
     }
 
-    /// Takes the columns of the first row, if they are not known yet.
+    /// Uses the columns of the first row for the header, if they are not known yet.
     pub(super) fn know(&mut self, schema: &Schema) {
         let names = || schema.columns().iter().map(|column| column.name.clone()).collect();
         self.columns.get_or_insert_with(names);

@@ -28,7 +28,7 @@ pub(super) fn push_record(out: &mut String, log: LogId, record: &Record<'_>) {
     out.push('}');
 }
 
-/// Appends one record as an object of its identity and its content. Names of columns are as they are.
+/// Appends one record as an object of its identity and its content. The names of columns are unchanged.
 pub(super) fn push_envelope(out: &mut String, log: LogId, record: &Record<'_>) {
     push_formatted(out, format_args!("{{\"_log\":\"{log}\",\"_seq\":{},\"_stream\":", record.sequence));
     push_json_string(out, record.schema.stream());

@@ -101,7 +101,7 @@ impl Printer {
         }
     }
 
-    /// Leaves out the header line of CSV, for a file that has it already.
+    /// Omits the header line of CSV, for a file that already has it.
     ///
     /// # Errors
     /// The format has no header line.
@@ -126,7 +126,7 @@ impl Printer {
         out.write_all(self.line.as_bytes())
     }
 
-    /// Notes the rejects that were not printed.
+    /// Prints a note to stderr with the number of rejects that the CSV output omits.
     pub(super) fn finish(&self) {
         if let (Format::Csv(csv), Some(stream)) = (&self.format, &self.stream)
             && csv.rejects > 0
@@ -136,7 +136,7 @@ impl Printer {
         }
     }
 
-    /// Prints the records of a batch from a number on. Returns whether all could be read.
+    /// Prints the records of a batch from a number on. Returns whether all records could be read.
     pub(super) fn print(
         &mut self,
         log: LogId,

@@ -1,4 +1,4 @@
-//! The findings, and their texts.
+//! Tests of the findings and their texts.
 
 use tollgate_server::{AddressSnapshot, AddressState, BreakerState};
 

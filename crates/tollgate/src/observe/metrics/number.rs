@@ -1,4 +1,4 @@
-//! Numbers of a part of the server, such as the log or a backend, as the tables of metrics list them.
+//! Numbers of one part of the server, such as the log or a backend, for the tables of metrics.
 
 use tollgate_meter::Kind;
 

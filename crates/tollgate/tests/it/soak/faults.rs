@@ -86,7 +86,7 @@ pub(super) struct Done {
 }
 
 impl Fault {
-    /// Whether the clients have connected so far. A busy machine may need some time.
+    /// Returns whether the clients have connected so far. A busy machine may need some time.
     fn has_begun(&self, since: Instant) -> bool {
         match self {
             Self::FaultyClients(name, clients) => {

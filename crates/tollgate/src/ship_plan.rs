@@ -1,5 +1,5 @@
-//! `tollgate ship cost` and `tollgate ship policy`: what the stores of a configuration cost in a month, and which
-//! rights their machines need.
+//! `tollgate ship cost` and `tollgate ship policy`: what the stores of a configuration cost in a month, and
+//! which rights their machines need.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! `tollgate check --store`: whether the stores of a configuration answer, and whether they create each object
-//! once.
+//! `tollgate check --store`: whether the stores of a configuration answer, and whether they create each
+//! object once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,8 @@ use crate::config::{Config, ShipConfig};
 use crate::print::to_stdout;
 use crate::ships::open_store;
 
-/// Checks the store of each ship target, and prints the result. The exit code is 1 if a store does not answer.
+/// Checks the store of each ship target, and prints the result. The exit code is 1 if a store does not
+/// answer.
 pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let mut is_well = true;
     let lines: Vec<_> = config

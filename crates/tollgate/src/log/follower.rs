@@ -246,7 +246,7 @@ impl Follower {
     /// Stops the reading of a log, for example of a log of a later version. The other logs are still read.
     fn give_up(&mut self, log: LogId, position: Position, error: &anyhow::Error) {
         self.is_whole = false;
-        let what = if self.reach == Reach::Synced { " is not followed any further" } else { "" };
+        let what = if self.reach == Reach::Synced { " cannot be followed any further" } else { "" };
         note(&format!("log {log}{what}: {error:#}"));
         self.progress.insert(log, Progress::Ended(position));
     }

@@ -229,8 +229,7 @@ def send(peer: socket.socket, data: bytes):
 
 
 class Normal:
-    """A normal client: a thousand requests per second on one connection. It never waits for hostile clients.
-    """
+    """A normal client: a thousand requests per second on one connection, beside the hostile clients."""
 
     def __init__(self, port: int):
         self.port = port

@@ -196,8 +196,7 @@ def steps(server: Fresh, arguments):
 
 
 def step(server: Fresh, rate: int | None, seconds: float) -> tuple[Figures, str]:
-    """Returns the figures and the verdict of a rate. No rate: requests are sent as fast as they are answered.
-    """
+    """Returns the figures and the verdict of a rate. No rate: each reply is followed by a request."""
     load = Oha(PATH, rate_per_s=rate) if rate else Wrk(PATH)
     watch = Watch(server)
     watch.start()

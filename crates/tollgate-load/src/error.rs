@@ -140,7 +140,7 @@ pub enum SinkError {
         /// Why the column is unfit.
         reason: &'static str,
     },
-    /// The database refuses so many rows that their content is probably not the cause.
+    /// The database refused more rows than the limit. Their content is probably not the cause.
     #[error(
         "database refused {found} rows of one segment for their content, limit {limit} rows: \
          the segment of log {log} that begins with record {segment}; nothing of this load was committed"

@@ -29,7 +29,7 @@ fn unlock_table(site: &Site<'_>, mut holder: Child) {
 #[test]
 fn a_load_that_hangs_is_left_after_five_seconds_and_its_rows_are_loaded_once() {
     let mut site = Site::new(shared());
-    // The timeout of the lock is so long that it does not end the wait first.
+    // This timeout is longer than the wait, so it does not end the wait first.
     site.postgres().lock_timeout = Duration::from_secs(60);
     site.write_visits(0..50);
     site.load();

@@ -253,8 +253,7 @@ fn headers_that_claim_more_than_the_file_has_make_no_search_long() {
     forge(&sim, &law, 2, |forged| {
         let mut lie = forged.batches.last().unwrap().clone();
         (lie.payload, lie.payload_bytes) = (Vec::new(), Some(16 << 20));
-        // The bytes that follow the forged headers are so many that the payload length in each header is
-        // possible.
+        // Enough bytes follow the forged headers to make the payload length in each header possible.
         let lies = vec![lie; 20_000];
         forged.batches.truncate(1);
         forged.batches.extend(lies);

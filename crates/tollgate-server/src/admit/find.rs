@@ -88,8 +88,8 @@ impl Service {
         }
     }
 
-    /// Answers a preflight to a route with a CORS policy. The policy is that of the route for the requested
-    /// method. If no route has this method, the first route of the path decides.
+    /// Answers a preflight to a route with a CORS policy. The route for the requested method
+    /// has the policy. If no route has this method, the first route of the path decides.
     #[inline]
     fn preflight(&self, head: &RequestHead, path: &[u8]) -> Option<Reply> {
         if !cors::is_preflight(head) {

@@ -1,7 +1,7 @@
 //! Passes a body to its handler while it arrives.
 //!
-//! Content that does not fit in memory goes to the handler instead of the spool. The pace is that of the
-//! handler. The bytes after it are not read as a request before the body is complete. If the handler answers
+//! Content that does not fit in memory goes to the handler instead of the spool. The handler sets
+//! the pace. The bytes after it are not read as a request before the body is complete. If the handler answers
 //! before the body is complete, the connection ends after that reply. The remaining bytes are not read (RFC
 //! 9112 section 9.6).
 

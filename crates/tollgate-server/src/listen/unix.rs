@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Time before a socket file counts as that of a dead server. A starting server listens a few microseconds
+/// Time before a socket file counts as left by a dead server. A starting server listens a few microseconds
 /// after it created its file, or later on a busy machine.
 const START_WAIT: Duration = Duration::from_millis(100);
 

@@ -22,7 +22,7 @@ fn the_audit_counts_what_is_not_loaded_yet_as_pending() {
     let rows = site.audit();
     assert_eq!((only_row(&rows).ingested, only_row(&rows).pending), (300, 300));
     site.load();
-    // The position is now that of a loader that stopped in the middle of a segment.
+    // The position is now as after a loader that stopped in the middle of a segment.
     let set =
         "UPDATE tollgate_positions SET last = 100, chain = NULL; UPDATE tollgate_counts SET loaded = 100";
     site.connect().execute_batch(set).unwrap();

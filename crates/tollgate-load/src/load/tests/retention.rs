@@ -67,7 +67,7 @@ fn the_account_is_exact_while_the_rest_of_a_log_is_pending() {
     let log = site.write_visits(0..500);
     site.load();
     let half = only_row(&site.audit()).loaded / 2;
-    // The database is now that of a loader that has loaded only half of the log. The loaded segments are
+    // The database is now as after a loader that has loaded only half of the log. The loaded segments are
     // deleted.
     let connection = site.connect();
     connection.execute("DELETE FROM visits WHERE seq > ?1", [half.cast_signed()]).unwrap();

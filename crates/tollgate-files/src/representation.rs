@@ -297,8 +297,8 @@ fn max_age_s(cache_control: &str) -> Option<u32> {
 /// the same tags.
 ///
 /// The tag is weak as long as the next version may have the same time (RFC 9110 section 8.8.1). The text of
-/// the weak tag also differs from the text of the later strong tag. A weak comparison only compares the texts.
-/// With equal texts a client would keep this version after the next one appeared.
+/// the weak tag also differs from the text of the later strong tag. A weak comparison only compares the
+/// texts. With equal texts a client would keep this version after the next one appeared.
 fn tag_of_stat(stamp: &Stamp, coding: Option<&str>) -> String {
     let Stamp { len, modified_s, modified_ns, .. } = stamp;
     let (weak, new) = if stamp.is_settled() { ("", "") } else { ("W/", "-new") };

@@ -464,7 +464,7 @@ impl Cursor {
             Ok(None) => {
                 let scan = scan_segment(&*self.storage, path)?;
                 // A header may be forged. Each record has a frame, so the size of the segment bounds the
-                // number of its records. Its first record has the number in its name.
+                // number of its records. The file name of the segment is the number of its first record.
                 let first = SegmentName::of(path).map_or(next, |name| name.first);
                 Ok(Some(scan.durable.min(first.after(scan.file_bytes / FRAME_BYTES as u64))))
             }

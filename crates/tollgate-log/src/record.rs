@@ -249,8 +249,8 @@ pub struct Record<'a> {
 /// Content of a record.
 #[derive(Debug, Clone)]
 pub enum RecordBody<'a> {
-    /// One value for each column of the schema. The values of columns of the origins log id and sequence are
-    /// filled in too.
+    /// One value for each column of the schema. This includes the columns whose origin is the log id or the
+    /// sequence.
     Row(Vec<Value<'a>>),
     /// An item that did not fit its stream.
     Reject {

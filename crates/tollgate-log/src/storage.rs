@@ -181,8 +181,8 @@ const IN_PLACE: [u64; 2] = [0xef53, 0x5846_5342];
 /// Creates a folder and its missing parents. Their names are on disk when this function returns.
 ///
 /// Each level is synced before the next is created. The lowest existing level is synced too, because the run
-/// that created it may have ended before its sync. If this process may not read that folder, the sync is
-/// skipped, because another user created the folder.
+/// that created it may have ended before its sync. If this process has no permission to open the parent, the
+/// sync is skipped: this user cannot have created a folder there.
 ///
 /// # Errors
 /// A folder cannot be created or synced.

@@ -1,6 +1,7 @@
 //! Errors of creating a `Host`, of loading a script, and of one call. Each type shows which side is at fault.
 //!
-//! The texts are for the log, complete and internal. The server decides which text the client gets.
+//! The texts are complete and show internals, because they are only for the log. The server decides which
+//! text the client gets.
 
 use std::fmt::Write as _;
 use std::io;

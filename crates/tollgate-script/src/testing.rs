@@ -74,7 +74,7 @@ pub type TestService = Rc<dyn Fn(TestRequest) -> TestReplyFuture>;
 
 /// One test of a test file.
 pub struct Test {
-    /// Name of the test in the table.
+    /// Key of the test in the table that the test file returns.
     pub name: String,
     /// Line at which the test begins.
     pub line: usize,

@@ -13,7 +13,7 @@ use crate::sink::{Sink, Taken, Tally};
 
 /// Loads the records of a gap that can be read. Returns `None` if no record can be read.
 ///
-/// One call loads at most `chunk_rows_max` records, and then ends after the current batch. The remaining gap
+/// One call ends after the batch that reaches `chunk_rows_max` records. The remaining gap
 /// is checked again by the next call.
 pub(super) fn fill(
     storage: &Arc<dyn Storage>,

@@ -80,7 +80,7 @@ trait Guard {
 }
 
 unsafe extern "C-unwind" fn guarded<G: Guard>(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: Luau calls with a stack of arguments, and `guard` made the upvalues.
+    // SAFETY: Luau calls this function with its arguments on the stack. `guard` pushed the upvalues.
     unsafe {
         let refusal = match G::decide(&Arguments::of(state)) {
             GuardDecision::Pass => {

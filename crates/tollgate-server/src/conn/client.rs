@@ -43,7 +43,7 @@ impl ConnectionClient {
         Ok(client)
     }
 
-    /// Checks under new rules whether the peer is a trusted proxy. An open connection stays open.
+    /// Checks under new rules whether the peer is a trusted proxy. This check never closes the connection.
     pub(super) fn reconsider(&mut self, worker: &Worker, rules: &Rules) {
         let is_trusted_proxy = rules.trusted_proxies.trusts(self.peer);
         if self.is_trusted_proxy && !is_trusted_proxy {

@@ -88,7 +88,7 @@ impl Admission {
         owed < ALL
     }
 
-    /// Returns whether ready tasks wait long enough to delay other requests.
+    /// Returns whether the wait of ready tasks is long enough to delay the next requests of refused clients.
     pub(crate) fn is_queue_long(&self, now: Instant) -> bool {
         self.look_once(now);
         now < self.long_until.get()

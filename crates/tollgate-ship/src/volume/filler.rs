@@ -54,7 +54,7 @@ pub(super) struct Filler {
     away: BTreeMap<VolumeId, VolumeFile>,
     /// Reports of volumes that are not cleaned yet.
     reports: BTreeMap<VolumeId, Loaded>,
-    /// Segments that no volume holds any more and no sink has.
+    /// Segments that must be copied to a volume again, because neither a volume nor a sink has them.
     again: BTreeMap<String, SegmentIdentity>,
     /// Volumes that failed while they were mounted. They rest until they are unmounted, or this process ends.
     broken: BTreeMap<PathBuf, ((VolumeId, u64), String)>,

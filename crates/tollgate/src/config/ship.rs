@@ -120,7 +120,7 @@ pub(super) fn ships(root: &mut Section<'_>, folder: &Path, log: &LogOptions) -> 
             section.fault_at(&name.span, text);
         }
         if ships.is_empty() {
-            // One fault is enough, because the targets share the log.
+            // One fault about the log is enough, because the targets share the log.
             unfit_log(log).into_iter().for_each(|problem| section.fault(problem));
         }
         let store = store_place(&mut section, folder, |section, place, dir| {

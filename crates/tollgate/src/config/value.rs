@@ -61,7 +61,7 @@ impl<T: Value + Default> Value for Option<T> {
     }
 }
 
-/// A value that the configuration writes by its name.
+/// A value that is a name in the configuration.
 pub(super) trait Named: Copy + PartialEq + 'static {
     /// Returns all values with their names.
     fn all() -> Vec<(&'static str, Self)>;

@@ -1,5 +1,5 @@
-//! The system's figures of this process. The files stay open, so that they can also be read when no
-//! descriptor is free.
+//! Memory, processor time and threads of this process, as the kernel reports them. The files stay open, so
+//! that they can also be read when no descriptor is free.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

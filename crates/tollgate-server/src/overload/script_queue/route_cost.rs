@@ -137,8 +137,7 @@ impl WaitingScript {
         self.route_cost.script_queue.enter()
     }
 
-    /// Returns whether scripts that have not begun need no further wait, because scripts of the route are not
-    /// long any more.
+    /// Returns whether a waiting script may begin now, because the scripts of its route are short again.
     pub(crate) fn may_begin(&self) -> bool {
         !self.route_cost.is_long()
     }

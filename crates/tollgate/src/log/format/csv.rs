@@ -1,8 +1,8 @@
 //! Comma-separated values (RFC 4180) of the rows of one stream: the identity of a record, then its columns.
 //!
 //! The header is fixed when the first row is printed. If the configuration has the stream, the header is
-//! fixed earlier. Rows of another shape are printed by the names of the header. Lines end with LF, as in
-//! `tollgate sql`.
+//! fixed earlier. If the columns of a row differ from the header, each value is printed below its name in the
+//! header. Lines end with LF, as in `tollgate sql`.
 
 use std::collections::BTreeSet;
 

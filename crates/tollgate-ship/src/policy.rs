@@ -3,8 +3,6 @@
 //! The policies are in the language of AWS IAM, which other servers with the protocol of S3 understand too.
 //! Source: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/security_iam_service-with-iam.html>.
 
-use std::fmt::Write as _;
-
 use crate::name::NodeName;
 
 /// A machine that uses the store.
@@ -21,17 +19,18 @@ type Rule = (&'static [&'static str], Vec<String>);
 
 /// Returns the policy of a machine for a bucket. `prefix` is empty or ends in `/`.
 pub fn s3_policy(bucket: &str, prefix: &str, role: StoreRole<'_>) -> String {
-    let (rules, listed) = match role {
-        StoreRole::Ship(node) => (rules_to_ship(node), vec!["v1/want/".to_owned()]),
-        StoreRole::Load => (rules_to_load(), vec!["v1/".to_owned()]),
+    let rules = match role {
+        StoreRole::Ship(node) => rules_to_ship(node),
+        StoreRole::Load => rules_to_load(),
     };
     let mut statements = Vec::new();
     for (actions, names) in rules {
         let names = names.iter().map(|name| format!("arn:aws:s3:::{bucket}/{prefix}{name}"));
-        statements.push(statement(actions, &names.collect::<Vec<_>>(), None));
+        statements.push(statement(actions, &names.collect::<Vec<_>>()));
     }
-    let listed: Vec<_> = listed.iter().map(|name| format!("{prefix}{name}*")).collect();
-    statements.push(statement(&["s3:ListBucket"], &[format!("arn:aws:s3:::{bucket}")], Some(&listed)));
+    // Without this right, S3 answers 403 for an object that is missing, and a machine has to see 404. A
+    // condition on the prefix would not match such a read, so the right is for the names of the whole bucket.
+    statements.push(statement(&["s3:ListBucket"], &[format!("arn:aws:s3:::{bucket}")]));
     format!("{{\n  \"Version\": \"2012-10-17\",\n  \"Statement\": [\n{}\n  ]\n}}\n", statements.join(",\n"))
 }
 
@@ -55,16 +54,10 @@ fn rules_to_load() -> Vec<Rule> {
     ]
 }
 
-fn statement(actions: &[&str], resources: &[String], listed: Option<&[String]>) -> String {
-    let mut text = String::from("    {\n      \"Effect\": \"Allow\",\n");
-    // Writing to a text cannot fail.
-    let _ = write!(text, "      \"Action\": {},\n      \"Resource\": {}", list(actions), list(resources));
-    if let Some(listed) = listed {
-        let condition = format!("{{ \"StringLike\": {{ \"s3:prefix\": {} }} }}", list(listed));
-        let _ = write!(text, ",\n      \"Condition\": {condition}");
-    }
-    text.push_str("\n    }");
-    text
+fn statement(actions: &[&str], resources: &[String]) -> String {
+    let allow = "\"Effect\": \"Allow\"";
+    let (actions, resources) = (list(actions), list(resources));
+    format!("    {{\n      {allow},\n      \"Action\": {actions},\n      \"Resource\": {resources}\n    }}")
 }
 
 fn list<T: AsRef<str>>(texts: &[T]) -> String {
@@ -111,6 +104,18 @@ mod tests {
             assert!(resources.iter().all(|name| name.starts_with("a/v1/")), "{resources:?}");
         }
         assert_eq!(allowed(&policy, "s3:DeleteObject"), ["a/v1/want/*"]);
+    }
+
+    #[test]
+    fn every_machine_sees_that_an_object_is_missing() {
+        let node = NodeName::encode("web").unwrap();
+        for role in [StoreRole::Ship(&node), StoreRole::Load] {
+            let policy = policy(role);
+            let statements = policy["Statement"].as_array().unwrap();
+            let lists = |statement: &&serde_json::Value| statement["Action"][0] == "s3:ListBucket";
+            let list = statements.iter().find(lists).unwrap();
+            assert!(list["Resource"][0] == "arn:aws:s3:::logs" && list["Condition"].is_null(), "{list}");
+        }
     }
 
     #[test]

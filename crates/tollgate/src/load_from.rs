@@ -60,7 +60,7 @@ impl LoadFrom {
         let spool = command.spool.clone().unwrap_or_else(|| config.log.dir.with_file_name(SPOOL));
         let mut tuning = FetchTuning::default();
         if command.once {
-            tuning.poll = POLL_ONCE;
+            (tuning.poll, tuning.gap_patience) = (POLL_ONCE, Duration::ZERO);
         }
         let options = FetchOptions {
             spool: spool.clone(),

@@ -102,7 +102,11 @@ impl Hunt<'_> {
             before.copied().filter(|first| log.may_hold(*first, next) && !log.is_here(*first))
         {
             match self.copy(log, first)? {
-                Copied::Here { bytes } => return Ok(Some(bytes)),
+                Copied::Here { bytes } => {
+                    // If the segment lacks the next record, only a new list shows later segments.
+                    log.listed_at = None;
+                    return Ok(Some(bytes));
+                }
                 Copied::Damaged => return self.ask_for(log, first).map(|_| None),
                 Copied::Absent => {}
             }

@@ -56,8 +56,8 @@ impl Site {
         log
     }
 
-    fn start(&self) -> Fetcher {
-        let tuning = FetchTuning {
+    fn tuning(&self) -> FetchTuning {
+        FetchTuning {
             poll: Duration::from_millis(2),
             list: Duration::from_millis(2),
             gap_patience: self.gap_patience,
@@ -65,7 +65,14 @@ impl Site {
             retain: Duration::from_millis(2),
             backoff_min: Duration::from_millis(1),
             backoff_max: Duration::from_millis(10),
-        };
+        }
+    }
+
+    fn start(&self) -> Fetcher {
+        self.start_with(self.tuning())
+    }
+
+    fn start_with(&self, tuning: FetchTuning) -> Fetcher {
         let options = FetchOptions {
             spool: self.folder.path().join("spool"),
             spool_bytes_max: self.spool_bytes_max,
@@ -280,6 +287,20 @@ fn a_position_that_another_loader_left_inside_a_segment_is_no_hole() {
         site.fetched(log).keys().eq([&format!("{first:020}")])
     });
     assert_eq!((fault_of(&fetcher, log), site.want(log, first + 1)), (None, None));
+}
+
+#[test]
+fn a_missing_segment_after_a_loaded_one_is_named_before_the_fetcher_is_caught_up() {
+    let site = Site::new();
+    let log = site.shipped(60);
+    let bounds = site.bounds(log);
+    site.loaded_by_all(log, bounds[0].1);
+    fs::remove_file(site.object(log, bounds[1].0)).unwrap();
+    let tuning = FetchTuning { list: Duration::from_hours(1), ..site.tuning() };
+    let fetcher = site.start_with(tuning);
+    eventually("the fetcher is caught up", || fetcher.watch().status().state == FetchState::CaughtUp);
+    let missing = FetchFault::Missing { first: Sequence(bounds[1].0), is_gone: false };
+    assert_eq!(fault_of(&fetcher, log), Some(missing));
 }
 
 #[test]

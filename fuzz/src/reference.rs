@@ -258,7 +258,7 @@ fn request_line(line: &[u8], bounds: &Bounds) -> Result<Line, BTreeSet<u16>> {
     if !METHODS.iter().any(|known| known.as_bytes() == method) {
         faults.insert(501);
     }
-    if version != b"HTTP/1.1" && version != b"HTTP/1.0" {
+    if version[5] != b'1' {
         faults.insert(505);
     }
     if target.len() > bounds.target {
@@ -266,7 +266,7 @@ fn request_line(line: &[u8], bounds: &Bounds) -> Result<Line, BTreeSet<u16>> {
     }
     match request_target(target, method) {
         Ok((path, query, authority)) if faults.is_empty() => {
-            Ok(Line { method: text(method), path, query, authority, is_1_1: version == b"HTTP/1.1" })
+            Ok(Line { method: text(method), path, query, authority, is_1_1: version != b"HTTP/1.0" })
         }
         Ok(_) => Err(faults),
         Err(status) => {
@@ -344,6 +344,17 @@ fn is_authority(bytes: &[u8]) -> bool {
     }
 }
 
+/// Returns a valid authority in lower case, without an empty port or port 80.
+fn without_default_port(authority: &str) -> String {
+    let lower = authority.to_ascii_lowercase();
+    match lower.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') && (port.is_empty() || port.parse() == Ok(80)) => {
+            host.into()
+        }
+        _ => lower,
+    }
+}
+
 fn is_reg_name(host: &str) -> bool {
     let pieces: Vec<&str> = host.split('%').collect();
     let are_escapes = pieces[1..]
@@ -406,7 +417,7 @@ fn whole(lines: &[Vec<u8>], bounds: &Bounds) -> Result<Head, BTreeSet<u16>> {
         (_, None) if line.is_1_1 => {
             faults.insert(400);
         }
-        (Some(target), Some(host)) if !target.eq_ignore_ascii_case(host) => {
+        (Some(target), Some(host)) if without_default_port(target) != without_default_port(host) => {
             faults.insert(400);
         }
         _ => {}
@@ -425,10 +436,7 @@ fn whole(lines: &[Vec<u8>], bounds: &Bounds) -> Result<Head, BTreeSet<u16>> {
         faults.insert(400);
     }
     let expectations = values(&fields, "expect");
-    let is_continue = |value: &Vec<u8>| {
-        let members = list(value);
-        !members.is_empty() && members.iter().all(|member| member == "100-continue")
-    };
+    let is_continue = |value: &Vec<u8>| list(value).iter().all(|member| member == "100-continue");
     if line.is_1_1 && !expectations.iter().all(is_continue) {
         faults.insert(417);
     }
@@ -445,7 +453,9 @@ fn whole(lines: &[Vec<u8>], bounds: &Bounds) -> Result<Head, BTreeSet<u16>> {
         is_1_1: line.is_1_1,
         body,
         persists: !has("close") && (line.is_1_1 || has("keep-alive")),
-        expects_continue: line.is_1_1 && has_content && !expectations.is_empty(),
+        expects_continue: line.is_1_1
+            && has_content
+            && expectations.iter().any(|value| !list(value).is_empty()),
         fields,
     })
 }

@@ -6,12 +6,32 @@ use std::net::Ipv6Addr;
 
 /// Returns whether `bytes` is a host with an optional port. Userinfo, paths, commas and blanks are refused.
 pub fn is_authority(bytes: &[u8]) -> bool {
-    let Some(host_bytes) = host_len(bytes) else { return false };
-    match bytes.split_at_checked(host_bytes) {
-        Some((_, [])) => true,
-        Some((_, [b':', port @ ..])) => is_port(port),
-        _ => false,
+    split_authority(bytes).is_some()
+}
+
+/// Splits a host and its port. Returns `None` if `bytes` is not a host with an optional port.
+///
+/// An empty port counts as no port (RFC 3986 section 3.2.3).
+pub fn split_authority(bytes: &[u8]) -> Option<(&[u8], Option<u16>)> {
+    match bytes.split_at_checked(host_len(bytes)?)? {
+        (host, [] | [b':']) => Some((host, None)),
+        (host, [b':', port @ ..]) => port_number(port).map(|port| (host, Some(port))),
+        _ => None,
     }
+}
+
+/// Returns whether two valid authorities of `http` URIs name the same host and port.
+///
+/// Port 80 means the same as no port (RFC 3986 section 6.2.3).
+pub(crate) fn is_same_authority(a: &[u8], b: &[u8]) -> bool {
+    let split = |authority| {
+        let (host, port) = split_authority(authority)?;
+        Some((host, port.unwrap_or(HTTP_PORT)))
+    };
+    a.eq_ignore_ascii_case(b)
+        || split(a)
+            .zip(split(b))
+            .is_some_and(|((a, a_port), (b, b_port))| a.eq_ignore_ascii_case(b) && a_port == b_port)
 }
 
 /// Returns the length in bytes of the host at the front, or `None` if there is no host.
@@ -50,12 +70,18 @@ fn reg_name_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Accepts `*DIGIT` up to 65535. An empty port is the default port (RFC 3986 section 3.2.3).
-fn is_port(bytes: &[u8]) -> bool {
+/// Parses a port of 1 to 5 digits.
+fn port_number(bytes: &[u8]) -> Option<u16> {
     let digits = |port: u32, byte: &u8| byte.is_ascii_digit().then(|| port * 10 + u32::from(byte - b'0'));
-    bytes.len() <= 5 && bytes.iter().try_fold(0, digits).is_some_and(|port| port <= 65_535)
+    if bytes.len() > PORT_BYTES_MAX {
+        return None;
+    }
+    bytes.iter().try_fold(0, digits).and_then(|port| u16::try_from(port).ok())
 }
 
+/// Default port of `http` (RFC 9110 section 4.2.1).
+const HTTP_PORT: u16 = 80;
+const PORT_BYTES_MAX: usize = 5;
 const IPV6_BYTES_MAX: usize = 45;
 
 #[cfg(test)]

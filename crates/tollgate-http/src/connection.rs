@@ -54,14 +54,15 @@ impl ConnectionFields {
         self.upgrades |= connection_options(value).any(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"));
     }
 
-    /// Records Expect, which is a list (RFC 9110 section 10.1.1).
+    /// Records Expect, which is a list (RFC 9110 section 10.1.1). A list without members expects nothing.
     ///
     /// An unknown expectation is refused only at the end of the head, because HTTP/1.0 has no expectations.
     pub(crate) fn note_expect(&mut self, value: &[u8]) {
         let mut members = connection_options(value).peekable();
-        let is_continue = members.peek().is_some()
-            && members.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"));
-        if !is_continue {
+        if members.peek().is_none() {
+            return;
+        }
+        if !members.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue")) {
             let error = RequestError::ExpectationUnknown { found: excerpt(value) };
             self.expectation = Some(Expectation::Unknown(error.into()));
         } else if self.expectation.is_none() {

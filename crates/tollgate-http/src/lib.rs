@@ -41,7 +41,7 @@ mod structured;
 mod target;
 mod version;
 
-pub use authority::is_authority;
+pub use authority::{is_authority, split_authority};
 pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
 pub use conditional::{Precondition, Validators, is_range_current, is_selective, named_tags, names_tag};
 pub use connection::{connection_options, is_hop_by_hop_field};

@@ -75,14 +75,15 @@ pub(super) fn line_too_long(front: &[u8], bytes: usize, limit: usize) -> Request
 
 /// Parses `HTTP/` DIGIT `.` DIGIT, in upper case (RFC 9112 section 2.3).
 ///
-/// `None` means malformed. `Err` means well-formed, but not supported.
+/// `None` means malformed. `Err` means well-formed, but not supported. A higher minor version is processed as
+/// 1.1, the highest minor version that the server knows (RFC 9110 section 6.2).
 fn parse_version(bytes: &[u8]) -> Option<Result<Version, &[u8]>> {
     match bytes {
-        b"HTTP/1.1" => Some(Ok(Version::Http11)),
         b"HTTP/1.0" => Some(Ok(Version::Http10)),
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => Some(Err(bytes)),
         _ => None,
     }
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Some(Ok(Version::Http11)),
 }
 
 pub(super) fn malformed(line: &[u8]) -> RequestError {

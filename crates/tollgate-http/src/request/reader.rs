@@ -10,7 +10,7 @@ use super::RequestHead;
 use super::line::{
     RequestLine, line_bytes_max, line_too_long, malformed, parse_request_line, usual_request_line,
 };
-use crate::authority::is_authority;
+use crate::authority::{is_authority, is_same_authority};
 use crate::connection::ConnectionFields;
 use crate::error::excerpt;
 use crate::field::{FieldSpan, KnownField, check_underscore_line, parse_field_line, whole_field_line};
@@ -307,12 +307,12 @@ impl HeadReader {
 
 /// Returns the host of the request.
 ///
-/// The authority of an absolute target has priority (RFC 9112 section 3.2.2). We also require that it equals
-/// Host.
+/// The authority of an absolute target has priority (RFC 9112 section 3.2.2). We also require that it names
+/// the same host and port as Host.
 fn resolve_host(line: RequestLine, host: Option<Span>, head: &[u8]) -> Result<Option<Span>, RequestError> {
     match (line.target.authority(), host) {
         (_, None) if line.version == Version::Http11 => Err(RequestError::HostMissing),
-        (Some(target), Some(host)) if !target.bytes(head).eq_ignore_ascii_case(host.bytes(head)) => {
+        (Some(target), Some(host)) if !is_same_authority(target.bytes(head), host.bytes(head)) => {
             let [host, target] = [host, target].map(|span| excerpt(span.bytes(head)));
             Err(RequestError::HostMismatch { host, target })
         }

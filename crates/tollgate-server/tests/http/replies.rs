@@ -26,7 +26,7 @@ fn every_reply_has_a_date_and_an_error_says_its_length_and_type() {
         ("POST /echo HTTP/1.1\r\nHost: a\r\nExpect: tea\r\n\r\n", 417),
         ("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n", 413),
         ("BREW / HTTP/1.1\r\nHost: a\r\n\r\n", 501),
-        ("GET / HTTP/1.7\r\nHost: a\r\n\r\n", 505),
+        ("GET / HTTP/2.7\r\nHost: a\r\n\r\n", 505),
         ("GET / HTTP/1.1\r\n\r\n", 400),
     ] {
         let mut peer = server.connect();
@@ -66,7 +66,7 @@ fn a_refused_head_request_has_no_content_either() {
         ("HEAD / HTTP/1.1\r\n\r\n".to_owned(), 400),
         ("HEAD / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_owned(), 400),
         ("\r\nHEAD / HTTP/1.1\r\nx_y: z\r\n".to_owned(), 400),
-        ("HEAD / HTTP/1.5\r\n".to_owned(), 505),
+        ("HEAD / HTTP/2.5\r\n".to_owned(), 505),
         ("HEAD /\x01 HTTP/1.1\r\n".to_owned(), 400),
         (format!("HEAD /{long}"), 414),
         (format!("HEAD / HTTP/1.1\r\nx: {long}"), 431),

@@ -89,7 +89,7 @@ fn parts_of_the_request_line_stand_one_space_apart() {
 }
 
 #[test]
-fn versions_are_exact_and_others_are_505() {
+fn a_higher_1_x_is_served_as_1_1_and_other_versions_are_505() {
     let server = site();
     for malformed in [
         "http/1.1",
@@ -104,7 +104,10 @@ fn versions_are_exact_and_others_are_505() {
     ] {
         server.check_refused(line(format!("GET / {malformed}")), 400);
     }
-    for other in ["HTTP/1.2", "HTTP/1.9", "HTTP/2.0", "HTTP/3.0", "HTTP/9.9", "HTTP/0.9", "HTTP/0.0"] {
+    for higher in ["HTTP/1.2", "HTTP/1.9"] {
+        server.check(&format!("GET / {higher}\r\nHost: a\r\n\r\n"), "200", "GET /");
+    }
+    for other in ["HTTP/2.0", "HTTP/3.0", "HTTP/9.9", "HTTP/0.9", "HTTP/0.0"] {
         server.check_refused(line(format!("GET / {other}")), 505);
     }
     server.check_refused("GET /\r\n", 400);
@@ -179,6 +182,8 @@ fn an_absolute_target_is_served_and_its_host_agrees_with_the_field() {
     for (target, host, expect) in [
         ("http://a/b?q=1", "a", "/b 1"),
         ("HTTP://A:80/b", "a:80", "/b -"),
+        ("http://a:80/b", "a", "/b -"),
+        ("http://a:/b", "a:80", "/b -"),
         ("http://a", "a", "/ -"),
         ("http://a?q=2", "a", "/ 2"),
         ("http://[::1]:8/", "[::1]:8", "/ -"),

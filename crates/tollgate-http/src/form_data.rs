@@ -6,6 +6,7 @@
 //! errors, too. Preamble and epilogue are skipped. The cost is linear in the bytes. A part borrows its
 //! content.
 
+mod extended_value;
 mod stream;
 
 use std::borrow::Cow;
@@ -160,15 +161,19 @@ fn part<'a>(head: &'a [u8], content: &'a [u8]) -> Result<FormPart<'a>, &'static 
     if !kind.eq_ignore_ascii_case(b"form-data") {
         return Err("has a content-disposition other than form-data");
     }
-    let (mut name, mut filename) = (None, None);
+    let (mut name, mut filename, mut extended_filename) = (None, None, None);
     for parameter in (Parameters { rest }) {
         let (key, value) = parameter?;
         if key.eq_ignore_ascii_case(b"name") {
             put(&mut name, value)?;
         } else if key.eq_ignore_ascii_case(b"filename") {
             put(&mut filename, value)?;
+        } else if key.eq_ignore_ascii_case(b"filename*") {
+            put(&mut extended_filename, value)?;
         }
     }
+    // RFC 7578 section 4.2 forbids `filename*`, but some clients send it alone for names that are not ASCII.
+    let filename = filename.or_else(|| extended_filename.map(extended_value::decoded));
     Ok(FormPart { name: name.ok_or("has no name parameter")?, filename, content_type, content })
 }
 

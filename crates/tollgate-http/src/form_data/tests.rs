@@ -52,7 +52,10 @@ fn names_are_words_or_in_quotes() {
     check("; name=\"\"; filename=\"\"", "|");
     check("; name=\"a;b=c\"; filename=\"q\\\"\\\\.txt\"", "a;b=c|q\"\\.txt");
     check("; name=a; filename=\"C:\\dir\\f.txt\"", "a|C:\\dir\\f.txt");
-    check("; name=a; filename*=UTF-8''x; other=1;", "a|-");
+    check("; name=a; filename*=UTF-8''x%20y; other=1;", "a|x y");
+    check("; name=a; filename*=\"UTF-8''%C3%BC\"", "a|\u{fc}");
+    check("; name=a; filename*=UTF-8''x; filename=\"f\"", "a|f");
+    check("; name=a; filename*=x", "a|x");
     check("; name=\"\u{fc}\"; filename=\"..%22\u{fc}\"", "\u{fc}|..%22\u{fc}");
 }
 
@@ -73,6 +76,7 @@ fn a_part_that_could_be_read_in_two_ways_is_refused() {
     check("Content-Disposition: form-data; filename=a", "has no name parameter");
     check(&format!("{disposition}; name=b"), "repeats a field or parameter");
     check(&format!("{disposition}; filename=a; FILENAME=b"), "repeats a field or parameter");
+    check(&format!("{disposition}; filename*=a; FILENAME*=b"), "repeats a field or parameter");
     check(&format!("{disposition}\r\n{disposition}"), "repeats a field or parameter");
     check(
         &format!("{disposition}\r\nContent-Type: a/b\r\nContent-Type: a/b"),

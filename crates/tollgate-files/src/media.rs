@@ -1,38 +1,67 @@
-//! Media types by file name, and the rules of a route by media type.
+//! Media types and content codings by file name, and the rules of a route by media type.
 
 use crate::options::FilesSpec;
 
 const UNKNOWN: &str = "application/octet-stream";
 
-/// Returns the media type of a file for `Content-Type`.
-pub(crate) fn content_type(path: &str, spec: &FilesSpec) -> String {
-    let media = media_type(path, spec);
-    match &spec.charset {
-        Some(charset) if is_text(&media) && !media.contains(';') => format!("{media}; charset={charset}"),
-        _ => media,
-    }
+/// The type of gzip itself. A file with this type is an archive for the client, so it has no content coding.
+pub(crate) const GZIP: &str = "application/gzip";
+
+/// The media type of a file, and the coding that its bytes already have.
+pub(crate) struct Media {
+    /// The value of `Content-Type`.
+    pub(crate) content_type: String,
+    /// The value of `Content-Encoding`.
+    pub(crate) coding: Option<&'static str>,
 }
 
-fn media_type(path: &str, spec: &FilesSpec) -> String {
+/// Returns the media type and the coding of a file.
+pub(crate) fn media(path: &str, spec: &FilesSpec) -> Media {
     let name = path.rsplit('/').next().unwrap_or(path);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let own = spec.types.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
-    match own {
-        Some((_, media)) => media.clone(),
-        None => known_type(extension).to_owned(),
+    let media = media_type(name, extension, spec);
+    let is_packed = PACKED.iter().any(|(known, _)| known.eq_ignore_ascii_case(extension));
+    let coding = (is_packed && !media.eq_ignore_ascii_case(GZIP)).then_some("gzip");
+    let content_type = match &spec.charset {
+        Some(charset) if is_text(&media) && !media.contains(';') => format!("{media}; charset={charset}"),
+        _ => media,
+    };
+    Media { content_type, coding }
+}
+
+/// Returns the type of the route for the whole name or the extension, the known type, or the type of the
+/// route for `*`.
+fn media_type(name: &str, extension: &str, spec: &FilesSpec) -> String {
+    let own = |wanted: &str| {
+        let own = spec.types.iter().find(|(known, _)| known.eq_ignore_ascii_case(wanted));
+        own.map(|(_, media)| media.as_str())
+    };
+    let found = own(name).or_else(|| own(extension)).or_else(|| known_type(extension)).or_else(|| own("*"));
+    found.unwrap_or(UNKNOWN).to_owned()
+}
+
+fn known_type(extension: &str) -> Option<&'static str> {
+    let renewed = PACKED.iter().chain(&RENEWED).find(|(known, _)| known.eq_ignore_ascii_case(extension));
+    match renewed {
+        Some((_, media)) => Some(media),
+        None => mime_guess::from_ext(extension).first_raw(),
     }
 }
 
-fn known_type(extension: &str) -> &'static str {
-    let renewed = RENEWED.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
-    match renewed {
-        Some((_, media)) => media,
-        None => mime_guess::from_ext(extension).first_raw().unwrap_or(UNKNOWN),
-    }
-}
+/// Types of files whose extension says that their bytes are in the coding gzip. Browsers show such a file
+/// only if the reply names the coding.
+const PACKED: [(&str, &str); 4] = [
+    // SVG 1.1 section 1.2 requires `Content-Encoding: gzip` for this extension.
+    ("svgz", "image/svg+xml"),
+    // RFC 7903: compressed forms of `.emf` and `.wmf`.
+    ("emz", "image/emf"),
+    ("wmz", "image/wmf"),
+    // RFC 2077: a compressed `.wrl`.
+    ("wrz", "model/vrml"),
+];
 
 /// Media types by extension that `mime_guess` lacks, or has under an obsolete name.
-const RENEWED: [(&str, &str); 18] = [
+const RENEWED: [(&str, &str); 17] = [
     // RFC 9239 section 6.
     ("mjs", "text/javascript"),
     ("cjs", "text/javascript"),
@@ -58,8 +87,6 @@ const RENEWED: [(&str, &str); 18] = [
     ("m4a", "audio/mp4"),
     // ECMA-426 section 6: a source map.
     ("map", "application/json"),
-    // The type of the compression format is sent, because the client did not ask for a content coding.
-    ("svgz", "application/gzip"),
     ("rpm", "application/x-rpm"),
     ("usdz", "model/vnd.usdz+zip"),
 ];
@@ -91,7 +118,8 @@ mod tests {
             ("csv".to_owned(), "text/csv; a=b".to_owned()),
             ("Log".to_owned(), "TEXT/Plain".to_owned()),
         ];
-        let check = |path: &str, expected: &str| assert_eq!(content_type(path, &spec), expected, "{path}");
+        let check =
+            |path: &str, expected: &str| assert_eq!(media(path, &spec).content_type, expected, "{path}");
         check("a/index.html", "text/html; charset=utf-8");
         check("INDEX.HTML", "text/html; charset=utf-8");
         check("a.css", "text/css; charset=utf-8");
@@ -116,7 +144,6 @@ mod tests {
         check("a.toml", "application/toml");
         check("a.sql", "application/sql");
         check("a.zst", "application/zstd");
-        check("a.svgz", "application/gzip");
         check("a.tgz", "application/gzip");
         check("a.vcf", "text/vcard; charset=utf-8");
         check("a.m4a", "audio/mp4");
@@ -133,6 +160,49 @@ mod tests {
         check("a.x", "application/x-own");
         check("a.csv", "text/csv; a=b");
         check("a.log", "TEXT/Plain; charset=utf-8");
+    }
+
+    #[test]
+    fn a_whole_name_comes_before_an_extension_and_a_star_names_the_type_of_the_rest() {
+        let mut spec = FilesSpec::new("/".into());
+        spec.types = [
+            ("*", "text/plain"),
+            ("apple-app-site-association", "application/json"),
+            ("data.csv", "application/x-data"),
+            ("csv", "text/x-own"),
+        ]
+        .map(|(name, media)| (name.to_owned(), media.to_owned()))
+        .to_vec();
+        let check =
+            |path: &str, expected: &str| assert_eq!(media(path, &spec).content_type, expected, "{path}");
+        check(".well-known/apple-app-site-association", "application/json");
+        check("Data.CSV", "application/x-data");
+        check("data.csv/a", "text/plain; charset=utf-8");
+        check("b.csv", "text/x-own; charset=utf-8");
+        check("LICENSE", "text/plain; charset=utf-8");
+        check("a.unheard-of", "text/plain; charset=utf-8");
+        check("a.png", "image/png");
+        check("*", "text/plain; charset=utf-8");
+    }
+
+    #[test]
+    fn a_file_that_is_packed_by_its_name_has_the_type_of_its_content_and_a_coding() {
+        let mut spec = FilesSpec::new("/".into());
+        let check = |spec: &FilesSpec, path: &str, expected: (&str, Option<&str>)| {
+            let found = media(path, spec);
+            assert_eq!((found.content_type.as_str(), found.coding), expected, "{path}");
+        };
+        check(&spec, "a.svgz", ("image/svg+xml", Some("gzip")));
+        check(&spec, "a.SVGZ", ("image/svg+xml", Some("gzip")));
+        check(&spec, "a.emz", ("image/emf", Some("gzip")));
+        check(&spec, "a.wmz", ("image/wmf", Some("gzip")));
+        check(&spec, "a.wrz", ("model/vrml", Some("gzip")));
+        for (path, kind) in [("a.gz", GZIP), ("a.tgz", GZIP), ("a.svg", "image/svg+xml"), ("svgz", UNKNOWN)] {
+            check(&spec, path, (kind, None));
+        }
+        spec.types = vec![("svgz".to_owned(), GZIP.to_owned()), ("emz".to_owned(), "image/x-emf".to_owned())];
+        check(&spec, "a.svgz", (GZIP, None));
+        check(&spec, "a.emz", ("image/x-emf", Some("gzip")));
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub struct FilesSpec {
     pub symlinks: Symlinks,
     /// The charset of text in `Content-Type`. `None` sends no charset.
     pub charset: Option<String>,
-    /// Media types by extension. These types override the known types.
+    /// Media types by extension or whole file name. These types override the known types. The type for `*`
+    /// is used for names without any other type.
     pub types: Vec<(String, String)>,
     /// Source of entity tags.
     pub etag: Etag,

@@ -14,7 +14,7 @@ use tollgate_http::{Validators, http_date, push_field};
 use crate::compress::Coding;
 use crate::digest::DIGESTED_BYTES_MAX;
 use crate::lookup_context::LookupContext;
-use crate::media::for_type;
+use crate::media::{GZIP, for_type};
 use crate::options::{Etag, FilesSpec};
 use crate::source::{CONTENT_BYTES_MAX, Content, Source};
 use crate::stamp::Stamp;
@@ -127,8 +127,10 @@ impl Representation {
         one
     }
 
-    /// Creates the representation of a part of the file, or of the file with another media type.
+    /// Creates the representation of a part of the file, or of the file with another media type. It has no
+    /// coding, because a part of coded content cannot be decoded, and the media type describes the bytes.
     pub(crate) fn derived(&self, part: &Range<u64>, content_type: Option<&str>) -> Self {
+        let content_type = content_type.or(self.coding.map(|_| GZIP));
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         let content = match &self.content {
             Content::Memory(content) => Content::Memory(content.slice(place(part.start)..place(part.end))),
@@ -150,7 +152,7 @@ impl Representation {
             base: part.start,
             stamp: self.stamp,
             modified_s: self.modified_s,
-            coding: self.coding,
+            coding: None,
             common,
             heads: OnceCell::new(),
         };

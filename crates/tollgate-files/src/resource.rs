@@ -12,7 +12,7 @@ use crate::compress::Coding;
 use crate::compressed::CompressedFiles;
 use crate::digests::{Digests, Named};
 use crate::lookup_context::LookupContext;
-use crate::media::content_type;
+use crate::media::{Media, media};
 use crate::opened::OpenError;
 use crate::options::FilesSpec;
 use crate::representation::{Common, Representation};
@@ -46,15 +46,17 @@ impl Resource {
         before: Option<&Self>,
         look: LookupContext<'_>,
     ) -> Result<Option<Self>, OpenError> {
+        let Media { content_type, coding } = media(path, spec);
+        // A file that has a coding by its name has no other representation.
+        let beside = if spec.precompressed && coding.is_none() { &CODINGS[..] } else { &[] };
         let looks = iter::once(look).chain(iter::repeat_n(look.anew(), LOOKS_MAX - 1));
         for look in looks {
-            let Some(plain) = Source::open(path, root, None, look)? else { return Ok(None) };
-            let beside = if spec.precompressed { &CODINGS[..] } else { &[] };
+            let Some(plain) = Source::open(path, root, coding, look)? else { return Ok(None) };
             let coded = beside.iter().map(|(coding, end)| beside_of(&plain, coding, end, path, root, look));
             let coded: Vec<_> = coded.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-            let content_type = content_type(path, spec);
-            let is_compressed = made.takes(&content_type, plain.stamp.len);
-            let common = Rc::new(Common::new(content_type, is_compressed || !coded.is_empty(), spec));
+            let is_compressed = coding.is_none() && made.takes(&content_type, plain.stamp.len);
+            let common = Common::new(content_type.clone(), is_compressed || !coded.is_empty(), spec);
+            let common = Rc::new(common);
             let make = |source| {
                 let before = before.into_iter().flat_map(Self::all);
                 Representation::open(source, &common, spec, before, look)
@@ -113,7 +115,7 @@ impl Resource {
         place.and_then(|place| self.coded.get(place)).unwrap_or(&self.plain).clone()
     }
 
-    /// Returns the representation without a coding.
+    /// Returns the file itself. It has a coding only if its name says so.
     pub(crate) fn plain(&self) -> &Rc<Representation> {
         &self.plain
     }

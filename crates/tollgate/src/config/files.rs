@@ -59,7 +59,7 @@ keys! {
     symlinks = one_of("refuse", names::<Symlinks>) => symlinks;
     /// The charset that `Content-Type` names for text. `"off"`: none.
     charset [CHARSET] = text("utf-8", r#"a charset, `"off"`"#);
-    /// Media types by extension. They override the built-in ones.
+    /// Media types by extension or file name. They override the built-in ones. `*`: all unknown types.
     types [TYPES] = other("`{}`", "a table of texts");
     /// The source of entity tags.
     etag = one_of("stat", names::<Etag>) => etag;
@@ -139,7 +139,7 @@ fn spec(mut table: Section<'_>, mut spec: FilesSpec) -> FilesSpec {
     spec.index = listed(&mut table, INDEX.name, index_problem).unwrap_or(spec.index);
     spec.candidates = candidates(&mut table).unwrap_or(spec.candidates);
     spec.charset = charset(&mut table);
-    spec.types = pairs(&mut table, TYPES.name, extension_problem, media_problem);
+    spec.types = pairs(&mut table, TYPES.name, name_problem, media_problem);
     spec.cache_control = cache_control(&mut table);
     spec.headers = pairs(&mut table, HEADERS.name, field_problem, value_problem);
     spec.error_pages = error_pages(&mut table);
@@ -238,9 +238,10 @@ fn pairs(
     texts.into_iter().map(|(name, value)| (name, value.value)).collect()
 }
 
-fn extension_problem(extension: &str) -> Option<&'static str> {
-    (extension.is_empty() || extension.contains(['.', '/']))
-        .then_some("allowed is an extension without its dot")
+/// Checks a key of `types`: an extension, the whole name of a file, or `*`.
+fn name_problem(name: &str) -> Option<&'static str> {
+    let is_sound = name == "*" || !(name.is_empty() || name.starts_with('.') || name.contains(['/', '*']));
+    (!is_sound).then_some("allowed is an extension without its dot, the name of a file, or \"*\"")
 }
 
 fn media_problem(media: &str) -> Option<&'static str> {

@@ -236,7 +236,7 @@ fn faults_of_files_are_told() {
             "t.toml:3:25: unknown key \"indx\" in files, did you mean \"index\"?",
             "t.toml:3:43: try in files has \"x\", allowed are \"{path}\", the same with an ending like \"{path}.html\", and \
              \"/FILE\"",
-            "t.toml:3:66: types in files has \".a\", allowed is an extension without its dot",
+            "t.toml:3:66: types in files has \".a\", allowed is an extension without its dot, the name of a file, or \"*\"",
             "t.toml:3:94: headers in files has \"ETag\", which only the server writes: remove it",
             "t.toml:3:118: errors in files has \"200\", allowed: 403, 404, 412, 416, 500, 503",
             "t.toml:3:129: errors in files has \"../a\", allowed is the path of a file in the folder",

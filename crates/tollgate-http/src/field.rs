@@ -82,15 +82,20 @@ pub(crate) fn parse_field_line(line: &[u8], start: usize) -> Result<FieldSpan, R
     parse_value(line, start, colon)
 }
 
-/// Parses a field line of a reply like [`parse_field_line`], but allows `_` in the name.
+/// Parses a field line of a reply like [`parse_field_line`], but allows `_` in the name, and blanks before
+/// the colon.
 ///
 /// `_` is harmless in a reply, because no script reads reply fields by names in which `_` and `-` are equal.
+/// A proxy removes the blanks (RFC 9112 section 5.1).
 pub(crate) fn parse_reply_field_line(line: &[u8], start: usize) -> Result<FieldSpan, RequestError> {
-    let colon = first_outside(TOKEN, line).unwrap_or(line.len());
-    if colon == 0 || line.get(colon) != Some(&b':') {
+    let name_bytes = first_outside(TOKEN, line).unwrap_or(line.len());
+    let blanks = line[name_bytes..].iter().take_while(|&&byte| is(BLANK, byte)).count();
+    let colon = name_bytes + blanks;
+    if name_bytes == 0 || line.get(colon) != Some(&b':') {
         return Err(RequestError::FieldNameInvalid { found: excerpt(line.get(..=colon).unwrap_or(line)) });
     }
-    parse_value(line, start, colon)
+    let field = parse_value(line, start, colon)?;
+    Ok(FieldSpan { name: Span::new(start, start + name_bytes), ..field })
 }
 
 /// Checks a line that is dropped because of the `_` in its name.

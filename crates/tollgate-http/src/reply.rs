@@ -1,7 +1,8 @@
 //! Writes reply heads as bytes, without Rust's formatting machinery (RFC 9112 sections 4 and 6).
 //!
 //! Invariants: a head has exactly one Date, exactly one framing, and only valid fields. [`ReplyBody`] decides
-//! the framing. A field from the caller is dropped if it would break an invariant.
+//! the framing. A field from the caller is dropped if it would break an invariant. A proxy writes the Date of
+//! its backend itself.
 
 use crate::StatusCode;
 use crate::field::{is_field_name, is_framing_field};
@@ -36,19 +37,22 @@ pub enum Connection {
 /// Appends the status line, Date, the framing and Connection.
 ///
 /// [`push_field`] then appends further fields, and [`end_reply_head`] ends the head. The caller owns the
-/// clock: `date` is an IMF-fixdate from [`http_date`](crate::http_date). 204 and 304 get no framing, whatever
-/// `body` says. The version is always HTTP/1.1, the version of the server (RFC 9112 section 2.3).
+/// clock: `date` is an IMF-fixdate from [`http_date`](crate::http_date). Without `date`, the caller appends
+/// the field of the origin server. 204 and 304 get no framing, whatever `body` says. The version is always
+/// HTTP/1.1, the version of the server (RFC 9112 section 2.3).
 pub fn begin_reply_head(
     out: &mut Vec<u8>,
     status: StatusCode,
-    date: &[u8; 29],
+    date: Option<&[u8; 29]>,
     body: ReplyBody,
     connection: Option<Connection>,
 ) {
     write_status_line(out, status);
-    out.extend_from_slice(b"Date: ");
-    out.extend_from_slice(date);
-    out.extend_from_slice(b"\r\n");
+    if let Some(date) = date {
+        out.extend_from_slice(b"Date: ");
+        out.extend_from_slice(date);
+        out.extend_from_slice(b"\r\n");
+    }
     let ends_with_connection = write_framing(out, status, body);
     let connection = if ends_with_connection { Some(Connection::Close) } else { connection };
     out.extend_from_slice(match connection {
@@ -125,7 +129,7 @@ mod tests {
     ) {
         let status = StatusCode::new(status).unwrap();
         let mut out = b"before".to_vec();
-        begin_reply_head(&mut out, status, DATE, body, connection);
+        begin_reply_head(&mut out, status, Some(DATE), body, connection);
         for (name, value) in fields {
             push_field(&mut out, name.as_bytes(), value);
         }

@@ -1,9 +1,11 @@
-//! Reads the reply heads of backends as strictly as requests (RFC 9112 sections 4 to 6).
+//! Reads the reply heads of backends (RFC 9112 sections 4 to 6).
 //!
 //! A reply that could be read in two ways is refused. The proxy then closes the connection, and its client
-//! gets 502. The rules for requests apply here too. These rules refuse a bare LF, folding, blanks before a
-//! colon, and a repeated length. They also refuse a length with a transfer coding, and codings other than one
-//! `chunked`.
+//! gets 502. The rules for requests apply here too. These rules refuse a bare LF, folding, and a repeated
+//! length. They also refuse a length with a transfer coding, and codings other than one `chunked`.
+//!
+//! Old and small servers write some heads that are only unusual. They are accepted, because the proxy writes
+//! each reply anew: a status line without a reason, blanks before a colon, and a status above 599.
 
 use crate::connection::{ConnectionFields, connection_options, is_hop_by_hop_field};
 use crate::error::excerpt;
@@ -23,7 +25,7 @@ pub enum ReplyError {
         /// The start of the line.
         found: Box<str>,
     },
-    /// A code outside 100 to 599, or a 101 that no request asked for (RFC 9110 section 15).
+    /// A code below 100, or a 101 that no request asked for (RFC 9110 section 15).
     #[error("status {code} is not valid for this reply")]
     Status {
         /// The refused status code.
@@ -85,6 +87,13 @@ impl ReplyHead {
     /// Lists the fields in their order, with names as sent.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.fields.iter().map(|field| (field.name.text(&self.bytes), field.value.bytes(&self.bytes)))
+    }
+
+    /// Returns the first value of the field `name`. The case of `name` does not matter.
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        self.raw_fields()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value)
     }
 
     /// Lists the fields that may be forwarded (RFC 9110 section 7.6.1).
@@ -253,22 +262,27 @@ fn check_size(bytes: usize, limits: &Limits) -> Result<(), RequestError> {
     if bytes > limit { Err(RequestError::HeadTooLarge { bytes, limit }) } else { Ok(()) }
 }
 
-/// Parses version, SP, three digits, SP and a reason phrase that may be empty (RFC 9112 section 4).
+/// Parses version, SP, three digits, SP and a reason phrase that may be empty (RFC 9112 section 4). The
+/// second SP may be missing, because several servers write none before an empty phrase.
+///
+/// A higher minor version is processed as 1.1 (RFC 9110 section 6.2).
 fn parse_status_line(line: &[u8]) -> Result<(Status, Version), ReplyError> {
     let (version, rest) = match line.split_at_checked(9) {
-        Some((b"HTTP/1.1 ", rest)) => (Version::Http11, rest),
         Some((b"HTTP/1.0 ", rest)) => (Version::Http10, rest),
+        Some(([b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9', b' '], rest)) => {
+            (Version::Http11, rest)
+        }
         _ => return Err(malformed(line)),
     };
-    let [hundreds @ b'0'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9', b' ', reason @ ..] = rest else {
+    let [hundreds @ b'0'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9', reason @ ..] = rest else {
         return Err(malformed(line));
     };
-    if !is_all_field_content(reason) {
+    if !matches!(reason, [] | [b' ', ..]) || !is_all_field_content(reason) {
         return Err(malformed(line));
     }
     let digit = |byte: &u8| u16::from(byte - b'0');
     let code = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
-    let status = match (code, StatusCode::new(code)) {
+    let status = match (code, StatusCode::of_backend(code)) {
         (_, Some(status)) => Status::Final(status),
         // RFC 9110 section 15.2: HTTP/1.0 has no interim replies.
         (100 | 102..=199, None) if version == Version::Http11 => Status::Interim(code),
@@ -345,7 +359,6 @@ mod tests {
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
             "Transfer-Encoding: gzip\r\n",
             "Transfer-Encoding: chunked, identity\r\n",
-            "Transfer-Encoding : chunked\r\n",
             "A: b\r\n c\r\n",
             " A: b\r\n",
             "A: b\nB: c\r\n",
@@ -367,10 +380,13 @@ mod tests {
     #[test]
     fn a_status_line_is_version_code_and_reason() {
         for line in [
-            "HTTP/1.1 200",
+            "HTTP/1.1",
+            "HTTP/1.1 ",
             "HTTP/1.1  200 OK",
-            "HTTP/1.2 200 OK",
+            "HTTP/1.1 200OK",
+            "HTTP/1.1 200\tOK",
             "HTTP/2 200 OK",
+            "HTTP/2.0 200 OK",
             "HTTP/1.1 20 OK",
             "HTTP/1.1 2000 OK",
             "HTTP/1.1 200 O\0K",
@@ -382,11 +398,50 @@ mod tests {
             let found = read(Method::Get, &format!("{line}\r\n\r\n"));
             assert!(matches!(found, Err(ReplyError::StatusLine { .. })), "{line:?}: {found:?}");
         }
-        for code in [0, 99, 101, 600, 999] {
+        for code in [0, 99, 101] {
             let found = read(Method::Get, &format!("HTTP/1.1 {code:03} X\r\n\r\n"));
             assert!(matches!(found, Err(ReplyError::Status { .. })), "{code}: {found:?}");
         }
         assert!(read(Method::Get, "HTTP/1.0 100 Continue\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_status_line_may_lack_its_reason_and_its_last_blank() {
+        use ReplyFraming::Length;
+        for line in ["HTTP/1.1 200", "HTTP/1.1 200 ", "HTTP/1.2 200 OK"] {
+            let text = format!("{line}\r\nContent-Length: 1\r\n\r\na");
+            check(Method::Get, &text, (200, Length(1), true, "a"));
+        }
+        check(Method::Get, "HTTP/1.0 404\r\nContent-Length: 0\r\n\r\n", (404, Length(0), false, ""));
+    }
+
+    #[test]
+    fn a_status_above_599_is_a_final_reply_with_its_number() {
+        for code in [600, 999] {
+            let text = format!("HTTP/1.1 {code} X\r\nContent-Length: 1\r\n\r\na");
+            check(Method::Get, &text, (code, ReplyFraming::Length(1), true, "a"));
+        }
+    }
+
+    #[test]
+    fn blanks_before_a_colon_are_removed_and_the_field_counts() {
+        let text = "HTTP/1.1 200 OK\r\nServer \t: a\r\nContent-Length : 1\r\n\r\nx";
+        check(Method::Get, text, (200, ReplyFraming::Length(1), true, "x"));
+        let (head, _) = read(Method::Get, text).unwrap().unwrap();
+        assert_eq!(head.forwarded_fields().collect::<Vec<_>>(), [(&b"Server"[..], &b"a"[..])]);
+        let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n";
+        check(Method::Get, text, (200, ReplyFraming::Chunked, true, ""));
+        for head in [
+            "Content-Length: 1\r\nTransfer-Encoding : chunked\r\n",
+            "Content-Length : 1\r\nContent-Length: 1\r\n",
+            " : a\r\n",
+            "A b : c\r\n",
+            "A \x0b: c\r\n",
+            "A \r\n",
+        ] {
+            let found = read(Method::Get, &format!("HTTP/1.1 200 OK\r\nX: y\r\n{head}\r\n"));
+            assert!(matches!(found, Err(ReplyError::Rule(_))), "{head:?}: {found:?}");
+        }
     }
 
     #[test]

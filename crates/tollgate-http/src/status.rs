@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A status code of a final reply: 200 to 599.
+/// A status code of a final reply: 200 to 599, or up to 999 from a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StatusCode(u16);
 
@@ -42,6 +42,16 @@ impl StatusCode {
     pub const fn new(code: u16) -> Option<Self> {
         match code {
             200..=599 => Some(Self(code)),
+            _ => None,
+        }
+    }
+
+    /// Accepts 200 to 999, for a reply of a backend.
+    ///
+    /// A number above 599 means a failure of the server (RFC 9110 section 15). A proxy forwards it unchanged.
+    pub const fn of_backend(code: u16) -> Option<Self> {
+        match code {
+            200..=999 => Some(Self(code)),
             _ => None,
         }
     }
@@ -154,5 +164,10 @@ mod tests {
         check(404, Some("Not Found"));
         check(599, Some(""));
         check(600, None);
+        assert_eq!([199, 1000].map(StatusCode::of_backend), [None; 2]);
+        assert_eq!(
+            [200, 999].map(|code| StatusCode::of_backend(code).map(StatusCode::as_u16)),
+            [Some(200), Some(999)]
+        );
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Reply {
     pub(crate) extent: Extent,
     /// Encoded interim replies that precede it (RFC 9110 section 15.2).
     pub(crate) interim: Bytes,
+    /// Whether `lines` has the `Date` of a backend. If it has none, the encoder writes the current date.
+    pub(crate) has_date: bool,
 }
 
 /// Part of the content that is known when the head is sent.
@@ -69,6 +71,7 @@ impl Reply {
             parts: Vec::new(),
             extent: Extent::Whole,
             interim: Bytes::new(),
+            has_date: false,
         }
     }
 
@@ -226,22 +229,21 @@ fn is_kept(name: &str) -> bool {
 impl From<FileReply> for Reply {
     #[inline]
     fn from(FileReply { status, lines, fields, content, parts }: FileReply) -> Self {
-        Self { status, lines, fields, content, parts, extent: Extent::Whole, interim: Bytes::new() }
+        Self { lines, fields, content, parts, ..Self::empty(status) }
     }
 }
 
 impl From<Outcome> for Reply {
     fn from(outcome: Outcome) -> Self {
+        let status = StatusCode::new(outcome.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self {
-            status: StatusCode::new(outcome.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             lines: outcome
                 .content_type
                 .map_or_else(Bytes::new, |kind| Bytes::from_static(kind.line().as_bytes())),
             fields: outcome.headers,
             content: outcome.body,
-            parts: Vec::new(),
             extent: if outcome.streamed.is_some() { Extent::Streamed } else { Extent::Whole },
-            interim: Bytes::new(),
+            ..Self::empty(status)
         }
     }
 }
@@ -285,7 +287,8 @@ pub(crate) fn write_head(out: &mut Vec<u8>, reply: &Reply, id: Option<&RequestId
         Framing::Chunked => ReplyBody::Chunked,
         Framing::UntilClose => ReplyBody::None,
     };
-    begin_reply_head(out, reply.status, &writing.date, body, writing.connection);
+    let date = (!reply.has_date).then_some(&writing.date);
+    begin_reply_head(out, reply.status, date, body, writing.connection);
     out.extend_from_slice(&reply.lines);
     for (name, value) in &reply.fields {
         push_field(out, name.as_bytes(), value);

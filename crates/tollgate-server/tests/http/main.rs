@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arriving;
+mod as_it_came;
 mod asking;
 mod backend;
 mod bodies;

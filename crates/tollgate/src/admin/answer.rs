@@ -51,7 +51,7 @@ impl AdminReply {
     fn write(&self, is_head: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.content.len() + 256);
         let length = ReplyBody::Length(self.content.len() as u64);
-        begin_reply_head(&mut out, self.status, &http_date(now()), length, Some(Connection::Close));
+        begin_reply_head(&mut out, self.status, Some(&http_date(now())), length, Some(Connection::Close));
         push_field(&mut out, b"Content-Type", self.content_type.as_bytes());
         push_field(&mut out, b"Cache-Control", b"no-store");
         push_field(&mut out, b"X-Content-Type-Options", b"nosniff");

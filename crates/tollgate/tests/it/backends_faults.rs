@@ -56,7 +56,7 @@ const FAULTS: [(&str, &str, When); 58] = [
     ("bare-lf", "502", When::AtOnce),
     ("folded-field", "502", When::AtOnce),
     ("nul-in-field", "502", When::AtOnce),
-    ("space-before-colon", "502", When::AtOnce),
+    ("space-before-colon", "200", When::AtOnce),
     ("bad-version", "502", When::AtOnce),
     ("bad-status", "502", When::AtOnce),
     ("interim:1000000000", "502", When::AtOnce),

@@ -1,9 +1,11 @@
 //! Converts the reply of a backend to the form for the client. Fields of the connection to the backend are
-//! removed, and the server writes framing and `Date`.
+//! removed, and the server writes the framing.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use tollgate_backend::{Failure, Incoming};
-use tollgate_http::{ReplyHead, StatusCode};
+use tollgate_http::{ReplyHead, StatusCode, parse_http_date};
 
 use super::target::Proxy;
 use crate::reply::Reply;
@@ -15,6 +17,12 @@ impl Proxy {
         let mut reply = Reply::empty(head.status().unwrap_or(StatusCode::BAD_GATEWAY));
         let mut lines = Vec::with_capacity(head.bytes_len());
         let passed = head.forwarded_fields().filter(|(name, _)| !self.ends_here(name));
+        // RFC 9110 section 6.6.1: the date of the origin server stays. An invalid date is replaced.
+        let date = head.field("date").filter(|date| parse_http_date(date).is_some());
+        if let Some(date) = date {
+            push_line(&mut lines, b"Date", date);
+            reply.has_date = true;
+        }
         let set = self.spec.set_reply_headers.iter();
         for (name, value) in passed.chain(set.map(|(name, value)| (name.as_bytes(), value.as_bytes()))) {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());

@@ -46,7 +46,7 @@ impl Scheme {
     }
 
     /// Returns the default port of the scheme (RFC 9110 sections 4.2.1 and 4.2.2).
-    const fn default_port(self) -> u16 {
+    pub const fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
             Self::Https => 443,

@@ -9,6 +9,8 @@ pub struct ProxySpec {
     pub strip_prefix: bool,
     /// Prefix of the path. The prefix is empty, or a path without a slash at its end.
     pub prefix: String,
+    /// Whether paths and hosts in replies are changed so that they lead back through the route.
+    pub rewrite_paths: bool,
     /// The value of `Host`.
     pub host: HostSent,
     /// Fields that replace fields of the client.
@@ -28,6 +30,7 @@ impl ProxySpec {
             backend,
             strip_prefix: false,
             prefix: String::new(),
+            rewrite_paths: true,
             host: HostSent::default(),
             set_headers: Vec::new(),
             remove_headers: Vec::new(),

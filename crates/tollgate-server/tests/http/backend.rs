@@ -108,6 +108,11 @@ impl Taken {
         Some(request)
     }
 
+    /// Returns the address at which the connection arrived.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.stream.local_addr().unwrap()
+    }
+
     /// Reads only the head of a request.
     pub(crate) fn head(&mut self) {
         while !self.came.windows(4).any(|window| window == b"\r\n\r\n") {

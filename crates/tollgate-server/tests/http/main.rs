@@ -43,6 +43,7 @@ mod proxying;
 mod records;
 mod replies;
 mod request_line;
+mod rewriting;
 mod routing;
 mod script_queue;
 mod scripted;

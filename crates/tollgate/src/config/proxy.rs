@@ -21,6 +21,8 @@ keys! {
     strip_prefix = switch(false) => strip_prefix;
     /// A path that is added in front of the request's path.
     prefix [PREFIX] = other("none", r#"a path like `"/v2"`"#);
+    /// Whether paths and hosts in replies are changed so that they lead back through the route.
+    rewrite_paths = switch(true) => rewrite_paths;
     /// The value of `Host`. `pass`: as the client sent it. `backend`: the first of `urls`.
     host = one_of("pass", names::<HostSent>) => host;
     /// Header fields that the backend gets. They replace the client's fields and the server's additions.

@@ -14,8 +14,11 @@
 
 mod ask;
 mod backend_content;
+mod forwarded_prefix;
 mod hops;
+mod own_origins;
 mod own_word;
+mod public_paths;
 mod reply;
 mod request;
 mod rounds;

@@ -8,11 +8,11 @@ use std::rc::Rc;
 
 use tollgate_backend::{Outgoing, OutgoingContent, SpooledContent};
 use tollgate_http::{
-    BodyFraming, Method, RequestHead, Version, connection_options, is_hop_by_hop_field, resolve_dot_segments,
-    write_target,
+    BodyFraming, Method, RequestHead, Version, connection_options, is_hop_by_hop_field, write_target,
 };
 use tollgate_script::{Body, BodyFile, Request, TraceRule};
 
+use super::forwarded_prefix::{ForwardedPrefix, X_FORWARDED_PREFIX, path_without_dots, split_path};
 use super::hops::{self, MAX_FORWARDS};
 use super::target::Proxy;
 use crate::handler::exchange::Exchange;
@@ -22,8 +22,8 @@ use crate::trust::ClientHeader;
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
 
 impl Proxy {
-    /// Creates the request for the backend.
-    pub(super) fn outgoing(&self, exchange: &Exchange) -> Outgoing {
+    /// Creates the request for the backend. `prefix` is the prefix of the request.
+    pub(super) fn outgoing(&self, exchange: &Exchange, prefix: &ForwardedPrefix) -> Outgoing {
         let request = &exchange.request;
         let head = &request.head;
         let host = match self.spec.host {
@@ -32,7 +32,7 @@ impl Proxy {
         };
         let mut out = Outgoing::new(head.method(), host, |target| self.write_target(target, head));
         self.push_fields(&mut out, request, exchange.is_from_proxy());
-        self.push_origin(&mut out, exchange);
+        self.push_origin(&mut out, exchange, prefix);
         let via: &[u8] = match head.version() {
             Version::Http11 => b"1.1 tollgate",
             Version::Http10 => b"1.0 tollgate",
@@ -62,9 +62,7 @@ impl Proxy {
     /// prefix of the route is added.
     fn write_target(&self, out: &mut Vec<u8>, head: &RequestHead) {
         out.extend_from_slice(self.spec.prefix.as_bytes());
-        // The default is never used, because a path that leads above the root matches no route.
-        let path = resolve_dot_segments(head.path()).unwrap_or(Cow::Borrowed("/"));
-        write_target(out, below(&path, self.stripped));
+        write_target(out, split_path(&path_without_dots(head), self.stripped).1);
         if let Some(query) = head.query() {
             out.push(b'?');
             write_target(out, query);
@@ -85,6 +83,7 @@ impl Proxy {
             // A backend must not trust fields that no trusted proxy wrote.
             let is_forged = !is_from_proxy && begins_with(name, b"x-forwarded-");
             if is_own_field(name)
+                || (self.strips() && is(X_FORWARDED_PREFIX))
                 || is_hop_by_hop_field(name)
                 || is_forged
                 || (ends_traces && TRACE_FIELDS.into_iter().any(is))
@@ -107,7 +106,7 @@ impl Proxy {
 
     /// Adds the client and the requested host: `Forwarded` (RFC 7239) and the older fields. Values of a
     /// trusted proxy are kept and extended. Values of other peers are replaced.
-    fn push_origin(&self, out: &mut Outgoing, exchange: &Exchange) {
+    fn push_origin(&self, out: &mut Outgoing, exchange: &Exchange, prefix: &ForwardedPrefix) {
         let head = &exchange.request.head;
         let peer = exchange.peer.map(|peer| peer.to_canonical());
         if !self.is_set("Forwarded") {
@@ -134,6 +133,9 @@ impl Proxy {
         }
         if let Some(host) = head.host().filter(|_| !self.is_set("X-Forwarded-Host")) {
             out.push_sound("X-Forwarded-Host", kept("x-forwarded-host").unwrap_or(host.as_bytes()));
+        }
+        if self.strips() && !self.is_set(X_FORWARDED_PREFIX) {
+            out.push_sound(X_FORWARDED_PREFIX, prefix.whole());
         }
     }
 
@@ -267,15 +269,6 @@ fn write_octet(out: &mut Vec<u8>, octet: u8) {
     out.push(b'0' + octet % 10);
 }
 
-/// Returns a path without its first segments.
-fn below(path: &str, segments: usize) -> &str {
-    let mut slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at);
-    match slashes.nth(segments) {
-        Some(at) => &path[at..],
-        None => "/",
-    }
-}
-
 /// Returns the content. Empty content is sent if it was announced, or if the method suggests content (RFC
 /// 9110 section 8.6).
 fn content(head: &RequestHead, body: &Body) -> Option<OutgoingContent> {
@@ -305,16 +298,6 @@ impl SpooledContent for Spooled {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_loses_its_first_segments_and_keeps_its_slash() {
-        let check = |path, segments, expect: &str| assert_eq!(below(path, segments), expect, "{path}");
-        check("/a/b/c", 0, "/a/b/c");
-        check("/a/b/c", 1, "/b/c");
-        check("/a/", 1, "/");
-        check("/a%2Fb//c", 1, "//c");
-        check("/a", 1, "/");
-    }
 
     #[test]
     fn forwarded_names_the_peer_by_rfc_7239() {

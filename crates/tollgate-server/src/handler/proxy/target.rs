@@ -9,7 +9,7 @@ use tollgate_meter::{FewPerPeriod, OncePerPause};
 use tollgate_script::Request;
 
 use super::own_word::OwnWord;
-use crate::options::ProxySpec;
+use crate::options::{HostSent, ProxySpec};
 
 /// Minimum time between two log lines about refusals of one route.
 const REFUSALS_LOGGED_EACH: Duration = Duration::from_secs(1);
@@ -21,6 +21,8 @@ pub(crate) struct Proxy {
     pub(super) says: OwnWord,
     /// Number of path segments that are stripped.
     pub(super) stripped: usize,
+    /// Whether references and cookies in replies are rewritten.
+    pub(super) rewrites: bool,
     pub(super) route: String,
     /// Methods for the `Allow` field, if a request may not be forwarded any more.
     pub(super) methods: Methods,
@@ -38,11 +40,13 @@ impl Proxy {
         says: OwnWord,
     ) -> Rc<Self> {
         let stripped = if spec.strip_prefix { route.split('/').count().saturating_sub(2) } else { 0 };
+        let differs = stripped > 0 || !spec.prefix.is_empty() || spec.host == HostSent::Backend;
         Rc::new(Self {
             upstream: upstream.clone(),
             spec: spec.clone(),
             says,
             stripped,
+            rewrites: spec.rewrite_paths && differs,
             route: route.to_owned(),
             methods,
             refusals: OncePerPause::new(REFUSALS_LOGGED_EACH),

@@ -36,7 +36,7 @@ reply_bytes_max = "4MiB"
 
 [[route]]
 path = "/app/*"
-proxy = { backend = "app", strip_prefix = false, host = "pass", set_headers = {  }, remove_headers = [], set_reply_headers = {  }, remove_reply_headers = [] }
+proxy = { backend = "app", strip_prefix = false, rewrite_paths = true, host = "pass", set_headers = {  }, remove_headers = [], set_reply_headers = {  }, remove_reply_headers = [] }
 "#;
     assert!(text.contains(expected), "{text}");
 }
@@ -72,6 +72,7 @@ fn a_printed_backend_reads_back_to_the_same() {
         backend = "first"
         strip_prefix = true
         prefix = "/v2"
+        rewrite_paths = false
         host = "backend"
         set_headers = { "X-Key" = "${SECRET}", X-Literal = "$${A}" }
         remove_headers = ["Cookie"]
@@ -88,6 +89,7 @@ fn a_printed_backend_reads_back_to_the_same() {
     assert_eq!(first.server.backends, second.server.backends);
     assert_eq!(second.to_string(), printed);
     let HandlerSpec::Proxy(proxy) = &second.server.routes[0].handler else { panic!("{printed}") };
+    assert!(!proxy.rewrite_paths);
     assert_eq!(proxy.set_headers[0], ("X-Key".to_owned(), "0123456789abcdef".to_owned()));
 }
 

@@ -90,12 +90,17 @@ impl Cors {
     }
 
     /// Answers a preflight.
-    pub(crate) fn preflight(&self, head: &RequestHead) -> Reply {
-        let reply = match self.check(head) {
-            Ok(headers) => self.granted(head, &headers),
-            Err(refusal) => Reply::text(StatusCode::FORBIDDEN, refusal.text()),
+    ///
+    /// # Errors
+    /// The preflight asks for too much. The error is the reply.
+    pub(crate) fn preflight(&self, head: &RequestHead) -> Result<Reply, Box<Reply>> {
+        let vary = |reply: Reply| {
+            reply.with("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers")
         };
-        reply.with("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers")
+        match self.check(head) {
+            Ok(headers) => Ok(vary(self.granted(head, &headers))),
+            Err(refusal) => Err(vary(Reply::text(StatusCode::FORBIDDEN, refusal.text())).into()),
+        }
     }
 
     /// Returns the requested header fields if the policy allows the whole request.

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use tollgate_http::route::{Match, Routed};
+use tollgate_http::route::{Match, Resource, Routed};
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path};
 
 use super::arrived::Destination;
 use crate::cors::{self, Cors};
 use crate::handler::{Endpoint, Routes};
+use crate::observe::RequestFault;
 use crate::reply::{Reply, allowed_methods, redirect_below};
 use crate::service::Service;
 
@@ -62,9 +63,10 @@ impl Service {
                 if let Some(lines) = lines(routed) {
                     reply.lines = lines;
                 }
-                if let Some(cors) = policy(routed) {
+                if let Some((_, cors)) = policy(routed) {
                     cors.grant(head).add_to(&mut reply);
                 }
+                note_refused_method(resource, head, &reply);
                 reply
             }
             Routed::MissingSlash => {
@@ -75,7 +77,7 @@ impl Service {
                 if let Some(lines) = lines(&routed) {
                     reply.lines = lines;
                 }
-                if let Some(cors) = policy(&routed) {
+                if let Some((_, cors)) = policy(&routed) {
                     cors.grant(head).add_to(&mut reply);
                 }
                 reply
@@ -96,12 +98,17 @@ impl Service {
             return None;
         }
         let method = cors::requested_method(head).unwrap_or(Method::Options);
-        self.policy_at(head, path, method).map(|cors| cors.preflight(head))
+        let (endpoint, cors) = self.policy_at(head, path, method)?;
+        let reply = cors.preflight(head);
+        Some(reply.unwrap_or_else(|refused| {
+            endpoint.note_fault(RequestFault::Preflight, head, &refused);
+            *refused
+        }))
     }
 
     /// Returns the policy of the route for a request with `method`. If the path lacks its final slash, the
     /// path with the slash decides.
-    fn policy_at(&self, head: &RequestHead, path: &[u8], method: Method) -> Option<&Cors> {
+    fn policy_at(&self, head: &RequestHead, path: &[u8], method: Method) -> Option<(&Rc<Endpoint>, &Cors)> {
         match self.routes.find(|| head.host(), path, method) {
             Routed::MissingSlash => self.policy_at(head, &[path, b"/"].concat(), method),
             routed => policy(&routed),
@@ -135,13 +142,25 @@ fn decoded_path(head: &RequestHead) -> Result<Option<String>, Box<Reply>> {
     }
 }
 
-/// Returns the CORS policy of the matched route or path.
-fn policy<'t>(routed: &Routed<'t, Option<Rc<Endpoint>>>) -> Option<&'t Cors> {
+/// Counts a refused method for the first route of the path. A preflight counts too, because its path has no
+/// policy that could allow it.
+fn note_refused_method(resource: &Resource<'_, Option<Rc<Endpoint>>>, head: &RequestHead, reply: &Reply) {
+    let fault = match head.method() {
+        Method::Options if !cors::is_preflight(head) => return,
+        Method::Options => RequestFault::Preflight,
+        _ => RequestFault::Method,
+    };
+    if let Some(endpoint) = resource.endpoints().flatten().next() {
+        endpoint.note_fault(fault, head, reply);
+    }
+}
+
+/// Returns the CORS policy of the matched route or path, with its route.
+fn policy<'t>(routed: &Routed<'t, Option<Rc<Endpoint>>>) -> Option<(&'t Rc<Endpoint>, &'t Cors)> {
+    let with_policy = |endpoint: &'t Rc<Endpoint>| Some((endpoint, endpoint.cors.as_ref()?));
     match routed {
-        Routed::Found(found) => found.endpoint().as_ref().and_then(|endpoint| endpoint.cors.as_ref()),
-        Routed::MethodNotAllowed(resource) => {
-            resource.endpoints().flatten().find_map(|endpoint| endpoint.cors.as_ref())
-        }
+        Routed::Found(found) => found.endpoint().as_ref().and_then(with_policy),
+        Routed::MethodNotAllowed(resource) => resource.endpoints().flatten().find_map(with_policy),
         Routed::MissingSlash | Routed::NotFound => None,
     }
 }

@@ -16,7 +16,7 @@ use crate::admit::{Arrived, Destination};
 use crate::clock::Moment;
 use crate::deadline::Phase;
 use crate::handler::{Endpoint, GatedReply, Handled, Turn, Visit};
-use crate::observe::RouteTally;
+use crate::observe::{RequestFault, RouteTally};
 use crate::reply::{Extent, Framing, Reply, Writing};
 
 impl<S: Transport> Connection<S> {
@@ -297,7 +297,13 @@ impl<S: Transport> Connection<S> {
     pub(super) fn refuse(&mut self, error: &RequestError) {
         tracing::debug!(peer = self.client.peer.map(tracing::field::display), "request refused: {error}");
         self.worker.cells.count_malformed(error.status());
-        self.end_with(Reply::text(error.status(), error.client_text()));
+        let reply = Reply::text(error.status(), error.client_text());
+        if let Reading::Body(body) = &self.reading
+            && let Destination::Endpoint { endpoint, .. } = &body.arrived.destination
+        {
+            endpoint.note_fault(RequestFault::Content, &body.arrived.head, &reply);
+        }
+        self.end_with(reply);
     }
 
     pub(super) fn end_with(&mut self, mut reply: Reply) {

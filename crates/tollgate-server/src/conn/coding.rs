@@ -11,6 +11,7 @@ use tollgate_http::{RequestError, RequestHead, StatusCode};
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 use crate::admit::{Arrived, Destination};
+use crate::observe::RequestFault;
 use crate::reply::Reply;
 
 /// Maximum bytes of content that one step decodes.
@@ -44,7 +45,11 @@ impl Arrived {
         let checked = match endpoint.refusal(&self.head) {
             Some(reply) => Err(reply),
             None if !endpoint.decodes_content() => return None,
-            None => ContentCoding::of(&self.head).map_err(|Unsupported| unsupported_coding()),
+            None => ContentCoding::of(&self.head).map_err(|Unsupported| {
+                let reply = unsupported_coding();
+                endpoint.note_fault(RequestFault::ContentCoding, &self.head, &reply);
+                reply
+            }),
         };
         let checked = checked.map_err(|reply| endpoint.granted(reply, &self.head));
         checked.unwrap_or_else(|reply| {

@@ -17,7 +17,7 @@ use super::collected::{self, BODY_BYTES_MAX};
 use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
 use crate::cors::Cors;
-use crate::observe::{OwnCells, Refusal, RouteCells};
+use crate::observe::{OwnCells, Refusal, RequestFault, RouteCells};
 use crate::options::{BodyPace, HandlerSpec, RequestIds, RouteSpec, ScriptFile, ServerOptions};
 use crate::overload::{RequestPermit, RouteCost, Throttle, ThrottleLines, refusal_text};
 use crate::recorder::Recorder;
@@ -177,10 +177,31 @@ impl Endpoint {
 
     /// Returns a refusal if the handler does not accept this content type.
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
-        match &self.handler {
+        let refusal = match &self.handler {
             Handler::Collect(_) => collected::refusal(head),
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
-        }
+        };
+        refusal.inspect(|reply| self.note_fault(RequestFault::ContentType, head, reply))
+    }
+
+    /// Counts a request of the route that is refused with `reply` before its handler, and logs it for
+    /// debugging.
+    #[cold]
+    pub(crate) fn note_fault(&self, fault: RequestFault, head: &RequestHead, reply: &Reply) {
+        self.cells.count_fault(fault);
+        let field = |name| head.field(name).map(|value| tracing::field::display(value.escape_ascii()));
+        tracing::debug!(
+            route = self.path,
+            method = head.method().as_str(),
+            reason = fault.name(),
+            status = reply.status.as_u16(),
+            content_type = field("content-type"),
+            content_encoding = field("content-encoding"),
+            origin = field("origin"),
+            requested_method = field("access-control-request-method"),
+            requested_headers = field("access-control-request-headers"),
+            "request refused"
+        );
     }
 
     /// Returns field lines for every reply of the route, even if the method is not allowed.

@@ -10,6 +10,7 @@ use super::endpoint::Endpoint;
 use super::exchange::Exchange;
 use super::script::Records;
 use super::visit::{Returned, Stage, Visit, VisitPhase};
+use crate::observe::RequestFault;
 use crate::reply::Reply;
 
 impl Visit {
@@ -50,15 +51,16 @@ impl Exchange {
             return Err(Reply::text(StatusCode::NOT_FOUND, "no resource has this path").into());
         };
         if self.request.body.bytes_len() > endpoint.body_bytes_max {
-            return Err(Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large").into());
+            let reply = Reply::text(StatusCode::CONTENT_TOO_LARGE, "content too large");
+            endpoint.note_fault(RequestFault::Content, head, &reply);
+            return Err(reply.into());
         }
         if !endpoint.decodes_content() && head.field_bytes("content-encoding").is_some() {
             // The earlier route has already decoded the content.
-            return Err(Reply::text(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "this path accepts no content coding",
-            )
-            .into());
+            let text = "this path accepts no content coding";
+            let reply = Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+            endpoint.note_fault(RequestFault::ContentCoding, head, &reply);
+            return Err(reply.into());
         }
         if let Some(refusal) = endpoint.refusal(head) {
             return Err(refusal.into());

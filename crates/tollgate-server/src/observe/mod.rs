@@ -8,10 +8,12 @@
 //! together.
 
 mod refusal;
+mod request_fault;
 mod route;
 mod worker;
 
 pub(crate) use refusal::{Refusal, Unconfirmed};
+pub(crate) use request_fault::RequestFault;
 pub(crate) use route::{CLASSES, OwnCells, RouteCells, RouteTally, ScriptFailure};
 pub use route::{RouteName, RouteStatus};
 pub(crate) use worker::{Flight, MALFORMED, WorkerCells};

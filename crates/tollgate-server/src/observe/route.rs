@@ -10,6 +10,7 @@ use tollgate_meter::{Counter, Histogram, Observed};
 use tollgate_script::CallError;
 
 use super::refusal::Refusal;
+use super::request_fault::RequestFault;
 use crate::options::RouteSpec;
 
 /// The name of a route. All parts of a name are configured, so the number of names is bounded by the number
@@ -79,12 +80,13 @@ pub(crate) struct RouteCells {
     took: Histogram,
     script_failures: [Counter; ScriptFailure::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
+    request_faults: [Counter; RequestFault::ALL.len()],
 }
 
 impl RouteCells {
     pub(crate) fn new(name: RouteName) -> Self {
-        let (replies, took, script_failures, refusals) = Default::default();
-        Self { name, replies, took, script_failures, refusals }
+        let (replies, took, script_failures, refusals, request_faults) = Default::default();
+        Self { name, replies, took, script_failures, refusals, request_faults }
     }
 
     #[cfg(test)]
@@ -99,6 +101,16 @@ impl RouteCells {
     /// Counts a refused request of this route.
     pub(crate) fn count_refusal(&self, refusal: Refusal) {
         self.refusals[refusal as usize].add(1);
+    }
+
+    /// Counts a request of this route that was refused for what it asks or contains.
+    pub(crate) fn count_fault(&self, fault: RequestFault) {
+        self.request_faults[fault as usize].add(1);
+    }
+
+    /// Lists the counters of refused requests, in the order of [`refusal_names`].
+    fn all_refusals(&self) -> impl Iterator<Item = &Counter> {
+        self.refusals.iter().chain(&self.request_faults)
     }
 }
 
@@ -173,6 +185,11 @@ impl<'a> Leaving<'a> {
     }
 }
 
+/// Lists the reasons for refused requests of a route.
+fn refusal_names() -> impl Iterator<Item = &'static str> {
+    Refusal::ALL.into_iter().map(Refusal::name).chain(RequestFault::ALL.into_iter().map(RequestFault::name))
+}
+
 fn class_of(status: StatusCode) -> usize {
     usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1
 }
@@ -188,7 +205,7 @@ pub struct RouteStatus {
     pub took: Observed,
     /// Failed calls of the scripts of the route, by reason.
     pub script_failures: Vec<(&'static str, u64)>,
-    /// Requests that were refused when their head was complete, by reason. The handler did not run for these
+    /// Requests that were refused after their head was complete, by reason. The handler did not run for these
     /// requests.
     pub refusals: Vec<(&'static str, u64)>,
 }
@@ -200,7 +217,7 @@ impl RouteStatus {
             replies: [0; CLASSES.len()],
             took: Observed::default(),
             script_failures: ScriptFailure::ALL.iter().map(|(_, name)| (*name, 0)).collect(),
-            refusals: Refusal::ALL.iter().map(|refusal| (refusal.name(), 0)).collect(),
+            refusals: refusal_names().map(|name| (name, 0)).collect(),
         };
         status.add(cells);
         status
@@ -214,7 +231,7 @@ impl RouteStatus {
         for ((_, all), more) in self.script_failures.iter_mut().zip(&cells.script_failures) {
             *all += more.get();
         }
-        for ((_, all), more) in self.refusals.iter_mut().zip(&cells.refusals) {
+        for ((_, all), more) in self.refusals.iter_mut().zip(cells.all_refusals()) {
             *all += more.get();
         }
     }

@@ -51,6 +51,7 @@ mod postgres;
 mod power;
 mod program;
 mod queries;
+mod refused;
 mod reload;
 mod reload_storm;
 mod replaced;

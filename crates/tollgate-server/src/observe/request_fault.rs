@@ -1,0 +1,32 @@
+//! Reasons why a request of a route is refused for what it asks or contains, before its handler.
+
+/// Reason why the server refused a request of a route after its head, without its handler. The client is at
+/// fault, or the configuration of the route is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestFault {
+    /// The handler does not accept the content type: 415.
+    ContentType,
+    /// The server cannot decode the content coding: 415.
+    ContentCoding,
+    /// The content is malformed or too long: 400, 413.
+    Content,
+    /// The path does not accept the method: 405, 501.
+    Method,
+    /// The preflight of a browser was not allowed: 403, or a reply without a permission.
+    Preflight,
+}
+
+impl RequestFault {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::ContentType, Self::ContentCoding, Self::Content, Self::Method, Self::Preflight];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ContentType => "content_type",
+            Self::ContentCoding => "content_coding",
+            Self::Content => "content",
+            Self::Method => "method",
+            Self::Preflight => "preflight",
+        }
+    }
+}

@@ -70,5 +70,6 @@ pub fn limits(bounds: &Bounds) -> tollgate_http::Limits {
         chunk_extension_bytes_max: bounds.extensions,
         trailer_bytes_max: bounds.trailers,
         underscore_names: if bounds.drops_underscores { Drop } else { Refuse },
+        extension_methods: false,
     }
 }

@@ -73,8 +73,18 @@ impl Outgoing {
     /// Begins a request. `write_target` appends the target. The target and `host` are not checked, so they
     /// must be valid.
     pub fn new(method: Method, host: &str, write_target: impl FnOnce(&mut Vec<u8>)) -> Self {
+        Self::with_method(method, method.as_str(), host, write_target)
+    }
+
+    /// Begins a request whose method may be an extension. `name` is the name of the method.
+    pub fn with_method(
+        method: Method,
+        name: &str,
+        host: &str,
+        write_target: impl FnOnce(&mut Vec<u8>),
+    ) -> Self {
         let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
-        head.extend_from_slice(method.as_str().as_bytes());
+        head.extend_from_slice(name.as_bytes());
         head.push(b' ');
         write_target(&mut head);
         head.extend_from_slice(b" HTTP/1.1\r\nHost: ");

@@ -56,7 +56,7 @@ pub use html::escaped_html;
 pub use limits::{Limits, UnderscoreNames};
 pub use method::{Method, Methods};
 pub use negotiate::{acceptable_media, accepted_coding, accepted_media, accepts_identity};
-pub use path::{normalise_path, resolve_dot_segments, write_path};
+pub use path::{normalise_path, normalise_path_with_encoded_slashes, resolve_dot_segments, write_path};
 pub use query::query_pairs;
 pub use range::{RANGES_MAX, Ranges};
 pub use reply::{CONTINUE, Connection, ReplyBody, begin_reply_head, end_reply_head, push_field};

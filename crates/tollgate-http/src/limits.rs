@@ -18,6 +18,9 @@ pub struct Limits {
     pub trailer_bytes_max: usize,
     /// Treatment of field names with `_`.
     pub underscore_names: UnderscoreNames,
+    /// Whether methods are accepted that the server does not know, except CONNECT and TRACE. Otherwise they
+    /// get 501.
+    pub extension_methods: bool,
 }
 
 /// Treatment of a field with `_` in its name. Other software confuses `_` with `-`.
@@ -62,6 +65,7 @@ impl Default for Limits {
             chunk_extension_bytes_max: 16 * 1024,
             trailer_bytes_max: 8 * 1024,
             underscore_names: UnderscoreNames::default(),
+            extension_methods: false,
         }
     }
 }

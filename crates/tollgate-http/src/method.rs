@@ -14,10 +14,13 @@ pub enum Method {
     Delete,
     Patch,
     Options,
+    /// Any other method, such as PROPFIND. [`RequestHead::method_name`](crate::RequestHead::method_name) is
+    /// its name.
+    Extension,
 }
 
 impl Method {
-    /// All methods, in the order in which `Allow` lists them.
+    /// All methods with a name of their own, in the order in which `Allow` lists them.
     pub const ALL: [Self; 7] =
         [Self::Get, Self::Head, Self::Post, Self::Put, Self::Delete, Self::Patch, Self::Options];
 
@@ -35,6 +38,15 @@ impl Method {
         }
     }
 
+    /// Returns whether a token can be the name of an extension method.
+    ///
+    /// CONNECT would make the connection a tunnel, and the reply to TRACE would show fields to scripts of a
+    /// page (RFC 9110 sections 9.3.6 and 9.3.8). The server supports neither.
+    pub fn is_extension(name: &[u8]) -> bool {
+        let is_known = Self::from_bytes(name).is_some() || [&b"CONNECT"[..], b"TRACE"].contains(&name);
+        !is_known && name.len() <= EXTENSION_BYTES_MAX
+    }
+
     /// Parses a method and the space after it, and returns the offset after both.
     #[inline]
     pub(crate) fn at_front(line: &[u8]) -> Option<(Self, usize)> {
@@ -49,7 +61,7 @@ impl Method {
         Some((method, method.as_str().len() + 1))
     }
 
-    /// Returns the name of the method as it is written in a request line.
+    /// Returns the name of the method as it is written in a request line. An extension has no fixed name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -59,6 +71,7 @@ impl Method {
             Self::Delete => "DELETE",
             Self::Patch => "PATCH",
             Self::Options => "OPTIONS",
+            Self::Extension => "",
         }
     }
 
@@ -69,9 +82,9 @@ impl Method {
     }
 
     /// Returns whether the method is idempotent: two equal requests have the effect of one (RFC 9110 section
-    /// 9.2.2).
+    /// 9.2.2). An extension may have any effect.
     pub const fn is_idempotent(self) -> bool {
-        !matches!(self, Self::Post | Self::Patch)
+        !matches!(self, Self::Post | Self::Patch | Self::Extension)
     }
 }
 
@@ -83,6 +96,9 @@ impl fmt::Display for Method {
 
 /// Length of `OPTIONS`, the longest method.
 const METHOD_BYTES_MAX: usize = 7;
+/// Maximum length of the name of an extension. `UPDATEREDIRECTREF`, the longest registered name, has 17
+/// bytes.
+const EXTENSION_BYTES_MAX: usize = 32;
 
 /// A set of methods. The text of the set is the value of `Allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -154,6 +170,17 @@ mod tests {
         }
         for unknown in ["", "get", "GETS", "TRACE", "CONNECT", "PRI"] {
             assert_eq!(Method::from_bytes(unknown.as_bytes()), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn any_other_token_is_an_extension_but_connect_and_trace() {
+        let longest = "M".repeat(EXTENSION_BYTES_MAX);
+        for extension in ["PROPFIND", "get", "M-SEARCH", &longest] {
+            assert!(Method::is_extension(extension.as_bytes()), "{extension}");
+        }
+        for other in ["GET", "OPTIONS", "CONNECT", "TRACE", &format!("{longest}M")] {
+            assert!(!Method::is_extension(other.as_bytes()), "{other}");
         }
     }
 

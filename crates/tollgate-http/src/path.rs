@@ -28,14 +28,57 @@ pub fn normalise_path(raw: &str) -> Result<Cow<'_, str>, RequestError> {
     if are_all(PLAIN_PATH, bytes) {
         return Ok(Cow::Borrowed(raw));
     }
-    if let Some(&byte) = bytes.iter().find(|byte| matches!(byte, 0 | b'\\')) {
-        return Err(RequestError::PathByte { byte });
-    }
+    check_raw_bytes(bytes)?;
     let path = decode(raw)?;
     match resolve_dot_segments(raw)? {
         Cow::Borrowed(_) => Ok(path),
         Cow::Owned(resolved) => Ok(Cow::Owned(decode(&resolved)?.into_owned())),
     }
+}
+
+/// Normalises a raw path like [`normalise_path`], but keeps each segment that has an encoded `/` or `\\` as
+/// it was sent. Only routes that forward the raw path may use the result.
+///
+/// A receiver may decode such a segment, and treat `/` and `\\` as separators. So no part of a segment
+/// between these separators may be a dot segment.
+///
+/// # Errors
+/// The errors of [`normalise_path`]. `PathAboveRoot` is also the error for a hidden dot segment, and
+/// `PathByte` is only the error for NUL, and for `\\` that is not encoded.
+pub fn normalise_path_with_encoded_slashes(raw: &str) -> Result<String, RequestError> {
+    if raw.as_bytes().first() != Some(&b'/') {
+        return Err(RequestError::PathRelative);
+    }
+    check_raw_bytes(raw.as_bytes())?;
+    let segments = resolve_dot_segments(raw)?;
+    let segments: Vec<_> = segments.split('/').map(decode_or_keep).collect::<Result<_, _>>()?;
+    Ok(segments.join("/"))
+}
+
+/// Refuses NUL and `\\` that are not encoded.
+fn check_raw_bytes(path: &[u8]) -> Result<(), RequestError> {
+    match path.iter().find(|byte| matches!(byte, 0 | b'\\')) {
+        Some(&byte) => Err(RequestError::PathByte { byte }),
+        None => Ok(()),
+    }
+}
+
+fn decode_or_keep(segment: &str) -> Result<Cow<'_, str>, RequestError> {
+    match decode(segment) {
+        Err(RequestError::PathByte { byte: b'/' | b'\\' }) => {}
+        decoded => return decoded,
+    }
+    let mut decoded = segment.to_owned();
+    for escape in ["%2F", "%2f", "%5C", "%5c"] {
+        decoded = decoded.replace(escape, "/");
+    }
+    for part in decoded.split('/') {
+        decode(part)?;
+        if Step::of(part) != Step::Down {
+            return Err(RequestError::PathAboveRoot);
+        }
+    }
+    Ok(Cow::Borrowed(segment))
 }
 
 /// Resolves the `.` and `..` segments of a raw path, escaped or not. Everything else stays unchanged.
@@ -197,6 +240,47 @@ mod tests {
         for raw in ["/", "*", "/.well-known/a", "/a/...", "/a/%2e%2e%2e", "/%252e/a", "//a", "/%20"] {
             assert!(matches!(resolve_dot_segments(raw), Ok(Cow::Borrowed(_))), "{raw}");
         }
+    }
+
+    #[test]
+    fn a_segment_with_an_encoded_slash_stays_as_it_was_sent() {
+        let check = |raw: &str, expect: &str| {
+            assert_eq!(normalise_path_with_encoded_slashes(raw).unwrap(), expect, "{raw}");
+        };
+        check("/@scope%2fpackage", "/@scope%2fpackage");
+        check("/api/queues/%2F/my%20queue", "/api/queues/%2F/my queue");
+        check("/a%20b%2Fc%C3%BC/d%20e", "/a%20b%2Fc%C3%BC/d e");
+        check("/a/../b%2Fc/./%64", "/b%2Fc/d");
+        check("/a%5cb", "/a%5cb");
+        check("/...%2F...", "/...%2F...");
+        check("/%252F", "/%2F");
+        check("/a", "/a");
+    }
+
+    #[test]
+    fn an_encoded_slash_hides_no_dot_segment_and_no_other_fault() {
+        let check = |raw: &str, expect: RequestError| {
+            assert_eq!(normalise_path_with_encoded_slashes(raw), Err(expect), "{raw}");
+        };
+        for raw in [
+            "/a/..%2Fb",
+            "/a%2f..",
+            "/a%2F%2e%2e%2Fb",
+            "/%2E%5C",
+            "/a%5c.%2E/b",
+            "/.%2Fa",
+            "/a%2F..%5Cb",
+            "/../a%2Fb",
+        ] {
+            check(raw, RequestError::PathAboveRoot);
+        }
+        check("/a%2F%00", RequestError::PathByte { byte: 0 });
+        check("/%00%2F", RequestError::PathByte { byte: 0 });
+        check("/a%2F%ff", RequestError::PathEncoding);
+        check("/a%2F%c0%af", RequestError::PathEncoding);
+        check("/a%2F%4", RequestError::PathEscape { found: "%4".into() });
+        check("/a%2F\\", RequestError::PathByte { byte: b'\\' });
+        check("%2F", RequestError::PathRelative);
     }
 
     #[test]

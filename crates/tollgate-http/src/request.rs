@@ -35,6 +35,17 @@ impl RequestHead {
         self.line.method
     }
 
+    /// Returns the name of the method, also of an extension.
+    pub fn method_name(&self) -> &str {
+        match self.line.method {
+            Method::Extension => {
+                let name_bytes = self.bytes.iter().position(|&byte| byte == b' ').unwrap_or_default();
+                Span::new(0, name_bytes).text(&self.bytes)
+            }
+            known => known.as_str(),
+        }
+    }
+
     /// Returns the version.
     pub fn version(&self) -> Version {
         self.line.version
@@ -173,7 +184,7 @@ impl RequestHead {
 impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestHead")
-            .field("method", &self.method())
+            .field("method", &self.method_name())
             .field("target", &self.raw_target())
             .field("version", &self.version())
             .field("fields", &self.fields.len())

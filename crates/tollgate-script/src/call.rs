@@ -424,7 +424,8 @@ fn prepare(script: &Script, request: Rc<Request>, replied: Option<&Replied>) -> 
     let vm = &script.vm;
     let method = request.head.method();
     let Some(function) = script.function(method) else {
-        return Err(CallError::script(format!("script has no function for {}", method.as_str())));
+        let name = request.head.method_name();
+        return Err(CallError::script(format!("script has no function for {name}")));
     };
     let idle = vm.idle.borrow_mut().pop();
     let coroutine = idle.map_or_else(|| Coroutine::new(&vm.lua, function, &vm.marks.call_coroutines), Ok);

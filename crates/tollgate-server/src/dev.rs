@@ -82,7 +82,7 @@ pub(crate) fn script_failure(
         title: "the script failed",
         faults: vec![Shown::new(&SourceFault { text: message, file, line }, frames)],
         about: vec![
-            ("request", format!("{} {}", request.head.method(), request.path())),
+            ("request", format!("{} {}", request.head.method_name(), request.path())),
             ("route", route.to_owned()),
             ("id", request.id.to_string()),
             ("version", version.to_string()),

@@ -81,9 +81,9 @@ pub use options::stream::{
     Redaction, Source, StreamSpec, UnknownFields,
 };
 pub use options::{
-    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Dev, HandlerSpec,
-    HostSent, ListenAddress, ListenSpec, ProxySpec, RateKey, RateSpec, RequestIds, RouteLimits, RouteSpec,
-    ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions, Traces,
+    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Dev, EncodedSlashes,
+    HandlerSpec, HostSent, ListenAddress, ListenSpec, ProxySpec, RateKey, RateSpec, RequestIds,
+    RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions, Traces,
 };
 pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};
 pub use stream_server::StreamServer;

@@ -80,8 +80,10 @@ pub(crate) struct Rules {
 
 impl Rules {
     fn new(options: &ServerOptions) -> Self {
+        let mut limits = options.connection.clone();
+        limits.head.extension_methods = options.routes.iter().any(RouteSpec::takes_extension_methods);
         Self {
-            limits: options.connection.clone(),
+            limits,
             trusted_proxies: options.trusted_proxies.clone(),
             request_ids: options.request_ids,
             traces: options.traces,

@@ -50,8 +50,11 @@ pub(super) fn parse_request_line(line: &[u8], limits: &Limits) -> Result<Request
         return Err(malformed(line));
     }
     let version = parse_version(&line[target_end + 1..]).ok_or_else(|| malformed(line))?;
-    let method =
-        Method::from_bytes(method).ok_or_else(|| RequestError::MethodUnknown { found: excerpt(method) })?;
+    let method = match Method::from_bytes(method) {
+        Some(method) => method,
+        None if limits.extension_methods && Method::is_extension(method) => Method::Extension,
+        None => return Err(RequestError::MethodUnknown { found: excerpt(method) }),
+    };
     let version = version.map_err(|found| RequestError::VersionUnsupported { found: excerpt(found) })?;
     if target_len > limits.target_bytes_max {
         return Err(RequestError::TargetTooLong { bytes: target_len, limit: limits.target_bytes_max });
@@ -80,10 +83,10 @@ pub(super) fn line_too_long(front: &[u8], bytes: usize, limit: usize) -> Request
 fn parse_version(bytes: &[u8]) -> Option<Result<Version, &[u8]>> {
     match bytes {
         b"HTTP/1.0" => Some(Ok(Version::Http10)),
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Some(Ok(Version::Http11)),
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => Some(Err(bytes)),
         _ => None,
     }
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Some(Ok(Version::Http11)),
 }
 
 pub(super) fn malformed(line: &[u8]) -> RequestError {

@@ -77,7 +77,7 @@ impl Fields for RequestFields {
         let Some(index) = self.names.position(key) else { return false };
         let request = &active.request;
         match FIELDS[index] {
-            "method" => stack.text(request.head.method().as_str().as_bytes()),
+            "method" => stack.text(request.head.method_name().as_bytes()),
             "path" => stack.text(request.path().as_bytes()),
             "path_info" => stack.text(request.path_info().as_bytes()),
             "id" => stack.text(request.id.text(&mut [0; 36])),

@@ -5,7 +5,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use tollgate_http::route::{Match, Resource, Routed};
-use tollgate_http::{Method, Methods, RequestHead, StatusCode, normalise_path};
+use tollgate_http::{
+    Method, Methods, RequestError, RequestHead, StatusCode, normalise_path,
+    normalise_path_with_encoded_slashes,
+};
 
 use super::arrived::Destination;
 use crate::cors::{self, Cors};
@@ -30,13 +33,21 @@ impl Service {
         if let Some(reply) = self.dev.as_ref().and_then(|dev| dev.refusal(head)) {
             return Err(reply.into());
         }
-        let decoded = decoded_path(head)?;
+        let decoded = match decoded_path(head) {
+            Ok(decoded) => decoded,
+            Err(error) => Some(self.path_with_encoded_slashes(head).ok_or_else(|| refused_path(&error))?),
+        };
         let path = decoded.as_deref().map_or_else(|| head.path_bytes(), str::as_bytes);
         if let Some(reply) = self.preflight(head, path) {
             return Err(reply.into());
         }
         match self.routes.find(|| head.host(), path, head.method()) {
             Routed::Found(found) => match found.endpoint() {
+                Some(endpoint) if !endpoint.takes_method_of(head) => {
+                    let reply = endpoint.granted(unknown_method(), head);
+                    endpoint.note_fault(RequestFault::Method, head, &reply);
+                    Err(reply.into())
+                }
                 Some(endpoint) => Ok(FoundRoute { endpoint, found, decoded, routes: &self.routes }),
                 None => Err(not_found().into()),
             },
@@ -59,7 +70,10 @@ impl Service {
                     Method::Options => StatusCode::NO_CONTENT,
                     _ => StatusCode::METHOD_NOT_ALLOWED,
                 };
-                let mut reply = allowed(status, resource.methods());
+                let mut reply = match head.method() {
+                    Method::Extension => unknown_method(),
+                    _ => allowed(status, resource.methods()),
+                };
                 if let Some(lines) = lines(routed) {
                     reply.lines = lines;
                 }
@@ -88,6 +102,21 @@ impl Service {
             }
             Routed::NotFound | Routed::Found(_) => not_found(),
         }
+    }
+
+    /// Returns the path of a request with an encoded slash, if its route forwards such paths.
+    #[cold]
+    fn path_with_encoded_slashes(&self, head: &RequestHead) -> Option<String> {
+        let path = normalise_path_with_encoded_slashes(head.path()).ok()?;
+        let passes = |endpoint: &Option<Rc<Endpoint>>| {
+            endpoint.as_ref().is_some_and(|one| one.passes_encoded_slashes())
+        };
+        let is_passed = match self.routes.find(|| head.host(), path.as_bytes(), head.method()) {
+            Routed::Found(found) => passes(found.endpoint()),
+            Routed::MethodNotAllowed(resource) => resource.endpoints().all(passes),
+            Routed::MissingSlash | Routed::NotFound => false,
+        };
+        is_passed.then_some(path)
     }
 
     /// Answers a preflight to a route with a CORS policy. The route for the requested method
@@ -126,20 +155,22 @@ impl FoundRoute<'_> {
     }
 }
 
-/// Returns the normalised path if it differs from the path as sent, or a reply if the path is invalid.
+/// Returns the normalised path if it differs from the path as sent.
 #[inline]
-fn decoded_path(head: &RequestHead) -> Result<Option<String>, Box<Reply>> {
+fn decoded_path(head: &RequestHead) -> Result<Option<String>, RequestError> {
     if head.has_plain_path() {
         return Ok(None);
     }
-    match normalise_path(head.path()) {
-        Ok(Cow::Borrowed(_)) => Ok(None),
-        Ok(Cow::Owned(path)) => Ok(Some(path)),
-        Err(error) => {
-            tracing::debug!("request refused: {error}");
-            Err(Reply::text(error.status(), error.client_text()).into())
-        }
+    match normalise_path(head.path())? {
+        Cow::Borrowed(_) => Ok(None),
+        Cow::Owned(path) => Ok(Some(path)),
     }
+}
+
+#[cold]
+fn refused_path(error: &RequestError) -> Box<Reply> {
+    tracing::debug!("request refused: {error}");
+    Reply::text(error.status(), error.client_text()).into()
 }
 
 /// Counts a refused method for the first route of the path. A preflight counts too, because its path has no
@@ -174,6 +205,10 @@ fn lines(routed: &Routed<'_, Option<Rc<Endpoint>>>) -> Option<Bytes> {
         }
         Routed::MissingSlash | Routed::NotFound => None,
     }
+}
+
+fn unknown_method() -> Reply {
+    Reply::text(StatusCode::NOT_IMPLEMENTED, "method not implemented")
 }
 
 fn not_found() -> Reply {

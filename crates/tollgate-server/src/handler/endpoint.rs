@@ -192,7 +192,7 @@ impl Endpoint {
         let field = |name| head.field(name).map(|value| tracing::field::display(value.escape_ascii()));
         tracing::debug!(
             route = self.path,
-            method = head.method().as_str(),
+            method = head.method_name(),
             reason = fault.name(),
             status = reply.status.as_u16(),
             content_type = field("content-type"),
@@ -216,6 +216,18 @@ impl Endpoint {
     /// client sent it.
     pub(crate) fn decodes_content(&self) -> bool {
         !matches!(self.handler, Handler::Proxy(_))
+    }
+
+    /// Returns whether the handler accepts the method of a request. Only a backend gets extension methods.
+    #[inline]
+    pub(crate) fn takes_method_of(&self, head: &RequestHead) -> bool {
+        head.method() != Method::Extension
+            || matches!(&self.handler, Handler::Proxy(proxy) if proxy.takes_extension(head.method_name()))
+    }
+
+    /// Returns whether the handler forwards paths with encoded slashes. No other handler gets such a path.
+    pub(crate) fn passes_encoded_slashes(&self) -> bool {
+        matches!(&self.handler, Handler::Proxy(proxy) if proxy.passes_encoded_slashes())
     }
 
     /// Returns a permit to begin while the content still arrives. Only a proxy route returns a permit, and

@@ -71,9 +71,9 @@ impl Endpoint {
         self.cells.count_failure(ScriptFailure::from(error));
         let Some(left_out) = self.failures.note(Instant::now()) else { return };
         let Self { path: route, version, .. } = self;
-        let (method, path, id) = (request.head.method(), request.path(), &request.id);
+        let (method, path, id) = (request.head.method_name(), request.path(), &request.id);
         let trace = request.trace_text();
-        tracing::error!(route, %method, path, %id, trace, version, left_out, "{what}: {error}");
+        tracing::error!(route, method, path, %id, trace, version, left_out, "{what}: {error}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The options of the server: the resolved configuration, which the caller has already checked.
 
+mod any_or;
 mod app;
 mod dev;
 mod listen;
@@ -17,10 +18,11 @@ use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
 
 use crate::trust::TrustedProxies;
+pub use any_or::AnyOr;
 pub use app::AppSpec;
 pub use dev::{Dev, SourceFault};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec};
-pub use proxy::{HostSent, ProxySpec};
+pub use proxy::{EncodedSlashes, HostSent, ProxySpec};
 use stream::{Source, StreamSpec};
 
 /// The complete options of a server.
@@ -381,9 +383,14 @@ impl RouteSpec {
         handler.into_iter().chain(beside).map(|(file, root)| (file.as_path(), root.as_path()))
     }
 
+    /// Returns whether the route accepts some extension methods.
+    pub(crate) fn takes_extension_methods(&self) -> bool {
+        matches!(&self.handler, HandlerSpec::Proxy(proxy) if proxy.takes_extension_methods())
+    }
+
     /// Returns the methods that reach the handler, if they are known without its script. GET includes HEAD.
     pub fn known_methods(&self) -> Option<Methods> {
-        let methods = match (&self.handler, self.methods) {
+        let mut methods = match (&self.handler, self.methods) {
             _ if self.path == Self::ASTERISK => Some(Methods::from_iter([Method::Options])),
             (_, Some(methods)) => Some(methods),
             (HandlerSpec::Collect, None) => Some(Methods::from_iter([Method::Post])),
@@ -393,6 +400,11 @@ impl RouteSpec {
             (HandlerSpec::Proxy(_), None) => Some(Method::ALL.into_iter().collect()),
             (HandlerSpec::Script { .. }, None) => None,
         };
+        if self.takes_extension_methods()
+            && let Some(methods) = &mut methods
+        {
+            methods.insert(Method::Extension);
+        }
         methods.map(Self::with_head)
     }
 
@@ -422,15 +434,6 @@ pub struct CorsSpec {
     pub credentials: bool,
     /// Time for which a browser caches the answer to a preflight. The value has whole seconds.
     pub max_age: Duration,
-}
-
-/// Any value, or a list of values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AnyOr<T> {
-    /// Any value.
-    Any,
-    /// Only these values.
-    Listed(Vec<T>),
 }
 
 /// The handler of a route.

@@ -1,5 +1,7 @@
 //! Options for the requests of a route to a backend.
 
+use super::any_or::AnyOr;
+
 /// Options for the requests of a route to a backend, and the fields that are changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxySpec {
@@ -9,6 +11,10 @@ pub struct ProxySpec {
     pub strip_prefix: bool,
     /// Prefix of the path. The prefix is empty, or a path without a slash at its end.
     pub prefix: String,
+    /// Names of methods that the backend gets, although the server does not know them.
+    pub extension_methods: AnyOr<String>,
+    /// Treatment of paths with an encoded slash.
+    pub encoded_slashes: EncodedSlashes,
     /// Whether paths and hosts in replies are changed so that they lead back through the route.
     pub rewrite_paths: bool,
     /// The value of `Host`.
@@ -30,6 +36,8 @@ impl ProxySpec {
             backend,
             strip_prefix: false,
             prefix: String::new(),
+            extension_methods: AnyOr::Listed(Vec::new()),
+            encoded_slashes: EncodedSlashes::default(),
             rewrite_paths: true,
             host: HostSent::default(),
             set_headers: Vec::new(),
@@ -37,6 +45,13 @@ impl ProxySpec {
             set_reply_headers: Vec::new(),
             remove_reply_headers: Vec::new(),
         }
+    }
+}
+
+impl ProxySpec {
+    /// Returns whether some extension methods are accepted.
+    pub(crate) fn takes_extension_methods(&self) -> bool {
+        self.extension_methods != AnyOr::Listed(Vec::new())
     }
 }
 
@@ -59,6 +74,29 @@ impl HostSent {
         match self {
             Self::Pass => "pass",
             Self::Backend => "backend",
+        }
+    }
+}
+
+/// Treatment of paths in which a segment has an encoded `/` or `\\`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EncodedSlashes {
+    /// The request gets 400.
+    #[default]
+    Refuse,
+    /// The backend gets the path as the client sent it.
+    Pass,
+}
+
+impl EncodedSlashes {
+    /// All values of the option.
+    pub const ALL: [Self; 2] = [Self::Refuse, Self::Pass];
+
+    /// Returns the word for this value in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Pass => "pass",
         }
     }
 }

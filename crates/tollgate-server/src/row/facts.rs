@@ -72,7 +72,7 @@ impl Facts<'_> {
             },
             Source::RequestSpanId => push_span(request.trace().map(|trace| trace.span), row),
             Source::RequestParentSpanId => push_span(request.trace().and_then(|trace| trace.parent), row),
-            Source::RequestMethod => row.push(Value::Text(request.head.method().as_str())),
+            Source::RequestMethod => row.push(Value::Text(request.head.method_name())),
             Source::RequestPath => row.push(Value::Text(request.path())),
             Source::RequestQuery => push_text(request.head.query_bytes(), row),
             Source::RequestHost => push_text(request.head.host().map(str::as_bytes), row),

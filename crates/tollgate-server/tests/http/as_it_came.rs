@@ -1,5 +1,8 @@
 //! Tests of proxied routes: requests and replies that are only unusual pass through unchanged.
 
+use tollgate_log::Level;
+use tollgate_server::{AnyOr, EncodedSlashes, Method, ProxySpec};
+
 use crate::backend::FakeBackend;
 use crate::peer::Reply;
 use crate::site::Site;
@@ -62,4 +65,124 @@ fn a_malformed_escape_in_a_query_is_passed_on() {
         let request = backend.request();
         assert!(request.starts_with(&format!("GET /a?{query} HTTP/1.1\r\n")), "{request}");
     }
+}
+
+fn passes_slashes(proxy: &mut ProxySpec) {
+    proxy.encoded_slashes = EncodedSlashes::Pass;
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+#[test]
+fn an_encoded_slash_is_passed_on_as_it_came_if_the_route_says_so() {
+    let backend = FakeBackend::replying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let server = Site::new().proxy("/*", backend.options(), passes_slashes).start();
+    for path in ["/@scope%2fpackage", "/api/queues/%2F/my%20queue", "/a%5Cb", "/plain", "/a%2Fb?c=%2F"] {
+        server.check(&get(path), "200", "hello");
+        let request = backend.request();
+        assert!(request.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{request}");
+    }
+}
+
+#[test]
+fn an_encoded_slash_separates_no_segments_for_the_route_and_its_scripts() {
+    let backend = FakeBackend::replying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let strips = |proxy: &mut ProxySpec| {
+        passes_slashes(proxy);
+        proxy.strip_prefix = true;
+    };
+    let site = Site::new().proxy("/p/{name}/*", backend.options(), strips);
+    let site = site.before("if req.query.tell then return req.path .. ' ' .. req.params.name end");
+    let server = site.start();
+    server.check(&get("/p/a%2Fb/c%20d?tell=1"), "200", "/p/a%2Fb/c d a%2Fb");
+    server.check(&get("/p/a%2Fb/c%2Fd"), "200", "hello");
+    assert!(backend.request().starts_with("GET /c%2Fd HTTP/1.1\r\n"));
+    server.check(&get("/p%2Fa/b"), "400", "invalid character in path\n");
+}
+
+#[test]
+fn an_encoded_slash_is_refused_by_every_other_route_and_hides_no_dot_segment() {
+    let backend = FakeBackend::replying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let site = Site::new().proxy("/open/*", backend.options(), passes_slashes);
+    let site = site.proxy("/shut/*", backend.options(), |_| {}).handler("/script/*", "return 'script'");
+    let server = site.start();
+    let paths = [
+        "/shut/a%2Fb",
+        "/script/a%2Fb",
+        "/none/a%2Fb",
+        "/open/..%2Fshut",
+        "/open/a%2F%2e%2E",
+        "/open/a%5C..%5Cb",
+        "/open/a%2F%00",
+        "/open/a%2F%ff",
+        "/open/%ff",
+        "/open/%00",
+    ];
+    for path in paths {
+        let mut peer = server.connect();
+        peer.send(get(path));
+        assert_eq!(peer.reply(false).status, 400, "{path}");
+    }
+    assert_eq!(backend.connections(), 0);
+}
+
+fn webdav(proxy: &mut ProxySpec) {
+    proxy.extension_methods = AnyOr::Listed(vec!["PROPFIND".to_owned(), "M-SEARCH".to_owned()]);
+}
+
+#[test]
+fn an_extension_method_goes_to_the_backend_and_is_recorded_by_its_name() {
+    let backend = FakeBackend::replying("HTTP/1.1 207 Multi-Status\r\nContent-Length: 5\r\n\r\nhello");
+    let site = Site::new().stream("all", Level::Synced, &["method text request.method"]);
+    let server = site.proxy("/dav/*", backend.options(), webdav).start();
+    for method in ["PROPFIND", "M-SEARCH"] {
+        let request = format!("{method} /dav/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nxml");
+        server.check(&request, "207", "hello");
+        let request = backend.request();
+        assert!(request.starts_with(&format!("{method} /dav/a HTTP/1.1\r\n")), "{request}");
+        assert!(request.ends_with("\r\n\r\nxml"), "{request}");
+    }
+    server.check("GET /dav/a HTTP/1.1\r\nHost: a\r\n\r\n", "207", "hello");
+    assert_eq!(server.records(), ["method=PROPFIND", "method=M-SEARCH", "method=GET"]);
+}
+
+#[test]
+fn an_extension_method_that_no_route_names_is_501() {
+    let backend = FakeBackend::replying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let site = Site::new().proxy("/dav/*", backend.options(), webdav).fixed("/fixed", "fixed");
+    let site = site.proxy("/get/*", backend.options(), webdav);
+    let site = site.tune_route(|route| route.methods = Some([Method::Get].into_iter().collect()));
+    let server = site.handler("/script", "return req.method").start();
+    let ask = |line: &str| {
+        let mut peer = server.connect();
+        peer.send(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        peer.reply(false)
+    };
+    for line in ["REPORT /dav/a", "propfind /dav/a", "PROPFIND /fixed", "PROPFIND /script", "PROPFIND /dav"] {
+        let reply = ask(line);
+        let expect = if line == "PROPFIND /dav" { 308 } else { 501 };
+        assert_eq!((reply.status, reply.field("connection")), (expect, None), "{line}: {reply:?}");
+    }
+    assert_eq!(ask("PROPFIND /none").status, 404);
+    assert_eq!(ask("PROPFIND /get/a").status, 200);
+    assert_eq!(ask("POST /get/a").status, 405);
+    server.check_refused("TRACE /dav/a HTTP/1.1\r\nHost: a\r\n\r\n", 501);
+    server.check_refused("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 501);
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn an_extension_method_is_not_sent_again_when_a_kept_connection_ends() {
+    let backend = FakeBackend::start(|taken| {
+        taken.request();
+        taken.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        taken.request();
+    });
+    let site = Site::new().proxy("/*", backend.options(), |proxy| proxy.extension_methods = AnyOr::Any);
+    let server = site.start();
+    server.check("LOCK / HTTP/1.1\r\nHost: a\r\n\r\n", "200", "hello");
+    server.check("LOCK / HTTP/1.1\r\nHost: a\r\n\r\n", "502", "the backend closed the connection\n");
+    assert_eq!(backend.connections(), 1);
 }

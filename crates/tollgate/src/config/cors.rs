@@ -178,7 +178,7 @@ pub(super) fn show(cors: &CorsSpec) -> String {
 }
 
 /// Shows a list of names. The names in it need no escapes.
-fn show_list(list: &AnyOr<String>) -> String {
+pub(super) fn show_list(list: &AnyOr<String>) -> String {
     match list {
         AnyOr::Any => "[\"*\"]".to_owned(),
         AnyOr::Listed(names) => {

@@ -1,8 +1,8 @@
 //! `proxy` of a route: the name of a backend, or a table. The printed table reads back to the same value.
 
-use tollgate_server::{BackendOptions, HostSent, ProxySpec, is_framing_field};
+use tollgate_server::{AnyOr, BackendOptions, EncodedSlashes, HostSent, Method, ProxySpec, is_framing_field};
 
-use super::cors::{header_problem, is_own_field};
+use super::cors::{header_problem, is_own_field, show_list};
 use super::fault::did_you_mean;
 use super::key::{Facts, inline, keys, set_defaults};
 use super::quoted::{quoted, quoted_list};
@@ -11,7 +11,7 @@ use super::value::{named, names};
 
 const ALLOWED: &str = "the name of a backend or a table { backend = \"NAME\", ... }";
 
-named!(HostSent);
+named!(EncodedSlashes, HostSent);
 
 keys! {
     pub(super) KEYS of ProxySpec;
@@ -21,6 +21,10 @@ keys! {
     strip_prefix = switch(false) => strip_prefix;
     /// A path that is added in front of the request's path.
     prefix [PREFIX] = other("none", r#"a path like `"/v2"`"#);
+    /// Methods that the server does not know and the backend gets, such as `PROPFIND`. `["*"]`: all of them.
+    extension_methods [EXTENSION_METHODS] = other("`[]`", r#"a list of names, or `["*"]`"#);
+    /// Whether a path may have an encoded slash: `%2F` or `%5C`. `pass`: the backend gets it unchanged.
+    encoded_slashes = one_of("refuse", names::<EncodedSlashes>) => encoded_slashes;
     /// Whether paths and hosts in replies are changed so that they lead back through the route.
     rewrite_paths = switch(true) => rewrite_paths;
     /// The value of `Host`. `pass`: as the client sent it. `backend`: the first of `urls`.
@@ -66,6 +70,7 @@ fn detailed(mut section: Section<'_>, backends: &[BackendOptions]) -> ProxySpec 
         }
         spec.prefix = prefix.value;
     }
+    spec.extension_methods = extension_methods(&mut section);
     spec.set_headers = set(&mut section, SET_HEADERS.name, to_backend_problem);
     spec.remove_headers = removed(&mut section, REMOVE_HEADERS.name);
     spec.set_reply_headers = set(&mut section, SET_REPLY_HEADERS.name, to_client_problem);
@@ -84,6 +89,31 @@ fn place(section: &Section<'_>, name: &Written<String>, backends: &[BackendOptio
         section.fault_at(&name.span, format!("unknown backend {:?}{hint}", name.value));
         0
     })
+}
+
+fn extension_methods(section: &mut Section<'_>) -> AnyOr<String> {
+    let names = section.texts(EXTENSION_METHODS.name).unwrap_or_default();
+    if let [name] = names.as_slice()
+        && name.value == "*"
+    {
+        return AnyOr::Any;
+    }
+    for name in &names {
+        if !is_extension_method(&name.value) {
+            let text = format!(
+                "extension_methods in proxy has {:?}, allowed is the name of a method that the server does not \
+                 know, except CONNECT and TRACE, or \"*\" alone",
+                name.value
+            );
+            section.fault_at(&name.span, text);
+        }
+    }
+    AnyOr::Listed(names.into_iter().map(|name| name.value).collect())
+}
+
+fn is_extension_method(name: &str) -> bool {
+    // The name of a method and of a header are both tokens.
+    name != "*" && header_problem(name).is_none() && Method::is_extension(name.as_bytes())
 }
 
 fn is_prefix(text: &str) -> bool {
@@ -150,6 +180,7 @@ pub(super) fn show(spec: &ProxySpec, backends: &[BackendOptions]) -> String {
     let own = [
         (BACKEND.name, Some(quoted(backend))),
         (PREFIX.name, Some(quoted(&spec.prefix)).filter(|_| !spec.prefix.is_empty())),
+        (EXTENSION_METHODS.name, Some(show_list(&spec.extension_methods))),
         (SET_HEADERS.name, Some(show_set(&spec.set_headers))),
         (REMOVE_HEADERS.name, Some(quoted_list(&spec.remove_headers))),
         (SET_REPLY_HEADERS.name, Some(show_set(&spec.set_reply_headers))),

@@ -201,6 +201,37 @@ fn methods_are_known_or_501_and_versions_spoken_or_505() {
 }
 
 #[test]
+fn an_extension_method_is_taken_with_its_name_if_the_limits_say_so() {
+    let limits = Limits { extension_methods: true, ..Limits::default() };
+    let read = |line: &str| read(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes(), &limits);
+    for name in ["PROPFIND", "get", "M-SEARCH", "!#$%&'*+-.^_`|~"] {
+        let head = read(&format!("{name} /a")).unwrap().unwrap();
+        assert_eq!((head.method(), head.method_name(), head.path()), (Method::Extension, name, "/a"));
+    }
+    let head = read("GET /a").unwrap().unwrap();
+    assert_eq!((head.method(), head.method_name()), (Method::Get, "GET"));
+    for (line, expect) in [
+        ("TRACE /", 501),
+        ("CONNECT a:443", 501),
+        ("PROPFINDPROPFINDPROPFINDPROPFINDX /", 501),
+        ("PROP(FIND /", 400),
+        ("PROPFIND *", 400),
+    ] {
+        assert_eq!(read(line).unwrap_err().status().as_u16(), expect, "{line}");
+    }
+    check("PROPFIND / HTTP/1.1|Host: a||", 501);
+}
+
+#[test]
+fn a_higher_minor_version_is_processed_as_1_1() {
+    for version in ["1.2", "1.9"] {
+        let head = head(&format!("GET / HTTP/{version}\r\nHost: a\r\n\r\n"));
+        assert_eq!((head.version(), head.is_persistent()), (Version::Http11, true), "{version}");
+        check(&format!("GET / HTTP/{version}||"), 400);
+    }
+}
+
+#[test]
 fn the_http2_preface_is_recognised() {
     let found = read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &Limits::default()).unwrap_err();
     assert_eq!(found, RequestError::Http2Preface);
@@ -241,6 +272,22 @@ fn absolute_form_names_the_host_and_agrees_with_the_field() {
 }
 
 #[test]
+fn an_empty_port_and_the_default_port_agree_with_no_port() {
+    let hosts = ["a", "A:", "a:80", "a:0080"];
+    for (target, host) in hosts.iter().flat_map(|target| hosts.map(|host| (target, host))) {
+        check(&format!("GET http://{target}/ HTTP/1.1|Host: {host}||"), 200);
+    }
+    let v6 = ["[::1]", "[::1]:", "[::1]:80"];
+    for (target, host) in v6.iter().flat_map(|target| v6.map(|host| (target, host))) {
+        check(&format!("GET http://{target}/ HTTP/1.1|Host: {host}||"), 200);
+    }
+    for (target, host) in [("a:", "a:8"), ("a:80", "a:8"), ("a:8", "a"), ("a:80", "b"), ("[::80]", "[::]:80")]
+    {
+        check(&format!("GET http://{target}/ HTTP/1.1|Host: {host}||"), 400);
+    }
+}
+
+#[test]
 fn asterisk_is_for_options() {
     let options = head("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!((options.target(), options.path()), (Target::Asterisk, "*"));
@@ -271,22 +318,6 @@ fn framing_is_none_length_or_chunked() {
 #[test]
 fn doubtful_framing_is_refused() {
     let check_fields = |fields: &str, expect| check(&format!("POST / HTTP/1.1|Host: a|{fields}|"), expect);
-#[test]
-fn an_empty_port_and_the_default_port_agree_with_no_port() {
-    let hosts = ["a", "A:", "a:80", "a:0080"];
-    for (target, host) in hosts.iter().flat_map(|target| hosts.map(|host| (target, host))) {
-        check(&format!("GET http://{target}/ HTTP/1.1|Host: {host}||"), 200);
-    }
-    let v6 = ["[::1]", "[::1]:", "[::1]:80"];
-    for (target, host) in v6.iter().flat_map(|target| v6.map(|host| (target, host))) {
-        check(&format!("GET http://{target}/ HTTP/1.1|Host: {host}||"), 200);
-    }
-    for (target, host) in [("a:", "a:8"), ("a:80", "a:8"), ("a:8", "a"), ("a:80", "b"), ("[::80]", "[::]:80")]
-    {
-        check(&format!("GET http://{target}/ HTTP/1.1|Host: {host}||"), 400);
-    }
-}
-
     check_fields("Content-Length: 1|Transfer-Encoding: chunked|", 400);
     check_fields("Transfer-Encoding: chunked|Content-Length: 1|", 400);
     check_fields("Transfer-Encoding: gzip, chunked|Content-Length: 1|", 400);
@@ -343,6 +374,15 @@ fn only_100_continue_can_be_expected_and_not_in_http10() {
 }
 
 #[test]
+fn an_empty_expect_expects_nothing() {
+    for value in ["", " ", ",", ", ,"] {
+        let head = head(&format!("PUT / HTTP/1.1\r\nHost: a\r\nExpect:{value}\r\nContent-Length: 1\r\n\r\n"));
+        assert!(!head.expects_continue(), "{value:?}");
+    }
+    check("PUT / HTTP/1.1|Host: a|Expect:|Expect: tea||", 417);
+}
+
+#[test]
 fn upgrade_is_ignored_unless_there_is_a_body() {
     check("GET / HTTP/1.1|Host: a|Connection: upgrade|Upgrade: websocket||", 200);
     check("POST / HTTP/1.1|Host: a|Upgrade: websocket|Content-Length: 0||", 200);
@@ -373,15 +413,6 @@ fn targets_have_a_limit_that_holds_before_the_line_is_complete() {
     check_bytes(&vec![b':'; limit + 100], 400);
     check_bytes(format!("GET {}", "a".repeat(limit + 100)).as_bytes(), 414);
     check_bytes(format!("\r\nGET {}", " ".repeat(limit + 100)).as_bytes(), 414);
-#[test]
-fn an_empty_expect_expects_nothing() {
-    for value in ["", " ", ",", ", ,"] {
-        let head = head(&format!("PUT / HTTP/1.1\r\nHost: a\r\nExpect:{value}\r\nContent-Length: 1\r\n\r\n"));
-        assert!(!head.expects_continue(), "{value:?}");
-    }
-    check("PUT / HTTP/1.1|Host: a|Expect:|Expect: tea||", 417);
-}
-
 }
 
 #[test]

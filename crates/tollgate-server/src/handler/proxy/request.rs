@@ -30,7 +30,8 @@ impl Proxy {
             HostSent::Pass => head.host().unwrap_or(self.upstream.host()),
             HostSent::Backend => self.upstream.host(),
         };
-        let mut out = Outgoing::new(head.method(), host, |target| self.write_target(target, head));
+        let (method, name) = (head.method(), head.method_name());
+        let mut out = Outgoing::with_method(method, name, host, |target| self.write_target(target, head));
         self.push_fields(&mut out, request, exchange.is_from_proxy());
         self.push_origin(&mut out, exchange, prefix);
         let via: &[u8] = match head.version() {

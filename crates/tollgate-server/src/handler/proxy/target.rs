@@ -9,7 +9,7 @@ use tollgate_meter::{FewPerPeriod, OncePerPause};
 use tollgate_script::Request;
 
 use super::own_word::OwnWord;
-use crate::options::{HostSent, ProxySpec};
+use crate::options::{AnyOr, EncodedSlashes, HostSent, ProxySpec};
 
 /// Minimum time between two log lines about refusals of one route.
 const REFUSALS_LOGGED_EACH: Duration = Duration::from_secs(1);
@@ -52,6 +52,19 @@ impl Proxy {
             refusals: OncePerPause::new(REFUSALS_LOGGED_EACH),
             failures: FewPerPeriod::failures(),
         })
+    }
+
+    /// Returns whether an extension method with this name is forwarded.
+    pub(crate) fn takes_extension(&self, name: &str) -> bool {
+        match &self.spec.extension_methods {
+            AnyOr::Any => true,
+            AnyOr::Listed(names) => names.iter().any(|listed| listed == name),
+        }
+    }
+
+    /// Returns whether paths with encoded slashes are forwarded.
+    pub(crate) fn passes_encoded_slashes(&self) -> bool {
+        self.spec.encoded_slashes == EncodedSlashes::Pass
     }
 
     /// Returns a permit to begin a request while its content still arrives.

@@ -1,6 +1,6 @@
 //! Backends, and routes that lead to them.
 
-use tollgate_server::HandlerSpec;
+use tollgate_server::{EncodedSlashes, HandlerSpec};
 
 use super::*;
 
@@ -36,7 +36,7 @@ reply_bytes_max = "4MiB"
 
 [[route]]
 path = "/app/*"
-proxy = { backend = "app", strip_prefix = false, rewrite_paths = true, host = "pass", set_headers = {  }, remove_headers = [], set_reply_headers = {  }, remove_reply_headers = [] }
+proxy = { backend = "app", strip_prefix = false, extension_methods = [], encoded_slashes = "refuse", rewrite_paths = true, host = "pass", set_headers = {  }, remove_headers = [], set_reply_headers = {  }, remove_reply_headers = [] }
 "#;
     assert!(text.contains(expected), "{text}");
 }
@@ -72,6 +72,8 @@ fn a_printed_backend_reads_back_to_the_same() {
         backend = "first"
         strip_prefix = true
         prefix = "/v2"
+        extension_methods = ["PROPFIND", "REPORT"]
+        encoded_slashes = "pass"
         rewrite_paths = false
         host = "backend"
         set_headers = { "X-Key" = "${SECRET}", X-Literal = "$${A}" }
@@ -89,7 +91,7 @@ fn a_printed_backend_reads_back_to_the_same() {
     assert_eq!(first.server.backends, second.server.backends);
     assert_eq!(second.to_string(), printed);
     let HandlerSpec::Proxy(proxy) = &second.server.routes[0].handler else { panic!("{printed}") };
-    assert!(!proxy.rewrite_paths);
+    assert_eq!((proxy.encoded_slashes, proxy.rewrite_paths), (EncodedSlashes::Pass, false));
     assert_eq!(proxy.set_headers[0], ("X-Key".to_owned(), "0123456789abcdef".to_owned()));
 }
 
@@ -154,6 +156,19 @@ fn faults_of_proxied_routes_are_told() {
              begin with Tollgate-: choose another name",
         ],
     );
+    let unnamed = "allowed is the name of a method that the server does not know, except CONNECT and TRACE, or \
+                   \"*\" alone";
+    check(
+        &route(
+            "proxy = { backend = \"app\", extension_methods = [\"GET\", \"TRACE\", \"*\", \"REPORT\"] }\n",
+        ),
+        &[
+            &format!("t.toml:5:49: extension_methods in proxy has \"GET\", {unnamed}"),
+            &format!("t.toml:5:56: extension_methods in proxy has \"TRACE\", {unnamed}"),
+            &format!("t.toml:5:65: extension_methods in proxy has \"*\", {unnamed}"),
+        ],
+    );
+    assert!(load(&route("proxy = { backend = \"app\", extension_methods = [\"*\"] }\n")).is_ok());
     check(
         &format!("{APP}[[route]]\npath = \"*\"\nproxy = \"app\"\n"),
         &["t.toml:3:1: path \"*\" has proxy, allowed are script and reply: the path is only for OPTIONS"],

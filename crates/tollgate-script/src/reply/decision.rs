@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tollgate_http::StatusCode;
 
 use super::content::{Content, ContentType, Streamed};
-use super::headers::{headers, status};
+use super::headers::{headers, set_one_cookie, status};
 use super::outcome::Outcome;
 use super::reader::{Reader, Result, key_text, reply};
 use super::validators::ReplyValidators;
@@ -65,7 +65,8 @@ impl Reader<'_> {
         }
         let mut left = self.reply_bytes_max;
         let headers = headers(*given, self.budget, &mut left)?;
-        Ok(Outcome { headers, ..Outcome::empty(200) })
+        let sets_one_cookie = set_one_cookie(*given)?;
+        Ok(Outcome { headers, sets_one_cookie, ..Outcome::empty(200) })
     }
 
     /// Reads the first two returned values of a handler.
@@ -129,16 +130,22 @@ impl Reader<'_> {
         }
         let is_said = |what: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(what));
         let content_type = content_type.filter(|_| !is_said("content-type"));
-        if streamed == Some(Streamed::Events) && !is_said("cache-control") {
-            headers.push((Cow::Borrowed("cache-control"), Bytes::from_static(b"no-store")));
+        if streamed == Some(Streamed::Events) {
+            let missing = EVENT_HEADERS.into_iter().filter(|(name, _)| !is_said(name));
+            let missing = missing.map(|(name, value)| (Cow::Borrowed(name), Bytes::from_static(value)));
+            headers.extend(missing.collect::<Vec<_>>());
         }
         let record = self.record(*record)?;
         let mut outcome =
-            Outcome { status, content_type, headers, body, streamed, file, record, emitted: Vec::new() };
+            Outcome { content_type, headers, body, streamed, file, record, ..Outcome::empty(status) };
         validators.apply(&mut outcome, self.active);
         Ok(outcome)
     }
 }
+
+/// Fields that a stream of events has unless the script sets them. Without `x-accel-buffering`, nginx holds
+/// the events back until a buffer is full.
+const EVENT_HEADERS: [(&str, &[u8]); 2] = [("cache-control", b"no-store"), ("x-accel-buffering", b"no")];
 
 #[cold]
 fn unknown_part(key: &RawValue<'_>) -> CallError {

@@ -43,6 +43,18 @@ pub(super) fn headers(value: RawValue<'_>, budget: &Budget, left: &mut usize) ->
     Ok(lines)
 }
 
+/// Returns whether valid `headers` give one text for Set-Cookie, and not a list.
+pub(super) fn set_one_cookie(value: RawValue<'_>) -> Result<bool> {
+    let RawValue::Table(table) = value else { return Ok(false) };
+    let mut found = false;
+    table.each(|name, value| {
+        found |= matches!((name, value), (RawValue::Text(name), RawValue::Text(_))
+            if name.eq_ignore_ascii_case(b"set-cookie"));
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 fn header(
     lines: &mut Vec<HeaderLine>,
     left: &mut usize,

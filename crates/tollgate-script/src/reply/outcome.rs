@@ -17,6 +17,8 @@ pub struct Outcome {
     pub content_type: Option<ContentType>,
     /// The header fields, which are valid HTTP.
     pub headers: Vec<HeaderLine>,
+    /// Whether the changes of an `after` script have one Set-Cookie, which replaces only its own cookie.
+    pub sets_one_cookie: bool,
     /// The content, unless it is streamed.
     pub body: Bytes,
     /// The function that writes the content, if the content is streamed. The call then continues.
@@ -35,6 +37,7 @@ impl Outcome {
             status,
             content_type: None,
             headers: Vec::new(),
+            sets_one_cookie: false,
             body: Bytes::new(),
             streamed: None,
             file: None,

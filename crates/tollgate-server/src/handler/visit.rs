@@ -358,7 +358,11 @@ impl Visit {
 
     fn changed(&mut self, outcome: Outcome) {
         if let Some(returned) = self.aside.as_mut().and_then(|aside| aside.returned.as_mut()) {
-            returned.reply.overwrite(&outcome.headers);
+            if outcome.sets_one_cookie {
+                returned.reply.overwrite_one_cookie(&outcome.headers);
+            } else {
+                returned.reply.overwrite(&outcome.headers);
+            }
         }
         self.passed(outcome.emitted);
     }

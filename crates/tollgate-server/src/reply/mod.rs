@@ -3,6 +3,7 @@
 mod plain;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::io;
 
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use tollgate_files::{FilePart, FileReply};
 /// Maximum bytes of content that are read from files into memory.
 const READ_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const REQUEST_ID: &str = "X-Request-Id";
+const SET_COOKIE: &str = "Set-Cookie";
 
 /// A complete reply.
 #[derive(Debug, Clone)]
@@ -146,15 +148,38 @@ impl Reply {
         self.fields.extend_from_slice(fields);
     }
 
+    /// Sets fields like [`overwrite`](Self::overwrite), except that a cookie replaces only the first cookie
+    /// of the same name.
+    pub(crate) fn overwrite_one_cookie(&mut self, fields: &[HeaderLine]) {
+        let is_cookie = |name: &[u8]| name.eq_ignore_ascii_case(SET_COOKIE.as_bytes());
+        let cookie = fields.iter().find(|(name, _)| is_cookie(name.as_bytes()));
+        let name = cookie.map_or(&b""[..], |(_, cookie)| cookie_name(cookie));
+        let is_replaced = Cell::new(false);
+        self.remove_lines(|known, value| match is_cookie(known) {
+            true => cookie_name(value) == name && !is_replaced.replace(true),
+            false => fields.iter().any(|(name, _)| name.as_bytes().eq_ignore_ascii_case(known)),
+        });
+        self.fields.extend_from_slice(fields);
+    }
+
     /// Removes each field if `goes` returns true for its name. Fields in encoded lines are removed, too.
     pub(crate) fn remove(&mut self, goes: impl Fn(&[u8]) -> bool) {
-        let lines = self.lines.split_inclusive(|&byte| byte == b'\n');
-        let name_of = |line: &[u8]| line.iter().position(|&byte| byte == b':').unwrap_or_default();
-        if lines.clone().any(|line| goes(&line[..name_of(line)])) {
-            self.lines =
-                lines.filter(|line| !goes(&line[..name_of(line)])).collect::<Vec<_>>().concat().into();
+        self.remove_lines(|name, _| goes(name));
+    }
+
+    /// Removes each field if `goes` returns true for its name and value. `goes` is called once for each
+    /// field, in their order.
+    fn remove_lines(&mut self, goes: impl Fn(&[u8], &[u8]) -> bool) {
+        let lines: Vec<_> = self.lines.split_inclusive(|&byte| byte == b'\n').collect();
+        let stays = |line: &&[u8]| {
+            let (name, value) = line.split_at(line.iter().position(|&byte| byte == b':').unwrap_or_default());
+            !goes(name, value.get(1..).unwrap_or_default().trim_ascii())
+        };
+        let kept: Vec<_> = lines.iter().copied().filter(stays).collect();
+        if kept.len() < lines.len() {
+            self.lines = kept.concat().into();
         }
-        self.fields.retain(|(name, _)| !goes(name.as_bytes()));
+        self.fields.retain(|(name, value)| !goes(name.as_bytes(), value));
     }
 
     /// Reads file parts into the content, and blocks on the disk. Only callers without a connection use this
@@ -217,6 +242,11 @@ impl Reply {
             }
         }
     }
+}
+
+/// Returns the name of a cookie in a Set-Cookie (RFC 6265 section 4.1.1).
+fn cookie_name(cookie: &[u8]) -> &[u8] {
+    cookie.split(|byte| matches!(byte, b'=' | b';')).next().unwrap_or_default().trim_ascii()
 }
 
 /// Returns whether a replacement reply keeps this field, because it is about the request.

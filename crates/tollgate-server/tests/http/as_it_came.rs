@@ -128,6 +128,57 @@ fn an_encoded_slash_is_refused_by_every_other_route_and_hides_no_dot_segment() {
     assert_eq!(backend.connections(), 0);
 }
 
+#[test]
+fn an_after_script_that_changes_one_cookie_keeps_the_others() {
+    let backend = FakeBackend::replying(
+        "HTTP/1.1 200 OK\r\nSet-Cookie: sid=1; Secure\r\nSet-Cookie: csrf=2\r\nVary: a\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    let site = Site::new().proxy("/*", backend.options(), |_| {});
+    let site = site.after(
+        "local cookies = reply:all('headers', 'Set-Cookie')
+        cookies[1] = string.gsub(cookies[1], 'Secure', 'HttpOnly', 1)
+        return { headers = { ['set-cookie'] = cookies, ['x-none'] = tostring(#reply:all('headers', 'x')) } }",
+    );
+    let server = site.start();
+    let mut peer = server.connect();
+    peer.send(get("/"));
+    let reply = peer.expect("200", "hello");
+    let cookies = reply.head.lines().filter(|line| line.to_lowercase().starts_with("set-cookie: "));
+    let cookies: Vec<_> = cookies.map(|line| &line["set-cookie: ".len()..]).collect();
+    assert_eq!(cookies, ["sid=1; HttpOnly", "csrf=2"]);
+    assert_eq!([reply.field("vary"), reply.field("x-none")], [Some("a"), Some("0")]);
+}
+
+#[test]
+fn one_cookie_of_an_after_script_replaces_the_cookie_of_its_name_alone() {
+    let check = |change: &str, expect: &[&str]| {
+        let backend = FakeBackend::replying(
+            "HTTP/1.1 200 OK\r\nSet-Cookie: sid=1; Secure\r\nset-cookie: csrf=2\r\nSet-Cookie: sid=3\r\n\
+             Content-Length: 5\r\n\r\nhello",
+        );
+        let site = Site::new().proxy("/*", backend.options(), |_| {});
+        let server = site.after(&format!("return {{ headers = {{ {change} }} }}")).start();
+        let mut peer = server.connect();
+        peer.send(get("/"));
+        let reply = peer.expect("200", "hello");
+        let lines = reply.head.lines().filter_map(|line| line.split_once(": "));
+        let cookies = lines.filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+        assert_eq!(cookies.map(|(_, value)| value).collect::<Vec<_>>(), expect, "{change}");
+    };
+    check("['set-cookie'] = 'sid=9'", &["csrf=2", "sid=3", "sid=9"]);
+    check("['Set-Cookie'] = 'csrf=9; Path=/'", &["sid=1; Secure", "sid=3", "csrf=9; Path=/"]);
+    check("['set-cookie'] = 'new=9'", &["sid=1; Secure", "csrf=2", "sid=3", "new=9"]);
+    check("['set-cookie'] = { 'sid=9' }", &["sid=9"]);
+    check("['set-cookie'] = { 'a=1', 'b=2' }", &["a=1", "b=2"]);
+    check("vary = 'a'", &["sid=1; Secure", "csrf=2", "sid=3"]);
+}
+
+#[test]
+fn a_reply_has_values_of_header_fields_alone() {
+    let server = Site::new().fixed("/", "hello").after("reply:all('cookies', 'a')").start();
+    server.check(&get("/"), "500", "the script failed\n");
+}
+
 fn webdav(proxy: &mut ProxySpec) {
     proxy.extension_methods = AnyOr::Listed(vec!["PROPFIND".to_owned(), "M-SEARCH".to_owned()]);
 }

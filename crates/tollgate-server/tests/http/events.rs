@@ -21,6 +21,7 @@ fn listen(server: &Running, target: &str) -> Peer {
     assert_eq!(head.status, 200);
     assert_eq!(head.field("content-type"), Some("text/event-stream"));
     assert_eq!(head.field("cache-control"), Some("no-store"));
+    assert_eq!(head.field("x-accel-buffering"), Some("no"));
     peer
 }
 
@@ -36,6 +37,19 @@ fn events_have_the_form_that_browsers_read() {
     let mut peer = listen(&server, "/events");
     peer.expect_bytes(b"data: plain\n\nevent: tick\nid: 42\nretry: 1500\ndata: a\ndata: b\ndata: c\ndata: d\n\nid: \n\ndata: \n\n");
     peer.expect_end();
+}
+
+#[test]
+fn a_script_may_set_the_fields_of_a_stream_of_events_itself() {
+    let body = "return { headers = { ['X-Accel-Buffering'] = 'yes', ['cache-control'] = 'private' },
+        events = function(out) out:send{ data = 'plain' } end }";
+    let server = Site::new().handler("/events", body).start();
+    let mut peer = server.connect();
+    peer.send(get("/events"));
+    let head = peer.head();
+    let lines = ["X-Accel-Buffering: yes", "cache-control: private"];
+    let own = ["buffering", "cache-control"].map(|name| head.head.to_lowercase().matches(name).count());
+    assert!(lines.iter().all(|line| head.head.contains(line)) && own == [1, 1], "{}", head.head);
 }
 
 #[test]

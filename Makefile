@@ -5,7 +5,7 @@ APP ?= examples/score
 PYTHON ?= python3
 
 # The folders with Python programs, and their linter and formatter.
-PROGRAMS = bench fuzz tools
+PROGRAMS = bench fuzz tools tests
 RUFF_VERSION = 0.17.6
 GO_VERSION = 1.25.5
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
@@ -18,7 +18,7 @@ AZURITE = target/tools/azurite-$(AZURITE_VERSION)/node_modules/azurite/dist/src/
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash volumes ship-kills outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser senders test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash volumes ship-kills outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -34,7 +34,7 @@ test: tools versitygw test-python
 
 # The unit tests of the Python programs: parsers, statistics, packs. They need a few seconds.
 test-python:
-	for folder in $(PROGRAMS); do $(PYTHON) -m unittest discover --quiet --start-directory $$folder || exit 1; done
+	for folder in $(filter-out tests,$(PROGRAMS)); do $(PYTHON) -m unittest discover --quiet --start-directory $$folder || exit 1; done
 
 # Runs the command blocks of README, tutorials and how-to pages, each page in a fresh clone of the last
 # commit. `make docs-test PAGE=docs/tutorial/first-app.md` runs one page. STRICT=1 fails if a page is not
@@ -143,6 +143,14 @@ $(AZURITE):
 browser: tools
 	@which chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	$(CARGO) test --locked -p tollgate --test browser
+
+# Real clients send to a server, and each ends in a checked row: tests/senders/run.py. pip is installed if it is
+# missing (as root). `make senders SENDERS=python-requests` runs one of them.
+SENDERS ?=
+senders:
+	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }
+	$(CARGO) build --locked -p tollgate
+	tests/senders/run.py $(SENDERS)
 
 # The crash tests with many more repetitions: seeds of the log's tests, power cuts on ext4 and XFS (as root),
 # kills of a loader, and changed segments (mutants) that every command and start must survive.

@@ -8,7 +8,8 @@
 use bytes::Bytes;
 use tollgate_http::{Method, Methods, RequestHead, StatusCode, is_field_name};
 
-use crate::options::{AnyOr, CorsSpec};
+use crate::options::{AnyOr, CorsSpec, Origins};
+use crate::origin::{is_origin, matches};
 use crate::reply::{Reply, is_policy_field};
 
 const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
@@ -18,7 +19,7 @@ const EXPOSE_HEADERS: &str = "Access-Control-Expose-Headers";
 /// The policy of one route.
 #[derive(Debug, Clone)]
 pub(crate) struct Cors {
-    origins: AnyOr<String>,
+    origins: Origins,
     methods: Methods,
     headers: AnyOr<String>,
     /// The value of `Access-Control-Expose-Headers`, or `None` if no header is exposed.
@@ -66,15 +67,17 @@ pub(crate) fn requested_method(head: &RequestHead) -> Option<Method> {
 impl Cors {
     /// Creates the policy of a route that accepts `methods`.
     pub(crate) fn new(spec: &CorsSpec, methods: Methods) -> Self {
+        let is_any_with_credentials = spec.origins == Origins::AnyWithCredentials;
         Self {
             origins: spec.origins.clone(),
             methods: spec.methods.unwrap_or(methods),
             headers: spec.headers.clone(),
             expose: match &spec.expose {
+                _ if is_any_with_credentials => None,
                 AnyOr::Any => Some(Bytes::from_static(b"*")),
                 AnyOr::Listed(names) => (!names.is_empty()).then(|| names.join(", ").into()),
             },
-            credentials: spec.credentials,
+            credentials: spec.credentials || is_any_with_credentials,
             max_age: spec.max_age.as_secs().to_string().into(),
         }
     }
@@ -82,9 +85,9 @@ impl Cors {
     /// Returns the permission for the replies to a request.
     pub(crate) fn grant(&self, head: &RequestHead) -> Grant {
         let origin = match (&self.origins, head.field_bytes("origin")) {
-            (AnyOr::Any, _) => Granted::Everybody,
-            (AnyOr::Listed(origins), Some(origin)) if is_listed(origins, &origin) => Granted::Origin(origin),
-            (AnyOr::Listed(_), _) => Granted::Nobody,
+            (Origins::Any, _) => Granted::Everybody,
+            (origins, Some(origin)) if origins.contain(&origin) => Granted::Origin(origin),
+            (Origins::AnyWithCredentials | Origins::Listed(_), _) => Granted::Nobody,
         };
         Grant { origin, credentials: self.credentials, expose: self.expose.clone() }
     }
@@ -105,9 +108,7 @@ impl Cors {
 
     /// Returns the requested header fields if the policy allows the whole request.
     fn check(&self, head: &RequestHead) -> Result<String, Refusal> {
-        if let AnyOr::Listed(origins) = &self.origins
-            && !is_listed(origins, head.field("origin").unwrap_or_default())
-        {
+        if !self.origins.contain(head.field("origin").unwrap_or_default()) {
             return Err(Refusal::Origin);
         }
         if !requested_method(head).is_some_and(|method| self.methods.contains(method)) {
@@ -150,7 +151,7 @@ impl Grant {
     pub(crate) fn add_to(&self, reply: &mut Reply) {
         reply.remove(is_policy_field);
         self.push_origin(reply);
-        // With a list of origins the reply differs by origin. `Vary` is therefore needed even if a request
+        // Unless the origin is `*`, the reply differs by origin. `Vary` is therefore needed even if a request
         // has no `Origin` (Fetch section 3.3.5).
         if !matches!(self.origin, Granted::Everybody) {
             reply.push("Vary", "Origin");
@@ -184,9 +185,15 @@ impl Refusal {
     }
 }
 
-/// Compares bytes, because a browser sends an origin in only one spelling (RFC 6454 section 6.2).
-fn is_listed(origins: &[String], origin: &[u8]) -> bool {
-    origins.iter().any(|listed| listed.as_bytes() == origin)
+impl Origins {
+    /// Returns whether pages of an origin may use the route.
+    fn contain(&self, origin: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::AnyWithCredentials => is_origin(origin),
+            Self::Listed(listed) => listed.iter().any(|listed| matches(listed, origin)),
+        }
+    }
 }
 
 /// Returns the requested names. Fetch section 3.3.2: they are separated by commas, and an empty value has

@@ -51,6 +51,7 @@ mod item_summary;
 mod listen;
 mod observe;
 mod options;
+mod origin;
 mod overload;
 mod recorder;
 mod reload;
@@ -82,9 +83,10 @@ pub use options::stream::{
 };
 pub use options::{
     AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Dev, EncodedSlashes,
-    HandlerSpec, HostSent, ListenAddress, ListenSpec, ProxySpec, RateKey, RateSpec, RequestIds,
+    HandlerSpec, HostSent, ListenAddress, ListenSpec, Origins, ProxySpec, RateKey, RateSpec, RequestIds,
     RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions, Traces,
 };
+pub use origin::split_pattern;
 pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};
 pub use stream_server::StreamServer;
 pub use testing::{TestError, TestFailure, TestResult, run_tests};

@@ -419,11 +419,12 @@ impl RouteSpec {
 
 /// Policy for pages of other origins that use a route (Fetch standard, section 3.3).
 ///
-/// With credentials no field may be [`AnyOr::Any`], because browsers then treat `*` as a literal value.
+/// With credentials no field may be [`AnyOr::Any`] or [`Origins::Any`], because browsers then treat `*` as a
+/// literal value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsSpec {
-    /// The origins, in the form that browsers send.
-    pub origins: AnyOr<String>,
+    /// The origins whose pages may use the route.
+    pub origins: Origins,
     /// The methods. `None` means the methods of the route.
     pub methods: Option<Methods>,
     /// The header fields that a page may send.
@@ -434,6 +435,18 @@ pub struct CorsSpec {
     pub credentials: bool,
     /// Time for which a browser caches the answer to a preflight. The value has whole seconds.
     pub max_age: Duration,
+}
+
+/// The origins whose pages may use a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origins {
+    /// Any page, without credentials.
+    Any,
+    /// Any page, with credentials. Each reply repeats the origin of its request. Only for routes whose
+    /// replies depend on nothing that the credentials prove.
+    AnyWithCredentials,
+    /// These origins in the form that browsers send, and patterns such as `https://*.shop.example`.
+    Listed(Vec<String>),
 }
 
 /// The handler of a route.

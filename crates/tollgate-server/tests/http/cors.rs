@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_log::Level;
-use tollgate_server::{AnyOr, CorsSpec, Method, Methods, RouteSpec};
+use tollgate_server::{AnyOr, CorsSpec, Method, Methods, Origins, RouteSpec};
 
 use crate::backend::FakeBackend;
 use crate::peer::Reply;
@@ -18,7 +18,7 @@ fn listed(names: &[&str]) -> AnyOr<String> {
 
 fn everybody() -> CorsSpec {
     CorsSpec {
-        origins: AnyOr::Any,
+        origins: Origins::Any,
         methods: None,
         headers: AnyOr::Any,
         expose: listed(&[]),
@@ -29,7 +29,7 @@ fn everybody() -> CorsSpec {
 
 fn app_only() -> CorsSpec {
     CorsSpec {
-        origins: listed(&["https://other.example", APP]),
+        origins: Origins::Listed(vec!["https://other.example".to_owned(), APP.to_owned()]),
         methods: Some(Methods::from_iter([Method::Get, Method::Put])),
         headers: listed(&["Content-Type", "X-Token"]),
         expose: listed(&["ETag", "X-Left"]),
@@ -95,6 +95,61 @@ fn a_preflight_is_answered_and_neither_reaches_the_handler_nor_is_recorded() {
     let reply = ask(&server, "PUT /a", &[("Origin", APP)]);
     assert_eq!(reply.content, "put");
     assert_eq!(server.records(), ["method=PUT"]);
+}
+
+#[test]
+fn any_page_with_credentials_is_told_its_own_origin_and_reads_nothing_else() {
+    let policy = CorsSpec {
+        origins: Origins::AnyWithCredentials,
+        headers: listed(&["Content-Type"]),
+        expose: listed(&["ETag"]),
+        ..everybody()
+    };
+    let site =
+        Site::new().stream("all", Level::Synced, &["a int record.a"]).collect("/s").tune_route(with(policy));
+    let server = site.start();
+    let preflight = |origin: &str| {
+        let asked =
+            [("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "content-type")];
+        ask(&server, "OPTIONS /s", &[&[("Origin", origin)][..], &asked].concat())
+    };
+    let send = |origin: &str| {
+        let fields = [("Origin", origin), ("Content-Type", "application/json"), ("Content-Length", "7")];
+        ask_with(&server, "POST /s", &fields, "{\"a\":1}")
+    };
+    for origin in [APP, "http://localhost:3000", "capacitor://localhost"] {
+        let granted = format!(
+            "204 | Allow-Origin={origin} | Allow-Credentials=true | Allow-Methods=POST | \
+             Allow-Headers=content-type | Max-Age=600 | {PREFLIGHT_VARY}"
+        );
+        check(&preflight(origin), &granted);
+        check(&send(origin), &format!("200 | Allow-Origin={origin} | Allow-Credentials=true | Vary=Origin"));
+    }
+    for origin in ["null", "", "https://a https://b", "https://a, https://b", "https://A.example", "*"] {
+        check(&preflight(origin), &format!("403 | {PREFLIGHT_VARY}"));
+        check(&send(origin), "200 | Vary=Origin");
+    }
+    check(&ask_with(&server, "POST /s", &[("Content-Length", "7")], "{\"a\":1}"), "200 | Vary=Origin");
+}
+
+#[test]
+fn a_pattern_allows_the_pages_of_all_hosts_below_a_name() {
+    let policy =
+        CorsSpec { origins: Origins::Listed(vec!["https://*.shop.example".to_owned()]), ..app_only() };
+    let server = Site::new().handler("/a", "return 'read'").tune_route(with(policy)).start();
+    for origin in ["https://www.shop.example", "https://a.b.shop.example"] {
+        let reply = ask(&server, "GET /a", &[("Origin", origin)]);
+        let granted = format!(
+            "200 | Allow-Origin={origin} | Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left"
+        );
+        check(&reply, &granted);
+    }
+    for origin in ["https://shop.example", "https://evilshop.example", "https://a.shop.example.evil", "null"]
+    {
+        check(&ask(&server, "GET /a", &[("Origin", origin)]), "200 | Vary=Origin");
+        let asked = [("Origin", origin), ("Access-Control-Request-Method", "GET")];
+        check(&ask(&server, "OPTIONS /a", &asked), &format!("403 | {PREFLIGHT_VARY}"));
+    }
 }
 
 #[test]

@@ -578,7 +578,7 @@ fn a_policy_for_other_origins_holds_on_a_proxied_route() {
         .proxy("/*", backend.options(), plain)
         .tune_route(|route| {
             route.cors = Some(tollgate_server::CorsSpec {
-                origins: tollgate_server::AnyOr::Any,
+                origins: tollgate_server::Origins::Any,
                 methods: None,
                 headers: tollgate_server::AnyOr::Any,
                 expose: tollgate_server::AnyOr::Listed(Vec::new()),

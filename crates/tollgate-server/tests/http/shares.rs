@@ -76,7 +76,7 @@ fn a_connection_behind_a_trusted_proxy_is_its_clients_as_soon_as_a_head_is_there
 #[test]
 fn a_page_can_read_that_its_client_has_too_many_connections() {
     let cors = CorsSpec {
-        origins: AnyOr::Any,
+        origins: tollgate_server::Origins::Any,
         methods: None,
         headers: AnyOr::Any,
         expose: AnyOr::Listed(Vec::new()),

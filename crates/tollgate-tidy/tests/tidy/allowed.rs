@@ -223,7 +223,18 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         "tollgate-server",
         &[
             // Modules that use no other module of this crate.
-            &["clock", "error", "identity", "item_summary", "scratch", "sys", "task_turn", "trust", "upload"],
+            &[
+                "clock",
+                "error",
+                "identity",
+                "item_summary",
+                "origin",
+                "scratch",
+                "sys",
+                "task_turn",
+                "trust",
+                "upload",
+            ],
             &["deadline", "options"],
             &["listen", "observe"],
             // The interface to the log.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate_server::{AnyOr, CorsSpec};
+use tollgate_server::{AnyOr, CorsSpec, Origins, split_pattern};
 
 use super::key::{Facts, inline, keys, set_defaults};
 use super::methods::{methods, show_methods};
@@ -12,18 +12,25 @@ use super::units::{HOUR_MS, MINUTE_MS, show_duration};
 
 const ALLOWED: &str = "\"*\" or a table { origins = [...], ... }";
 
+/// The value of `origins` that allows any page with credentials.
+const ANY_WITH_CREDENTIALS: &str = "any-with-credentials";
+/// Header fields that pages need for beacons of JSON.
+const BEACON_HEADERS: &[&str] = &["Content-Type"];
+const HEADERS_DEFAULT: &str =
+    r#"`["*"]`; with `credentials`: none; with `"any-with-credentials"`: `["Content-Type"]`"#;
+
 keys! {
     pub(super) KEYS of CorsSpec;
-    /// Origins as browsers write them.
-    origins [ORIGINS] = other("needed", r#"a list, or `["*"]`"#);
+    /// Origins as browsers write them, or patterns such as `"https://*.shop.example"`.
+    origins [ORIGINS] = other("needed", r#"a list, `["*"]`, or `"any-with-credentials"`"#);
     /// The methods that pages may send.
     methods [METHODS] = other("the methods of the route", "a list of methods");
     /// Header fields that pages may send, in addition to those that CORS always allows.
-    headers [HEADERS] = other(r#"`["*"]`; with `credentials`: none"#, r#"a list, or `["*"]`"#);
+    headers [HEADERS] = other(HEADERS_DEFAULT, r#"a list, or `["*"]`"#);
     /// Header fields of a reply that pages may read.
     expose [EXPOSE] = other("`[]`", r#"a list, or `["*"]`"#);
     /// Whether pages may send cookies and other credentials.
-    credentials = switch(false) => credentials;
+    credentials [CREDENTIALS] = switch(false) => credentials;
     /// How long a browser remembers the answer to a preflight, in whole seconds.
     max_age [MAX_AGE] = duration(10 * MINUTE_MS, 0..=24 * HOUR_MS) => max_age;
 }
@@ -48,7 +55,7 @@ pub(super) fn cors(section: &mut Section<'_>, key: &Facts) -> Option<CorsSpec> {
 /// Returns the policy that allows any page, without cookies.
 fn everybody() -> CorsSpec {
     let mut policy = CorsSpec {
-        origins: AnyOr::Any,
+        origins: Origins::Any,
         methods: None,
         headers: AnyOr::Any,
         expose: AnyOr::Listed(Vec::new()),
@@ -66,23 +73,54 @@ fn policy(mut section: Section<'_>) -> CorsSpec {
     let mut policy = everybody();
     section.read(KEYS, &mut policy);
     check_max_age(&section, policy.max_age);
-    let credentials = policy.credentials;
-    if credentials {
-        policy.headers = AnyOr::Listed(Vec::new());
+    if let Some(origins) = origins(&mut section, policy.credentials) {
+        policy.origins = origins;
+    }
+    let is_any = policy.origins == Origins::AnyWithCredentials;
+    if is_any {
+        check_any_with_credentials(&section, policy.credentials);
+        policy.credentials = true;
+    }
+    if policy.credentials {
+        let names = if is_any { BEACON_HEADERS } else { &[] };
+        policy.headers = AnyOr::Listed(names.iter().map(|&name| name.to_owned()).collect());
     }
     policy.methods = methods(&mut section, METHODS.name, "methods in cors");
-    let lists = [
-        (&ORIGINS, &mut policy.origins, origin_problem as fn(&str) -> _),
-        (&HEADERS, &mut policy.headers, header_problem),
-        (&EXPOSE, &mut policy.expose, header_problem),
-    ];
-    for (key, listed, problem) in lists {
-        if let Some(found) = list(&mut section, key.name, credentials, problem) {
+    for (key, listed) in [(&HEADERS, &mut policy.headers), (&EXPOSE, &mut policy.expose)] {
+        if let Some(found) = list(&mut section, key.name, policy.credentials, header_problem) {
             *listed = found;
         }
     }
+    if is_any && policy.expose != AnyOr::Listed(Vec::new()) {
+        section.fault_of(
+            EXPOSE.name,
+            "expose in cors is not allowed with origins = \"any-with-credentials\": any page could read the field",
+        );
+    }
     section.finish();
     policy
+}
+
+/// Takes the origins: a list, `"*"` alone, or the word for any page with credentials.
+fn origins(section: &mut Section<'_>, credentials: bool) -> Option<Origins> {
+    if section.as_written(ORIGINS.name) == Some(ANY_WITH_CREDENTIALS) {
+        section.text(ORIGINS.name);
+        return Some(Origins::AnyWithCredentials);
+    }
+    let origins = list(section, ORIGINS.name, credentials, origin_problem)?;
+    Some(match origins {
+        AnyOr::Any => Origins::Any,
+        AnyOr::Listed(origins) => Origins::Listed(origins),
+    })
+}
+
+fn check_any_with_credentials(section: &Section<'_>, credentials: bool) {
+    if section.has(CREDENTIALS.name) && !credentials {
+        section.fault_of(
+            CREDENTIALS.name,
+            "credentials in cors is false, allowed with origins = \"any-with-credentials\" is true: remove the key",
+        );
+    }
 }
 
 /// Takes a list of names, or `"*"` alone.
@@ -116,12 +154,35 @@ fn list(
     Some(AnyOr::Listed(texts.into_iter().map(|text| text.value).collect()))
 }
 
-/// Checks an origin. Browsers write each origin in only one way, so origins are compared byte by byte (RFC
-/// 6454 section 6.2).
+/// Checks an origin or a pattern. Browsers write each origin in only one way, so origins are compared byte by
+/// byte (RFC 6454 section 6.2).
 fn origin_problem(origin: &str) -> Option<&'static str> {
     if origin == "null" {
         return Some("which is the origin of every sandboxed page and every local file: allow \"*\" instead");
     }
+    match split_pattern(origin) {
+        None => exact_origin_problem(origin),
+        Some((scheme, end)) => {
+            let host = end.strip_prefix('.').unwrap_or(end);
+            exact_origin_problem(&format!("{scheme}{host}")).or_else(|| end_problem(host))
+        }
+    }
+}
+
+/// Checks the host after `*.` of a pattern.
+fn end_problem(host: &str) -> Option<&'static str> {
+    let (name, _) = split_port(host);
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let is_address = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    if is_address || name.starts_with('[') {
+        return Some("allowed after *. is a name: an address has no labels");
+    }
+    let has_empty_label = name.split('.').any(str::is_empty);
+    let is_wide = has_empty_label || !name.contains('.') && name != "localhost";
+    is_wide.then_some("allowed after *. are two labels or more: pages of anybody have a name below one label")
+}
+
+fn exact_origin_problem(origin: &str) -> Option<&'static str> {
     let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
     let is_sound = host.is_some_and(|host| {
         let (name, port) = split_port(host);
@@ -169,12 +230,20 @@ fn check_max_age(section: &Section<'_>, found: Duration) {
 /// Shows a policy as the file writes it, with every key.
 pub(super) fn show(cors: &CorsSpec) -> String {
     let own = [
-        (ORIGINS.name, Some(show_list(&cors.origins))),
+        (ORIGINS.name, Some(show_origins(&cors.origins))),
         (METHODS.name, cors.methods.map(show_methods)),
         (HEADERS.name, Some(show_list(&cors.headers))),
         (EXPOSE.name, Some(show_list(&cors.expose))),
     ];
     inline(KEYS, cors, &own)
+}
+
+fn show_origins(origins: &Origins) -> String {
+    match origins {
+        Origins::Any => show_list(&AnyOr::Any),
+        Origins::AnyWithCredentials => format!("\"{ANY_WITH_CREDENTIALS}\""),
+        Origins::Listed(origins) => show_list(&AnyOr::Listed(origins.clone())),
+    }
 }
 
 /// Shows a list of names. The names in it need no escapes.
@@ -206,7 +275,24 @@ mod tests {
         check("https://a.example/", "scheme, host and port");
         check("https://", "scheme, host and port");
         check("https://a.example:", "scheme, host and port");
-        check("https://*.example", "scheme, host and port");
+        for pattern in ["https://*.shop.example", "http://*.localhost:3000", "https://*.a.b.example:8443"] {
+            assert_eq!(origin_problem(pattern), None, "{pattern}");
+        }
+        for pattern in
+            ["https://*", "https://a.*.example", "https://*a.example", "https://*.*.example", "*.a.example"]
+        {
+            check(pattern, "scheme, host and port");
+        }
+        check("https://*.", "scheme, host and port");
+        check("https://*..shop.example", "two labels or more");
+        check("https://*.example.", "two labels or more");
+        check("https://*.example", "two labels or more");
+        check("https://*.example:8443", "two labels or more");
+        check("https://*.0.0.1", "an address has no labels");
+        check("https://*.[::1]", "an address has no labels");
+        check("https://*.Shop.example", "lower-case letters");
+        check("https://*.shop.example:443", "default ports");
+        check("https://*.m\u{fc}nchen.example", "scheme, host and port");
         check("https://A.example", "lower-case letters");
         check("https://a.example:443", "default ports");
         check("http://a.example:80", "default ports");

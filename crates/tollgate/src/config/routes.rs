@@ -5,8 +5,8 @@ use std::path::Path;
 
 use tollgate_http::route::canonical_host;
 use tollgate_server::{
-    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, RouteLimits, RouteSpec,
-    ScriptAccess, ScriptFile, ServerOptions, StreamSpec,
+    BackendOptions, BodyPace, COLLECT_BODY_BYTES_MAX, HandlerSpec, Method, Methods, Origins, RouteLimits,
+    RouteSpec, ScriptAccess, ScriptFile, ServerOptions, StreamSpec,
 };
 
 use super::access::{self, AccessKeys, Reachable};
@@ -193,6 +193,9 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
         defaults.reach.check_body(&section, bounds.body_bytes_max);
     }
     let cors = cors::cors(&mut section, &CORS);
+    if cors.as_ref().is_some_and(|cors| cors.origins == Origins::AnyWithCredentials) {
+        check_any_with_credentials(&section, handler.as_ref());
+    }
     let rates = route_limits::rates(&mut section, &RATE_LIMIT);
     let before = scripts_beside(&mut section, BEFORE.name, defaults.folder);
     let after = scripts_beside(&mut section, AFTER.name, defaults.folder);
@@ -256,6 +259,19 @@ fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec)
              before"
         );
         section.fault_of("methods", text);
+    }
+}
+
+/// Checks a route that any page may use with credentials. A reply that depends on the credentials would be
+/// told to the page.
+fn check_any_with_credentials(section: &Section<'_>, handler: Option<&HandlerSpec>) {
+    let is_blind = matches!(handler, None | Some(HandlerSpec::Collect | HandlerSpec::Reply { .. }));
+    if !is_blind || section.has(BEFORE.name) || section.has(AFTER.name) {
+        section.fault_of(
+            CORS.name,
+            "cors has origins = \"any-with-credentials\", allowed are collect and reply without scripts: list the \
+             origins",
+        );
     }
 }
 

@@ -59,9 +59,21 @@ pub(crate) fn checked_example(name: &str, config: impl FnOnce(&str) -> String, c
     app
 }
 
+/// Name of another site. The browser reaches the server under test by it.
+const OTHER_SITE: &str = "elsewhere.test";
+
 /// Opens the page that checks the example, and waits for its report.
 pub(crate) fn said(app: &App, server: &Running) -> (Browser, Value) {
-    let browser = Browser::open(&format!("http://{}/check.html", server.address()));
+    said_at(&server.address().to_string(), app)
+}
+
+/// Opens the page like [`said`], but as a page of another site.
+pub(crate) fn said_elsewhere(app: &App, server: &Running) -> (Browser, Value) {
+    said_at(&format!("{OTHER_SITE}:{}", server.address().port()), app)
+}
+
+fn said_at(host: &str, app: &App) -> (Browser, Value) {
+    let browser = Browser::open(&format!("http://{host}/check.html"));
     let said = eventually_within(START_PATIENCE, "the browser says what it found", || {
         app.has_table("said").then(|| app.query::<String>("SELECT said FROM said").pop()).flatten()
     });
@@ -88,7 +100,9 @@ impl Browser {
         // A browser sends many requests that no page caused. With these options the browser can connect only
         // to the server under test.
         command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-        command.arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1");
+        command.arg(format!(
+            "--host-resolver-rules=MAP {OTHER_SITE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+        ));
         // Root cannot use the sandbox. The sandbox is not needed, because the pages are part of the tests.
         command.args(["--no-sandbox", "--remote-debugging-port=0"]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::chromium::{checked_example, said};
+use crate::chromium::{checked_example, said, said_elsewhere};
 use crate::program::{App, eventually};
 
 fn count(app: &App, rows: &str) -> i64 {
@@ -32,6 +32,26 @@ fn a_browser_is_counted_known_again_and_tells_when_it_leaves() {
     assert_eq!(app.query::<bool>("SELECT is_new FROM views ORDER BY at"), [true, false]);
     assert_eq!(count(&app, "(SELECT DISTINCT visitor FROM views)"), 1);
     assert_eq!(count(&app, "views WHERE page = '/' AND network = '127.0.0.0' AND agent LIKE '%Chrom%'"), 2);
+}
+
+/// Browsers send a beacon of JSON with credentials, after a preflight.
+#[test]
+fn a_browser_on_another_site_sends_a_beacon_of_json() {
+    let check = r#"
+  const event = { id: "0190163d-8694-739b-aea5-966c26f8ad90", kind: "click", page: "/shop" }
+  const blob = new Blob([JSON.stringify(event)], { type: "application/json" })
+  return [location.hostname, navigator.sendBeacon(`http://127.0.0.1:${location.port}/events`, blob)]
+"#;
+    let app = checked_example("collect", str::to_owned, check);
+    let server = app.start();
+    let (browser, said) = said_elsewhere(&app, &server);
+    assert_eq!(said, json!(["elsewhere.test", true]));
+    eventually("the beacon is a row", || {
+        (app.has_table("events") && count(&app, "events WHERE kind = 'click'") == 1).then_some(())
+    });
+    drop(browser);
+    assert!(server.stop().0.success());
+    assert_eq!(app.query::<String>("SELECT page FROM events"), ["/shop"]);
 }
 
 /// The browser makes the picture with a canvas, and also shows it.

@@ -78,6 +78,36 @@ fn routes_in_each_others_way_are_told_with_both_lines() {
 }
 
 #[test]
+fn any_page_with_credentials_may_use_collect_and_fixed_replies_alone() {
+    let config = load(
+        "[stream.s]\ncolumns = [{ name = \"a\", type = \"int\" }]\n\
+         [[route]]\npath = \"/s\"\ncollect = true\nstream = \"s\"\n\
+         cors = { origins = \"any-with-credentials\" }\n",
+    );
+    let printed = config.unwrap().to_string();
+    let expected = "cors = { origins = \"any-with-credentials\", headers = [\"Content-Type\"], expose = [], \
+                    credentials = true, max_age = \"10m\" }";
+    assert!(printed.contains(expected), "{printed}");
+    assert_eq!(load(&printed).unwrap().to_string(), printed);
+    let cors = "cors = { origins = \"any-with-credentials\", credentials = false, expose = [\"ETag\"] }";
+    check(
+        &format!("[[route]]\npath = \"/\"\nreply = {{}}\n{cors}\n"),
+        &[
+            "t.toml:4:58: credentials in cors is false, allowed with origins = \"any-with-credentials\" is true: \
+             remove the key",
+            "t.toml:4:74: expose in cors is not allowed with origins = \"any-with-credentials\": any page could \
+             read the field",
+        ],
+    );
+    let cors = "cors = { origins = \"any-with-credentials\" }";
+    check(
+        &format!("[[route]]\npath = \"/*\"\nfiles = \"/usr\"\n{cors}\n"),
+        &["t.toml:4:8: cors has origins = \"any-with-credentials\", allowed are collect and reply without \
+             scripts: list the origins"],
+    );
+}
+
+#[test]
 fn faults_of_cors_say_what_browsers_take() {
     let route = |cors: &str| format!("[[route]]\npath = \"/\"\nreply = {{}}\ncors = {cors}\n");
     check(

@@ -160,6 +160,7 @@ impl Visit {
             (_, _) => {
                 let mut returned = aside.returned.take();
                 if let Some(returned) = &mut returned {
+                    rewrite(&self.exchange, &mut returned.reply);
                     returned.records.emitted.append(&mut aside.emitted);
                     returned.took_us = self.took_us(&returned.records);
                 }
@@ -391,8 +392,11 @@ impl Visit {
         Turn::Over
     }
 
-    fn return_proxied(&mut self, Proxied { reply, streamed }: Proxied) {
+    fn return_proxied(&mut self, Proxied { mut reply, streamed }: Proxied) {
         self.stage = Stage::AtOnce;
+        if self.exchange.endpoint.after.is_empty() {
+            rewrite(&self.exchange, &mut reply);
+        }
         self.return_reply(reply, Records::default(), streamed.map(Tail::Backend));
     }
 
@@ -566,5 +570,12 @@ impl Visit {
             Stage::Files(_) | Stage::Sends(..) | Stage::AtOnce => 0,
         };
         stage_bytes + self.reply_before_after_bytes()
+    }
+}
+
+/// Rewrites a reply of a backend when all `after` scripts have run.
+fn rewrite(exchange: &Exchange, reply: &mut Reply) {
+    if let Handler::Proxy(proxy) = &exchange.endpoint.handler {
+        proxy.rewrite(exchange, reply);
     }
 }

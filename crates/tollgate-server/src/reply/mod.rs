@@ -162,6 +162,20 @@ impl Reply {
         self.fields.extend_from_slice(fields);
     }
 
+    /// Replaces the value of each encoded line for which `rewritten` returns a value. A value must be valid
+    /// for its field.
+    pub(crate) fn rewrite_lines(&mut self, rewritten: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>) {
+        let mut lines = Vec::with_capacity(self.lines.len());
+        for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
+            let (name, value) = split_line(line);
+            match rewritten(name, value) {
+                Some(value) => lines.extend_from_slice(&[name, b": ", &value, b"\r\n"].concat()),
+                None => lines.extend_from_slice(line),
+            }
+        }
+        self.lines = lines.into();
+    }
+
     /// Removes each field if `goes` returns true for its name. Fields in encoded lines are removed, too.
     pub(crate) fn remove(&mut self, goes: impl Fn(&[u8]) -> bool) {
         self.remove_lines(|name, _| goes(name));
@@ -172,8 +186,8 @@ impl Reply {
     fn remove_lines(&mut self, goes: impl Fn(&[u8], &[u8]) -> bool) {
         let lines: Vec<_> = self.lines.split_inclusive(|&byte| byte == b'\n').collect();
         let stays = |line: &&[u8]| {
-            let (name, value) = line.split_at(line.iter().position(|&byte| byte == b':').unwrap_or_default());
-            !goes(name, value.get(1..).unwrap_or_default().trim_ascii())
+            let (name, value) = split_line(line);
+            !goes(name, value)
         };
         let kept: Vec<_> = lines.iter().copied().filter(stays).collect();
         if kept.len() < lines.len() {
@@ -242,6 +256,12 @@ impl Reply {
             }
         }
     }
+}
+
+/// Splits an encoded line into the name and the value of its field.
+fn split_line(line: &[u8]) -> (&[u8], &[u8]) {
+    let (name, value) = line.split_at(line.iter().position(|&byte| byte == b':').unwrap_or_default());
+    (name, value.get(1..).unwrap_or_default().trim_ascii())
 }
 
 /// Returns the name of a cookie in a Set-Cookie (RFC 6265 section 4.1.1).

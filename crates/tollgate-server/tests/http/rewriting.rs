@@ -205,3 +205,28 @@ fn a_path_with_the_prefix_of_an_outer_proxy_stays() {
     peer.send("GET /app/a HTTP/1.1\r\nHost: a\r\nX-Forwarded-Prefix: /outer\r\n\r\n");
     assert_eq!(peer.expect("200", "hello").field("location"), Some("/outer/app/login"));
 }
+
+#[test]
+fn after_scripts_get_the_fields_of_the_backend_and_their_own_fields_stay() {
+    let backend = FakeBackend::replying(
+        "HTTP/1.1 200 OK\r\nSet-Cookie: sid=1; Path=/\r\nSet-Cookie: csrf=2; Path=/\r\nLocation: /old\r\n\
+         Content-Location: /a\r\nContent-Length: 5\r\n\r\nhello",
+    );
+    let site = Site::new().proxy("/app/*", backend.options(), |proxy| {
+        proxy.strip_prefix = true;
+        proxy.set_reply_headers = vec![("Refresh".to_owned(), "1; url=/set".to_owned())];
+    });
+    let after = "return { headers = {
+        ['set-cookie'] = (string.gsub(reply.headers['set-cookie'], 'Path=/', 'Path=/app/', 1)),
+        location = '/login' .. reply.headers.location } }";
+    let server = site.after(after).start();
+    let mut peer = server.connect();
+    peer.send(APP.request);
+    let reply = peer.expect("200", "hello");
+    let names = ["location", "content-location", "refresh"];
+    let expect = ["/login/old", "/app/a", "1; url=/set"].map(Some);
+    assert_eq!(names.map(|name| reply.field(name)), expect);
+    for cookie in ["sid=1; Path=/app/\r\n", "csrf=2; Path=/app/\r\n"] {
+        assert!(reply.head.contains(cookie), "{cookie:?}: {}", reply.head);
+    }
+}

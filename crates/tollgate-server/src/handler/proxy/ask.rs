@@ -11,7 +11,6 @@ use tollgate_http::{Method, StatusCode};
 use tollgate_script::Request;
 
 use super::backend_content::BackendContent;
-use super::forwarded_prefix::ForwardedPrefix;
 use super::target::Proxy;
 use super::{hops, reply, rounds};
 use crate::handler::exchange::Exchange;
@@ -74,14 +73,13 @@ impl Proxy {
             }
             return rounds::reply().into();
         }
-        let prefix = self.forwarded_prefix(exchange);
-        let outgoing = self.outgoing(exchange, &prefix);
+        let outgoing = self.outgoing(exchange);
         let bytes = outgoing.memory_bytes() + WAITING_BYTES;
         let (proxy, request) = (self.clone(), exchange.request.clone());
         let future = async move {
             let sent = proxy.upstream.clone().send(outgoing, None).await;
             let proxied = match sent {
-                Ok(incoming) => proxy.take(incoming, &request, &prefix).await,
+                Ok(incoming) => proxy.take(incoming, &request).await,
                 Err(failure) => Err(failure),
             };
             proxied.unwrap_or_else(|failure| {
@@ -93,13 +91,8 @@ impl Proxy {
     }
 
     /// Creates the reply from a head and the available content. Short content is awaited completely.
-    async fn take(
-        self: &Rc<Self>,
-        incoming: Incoming,
-        request: &Rc<Request>,
-        prefix: &ForwardedPrefix,
-    ) -> Result<Proxied, Failure> {
-        let mut reply = self.reply(&incoming, &self.public_paths(&request.head, prefix));
+    async fn take(self: &Rc<Self>, incoming: Incoming, request: &Rc<Request>) -> Result<Proxied, Failure> {
+        let mut reply = self.reply(&incoming);
         let Incoming { head, mut content, .. } = incoming;
         let is_head = request.head.method() == Method::Head;
         if content.is_over() {

@@ -6,14 +6,14 @@
 
 use std::borrow::Cow;
 
-use tollgate_http::RequestHead;
-
 use super::forwarded_prefix::ForwardedPrefix;
 use super::own_origins::{OwnOrigins, Reference};
 use super::target::Proxy;
+use crate::handler::exchange::Exchange;
+use crate::reply::Reply;
 
 /// The difference between the paths of the client and the paths of the backend, for one request.
-pub(super) struct PublicPaths<'a> {
+struct PublicPaths<'a> {
     /// The part of the client's path that the backend does not get.
     removed: &'a ForwardedPrefix,
     /// The part of the backend's path that the client does not send.
@@ -22,19 +22,25 @@ pub(super) struct PublicPaths<'a> {
 }
 
 impl Proxy {
-    pub(super) fn public_paths<'a>(
-        &'a self,
-        head: &'a RequestHead,
-        removed: &'a ForwardedPrefix,
-    ) -> PublicPaths<'a> {
+    /// Rewrites the fields of the backend in a reply. Fields that scripts and the route set stay as they are.
+    pub(crate) fn rewrite(&self, exchange: &Exchange, reply: &mut Reply) {
+        if !self.rewrites {
+            return;
+        }
+        let head = &exchange.request.head;
+        let removed = &self.forwarded_prefix(exchange);
         let origins = OwnOrigins { client: head.host(), backend: &self.upstream.options().addresses };
-        PublicPaths { removed, added: self.spec.prefix.as_bytes(), origins }
+        let paths = PublicPaths { removed, added: self.spec.prefix.as_bytes(), origins };
+        reply.rewrite_lines(|name, value| {
+            let is_set = |(set, _): &(String, String)| name.eq_ignore_ascii_case(set.as_bytes());
+            if self.spec.set_reply_headers.iter().any(is_set) { None } else { paths.rewritten(name, value) }
+        });
     }
 }
 
 impl PublicPaths<'_> {
     /// Returns the new value of a field of the backend's reply, or `None` if the value stays.
-    pub(super) fn rewritten(&self, name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    fn rewritten(&self, name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
         match name.len() {
             7 if name.eq_ignore_ascii_case(b"refresh") => self.refresh(value),
             8 if name.eq_ignore_ascii_case(b"location") => self.reference(value),

@@ -1,19 +1,16 @@
 //! Converts the reply of a backend to the form for the client. Fields of the connection to the backend are
 //! removed, and the server writes the framing.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use tollgate_backend::{Failure, Incoming};
 use tollgate_http::{ReplyHead, StatusCode, parse_http_date};
 
-use super::public_paths::PublicPaths;
 use super::target::Proxy;
 use crate::reply::Reply;
 
 impl Proxy {
-    /// Creates the head of the reply. `paths` rewrites the references and cookies of the backend.
-    pub(super) fn reply(&self, incoming: &Incoming, paths: &PublicPaths<'_>) -> Reply {
+    /// Creates the head of the reply.
+    pub(super) fn reply(&self, incoming: &Incoming) -> Reply {
         let head = &incoming.head;
         let mut reply = Reply::empty(head.status().unwrap_or(StatusCode::BAD_GATEWAY));
         let mut lines = Vec::with_capacity(head.bytes_len());
@@ -24,28 +21,21 @@ impl Proxy {
             reply.has_date = true;
         }
         let passed = head.forwarded_fields().filter(|(name, _)| !self.ends_here(name));
-        let passed = passed.map(|(name, value)| (name, self.rewritten(paths, name, value)));
         let set = self.spec.set_reply_headers.iter();
-        let set = set.map(|(name, value)| (name.as_bytes(), Cow::Borrowed(value.as_bytes())));
-        for (name, value) in passed.chain(set) {
+        for (name, value) in passed.chain(set.map(|(name, value)| (name.as_bytes(), value.as_bytes()))) {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if is("x-request-id") || is("allow") {
                 // The server writes these fields if a reply lacks them, so they are kept separate from the
                 // encoded lines.
                 let name = String::from_utf8_lossy(name).into_owned();
-                reply.fields.push((name.into(), Bytes::copy_from_slice(&value)));
+                reply.fields.push((name.into(), Bytes::copy_from_slice(value)));
             } else {
-                push_line(&mut lines, name, &value);
+                push_line(&mut lines, name, value);
             }
         }
         reply.lines = lines.into();
         reply.interim = self.interim(&incoming.interim);
         reply
-    }
-
-    fn rewritten<'v>(&self, paths: &PublicPaths<'_>, name: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
-        let rewritten = if self.rewrites { paths.rewritten(name, value) } else { None };
-        rewritten.map_or(Cow::Borrowed(value), Cow::Owned)
     }
 
     /// Returns the interim replies as they are sent (RFC 9110 section 15.2).

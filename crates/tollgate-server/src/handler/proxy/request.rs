@@ -12,7 +12,7 @@ use tollgate_http::{
 };
 use tollgate_script::{Body, BodyFile, Request, TraceRule};
 
-use super::forwarded_prefix::{ForwardedPrefix, X_FORWARDED_PREFIX, path_without_dots, split_path};
+use super::forwarded_prefix::{X_FORWARDED_PREFIX, path_without_dots, split_path};
 use super::hops::{self, MAX_FORWARDS};
 use super::target::Proxy;
 use crate::handler::exchange::Exchange;
@@ -22,8 +22,8 @@ use crate::trust::ClientHeader;
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
 
 impl Proxy {
-    /// Creates the request for the backend. `prefix` is the prefix of the request.
-    pub(super) fn outgoing(&self, exchange: &Exchange, prefix: &ForwardedPrefix) -> Outgoing {
+    /// Creates the request for the backend.
+    pub(super) fn outgoing(&self, exchange: &Exchange) -> Outgoing {
         let request = &exchange.request;
         let head = &request.head;
         let host = match self.spec.host {
@@ -33,7 +33,7 @@ impl Proxy {
         let (method, name) = (head.method(), head.method_name());
         let mut out = Outgoing::with_method(method, name, host, |target| self.write_target(target, head));
         self.push_fields(&mut out, request, exchange.is_from_proxy());
-        self.push_origin(&mut out, exchange, prefix);
+        self.push_origin(&mut out, exchange);
         let via: &[u8] = match head.version() {
             Version::Http11 => b"1.1 tollgate",
             Version::Http10 => b"1.0 tollgate",
@@ -107,7 +107,7 @@ impl Proxy {
 
     /// Adds the client and the requested host: `Forwarded` (RFC 7239) and the older fields. Values of a
     /// trusted proxy are kept and extended. Values of other peers are replaced.
-    fn push_origin(&self, out: &mut Outgoing, exchange: &Exchange, prefix: &ForwardedPrefix) {
+    fn push_origin(&self, out: &mut Outgoing, exchange: &Exchange) {
         let head = &exchange.request.head;
         let peer = exchange.peer.map(|peer| peer.to_canonical());
         if !self.is_set("Forwarded") {
@@ -136,7 +136,7 @@ impl Proxy {
             out.push_sound("X-Forwarded-Host", kept("x-forwarded-host").unwrap_or(host.as_bytes()));
         }
         if self.strips() && !self.is_set(X_FORWARDED_PREFIX) {
-            out.push_sound(X_FORWARDED_PREFIX, prefix.whole());
+            out.push_sound(X_FORWARDED_PREFIX, self.forwarded_prefix(exchange).whole());
         }
     }
 

@@ -21,74 +21,29 @@
 //! If the sink reports more results than the log had records, the excess is subtracted from ingested. The
 //! account then does not add up.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod account;
+mod count;
+mod row;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_log::{
-    Cursor, CursorStep, FormatError, LogError, LogId, Position, RecordBatch, SchemaId, SegmentFooter,
-    SegmentName, SegmentState, Sequence, Storage, log_ids, scan_segment, segment_header, segments,
+    Cursor, FormatError, LogError, LogId, Position, SegmentName, Sequence, Storage, log_ids, segment_header,
+    segments,
 };
 
 use crate::error::AuditError;
-use crate::footer::read_footer;
 use crate::load::deleted_ends;
 use crate::sink::{LogCounts, STREAM_UNKNOWN, SinkOptions, Taken};
+use account::account;
+use count::{Passed, count_log};
+pub use row::AuditRow;
 
 /// Maximum number of reads of sink and segments. Both are read again if segments were deleted between the two
 /// reads.
 const LOOKS_MAX: usize = 3;
-
-/// The account of one stream of one log in one sink.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditRow {
-    /// Id of the log.
-    pub log: LogId,
-    /// The name of the machine that wrote the log: from its segments, or from the sink if they are gone.
-    /// `None` if it is unknown.
-    pub node: Option<String>,
-    /// Name of the stream.
-    pub stream: String,
-    /// Number of records that were written.
-    pub ingested: u64,
-    /// Number of records after the position, which are still to be loaded.
-    pub pending: u64,
-    /// Number of rows in the sink.
-    pub loaded: u64,
-    /// Number of rejects in the sink.
-    pub rejected: u64,
-    /// Number of duplicates: records whose key another record has. The sink only counted them.
-    pub duplicates: u64,
-    /// Number of all other records, which are damaged or lost.
-    pub missing: u64,
-}
-
-impl AuditRow {
-    fn empty(log: LogId, stream: &str) -> Self {
-        let stream = stream.to_owned();
-        Self {
-            log,
-            node: None,
-            stream,
-            ingested: 0,
-            pending: 0,
-            loaded: 0,
-            rejected: 0,
-            duplicates: 0,
-            missing: 0,
-        }
-    }
-
-    /// Returns the number of records that have a result in the sink.
-    fn settled(&self) -> u64 {
-        self.loaded.saturating_add(self.rejected).saturating_add(self.duplicates)
-    }
-
-    /// Returns the number of records that the account has with any result.
-    fn accounted(&self) -> u64 {
-        self.pending.saturating_add(self.settled()).saturating_add(self.missing)
-    }
-}
 
 /// The accounts of a folder of logs in one sink.
 #[derive(Debug, Default)]
@@ -254,229 +209,4 @@ fn nowhere(
 /// Returns whether all remaining segments begin after the record that is to be loaded next.
 fn is_outrun(names: &[(SegmentName, PathBuf)], position: Sequence) -> bool {
     names.first().is_some_and(|(oldest, _)| position > Sequence(0) && oldest.first > position.after(1))
-}
-
-/// Counts of the records of one stream in the existing segments.
-#[derive(Debug, Clone, Copy, Default)]
-struct Written {
-    /// Number of records up to the position.
-    passed: u64,
-    pending: u64,
-}
-
-/// Range of a log that a loader has passed to a sink: the records after `start` up to `last`.
-#[derive(Debug, Clone, Copy, Default)]
-struct Passed {
-    start: Sequence,
-    last: Sequence,
-}
-
-impl Passed {
-    fn of(counts: &LogCounts) -> Self {
-        Self { start: counts.start, last: counts.position.last }
-    }
-}
-
-type WrittenByStream = BTreeMap<String, Written>;
-
-/// Returns the account of one log. If the sink does not take a stream, the stream has a row only if the sink
-/// took it earlier.
-fn account(
-    log: LogId,
-    taken: &Taken,
-    counts: Option<&LogCounts>,
-    written: &WrittenByStream,
-) -> Vec<AuditRow> {
-    let mut rows: BTreeMap<String, AuditRow> = BTreeMap::new();
-    let in_sink = |stream: &String| counts.and_then(|counts| counts.streams.get(stream)).copied();
-    let known = counts.iter().flat_map(|counts| counts.streams.keys());
-    let mut known_records = 0_u64;
-    for stream in known.chain(written.keys()).collect::<BTreeSet<_>>() {
-        let count = in_sink(stream).unwrap_or_default();
-        let written = written.get(stream).copied().unwrap_or_default();
-        let accounted = count.settled().saturating_add(count.skipped);
-        known_records = accounted.max(written.passed).saturating_add(known_records);
-        let is_taken = taken.takes(stream);
-        if is_taken || count.settled() > 0 {
-            let row = row_of(&mut rows, log, stream);
-            (row.loaded, row.rejected, row.duplicates) = (count.loaded, count.rejected, count.duplicates);
-            if is_taken {
-                row.pending = written.pending;
-                row.missing = written.passed.saturating_sub(accounted);
-            }
-        }
-    }
-    let passed = counts.map_or(0, |counts| counts.position.last.0.saturating_sub(counts.start.0));
-    if let Some(missing) = passed.checked_sub(known_records).filter(|missing| *missing > 0) {
-        let row = row_of(&mut rows, log, STREAM_UNKNOWN);
-        row.missing = row.missing.saturating_add(missing);
-    }
-    let mut rows: Vec<_> = rows.into_values().collect();
-    rows.retain(|row| row.accounted() > 0);
-    count_ingested(&mut rows, known_records.saturating_sub(passed));
-    rows
-}
-
-/// Sets `ingested` of each row to the sum of its counts. Subtracts the records that the sink reports, but the
-/// log never had.
-fn count_ingested(rows: &mut [AuditRow], mut never_given: u64) {
-    for row in rows {
-        let taken_off = never_given.min(row.settled());
-        never_given -= taken_off;
-        row.ingested = row.accounted() - taken_off;
-    }
-}
-
-fn row_of<'a>(rows: &'a mut BTreeMap<String, AuditRow>, log: LogId, stream: &str) -> &'a mut AuditRow {
-    rows.entry(stream.to_owned()).or_insert_with(|| AuditRow::empty(log, stream))
-}
-
-/// Counts the records of a log by the footers of its segments. Reads the records if a segment has no intact
-/// footer, or has the position inside.
-fn count_log(
-    storage: &Arc<dyn Storage>,
-    dir: &Path,
-    log: LogId,
-    passed: Passed,
-    names: &[(SegmentName, PathBuf)],
-) -> Result<WrittenByStream, LogError> {
-    let mut counter =
-        Counter { storage, dir, log, passed, streams: HashMap::new(), written: WrittenByStream::new() };
-    for (index, (name, path)) in names.iter().enumerate() {
-        let end = names.get(index + 1).map(|(next, _)| next.first.before());
-        match counter.segment(*name, path, end) {
-            // The segment was deleted after it was listed. The counts of the sink have its records.
-            Err(error) if error.is_not_found() => {}
-            result => result?,
-        }
-    }
-    Ok(counter.written)
-}
-
-struct Counter<'a> {
-    storage: &'a Arc<dyn Storage>,
-    dir: &'a Path,
-    log: LogId,
-    passed: Passed,
-    /// Streams by schema number. A schema has the same number throughout a log, so a segment with damaged
-    /// schemas uses the streams of its neighbours.
-    streams: HashMap<SchemaId, String>,
-    written: WrittenByStream,
-}
-
-impl Counter<'_> {
-    fn segment(&mut self, name: SegmentName, path: &Path, end: Option<Sequence>) -> Result<(), LogError> {
-        let footer = match name.state {
-            SegmentState::Sealed => read_footer(&**self.storage, path)?,
-            SegmentState::Open | SegmentState::Damaged => None,
-        };
-        let Some(footer) = footer else { return self.walk(name, end) };
-        if footer.last <= self.passed.start {
-            return Ok(());
-        }
-        if name.first <= self.passed.start {
-            return self.walk(name, Some(footer.last));
-        }
-        self.learn_streams(name, path, &footer)?;
-        let is_passed = footer.last <= self.passed.last;
-        if !is_passed && name.first <= self.passed.last {
-            return self.walk_divided(name, &footer);
-        }
-        for count in &footer.counts {
-            let records = count.rows + count.rejects;
-            let written = self.stream(count.schema);
-            let side = if is_passed { &mut written.passed } else { &mut written.pending };
-            *side += records;
-        }
-        Ok(())
-    }
-
-    fn stream(&mut self, schema: SchemaId) -> &mut Written {
-        let stream = self.streams.get(&schema).map_or(STREAM_UNKNOWN, String::as_str);
-        if !self.written.contains_key(stream) {
-            self.written.insert(stream.to_owned(), Written::default());
-        }
-        match self.written.get_mut(stream) {
-            Some(written) => written,
-            None => unreachable!("it was just put in"),
-        }
-    }
-
-    /// Reads the schemas of a segment, which are before its first record. If that part is damaged, or if the
-    /// segment has later schemas, reads the segment to its end.
-    fn learn_streams(
-        &mut self,
-        name: SegmentName,
-        path: &Path,
-        footer: &SegmentFooter,
-    ) -> Result<(), LogError> {
-        if self.knows_all(footer) {
-            return Ok(());
-        }
-        let mut cursor = self.cursor_at(name);
-        cursor.step(Some(name.first))?;
-        self.streams.extend(cursor.schemas().map(|(id, schema)| (id, schema.stream().to_owned())));
-        if !self.knows_all(footer) {
-            let scan = scan_segment(&**self.storage, path)?;
-            self.streams.extend(scan.schemas.iter().map(|(id, schema)| (*id, schema.stream().to_owned())));
-        }
-        Ok(())
-    }
-
-    fn knows_all(&self, footer: &SegmentFooter) -> bool {
-        footer.counts.iter().all(|count| self.streams.contains_key(&count.schema))
-    }
-
-    fn cursor_at(&self, name: SegmentName) -> Cursor {
-        let before = Position { last: name.first.before(), chain: None };
-        Cursor::new(self.storage.clone(), self.dir, self.log, Some(before))
-    }
-
-    /// Counts a segment with the position inside. Intact records after the position are pending. All other
-    /// records that the footer counts are treated as passed.
-    fn walk_divided(&mut self, name: SegmentName, footer: &SegmentFooter) -> Result<(), LogError> {
-        let before = self.written.clone();
-        self.walk(name, Some(footer.last))?;
-        let mut totals: HashMap<SchemaId, u64> = HashMap::new();
-        for count in &footer.counts {
-            // A stream whose columns changed has several schemas. The counts of all of them are added to the
-            // first schema.
-            let stream = self.streams.get(&count.schema);
-            let same = totals.keys().find(|known| self.streams.get(*known) == stream).copied();
-            *totals.entry(same.unwrap_or(count.schema)).or_default() += count.rows + count.rejects;
-        }
-        for (schema, total) in totals {
-            let stream = self.streams.get(&schema).map_or(STREAM_UNKNOWN, String::as_str);
-            let old = before.get(stream).copied().unwrap_or_default();
-            let written = self.stream(schema);
-            let pending = written.pending.saturating_sub(old.pending);
-            written.passed = old.passed.saturating_add(total.saturating_sub(pending));
-        }
-        Ok(())
-    }
-
-    fn walk(&mut self, name: SegmentName, end: Option<Sequence>) -> Result<(), LogError> {
-        let mut cursor = self.cursor_at(name);
-        loop {
-            match cursor.step(end)? {
-                CursorStep::CaughtUp => return Ok(()),
-                CursorStep::Gap(_) => {}
-                CursorStep::Batch(batch) => self.batch(&batch),
-            }
-        }
-    }
-
-    fn batch(&mut self, batch: &RecordBatch<'_>) {
-        for record in batch.records().flatten() {
-            let stream = self.streams.entry(record.schema_id);
-            stream.or_insert_with(|| record.schema.stream().to_owned());
-            if record.sequence <= self.passed.start {
-                continue;
-            }
-            let is_passed = record.sequence <= self.passed.last;
-            let written = self.stream(record.schema_id);
-            let side = if is_passed { &mut written.passed } else { &mut written.pending };
-            *side += 1;
-        }
-    }
 }

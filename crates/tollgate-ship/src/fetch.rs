@@ -30,9 +30,10 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{LogError, LogId, Position, Sequence, Storage, join_chain, make_folder};
 
-use crate::answer::{EndAnswer, NodeAnswer, PositionAnswer, TEXT_BYTES_MAX, now_ms};
-use crate::name::{NodeName, ObjectName};
-use crate::store::{LISTED_MAX, Store, StoreError};
+use crate::answer::{NodeAnswer, PositionAnswer, TEXT_BYTES_MAX, now_ms};
+use crate::listing::{end_of, ended_logs, shipped_logs};
+use crate::name::ObjectName;
+use crate::store::{Store, StoreError};
 use hunt::Hunt;
 use log::FetchedLog;
 pub use options::{FetchOptions, FetchTuning, ReadPositions, SinkPositions};
@@ -271,15 +272,8 @@ impl FetchThread {
 
     /// Adds the logs of all machines to `logs`, by the names of the store's folders.
     fn find_logs(&mut self) -> Result<(), StoreError> {
-        for folder in self.store.folders(&ObjectName::segments())? {
-            let Some(node) = NodeName::parse(&folder) else { continue };
-            for folder in self.store.folders(&ObjectName::segments_of_node(&node))? {
-                // A folder with another spelling of an id was not made by Tollgate.
-                let log = folder.parse().ok().filter(|log: &LogId| log.to_string() == folder);
-                if let Some(log) = log {
-                    self.logs.entry(log).or_insert_with(|| FetchedLog::new(node.clone()));
-                }
-            }
+        for (node, log) in shipped_logs(&*self.store)? {
+            self.logs.entry(log).or_insert_with(|| FetchedLog::new(node));
         }
         Ok(())
     }
@@ -287,24 +281,14 @@ impl FetchThread {
     /// Adds the logs that have ended to `logs`. If the store lost all segments of a log, only its end object
     /// shows that the log existed.
     fn find_ended_logs(&mut self) -> Result<(), StoreError> {
-        let mut after: Option<String> = None;
-        loop {
-            let names = self.store.list(&ObjectName::ends(), after.as_deref())?;
-            for name in &names {
-                let Some(ObjectName::End(log)) = ObjectName::parse(name) else { continue };
-                if self.logs.contains_key(&log) {
-                    continue;
-                }
-                let text = self.store.text(name, TEXT_BYTES_MAX)?;
-                if let Some(answer) = text.as_deref().and_then(EndAnswer::parse) {
-                    self.logs.insert(log, FetchedLog::new(answer.node));
-                }
+        for log in ended_logs(&*self.store)? {
+            if !self.logs.contains_key(&log)
+                && let Some(end) = end_of(&*self.store, log)?
+            {
+                self.logs.insert(log, FetchedLog::new(end.node));
             }
-            if names.len() < LISTED_MAX {
-                return Ok(());
-            }
-            after = names.last().cloned();
         }
+        Ok(())
     }
 
     fn look_at_log(&mut self, id: LogId, loaded: Sequence) -> Result<Look, StoreError> {

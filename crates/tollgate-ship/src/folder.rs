@@ -201,6 +201,27 @@ impl Store for FolderStore {
         names.sort_unstable();
         Ok(names)
     }
+
+    fn foreign(&self, prefix: &str, max: usize) -> Result<Vec<String>, StoreError> {
+        let (mut names, mut prefixes) = (Vec::new(), vec![prefix.to_owned()]);
+        while let Some(prefix) = prefixes.pop() {
+            for entry in self.entries(&prefix)? {
+                let name = format!("{prefix}{entry}");
+                let is_part = Path::new(&entry).extension().is_some_and(|extension| extension == PART);
+                // A symbolic link to a folder is not followed, because it may lead in a circle.
+                if self.folder.join(&name).symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                    prefixes.push(format!("{name}/"));
+                } else if !is_part && ObjectName::parse(&name).is_none() {
+                    names.push(name);
+                }
+                if names.len() >= max {
+                    return Ok(names);
+                }
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
 }
 
 impl FolderStore {

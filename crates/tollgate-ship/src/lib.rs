@@ -17,6 +17,8 @@
 //! | [`cost`], [`policy`] | the price of a month; the least rights of a machine |
 //! | [`probe`] | checks whether a store creates each object once |
 //! | [`progress`] | which segments of each log are shipped |
+//! | [`listing`] | lists the logs, segments and positions in a store |
+//! | [`copy`] | copies one segment to this machine, and checks it |
 //! | [`mod@fetch`] | the thread that fetches segments for the loader, and writes the positions of sinks to the store |
 //! | [`logs`] | the logs of this machine, as a ship target sees them |
 //! | [`shipper`], [`status`] | the thread that ships, and its state |
@@ -25,10 +27,12 @@
 //! Absent here: sinks, rows, scripts. The loader is above this crate.
 
 mod answer;
+mod copy;
 mod cost;
 mod fetch;
 mod folder;
 mod identity;
+mod listing;
 mod logs;
 mod name;
 mod object;
@@ -46,6 +50,7 @@ mod testing;
 mod volume;
 
 pub use answer::{EndAnswer, NodeAnswer, PositionAnswer, WantAnswer};
+pub use copy::{SegmentCopy, SegmentPlace, copy_segment};
 pub use cost::{StoreCost, StorePrices, StoreUse, month_cost};
 pub use fetch::{
     FetchFault, FetchOptions, FetchStartError, FetchState, FetchStatus, FetchTuning, FetchWatch, Fetcher,
@@ -53,6 +58,7 @@ pub use fetch::{
 };
 pub use folder::FolderStore;
 pub use identity::SegmentIdentity;
+pub use listing::{end_of, ended_logs, positions_of, segments_of, shipped_logs, want_of};
 pub use logs::ShippedLogs;
 pub use name::{NodeName, ObjectName};
 pub use object::{
@@ -63,7 +69,7 @@ pub use options::{DeleteRule, ShipOptions, ShipTuning};
 pub use pace::Pacer;
 pub use policy::{StoreRole, s3_policy};
 pub use probe::{ConditionalCreate, StoreReport, probe_store};
-pub use send::{Sent, send_segment};
+pub use send::{Sent, find_segment, send_segment};
 pub use shipper::{OnceOutcome, ShipOnce, ShipOnceError, Shipper, ship_once};
 pub use status::{LogFault, ShipState, ShipStatus, ShipWatch};
 pub use store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};

@@ -148,6 +148,11 @@ impl ObjectName {
         (parts.next().is_none() && name.to_string() == text).then_some(name)
     }
 
+    /// Returns the prefix of all names.
+    pub fn all() -> String {
+        format!("{VERSION}/")
+    }
+
     /// Returns the prefix of all segments.
     pub fn segments() -> String {
         format!("{VERSION}/seg/")

@@ -308,6 +308,17 @@ impl Store for ObjectStore {
         names.dedup();
         Ok(names)
     }
+
+    fn foreign(&self, prefix: &str, max: usize) -> Result<Vec<String>, StoreError> {
+        let (folder, place) = (self.prefix(prefix)?, &self.options.place);
+        let names = self.service.list(Some(&folder)).try_filter_map(async |found| {
+            let name = place.name(found.location.as_ref());
+            Ok(name.filter(|name| ObjectName::parse(name).is_none()).map(str::to_owned))
+        });
+        self.run("list", prefix, 0, async {
+            names.take(max).try_collect().await.map_err(failed("list", prefix))
+        })
+    }
 }
 
 /// The pieces of a download. If the download ends before all bytes arrived, the result is an error.

@@ -8,7 +8,7 @@ use crate::name::NodeName;
 /// A machine that uses the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreRole<'a> {
-    /// It ships its own segments, and reads what loaders answer.
+    /// It ships its own segments, and reads what loaders answer. An audit reads the ends of its logs.
     Ship(&'a NodeName),
     /// It reads all segments, answers, and deletes what every sink has.
     Load,
@@ -41,7 +41,13 @@ fn rules_to_ship(node: &NodeName) -> Vec<Rule> {
         (&["s3:PutObject", "s3:DeleteObject"], vec!["v1/want/*".to_owned()]),
         (
             &["s3:GetObject"],
-            vec![own, format!("v1/node/{node}"), "v1/pos/*".to_owned(), "v1/want/*".to_owned()],
+            vec![
+                own,
+                format!("v1/node/{node}"),
+                "v1/end/*".to_owned(),
+                "v1/pos/*".to_owned(),
+                "v1/want/*".to_owned(),
+            ],
         ),
     ]
 }
@@ -104,6 +110,9 @@ mod tests {
             assert!(resources.iter().all(|name| name.starts_with("a/v1/")), "{resources:?}");
         }
         assert_eq!(allowed(&policy, "s3:DeleteObject"), ["a/v1/want/*"]);
+        for name in ["a/v1/end/*", "a/v1/pos/*"] {
+            assert!(allowed(&policy, "s3:GetObject").contains(&name.to_owned()), "{name}");
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn send_segment(
 ///
 /// # Errors
 /// The store does not answer.
-pub(crate) fn find_segment(
+pub fn find_segment(
     store: &dyn Store,
     name: &str,
     identity: &SegmentIdentity,

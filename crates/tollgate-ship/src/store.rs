@@ -88,6 +88,16 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// The store does not answer.
     fn folders(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
+
+    /// Returns at most `max` names below a prefix that ends in `/`, at any depth, which are no names of the
+    /// layout. Another program wrote them. By default there are none.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    fn foreign(&self, prefix: &str, max: usize) -> Result<Vec<String>, StoreError> {
+        let _ = (prefix, max);
+        Ok(Vec::new())
+    }
 }
 
 /// A store that several owners share.
@@ -126,6 +136,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn folders(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         (**self).folders(prefix)
+    }
+
+    fn foreign(&self, prefix: &str, max: usize) -> Result<Vec<String>, StoreError> {
+        (**self).foreign(prefix, max)
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tollgate_log::{LogId, Sequence};
 
-use crate::answer::{EndAnswer, PositionAnswer, TEXT_BYTES_MAX, now_ms};
+use crate::answer::{PositionAnswer, TEXT_BYTES_MAX, now_ms};
+use crate::listing::end_of;
 use crate::name::{NodeName, ObjectName};
 use crate::store::{Store, StoreError};
 
@@ -49,7 +50,7 @@ pub(super) fn delete_due(
         let next = match firsts.get(at + 1) {
             Some((_, next)) => *next,
             None => match end_of(store, log)? {
-                Some(end) => end.after(1),
+                Some(end) => end.last.after(1),
                 None => break,
             },
         };
@@ -63,7 +64,7 @@ pub(super) fn delete_due(
     // deleted segments.
     if deleted == firsts.len() as u64
         && let Some(end) = end_of(store, log)?
-        && end <= loaded
+        && end.last <= loaded
     {
         store.remove(&ObjectName::End(log).to_string())?;
     }
@@ -75,11 +76,6 @@ fn first_of(name: &str) -> Option<Sequence> {
         ObjectName::Segment { first, .. } => Some(first),
         _ => None,
     }
-}
-
-fn end_of(store: &dyn Store, log: LogId) -> Result<Option<Sequence>, StoreError> {
-    let text = store.text(&ObjectName::End(log).to_string(), TEXT_BYTES_MAX)?;
-    Ok(text.as_deref().and_then(EndAnswer::parse).map(|end| end.last))
 }
 
 /// Returns the last record of a log that every sink of the rules has loaded. `None`: at least one sink has no

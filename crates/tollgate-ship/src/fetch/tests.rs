@@ -9,8 +9,9 @@ use tempfile::TempDir;
 use tollgate_log::{DiskStorage, SegmentName, SegmentState, read_footer, segments};
 
 use super::*;
-use crate::answer::WantAnswer;
+use crate::answer::{EndAnswer, WantAnswer};
 use crate::folder::FolderStore;
+use crate::name::NodeName;
 use crate::pace::Pacer;
 use crate::shipper::ship_once;
 use crate::testing::{eventually, files, write_log};

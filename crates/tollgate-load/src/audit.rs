@@ -1,9 +1,10 @@
 //! Compares the records in the segments with the counts that the sink reports.
 //!
-//! In each row: ingested = pending + loaded + rejected + duplicates + missing. The sink is read first, so
-//! records that are written or loaded during the audit count as pending. A record before the position that is
-//! neither loaded, rejected nor a duplicate is missing. The count of missing records does not use the gap
-//! table, so it can be checked against that table.
+//! In each row: ingested = pending + loaded + rejected + duplicates + given up + missing. The sink is read
+//! first, so records that are written or loaded during the audit count as pending. A record before the
+//! position that is neither loaded, rejected nor a duplicate is given up or missing. It is given up if it is
+//! in a gap that an operator gave up by command. The sum of both counts does not use the gap table, so it can
+//! be checked against that table.
 //!
 //! A log may have diverged from the log that the sink loaded under the same id. For example, a machine and
 //! its snapshot both continued to write. The records of the diverged log are in no sink. All of them that are
@@ -23,23 +24,31 @@
 
 mod account;
 mod count;
+mod diverged;
+mod gap;
 mod row;
+mod sink;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tollgate_log::{
-    Cursor, FormatError, LogError, LogId, Position, SegmentName, Sequence, Storage, log_ids, segment_header,
-    segments,
+    LogError, LogId, Position, SegmentName, Sequence, Storage, log_ids, segment_header, segments,
 };
 
 use crate::error::AuditError;
 use crate::load::deleted_ends;
 use crate::sink::{LogCounts, STREAM_UNKNOWN, SinkOptions, Taken};
+pub use account::LogAccount;
 use account::account;
 use count::{Passed, count_log};
+pub use count::{Place, RecordCounter, RecordsByStream, StreamRecords};
+use diverged::went_another_way;
+use gap::gaps_of;
+pub use gap::{SinkGap, sink_gaps};
 pub use row::AuditRow;
+pub use sink::SinkAccount;
 
 /// Maximum number of reads of sink and segments. Both are read again if segments were deleted between the two
 /// reads.
@@ -50,6 +59,8 @@ const LOOKS_MAX: usize = 3;
 pub struct Audit {
     /// One row for each log and stream.
     pub rows: Vec<AuditRow>,
+    /// The gaps of the sink, including those that an operator gave up.
+    pub gaps: Vec<SinkGap>,
     /// Logs that cannot be counted because their folder or a segment cannot be read, with the error. These
     /// logs have no rows.
     pub failed: Vec<(LogId, LogError)>,
@@ -74,14 +85,15 @@ pub fn audit(
         }
         look = Look::take(&storage, dir, sink)?;
     }
-    let Look { mut rows, failed, .. } = look;
+    let Look { mut rows, gaps, failed, .. } = look;
     rows.sort_by(|a, b| (a.log, &a.stream).cmp(&(b.log, &b.stream)));
-    Ok(Audit { rows, failed })
+    Ok(Audit { rows, gaps, failed })
 }
 
 /// One read of the sink, and then of the segments.
 struct Look {
     rows: Vec<AuditRow>,
+    gaps: Vec<SinkGap>,
     failed: Vec<(LogId, LogError)>,
     /// Whether segments with pending records are gone. The records were loaded and deleted between the two
     /// reads, or they are lost.
@@ -101,7 +113,8 @@ impl Look {
             Err(error) if error.is_not_found() => Vec::new(),
             logs => logs?,
         };
-        let mut look = Self { rows: Vec::new(), failed: Vec::new(), is_outrun: false };
+        let gaps = in_sink.values().flat_map(gaps_of).collect();
+        let mut look = Self { rows: Vec::new(), gaps, failed: Vec::new(), is_outrun: false };
         for log in logs {
             let counts = in_sink.remove(&log);
             if let Err(error) = look.add(storage, dir, log, counts.as_ref(), &sink.taken) {
@@ -110,7 +123,7 @@ impl Look {
         }
         // The logs that remain in the map have no folder any more.
         for (log, counts) in &in_sink {
-            look.rows.extend(account(*log, &sink.taken, Some(counts), &BTreeMap::new()));
+            look.rows.extend(account(*log, &sink.taken, Some(counts), &RecordsByStream::new()).rows);
         }
         look.rows.extend(lost);
         for row in look.rows.iter_mut().filter(|row| row.node.is_none()) {
@@ -148,11 +161,11 @@ impl Look {
         {
             return nowhere(storage, dir, log, taken);
         }
-        let passed = counts.map_or(Passed::default(), Passed::of);
+        let passed = counts.map_or_else(Passed::default, Passed::of);
         let names = segments(&**storage, dir, log)?;
         self.is_outrun |= is_outrun(&names, passed.last);
         let written = count_log(storage, dir, log, passed, &names)?;
-        Ok(account(log, taken, counts, &written))
+        Ok(account(log, taken, counts, &written).rows)
     }
 }
 
@@ -181,14 +194,6 @@ fn lost(deleted: &BTreeMap<LogId, Position>, in_sink: &BTreeMap<LogId, LogCounts
     if in_sink.is_empty() { Vec::new() } else { lost.collect() }
 }
 
-/// Returns whether the log has diverged from the log of `position`: the chain of the next batch is not the
-/// chain of `position`. Deleted segments are not compared.
-fn went_another_way(storage: &Arc<dyn Storage>, dir: &Path, log: LogId, position: Position) -> bool {
-    let mut cursor = Cursor::new(storage.clone(), dir, log, Some(position));
-    let step = cursor.step(Some(position.last.after(1)));
-    matches!(step, Err(LogError::Damaged { source: FormatError::Chain { .. }, .. }))
-}
-
 /// Returns the audit rows of a log that has diverged from the log of the sink's position. All its records
 /// count as missing, because the sink has none of them.
 fn nowhere(
@@ -199,7 +204,7 @@ fn nowhere(
 ) -> Result<Vec<AuditRow>, LogError> {
     let names = segments(&**storage, dir, log)?;
     let written = count_log(storage, dir, log, Passed::default(), &names)?;
-    let mut rows = account(log, taken, None, &written);
+    let mut rows = account(log, taken, None, &written).rows;
     for row in &mut rows {
         (row.missing, row.pending) = (row.pending, 0);
     }

@@ -26,7 +26,10 @@ mod sink;
 mod sqlite_files;
 mod sys;
 
-pub use audit::{Audit, AuditRow, audit};
+pub use audit::{
+    Audit, AuditRow, LogAccount, Place, RecordCounter, RecordsByStream, SinkAccount, SinkGap, StreamRecords,
+    audit, sink_gaps,
+};
 pub use error::{AuditError, FinishError, LoaderStartError, Remedy, SinkError};
 pub use live::LiveLog;
 pub use load::{

@@ -28,6 +28,7 @@ use options::OpenSink;
 pub use backlog::LoadBacklog;
 pub(crate) use deleted::deleted_ends;
 pub use options::{LoadOptions, LoadTuning, RefusedLogs};
+pub(crate) use skip::is_given_up;
 pub use skip::{SkipError, skip};
 pub use status::{LoadState, LoadStatus, STALLED_MIN};
 

@@ -27,6 +27,7 @@ Examples:
   tollgate sql \"SELECT count(*) FROM requests\"
   tollgate status --watch              show the state, and what to do, each second
   tollgate audit                       check that the database has every record
+  tollgate audit --store /mnt/handover count the records of this side of a hand-over
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.";
 
@@ -118,14 +119,23 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Check that each record of the log is in the database, or is accounted for
-    Audit {
-        /// A configuration file, or the folder of an app
-        #[arg(value_name = "CONFIG|DIR", default_value = ".")]
-        config: PathBuf,
-        /// Print one JSON object per line, for each sink, log and stream
-        #[arg(long)]
-        json: bool,
-    },
+    Audit(AuditCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditCommand {
+    /// A configuration file, or the folder of an app
+    #[arg(value_name = "CONFIG|DIR", default_value = ".")]
+    pub(crate) config: PathBuf,
+    /// Count across machines: this machine's log or databases, and the segments in a store. The store is a
+    /// folder, s3://BUCKET/PREFIX, gs://, az://, or the name of a [ship.NAME]
+    #[arg(long = "store", value_name = "STORE|DIR|NAME")]
+    pub(crate) place: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+    /// Print one JSON object per line, for each sink, log and stream
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The options of `serve`. They apply to each configuration that the server loads.

@@ -22,7 +22,7 @@ use crate::board::report;
 use crate::cli::{LoadCommand, WrongUsage};
 use crate::config::{Config, SinkConfig};
 use crate::control::{RemoteLog, ask};
-use crate::load_end::{is_left_with_failing, print_end};
+use crate::load_end::{is_left_with_failing, print_end, print_gaps};
 use crate::load_from::LoadFrom;
 use crate::loader::start_loader;
 use crate::panic::abort_on_panic;
@@ -51,7 +51,11 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     let signals = listen_for_signals()?;
     if let Some(place) = &command.from {
         let from = LoadFrom::start(&config, sinks, place, command)?;
-        return Ok(if command.once { from.finish(&signals) } else { load_from(from, place, &signals) });
+        if !command.once {
+            return Ok(load_from(from, place, &signals));
+        }
+        let code = from.finish(&signals);
+        return Ok(if print_gaps(sinks) { code } else { ExitCode::FAILURE });
     }
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
@@ -59,7 +63,8 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
         |(sink, server): (&SinkConfig, &RemoteLog)| start_loader(&config, sink, Box::new(server.clone()));
     let loaders = sinks.iter().zip(&servers).map(start).collect::<anyhow::Result<Vec<_>>>()?;
     if command.once {
-        return Ok(load_once(&config.log.dir, loaders, &signals));
+        let code = load_once(&config.log.dir, loaders, &signals);
+        return Ok(if print_gaps(sinks) { code } else { ExitCode::FAILURE });
     }
     tracing::info!(sinks = loaders.len(), log = %config.log.dir.display(), "loading until SIGTERM");
     let progress = show_progress(loaders.iter().map(Loader::watch).collect());

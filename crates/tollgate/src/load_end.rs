@@ -1,9 +1,12 @@
-//! The end of a load that ends by itself: whether a loader can continue, and the printed result.
+//! The end of a load that ends by itself: whether a loader can continue, the printed result, and the gaps of
+//! the sinks.
 
 use std::time::Duration;
 
-use tollgate_load::{LoadState, LoadStatus};
+use tollgate_load::{LoadState, LoadStatus, SinkGap, sink_gaps};
+use tollgate_log::join_chain;
 
+use crate::config::SinkConfig;
 use crate::print::{counted, note};
 
 /// Time for which unreadable logs are tried again when nothing else is left to load.
@@ -34,4 +37,29 @@ pub(crate) fn print_end(sink: &str, status: &LoadStatus) -> bool {
         note(&format!("sink {sink} is stopped: {}", status.last_error.as_deref().unwrap_or_default()));
     }
     !is_stopped && !is_failing && status.stopped_logs.is_empty()
+}
+
+/// Prints the gaps of all sinks, each with its range. Returns whether an operator gave up all of them.
+pub(crate) fn print_gaps(sinks: &[SinkConfig]) -> bool {
+    let mut are_given_up = true;
+    for sink in sinks {
+        match sink_gaps(&sink.options) {
+            Ok(gaps) => {
+                gaps.iter().for_each(|gap| note(&format!("sink {}: {}", sink.name(), gap_text(gap))));
+                are_given_up &= gaps.iter().all(|gap| gap.is_given_up);
+            }
+            Err(error) => {
+                note(&format!("sink {}: the gaps cannot be read: {}", sink.name(), join_chain(&error)));
+                are_given_up = false;
+            }
+        }
+    }
+    are_given_up
+}
+
+/// Returns the text of a gap, for people.
+pub(crate) fn gap_text(gap: &SinkGap) -> String {
+    let SinkGap { log, first, last, reason, is_given_up } = gap;
+    let state = if *is_given_up { "given up" } else { "missing" };
+    format!("{state}: records {first}-{last} of log {log}: {reason}")
 }

@@ -23,7 +23,7 @@ use crate::cli::{Keep, LoadCommand};
 use crate::config::{Config, SinkConfig};
 use crate::load_end::print_end;
 use crate::print::note;
-use crate::store::open_store;
+use crate::store::{SEGMENT_BYTES_MAX, open_store};
 
 /// Time between two checks whether all records are loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -31,8 +31,6 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 const POLL_ONCE: Duration = Duration::from_millis(500);
 /// Maximum bytes of fetched segments that are not loaded yet.
 const SPOOL_BYTES_MAX: u64 = 4 << 30;
-/// Maximum bytes of one segment: twice the largest configurable size of a shipped segment.
-const SEGMENT_BYTES_MAX: u64 = 2 << 30;
 /// Name of the folder of fetched segments, which is next to the log folder.
 const SPOOL: &str = "fetched";
 /// Time for which faulty logs are tried again when nothing else is left to load.

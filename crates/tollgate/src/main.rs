@@ -34,6 +34,7 @@ mod sql;
 mod status;
 mod store;
 mod sys;
+mod temporary;
 mod test;
 mod tracing_lines;
 mod types;
@@ -82,7 +83,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status { config, json, .. } => {
             status::run(&config, if json { Shown::Json } else { Shown::Screen })
         }
-        Command::Audit { config, json } => audit::run(&Config::load(&config)?, json),
+        Command::Audit(command) => audit::run(&command),
     }
 }
 

@@ -8,6 +8,10 @@ use tollgate_ship::{FolderStore, ObjectStore, ObjectStoreOptions, Pacer, Store, 
 
 use crate::cli::StoreArguments;
 
+/// Maximum bytes of one segment that is read from a store: twice the largest configurable size of a shipped
+/// segment.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 2 << 30;
+
 /// Opens the store that a command names: the path of a folder, or the place in an object store.
 ///
 /// # Errors

@@ -14,6 +14,9 @@ pub struct AuditRow {
     pub stream: String,
     /// Number of records that were written.
     pub ingested: u64,
+    /// Number of records after the position that a store has, and that the loader cannot load yet, because a
+    /// segment before them is missing or cannot be read.
+    pub shipped: u64,
     /// Number of records after the position, which are still to be loaded.
     pub pending: u64,
     /// Number of rows in the sink.
@@ -22,6 +25,8 @@ pub struct AuditRow {
     pub rejected: u64,
     /// Number of duplicates: records whose key another record has. The sink only counted them.
     pub duplicates: u64,
+    /// Number of records in gaps that an operator gave up by command.
+    pub given_up: u64,
     /// Number of all other records, which are damaged or lost.
     pub missing: u64,
 }
@@ -34,10 +39,12 @@ impl AuditRow {
             node: None,
             stream,
             ingested: 0,
+            shipped: 0,
             pending: 0,
             loaded: 0,
             rejected: 0,
             duplicates: 0,
+            given_up: 0,
             missing: 0,
         }
     }
@@ -49,6 +56,7 @@ impl AuditRow {
 
     /// Returns the number of records that the account has with any result.
     pub(super) fn accounted(&self) -> u64 {
-        self.pending.saturating_add(self.settled()).saturating_add(self.missing)
+        let parts = [self.shipped, self.pending, self.settled(), self.given_up, self.missing];
+        parts.into_iter().fold(0, u64::saturating_add)
     }
 }

@@ -18,7 +18,7 @@ pub(super) const SKIPPED: &str = "skipped by command";
 pub(super) const SKIPPED_READABLE: &str = "skipped by command while readable";
 
 /// Returns whether an operator has given up the records of a gap.
-pub(super) fn is_given_up(reason: &str) -> bool {
+pub(crate) fn is_given_up(reason: &str) -> bool {
     reason.starts_with(SKIPPED)
 }
 

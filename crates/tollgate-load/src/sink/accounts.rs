@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_log::{LogId, Position, Sequence};
+use tollgate_log::{Gap, LogId, Position, Sequence};
 
 /// Version of the layout of the bookkeeping tables, as the database stores it. A program that finds another
 /// version does not change the database.
@@ -18,6 +18,8 @@ pub(crate) struct LogCounts {
     /// The name of the machine that wrote the log, if it is known.
     pub(crate) node: Option<String>,
     pub(crate) streams: BTreeMap<String, StreamCounts>,
+    /// The gaps of the log, in order.
+    pub(crate) gaps: Vec<Gap>,
 }
 
 /// The bookkeeping of a sink about one stream of one log.

@@ -202,7 +202,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         &[
             // The common parts of all commands: arguments, the configuration, output.
             &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
-            &["descriptors", "loader", "print", "store", "version", "watch"],
+            &["descriptors", "loader", "print", "store", "temporary", "version", "watch"],
             &["load_end"],
             &["load_from"],
             &["panic", "ships", "sinks"],

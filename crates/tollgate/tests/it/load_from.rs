@@ -70,11 +70,11 @@ impl Fleet {
 }
 
 /// Makes the database machine. Its configuration has only a sink.
-fn database_machine(sink: &str) -> App {
+pub(crate) fn database_machine(sink: &str) -> App {
     App::new(&format!("[sink.main]\n{sink}\n"), &[])
 }
 
-const SQLITE: &str = "sqlite = \"data/tollgate.sqlite\"";
+pub(crate) const SQLITE: &str = "sqlite = \"data/tollgate.sqlite\"";
 
 fn numbers(app: &App) -> Vec<u64> {
     app.query::<i64>("SELECT n FROM a ORDER BY n").into_iter().map(|n| n.try_into().unwrap()).collect()

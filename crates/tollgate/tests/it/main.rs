@@ -7,6 +7,7 @@ mod admin;
 mod app_clock;
 mod app_tests;
 mod apps;
+mod audit_store;
 mod awkward;
 mod backends_faults;
 mod client;

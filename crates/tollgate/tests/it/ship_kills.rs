@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::crash::{Random, seed};
 use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
 use crate::postgres::numbers_in;
-use crate::program::{App, Running, eventually};
+use crate::program::{App, Running, eventually, printed};
 
 /// Turns, unless `TOLLGATE_SHIP_TURNS` says otherwise.
 const TURNS: u64 = 10;
@@ -121,10 +121,23 @@ impl Site {
         let distinct: BTreeSet<_> = rows.iter().copied().collect();
         assert_eq!(rows.len(), distinct.len(), "no number is there twice");
         assert!(distinct.iter().all(|n| *n < self.next), "no number was made up");
+        // Both machines may still ship and load. The accounts add up at every moment.
+        for output in [self.web.run(&["audit", "--store", "main"]), self.audit_of_base()] {
+            let text = printed(&output);
+            assert!(output.status.success() && text.contains("\nexact: "), "{text}");
+        }
         eventually("the machine deleted all that is loaded", || {
             let sealed = self.web.segments();
             sealed.iter().all(|path| path.extension().is_none_or(|found| found != "sealed")).then_some(())
         });
+    }
+}
+
+impl Site {
+    /// Counts the records of the machine that loads.
+    fn audit_of_base(&self) -> Output {
+        let command = ["audit", "--store", "s3://logs/a", "--endpoint"];
+        command_of(&self.base, &self.gateway, &command).output().unwrap()
     }
 }
 
@@ -135,12 +148,20 @@ impl Drop for Site {
     }
 }
 
-fn start_loader(base: &App, gateway: &Gateway) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_tollgate"))
-        .args(["load", "--from", "s3://logs/a", "--endpoint", &format!("http://{}", gateway.address)])
+/// Returns a command on the machine that loads. The arguments end with `--endpoint`.
+fn command_of(base: &App, gateway: &Gateway, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command
+        .args(arguments)
+        .arg(format!("http://{}", gateway.address))
         .arg(base.path())
         .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+    command
+}
+
+fn start_loader(base: &App, gateway: &Gateway) -> Child {
+    command_of(base, gateway, &["load", "--from", "s3://logs/a", "--endpoint"])
         .stdout(Stdio::null())
         .stderr(fs::File::options().create(true).append(true).open(base.path().join("loader.log")).unwrap())
         .spawn()

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_log::{LogId, Position, Sequence};
+use tollgate_log::{Gap, LogId, Position, Sequence};
 use uuid::Uuid;
 
 use super::error::{Failure, at};
@@ -217,11 +217,21 @@ pub(crate) fn read_counts(options: &PostgresOptions, sink: &str) -> Result<Vec<L
             log.streams.insert(row.get(1), count);
         }
     }
+    let gaps = format!(
+        "SELECT log, first, last, reason FROM {} WHERE sink = $1 ORDER BY log, first",
+        table(options, "gaps")
+    );
+    for row in session.query(&gaps, &[&sink]).map_err(failed())? {
+        if let Some(log) = logs.get_mut(&log_of(&row)) {
+            let [first, last] = [1, 2].map(|column| Sequence(row.get::<_, i64>(column).cast_unsigned()));
+            log.gaps.push(Gap { first, last, reason: row.get(3) });
+        }
+    }
     Ok(logs.into_values().collect())
 }
 
 fn counts_of(row: &tokio_postgres::Row) -> LogCounts {
     let start = Sequence(row.get::<_, i64>(1).cast_unsigned());
     let (position, node, streams) = (position_of(row, 2), row.get(4), BTreeMap::new());
-    LogCounts { log: log_of(row), start, position, node, streams }
+    LogCounts { log: log_of(row), start, position, node, streams, gaps: Vec::new() }
 }

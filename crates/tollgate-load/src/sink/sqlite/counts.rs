@@ -9,6 +9,7 @@ use tollgate_log::{Position, Sequence};
 
 use super::bookkeeping::open_to_read;
 use super::connection::failed;
+use super::fill::gaps;
 use crate::error::SinkError;
 use crate::sink::accounts::{LogCounts, StreamCounts};
 use crate::sink::refusals::Refusals;
@@ -39,7 +40,8 @@ fn read(connection: &Connection, sink: &str) -> Result<Vec<LogCounts>, rusqlite:
         let (start, last) = (Sequence(start.cast_unsigned()), Sequence(last.cast_unsigned()));
         let position = Position { last, chain: row.get(3)? };
         let (node, streams) = (row.get(4)?, BTreeMap::new());
-        logs.insert(text, LogCounts { log, start, position, node, streams });
+        let gaps = gaps(&snapshot, sink, log)?;
+        logs.insert(text, LogCounts { log, start, position, node, streams, gaps });
     }
     let columns = "log, stream, loaded, rejected, duplicates, skipped";
     let mut counts = snapshot.prepare(&format!("SELECT {columns} FROM tollgate_counts WHERE sink = ?1"))?;

@@ -1,0 +1,90 @@
+//! The store of an audit: its logs, and a folder of this machine for the segment that is being read.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use tollgate_log::{LogId, SegmentName, SegmentState, Sequence, Storage};
+use tollgate_ship::{
+    NodeName, ObjectName, SegmentIdentity, SegmentPlace, Store, StoreError, end_of, ended_logs, shipped_logs,
+};
+
+use super::finding::{Finding, Kind};
+use super::walk::Unread;
+
+/// Maximum number of foreign names that are listed.
+const FOREIGN_MAX: usize = 20;
+
+/// A store that is audited.
+pub(super) struct AuditedStore<'a> {
+    /// The place, for people.
+    pub(super) name: String,
+    pub(super) store: &'a dyn Store,
+    pub(super) storage: Arc<dyn Storage>,
+    /// A folder of this machine for the segment that is being read.
+    pub(super) dir: &'a Path,
+    /// Maximum bytes of one segment.
+    pub(super) bytes_max: u64,
+}
+
+impl AuditedStore<'_> {
+    /// Returns the logs in the store, each with the machine that wrote it, and findings about their names.
+    /// If two machines have one log, the segments of the first are counted, as a loader fetches them.
+    pub(super) fn logs(&self) -> Result<(Vec<(NodeName, LogId)>, Vec<Finding>), StoreError> {
+        let (mut known, mut logs) = (BTreeSet::new(), Vec::new());
+        let mut findings = self.foreign_names()?;
+        for (node, log) in shipped_logs(self.store)? {
+            if known.insert(log) {
+                logs.push((node, log));
+                continue;
+            }
+            let reason = "another machine has segments of this log too".to_owned();
+            let (kind, node, log) = (Kind::Fork, Some(node), Some(log));
+            findings.push(Finding { kind, node, log, first: None, last: None, reason });
+        }
+        // The store may have lost all segments of a log that has ended.
+        for log in ended_logs(self.store)? {
+            if known.insert(log)
+                && let Some(end) = end_of(self.store, log)?
+            {
+                logs.push((end.node, log));
+            }
+        }
+        Ok((logs, findings))
+    }
+
+    fn foreign_names(&self) -> Result<Vec<Finding>, StoreError> {
+        let names = self.store.foreign(&ObjectName::all(), FOREIGN_MAX)?;
+        let finding = |name: String| Finding {
+            kind: Kind::ForeignName,
+            node: None,
+            log: None,
+            first: None,
+            last: None,
+            reason: name,
+        };
+        Ok(names.into_iter().map(finding).collect())
+    }
+
+    /// Removes the copy of a segment.
+    pub(super) fn remove(&self, log: LogId, first: Sequence) {
+        let name = SegmentName { first, state: SegmentState::Sealed };
+        // A copy that stays takes space until the end of the command.
+        drop(fs::remove_file(name.path(&self.dir.join(log.to_string()))));
+    }
+}
+
+/// Returns a segment that cannot be read. The identity that the store has of it shows its last record.
+pub(super) fn read_unread(
+    store: &dyn Store,
+    place: SegmentPlace<'_>,
+    kind: Kind,
+    reason: String,
+) -> Result<Unread, StoreError> {
+    let SegmentPlace { node, log, first } = place;
+    let name = ObjectName::Segment { node: node.clone(), log, first }.to_string();
+    let identity = store.head(&name)?.and_then(|head| head.identity);
+    let last = identity.as_ref().and_then(SegmentIdentity::end).map(|(last, _)| last);
+    Ok(Unread { first, last: last.filter(|last| *last >= first && last.is_possible()), kind, reason })
+}

@@ -62,8 +62,8 @@ pub use listing::{end_of, ended_logs, positions_of, segments_of, shipped_logs, w
 pub use logs::ShippedLogs;
 pub use name::{NodeName, ObjectName};
 pub use object::{
-    Addressing, CloudError, ObjectStore, ObjectStoreOptions, OpenError, PlaceError, Secret, StorePlace,
-    StoreService,
+    Addressing, CloudError, Expiry, ExpiryRule, Lifecycle, ObjectStore, ObjectStoreOptions, OpenError,
+    PlaceError, Secret, StorePlace, StoreService,
 };
 pub use options::{DeleteRule, ShipOptions, ShipTuning};
 pub use pace::Pacer;

@@ -19,6 +19,8 @@ mod cloud;
 mod connect;
 mod connector;
 mod fault;
+mod lifecycle;
+mod lifecycle_rules;
 mod options;
 mod place;
 mod pool;
@@ -41,10 +43,12 @@ use object_store::{
     ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
 use tokio::runtime::{Builder, Runtime};
-use tollgate_log::FILE_MODE;
+use tollgate_log::{FILE_MODE, join_chain};
 use tollgate_tls::RootsError;
 
 pub use cloud::CloudError;
+pub use lifecycle::Lifecycle;
+pub use lifecycle_rules::{Expiry, ExpiryRule};
 pub use options::{Addressing, ObjectStoreOptions, Secret};
 pub use place::{PlaceError, StorePlace, StoreService};
 
@@ -55,6 +59,7 @@ use crate::store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
 use cloud::RETRIES_MAX;
 use connect::{Dialer, Target};
 use connector::Connector;
+use lifecycle::Bucket;
 
 /// Bytes of one piece of a body.
 const PIECE_BYTES: usize = 256 << 10;
@@ -101,6 +106,8 @@ struct ServiceError(String);
 pub struct ObjectStore {
     options: ObjectStoreOptions,
     service: Arc<dyn Service>,
+    /// The bucket, if its lifecycle rules can be read.
+    bucket: Option<Bucket>,
     pacer: Arc<Pacer>,
     /// `None` once the store is dropped.
     runtime: Option<Runtime>,
@@ -115,11 +122,31 @@ impl ObjectStore {
         let proxy = options.proxy.as_deref().map(proxy_of).transpose()?;
         let dialer = Dialer::new(options.ca.as_deref(), proxy, options.timeout).map_err(OpenError::Roots)?;
         let connector = Connector::new(dialer, pacer.clone(), options.timeout);
-        let service = cloud::open(&options, connector)?;
+        let (service, bucket) = cloud::open(&options, connector)?;
         // The one blocking call is the resolution of names.
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(2).build();
         let runtime = runtime.map_err(OpenError::Runtime)?;
-        Ok(Self { options, service, pacer, runtime: Some(runtime) })
+        Ok(Self { options, service, bucket, pacer, runtime: Some(runtime) })
+    }
+
+    /// Reads the rules by which the store deletes segments by their age alone. Needs a right of its own.
+    pub fn lifecycle(&self) -> Lifecycle {
+        let unknown = |reason: &str| Lifecycle::Unknown(reason.to_owned());
+        let bucket = &self.options.place.bucket;
+        match (&self.bucket, self.options.place.service) {
+            (Some(reader), _) => {
+                let prefix = self.options.place.below(&ObjectName::segments());
+                let read = async { Ok(reader.lifecycle(&prefix).await) };
+                self.run("read the lifecycle rules of", bucket, 0, read)
+                    .unwrap_or_else(|error| Lifecycle::Unknown(join_chain(&error)))
+            }
+            (None, StoreService::Azure) => {
+                unknown("not checked for az://: look at the lifecycle management of the storage account")
+            }
+            (None, _) => unknown(&format!(
+                "not checked for gs://: see `gcloud storage buckets describe gs://{bucket}`"
+            )),
+        }
     }
 
     /// Runs a call that transfers `bytes` bytes, until the call ends or its timeout has passed.

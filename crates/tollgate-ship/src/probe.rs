@@ -10,8 +10,6 @@
 //! | the second is refused | one is stored in each round | atomic |
 //! | the second is refused | several are stored in some round | sequential only |
 //! | both are stored | | ignored |
-//!
-//! Absent here: the lifecycle rules of the bucket. The crate `object_store` cannot read them.
 
 use std::fmt;
 use std::fs;

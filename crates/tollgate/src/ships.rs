@@ -18,7 +18,7 @@ use tollgate_ship::{NodeName, ShipOptions, ShipTuning, ShipWatch, Shipper};
 
 use crate::config::{Config, Fault, LoadedBy, ShipConfig, unfit_log};
 pub(crate) use report::report;
-pub(crate) use store::open_store;
+pub(crate) use store::{open_objects, open_store};
 
 /// The ship targets of the present configuration.
 pub(crate) struct Ships {

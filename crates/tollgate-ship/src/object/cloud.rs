@@ -7,11 +7,13 @@ use std::time::Duration;
 use hyper::Uri;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, S3ConditionalPut};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder, split_sas};
+use object_store::client::HttpClient;
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 
 use super::connect::Target;
 use super::connector::Connector;
+use super::lifecycle::Bucket;
 use super::options::{Addressing, ObjectStoreOptions, Secret};
 use super::place::StoreService;
 
@@ -20,6 +22,9 @@ use super::place::StoreService;
 pub(super) const RETRIES_MAX: u32 = 3;
 /// Time after the first try after which a call begins no further try.
 pub(super) const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The region of S3 if none is configured, as the crate chooses it.
+const REGION: &str = "us-east-1";
 
 /// Variables of the environment with credentials of S3. No other variable changes the store.
 const AWS_KEYS: [AmazonS3ConfigKey; 13] = [
@@ -85,18 +90,18 @@ pub enum CloudError {
     Refused(String),
 }
 
+/// A store, and its bucket if the lifecycle rules of the bucket can be read.
+pub(super) type Opened = (Arc<dyn ObjectStore>, Option<Bucket>);
+
 /// Opens a store. Sends nothing.
-pub(super) fn open(
-    options: &ObjectStoreOptions,
-    connector: Connector,
-) -> Result<Arc<dyn ObjectStore>, CloudError> {
+pub(super) fn open(options: &ObjectStoreOptions, connector: Connector) -> Result<Opened, CloudError> {
     if let Some(endpoint) = &options.endpoint {
         check_endpoint(endpoint)?;
     }
     match options.place.service {
         StoreService::S3 => open_s3(options, connector),
-        StoreService::Gcs => open_gcs(options, connector),
-        StoreService::Azure => open_azure(options, connector),
+        StoreService::Gcs => Ok((open_gcs(options, connector)?, None)),
+        StoreService::Azure => Ok((open_azure(options, connector)?, None)),
     }
 }
 
@@ -128,7 +133,7 @@ fn retries() -> RetryConfig {
     RetryConfig { backoff, max_retries: RETRIES_MAX as usize, retry_timeout: RETRY_TIME_MAX }
 }
 
-fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Arc<dyn ObjectStore>, CloudError> {
+fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Opened, CloudError> {
     let mut builder = AmazonS3Builder::new();
     let has_keys = options.access_key.is_some() || options.secret_key.is_some();
     if !has_keys && options.session_token.is_some() {
@@ -158,6 +163,9 @@ fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Arc<dyn
         let address = if is_virtual { with_bucket(endpoint, bucket) } else { endpoint.clone() };
         builder = builder.with_endpoint(address);
     }
+    let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| REGION.to_owned());
+    let address = bucket_address(options, &region);
+    let client = HttpClient::new(connector.clone());
     let store = builder
         .with_bucket_name(bucket)
         .with_virtual_hosted_style_request(is_virtual)
@@ -167,8 +175,20 @@ fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Arc<dyn
         .with_disable_bulk_delete(true)
         .with_retry(retries())
         .with_http_connector(connector)
-        .build();
-    Ok(Arc::new(store.map_err(refused)?))
+        .build()
+        .map_err(refused)?;
+    let bucket = Bucket { client, credentials: store.credentials().clone(), region, address };
+    Ok((Arc::new(store), Some(bucket)))
+}
+
+/// Returns the address of a bucket, as the crate makes it.
+fn bucket_address(options: &ObjectStoreOptions, region: &str) -> String {
+    let bucket = &options.place.bucket;
+    let endpoint = options.endpoint.clone().unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
+    match options.addressing {
+        Addressing::VirtualHost => with_bucket(&endpoint, bucket),
+        Addressing::Path => format!("{}/{bucket}", endpoint.trim_end_matches('/')),
+    }
 }
 
 /// Returns an address whose host begins with the name of the bucket.

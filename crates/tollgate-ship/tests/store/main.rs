@@ -11,6 +11,7 @@ mod folder;
 mod gateway;
 mod google;
 mod law;
+mod lifecycle;
 mod meddler;
 mod s3;
 mod segments;

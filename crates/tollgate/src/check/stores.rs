@@ -1,34 +1,35 @@
-//! `tollgate check --store`: whether the stores of a configuration answer, and whether they create each
-//! object once.
+//! `tollgate check --store`: whether the stores of a configuration answer, whether they create each object
+//! once, and whether a lifecycle rule deletes segments by their age alone.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Context;
 use tollgate_log::join_chain;
-use tollgate_ship::probe_store;
+use tollgate_ship::{Expiry, ExpiryRule, Lifecycle, StoreRetain, probe_store};
 
-use crate::config::{Config, ShipConfig};
+use crate::config::{Config, ShipConfig, StorePlace};
 use crate::print::to_stdout;
-use crate::ships::open_store;
+use crate::ships::{open_objects, open_store};
+use crate::temporary::TemporaryFolder;
 
 /// Checks the store of each ship target, and prints the result. The exit code is 1 if a store does not
 /// answer.
 pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let mut is_well = true;
-    let lines: Vec<_> = config
-        .ships
-        .iter()
-        .map(|ship| {
-            let result = check(ship);
-            is_well &= result.is_ok();
-            match result {
-                Ok(text) => format!("ship {}: store {ship}: {text}", ship.name),
-                Err(error) => format!("ship {}: store {ship} cannot be used: {error:#}", ship.name),
+    let mut lines = Vec::new();
+    for ship in &config.ships {
+        let result = check(ship).and_then(|text| Ok((text, lifecycle(ship)?)));
+        is_well &= result.is_ok();
+        match result {
+            Ok((text, rules)) => {
+                lines.push(format!("ship {}: store {ship}: {text}", ship.name));
+                lines.extend(
+                    rules.into_iter().map(|rule| format!("ship {}: store {ship}: {rule}", ship.name)),
+                );
             }
-        })
-        .collect();
+            Err(error) => lines.push(format!("ship {}: store {ship} cannot be used: {error:#}", ship.name)),
+        }
+    }
     to_stdout(|out| {
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if lines.is_empty() {
@@ -40,8 +41,8 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
 
 fn check(ship: &ShipConfig) -> anyhow::Result<String> {
     let store = open_store(ship)?;
-    let folder = ProbeFolder::make()?;
-    let report = probe_store(&*store, &folder.0).map_err(|error| anyhow::anyhow!(join_chain(&error)))?;
+    let folder = TemporaryFolder::make("check")?;
+    let report = probe_store(&*store, folder.path()).map_err(|error| anyhow::anyhow!(join_chain(&error)))?;
     let mut text = format!("conditional create: {}", report.conditional_create);
     if !report.undeleted.is_empty() {
         let names = report.undeleted.join(", ");
@@ -50,20 +51,45 @@ fn check(ship: &ShipConfig) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A folder for the files of one check, removed at its end.
-struct ProbeFolder(PathBuf);
+/// Returns a line about each lifecycle rule that deletes segments. A folder has no such rules.
+fn lifecycle(ship: &ShipConfig) -> anyhow::Result<Vec<String>> {
+    let StorePlace::Objects(objects) = &ship.place else { return Ok(Vec::new()) };
+    Ok(match open_objects(ship, objects)?.lifecycle() {
+        Lifecycle::Unknown(reason) => vec![format!("lifecycle rules: {reason}")],
+        Lifecycle::Rules(rules) if rules.is_empty() => {
+            vec!["lifecycle rules: none deletes segments".to_owned()]
+        }
+        Lifecycle::Rules(rules) => rules.iter().map(rule_text).collect(),
+    })
+}
 
-impl ProbeFolder {
-    fn make() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("tollgate-check-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self(path))
+/// Returns a line about a rule. A rule deletes by age alone, so a segment that no sink has loaded is lost.
+fn rule_text(rule: &ExpiryRule) -> String {
+    let kept = StoreRetain::default().age.unwrap_or_default();
+    let days = kept.as_secs() / Duration::from_hours(24).as_secs();
+    match rule.expiry {
+        Expiry::Days(age) if age >= days => {
+            format!("lifecycle {rule}, also if no sink has loaded them by then")
+        }
+        Expiry::Days(_) | Expiry::Date(_) => format!(
+            "WARNING: lifecycle {rule}, also if no sink has loaded them. Loaders delete loaded segments \
+             after {days} days (--store-retain): remove the rule, or make it later than the longest outage"
+        ),
     }
 }
 
-impl Drop for ProbeFolder {
-    fn drop(&mut self) {
-        // A folder that stays costs some bytes.
-        drop(fs::remove_dir_all(&self.0));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_a_warning_if_it_deletes_earlier_than_a_loader_would() {
+        let text = |expiry| rule_text(&ExpiryRule { id: "old".to_owned(), prefix: String::new(), expiry });
+        for early in [Expiry::Days(1), Expiry::Days(6), Expiry::Date("2026-01-01".to_owned())] {
+            assert!(text(early.clone()).starts_with("WARNING: lifecycle rule \"old\""), "{early:?}");
+        }
+        for late in [Expiry::Days(7), Expiry::Days(90)] {
+            assert!(text(late).starts_with("lifecycle rule \"old\" deletes objects of prefix \"\" after"));
+        }
     }
 }

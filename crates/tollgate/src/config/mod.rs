@@ -65,6 +65,6 @@ pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR};
 pub(crate) use fault::{ConfigError, Fault, did_you_mean};
 pub(crate) use resolved::Config;
 pub(crate) use ship::{ShipConfig, unfit_folder, unfit_log};
-pub(crate) use ship_store::StorePlace;
+pub(crate) use ship_store::{Objects, StorePlace};
 pub(crate) use sink::{LoadedBy, SinkConfig, UnknownSink};
 pub(crate) use units::show_size;

@@ -425,6 +425,8 @@ fn a_check_of_stores_says_whether_they_create_each_object_once() {
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "the folder does not exist: {text}");
     assert!(text.contains("ship cloud: store s3://logs: conditional create: atomic"), "{text}");
+    assert!(text.contains("ship cloud: store s3://logs: lifecycle rules: "), "{text}");
+    assert_eq!(text.matches(": lifecycle rules: ").count(), 1, "a folder has no rules: {text}");
     assert!(text.contains("ship handover: store ") && text.contains("cannot be used: "), "{text}");
     fs::create_dir(app.path().join("handover")).unwrap();
     let text = app.succeed(&["check", "--store"]);

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use tollgate_log::{
     Cursor, CursorStep, Gap, LogError, LogId, Position, RecordBatch, SchemaId, SegmentFooter, SegmentName,
-    SegmentState, Sequence, Storage, scan_segment,
+    SegmentState, Sequence, Storage, read_footer, scan_segment,
 };
 
-use crate::footer::read_footer;
 use crate::load::is_given_up;
 use crate::sink::{LogCounts, STREAM_UNKNOWN};
 
@@ -150,7 +149,7 @@ impl RecordCounter {
     /// `end`: the last record that is read, if the segment has no footer.
     ///
     /// # Errors
-    /// The segment cannot be read.
+    /// The segment cannot be read, or a sealed segment is gone.
     pub fn count(
         &mut self,
         dir: &Path,

@@ -112,7 +112,7 @@ impl LogAudit<'_> {
         let nexts: Vec<_> =
             known.keys().copied().skip(1).map(Some).chain([end.map(|end| end.after(1))]).collect();
         for ((first, segment), next) in known.into_iter().zip(nexts) {
-            // A stored segment that each sink has passed is not read. The streams of its records stay unknown.
+            // A stored segment that each sink has passed is not read. Its streams stay unknown.
             let is_passed = next.is_some_and(|next| next.before() <= passed);
             if !(is_passed && matches!(segment, Known::Stored)) {
                 self.visit(&mut walk, first, segment)?;
@@ -187,15 +187,15 @@ impl LogAudit<'_> {
     }
 
     fn visit(&self, walk: &mut Walk<'_>, first: Sequence, segment: Known) -> anyhow::Result<()> {
-        let AuditedStore { store, storage, dir, bytes_max, .. } = self.store;
         if let Known::Local { name, last, place } = segment {
             walk.reach(first)?;
-            // The segment may have been deleted. The next segment, or the end, then shows which are gone.
-            return match walk.add(Readable { dir: self.dir, name, last, place }) {
-                Err(error) if error.is_not_found() => Ok(()),
-                added => Ok(added?),
-            };
+            match walk.add(Readable { dir: self.dir, name, last, place }) {
+                // The server deleted the segment after it was listed, so the store has it.
+                Err(error) if error.is_not_found() => {}
+                added => return Ok(added?),
+            }
         }
+        let AuditedStore { store, storage, dir, bytes_max, .. } = self.store;
         let place = SegmentPlace { node: self.node, log: self.log, first };
         let scan = match copy_segment(*store, &**storage, place, dir, *bytes_max)? {
             SegmentCopy::Here(scan) => scan,

@@ -69,6 +69,9 @@ impl EndAnswer {
 pub struct NodeAnswer {
     /// The log that the machine writes. `None`: the machine only ships segments.
     pub log: Option<LogId>,
+    /// The last record of that log up to which the store has all records. `None`: it has none, or an earlier
+    /// version wrote the text.
+    pub shipped: Option<Sequence>,
     /// Time when the text was written, in milliseconds since 1970.
     pub at_ms: u64,
     /// Interval between two reports, in milliseconds.
@@ -83,9 +86,10 @@ impl NodeAnswer {
     /// Returns the text for the store.
     pub fn to_text(&self) -> String {
         let log = self.log.map(|log| format!("log {log}\n")).unwrap_or_default();
+        let shipped = self.shipped.map(|last| format!("shipped {}\n", last.0)).unwrap_or_default();
         let Self { at_ms, every_ms, unshipped_segments, unshipped_bytes, .. } = self;
         format!(
-            "{log}at_ms {at_ms}\nevery_ms {every_ms}\nunshipped_segments {unshipped_segments}\n\
+            "{log}{shipped}at_ms {at_ms}\nevery_ms {every_ms}\nunshipped_segments {unshipped_segments}\n\
              unshipped_bytes {unshipped_bytes}\n"
         )
     }
@@ -94,6 +98,7 @@ impl NodeAnswer {
     pub fn parse(text: &str) -> Option<Self> {
         Some(Self {
             log: value(text, "log").and_then(|log| log.parse().ok()),
+            shipped: number(text, "shipped").map(Sequence).filter(|last| last.is_possible()),
             at_ms: number(text, "at_ms")?,
             every_ms: number(text, "every_ms")?,
             unshipped_segments: number(text, "unshipped_segments")?,
@@ -153,7 +158,9 @@ mod tests {
             assert_eq!(PositionAnswer::parse(&answer.to_text()), Some(answer));
         }
         for log in [None, Some(LogId::random())] {
-            let answer = NodeAnswer { log, at_ms: 1, every_ms: 2, unshipped_segments: 3, unshipped_bytes: 4 };
+            let shipped = log.map(|_| Sequence(5));
+            let answer =
+                NodeAnswer { log, shipped, at_ms: 1, every_ms: 2, unshipped_segments: 3, unshipped_bytes: 4 };
             assert_eq!(NodeAnswer::parse(&answer.to_text()), Some(answer));
         }
         let answer = EndAnswer { node: NodeName::encode("a b").unwrap(), last: Sequence(5) };

@@ -338,7 +338,7 @@ impl FetchThread {
         Ok(())
     }
 
-    fn look_at_nodes(&self) -> Result<(), StoreError> {
+    fn look_at_nodes(&mut self) -> Result<(), StoreError> {
         let mut nodes = BTreeMap::new();
         for name in self.store.list(&ObjectName::nodes(), None)? {
             let Some(ObjectName::Node(node)) = ObjectName::parse(&name) else { continue };
@@ -351,6 +351,11 @@ impl FetchThread {
                     tracing::warn!(%node, age_ms, "a machine does not report to the store any more");
                 } else if was_silent && !is_silent {
                     tracing::info!(%node, "a machine reports to the store again");
+                }
+                if let Some(log) =
+                    answer.log.and_then(|log| self.logs.get_mut(&log)).filter(|log| log.node == node)
+                {
+                    log.reported = answer.shipped;
                 }
                 nodes.insert(node, NodeFetch { answer, is_silent });
             }

@@ -58,7 +58,7 @@ pub use fetch::{
 };
 pub use folder::FolderStore;
 pub use identity::SegmentIdentity;
-pub use listing::{end_of, ended_logs, positions_of, segments_of, shipped_logs, want_of};
+pub use listing::{end_of, ended_logs, positions_of, reported_of, segments_of, shipped_logs, want_of};
 pub use logs::ShippedLogs;
 pub use name::{NodeName, ObjectName};
 pub use object::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate_log::{LogId, Position, Sequence};
 
-use crate::answer::{EndAnswer, PositionAnswer, TEXT_BYTES_MAX, WantAnswer};
+use crate::answer::{EndAnswer, NodeAnswer, PositionAnswer, TEXT_BYTES_MAX, WantAnswer};
 use crate::name::{NodeName, ObjectName};
 use crate::store::{LISTED_MAX, Store, StoreError};
 
@@ -44,6 +44,17 @@ pub fn ended_logs(store: &dyn Store) -> Result<Vec<LogId>, StoreError> {
 pub fn end_of(store: &dyn Store, log: LogId) -> Result<Option<EndAnswer>, StoreError> {
     let text = store.text(&ObjectName::End(log).to_string(), TEXT_BYTES_MAX)?;
     Ok(text.as_deref().and_then(EndAnswer::parse))
+}
+
+/// Returns the last record of a log that its machine reported as shipped. `None`: the machine writes another
+/// log by now, or reported none.
+///
+/// # Errors
+/// The store does not answer.
+pub fn reported_of(store: &dyn Store, node: &NodeName, log: LogId) -> Result<Option<Sequence>, StoreError> {
+    let text = store.text(&ObjectName::Node(node.clone()).to_string(), TEXT_BYTES_MAX)?;
+    let report = text.as_deref().and_then(NodeAnswer::parse).filter(|report| report.log == Some(log));
+    Ok(report.and_then(|report| report.shipped))
 }
 
 /// Returns the first records of the segments of a log, in order. `after`: returns only numbers above this

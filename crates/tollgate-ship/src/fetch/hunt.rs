@@ -112,7 +112,9 @@ impl Hunt<'_> {
             (log.missing, log.listed_at) = (None, None);
             return Ok(None);
         }
-        let is_later = firsts.iter().any(|first| *first > next) || log.end.is_some_and(|end| end >= next);
+        let known_last = log.end.max(log.reported);
+        let is_later =
+            firsts.iter().any(|first| *first > next) || known_last.is_some_and(|last| last >= next);
         if is_later {
             return self.wait_for(log, next);
         }

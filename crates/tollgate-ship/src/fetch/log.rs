@@ -30,6 +30,8 @@ pub(super) struct FetchedLog {
     loaded: Sequence,
     /// The last record of the log, if the log has ended.
     pub(super) end: Option<Sequence>,
+    /// The last record that the machine reported as shipped.
+    pub(super) reported: Option<Sequence>,
     /// Time of the last list of the log's segments in the store.
     pub(super) listed_at: Option<Instant>,
     /// The first record of a missing segment, and the time since which it is missing.
@@ -45,6 +47,7 @@ impl FetchedLog {
             lasts: BTreeMap::new(),
             loaded: Sequence::default(),
             end: None,
+            reported: None,
             listed_at: None,
             missing: None,
             fault: None,

@@ -204,6 +204,30 @@ fn a_log_whose_segments_are_all_missing_is_found_by_its_end() {
 }
 
 #[test]
+fn a_missing_last_segment_of_a_log_that_is_written_is_found_by_the_report_of_its_machine() {
+    let site = Site::new();
+    let log = site.shipped(60);
+    let (last, end) = *site.bounds(log).last().unwrap();
+    fs::remove_file(site.object(log, last)).unwrap();
+    let fetcher = site.start();
+    eventually("the rest is here", || site.fetched(log).len() == site.local(log).len() - 1);
+    assert_eq!(fault_of(&fetcher, log), None, "the log may end there");
+    let report = NodeAnswer {
+        log: Some(log),
+        shipped: Some(Sequence(end)),
+        at_ms: now_ms(),
+        every_ms: 60_000,
+        unshipped_segments: 0,
+        unshipped_bytes: 0,
+    };
+    let name = ObjectName::Node(NodeName::encode("web 1").unwrap());
+    site.store().put_text(&name.to_string(), &report.to_text()).unwrap();
+    eventually("it is asked for", || site.want(log, last) == Some(WantAnswer::Wanted));
+    site.ship();
+    eventually("all is here", || site.fetched(log) == site.local(log));
+}
+
+#[test]
 fn later_segments_are_fetched_only_when_the_missing_one_is_gone() {
     let site = Site::new();
     let log = site.shipped(60);
@@ -347,8 +371,14 @@ fn what_an_earlier_run_fetched_is_removed_at_the_start() {
 #[test]
 fn a_machine_that_no_longer_reports_is_silent() {
     let site = Site::new();
-    let report =
-        |at_ms| NodeAnswer { log: None, at_ms, every_ms: 60_000, unshipped_segments: 0, unshipped_bytes: 0 };
+    let report = |at_ms| NodeAnswer {
+        log: None,
+        shipped: None,
+        at_ms,
+        every_ms: 60_000,
+        unshipped_segments: 0,
+        unshipped_bytes: 0,
+    };
     for (node, at_ms) in [("fresh", now_ms()), ("old", now_ms() - 200_000)] {
         let name = ObjectName::Node(NodeName::encode(node).unwrap());
         site.store().put_text(&name.to_string(), &report(at_ms).to_text()).unwrap();

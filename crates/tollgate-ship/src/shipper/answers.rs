@@ -174,6 +174,7 @@ impl Exchange<'_> {
         let (unshipped_segments, unshipped_bytes) = self.progress.unshipped();
         let answer = NodeAnswer {
             log: live,
+            shipped: live.and_then(|live| self.progress.logs.get(&live)?.shipped()),
             at_ms: now_ms(),
             every_ms: u64::try_from(every.as_millis()).unwrap_or(u64::MAX),
             unshipped_segments,

@@ -5,7 +5,7 @@
 
 use tollgate_load::{LogAccount, Place, RecordsByStream, STREAM_UNKNOWN, SinkAccount, SinkOptions};
 use tollgate_log::{LogId, SegmentName, SegmentScan, SegmentState, Sequence};
-use tollgate_ship::{NodeName, SegmentCopy, SegmentPlace, copy_segment, end_of, segments_of};
+use tollgate_ship::{NodeName, SegmentCopy, SegmentPlace, copy_segment, end_of, reported_of, segments_of};
 
 use super::counts::{Count, Counts};
 use super::finding::{Finding, Kind};
@@ -70,6 +70,8 @@ impl LogAudit<'_> {
     fn read(&self) -> anyhow::Result<SideAudit> {
         let (store, account, log) = (self.store.store, self.account, self.log);
         let end = end_of(store, log)?.map(|end| end.last);
+        // The report is read before the segments, so the store has all reported segments.
+        let reported = reported_of(store, self.node, log)?;
         let firsts = segments_of(store, self.node, log, None)?;
         let position = account.position(log);
         let last = position.map_or(Sequence(0), |position| position.last);
@@ -91,7 +93,7 @@ impl LogAudit<'_> {
         for first in &firsts[begin..] {
             self.visit(&mut walk, *first)?;
         }
-        walk.finish(end)?;
+        walk.finish(end.max(reported))?;
         let last = walk.next.before();
         if let Some(end) = end.filter(|end| *end < last) {
             let reason = format!("its machine noted that the log ended with record {end}");

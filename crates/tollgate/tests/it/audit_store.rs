@@ -145,6 +145,35 @@ fn damaged_segments_and_segments_of_a_later_version_are_listed_with_their_ranges
 }
 
 #[test]
+fn a_missing_last_segment_is_a_hole_if_its_machine_reported_it_as_shipped() {
+    let store = TempDir::new().unwrap();
+    let place = store.path().to_str().unwrap();
+    let web = web_machine(&format!("dir = \"{place}\""));
+    let base = database_machine(SQLITE);
+    run(&web, 0..6_000);
+    let segments = objects(&store);
+    let last = segments.last().unwrap();
+    let first = last.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
+    let log = last.parent().unwrap().file_name().unwrap().to_str().unwrap();
+    fs::remove_file(last).unwrap();
+    fs::remove_file(store.path().join("v1/end").join(log)).unwrap();
+    let (of_base, known) = (|| base.run(&["audit", "--store", place]), first - 1);
+    let results = "0 loaded + 0 rejected + 0 duplicate + 0 given_up";
+    expect(
+        &of_base(),
+        0,
+        &format!("exact: {known} ingested = 0 shipped + {known} pending + {results} + 0 missing"),
+    );
+    let report =
+        format!("log {log}\nshipped 6000\nat_ms 1\nevery_ms 1\nunshipped_segments 0\nunshipped_bytes 0\n");
+    fs::write(store.path().join("v1/node/web%2F1"), report).unwrap();
+    let missing = 6_001 - first;
+    let sum = format!("exact: 6000 ingested = 0 shipped + {known} pending + {results} + {missing} missing");
+    expect(&of_base(), 1, &sum);
+    assert!(printed(&of_base()).contains(&format!("hole: records {first}-6000 of log {log}")));
+}
+
+#[test]
 fn two_machines_with_one_log_are_listed_as_a_fork() {
     let store = TempDir::new().unwrap();
     let place = store.path().to_str().unwrap();

@@ -204,7 +204,7 @@ fn a_log_whose_segments_are_all_missing_is_found_by_its_end() {
 }
 
 #[test]
-fn a_missing_last_segment_of_a_log_that_is_written_is_found_by_the_report_of_its_machine() {
+fn a_lost_last_segment_of_a_live_log_is_found_by_the_report_of_its_machine() {
     let site = Site::new();
     let log = site.shipped(60);
     let (last, end) = *site.bounds(log).last().unwrap();

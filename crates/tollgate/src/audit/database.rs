@@ -5,13 +5,13 @@
 
 use tollgate_load::{LogAccount, Place, RecordsByStream, STREAM_UNKNOWN, SinkAccount, SinkOptions};
 use tollgate_log::{LogId, SegmentName, SegmentScan, SegmentState, Sequence};
-use tollgate_ship::{NodeName, SegmentCopy, SegmentPlace, copy_segment, end_of, reported_of, segments_of};
+use tollgate_ship::{NodeName, end_of, reported_of, segments_of};
 
 use super::counts::{Count, Counts};
 use super::finding::{Finding, Kind};
-use super::line::Line;
+use super::line::AccountLine;
 use super::report::SideAudit;
-use super::stored::{AuditedStore, read_unread};
+use super::stored::AuditedStore;
 use super::walk::{Readable, View, Walk};
 
 /// Maximum number of reads of one log. A log is read again if the sink loaded records of it, and the store
@@ -50,7 +50,8 @@ pub(super) fn audit(store: &AuditedStore<'_>, sink: &SinkOptions) -> anyhow::Res
 
 /// Returns the account of a log that the store does not have.
 fn without_segments(account: &SinkAccount, log: LogId) -> SideAudit {
-    let mut lines: Vec<_> = account.account(log, &RecordsByStream::new()).rows.iter().map(Line::of).collect();
+    let mut lines: Vec<_> =
+        account.account(log, &RecordsByStream::new()).rows.iter().map(AccountLine::of).collect();
     for line in &mut lines {
         line.is_complete = Some(false);
         line.node = account.node(log).unwrap_or_default().to_owned();
@@ -105,22 +106,7 @@ impl LogAudit<'_> {
 
     /// Visits the segment that begins with `first`.
     fn visit(&self, walk: &mut Walk<'_>, first: Sequence) -> anyhow::Result<()> {
-        let AuditedStore { store, storage, dir, bytes_max, .. } = self.store;
-        let place = SegmentPlace { node: self.node, log: self.log, first };
-        let scan = match copy_segment(*store, &**storage, place, dir, *bytes_max)? {
-            SegmentCopy::Here(scan) => scan,
-            SegmentCopy::Absent => return Ok(()),
-            SegmentCopy::Damaged(reason) => {
-                walk.reach(first)?;
-                walk.unread = Some(read_unread(*store, place, Kind::Damaged, reason)?);
-                return Ok(());
-            }
-            SegmentCopy::LaterVersion(reason) => {
-                walk.reach(first)?;
-                walk.unread = Some(read_unread(*store, place, Kind::LaterVersion, reason)?);
-                return Ok(());
-            }
-        };
+        let Some(scan) = self.store.copy(walk, first)? else { return Ok(()) };
         let counted = self.count(walk, first, &scan);
         self.store.remove(self.log, first);
         counted
@@ -164,7 +150,7 @@ impl LogAudit<'_> {
         let mut accounted = 0;
         for view in &walk.views {
             let LogAccount { rows, not_taken } = self.account.account(self.log, view.counter.records());
-            lines = rows.iter().map(Line::of).collect();
+            lines = rows.iter().map(AccountLine::of).collect();
             add_unknown(&mut lines, self.log, view.unknown);
             accounted = lines.iter().map(|line| line.counts.accounted()).fold(not_taken, u64::saturating_add);
         }
@@ -183,7 +169,7 @@ impl LogAudit<'_> {
 }
 
 /// Adds records of an unknown stream to the lines of a log.
-fn add_unknown(lines: &mut Vec<Line>, log: LogId, mut unknown: Counts) {
+fn add_unknown(lines: &mut Vec<AccountLine>, log: LogId, mut unknown: Counts) {
     if unknown.accounted() == 0 {
         return;
     }
@@ -193,5 +179,5 @@ fn add_unknown(lines: &mut Vec<Line>, log: LogId, mut unknown: Counts) {
         return;
     }
     let (log, stream) = (log.to_string(), STREAM_UNKNOWN.to_owned());
-    lines.insert(0, Line { log, stream, counts: unknown, ..Line::default() });
+    lines.insert(0, AccountLine { log, stream, counts: unknown, ..AccountLine::default() });
 }

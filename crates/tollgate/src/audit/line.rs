@@ -10,7 +10,7 @@ use crate::print::{printable, push_formatted, push_json_string};
 
 /// The counts of one log and stream.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Line {
+pub(super) struct AccountLine {
     pub(super) log: String,
     /// The machine that wrote the log. Empty if it is unknown, and in a sum.
     pub(super) node: String,
@@ -20,7 +20,7 @@ pub(super) struct Line {
     pub(super) counts: Counts,
 }
 
-impl Line {
+impl AccountLine {
     /// Returns the line of a row from the account of a sink.
     pub(super) fn of(row: &AuditRow) -> Self {
         let mut counts = Counts::default();
@@ -95,16 +95,17 @@ pub(super) fn push_json_counts(counts: &Counts, side: Side, out: &mut String) {
 }
 
 /// Returns the sum of each stream over the logs.
-pub(super) fn sums(lines: &[Line]) -> BTreeMap<&str, Line> {
-    let mut sums: BTreeMap<&str, Line> = BTreeMap::new();
+pub(super) fn sums(lines: &[AccountLine]) -> BTreeMap<&str, AccountLine> {
+    let mut sums: BTreeMap<&str, AccountLine> = BTreeMap::new();
     for line in lines {
-        let named = || Line { log: "all".to_owned(), stream: line.stream.clone(), ..Line::default() };
+        let named =
+            || AccountLine { log: "all".to_owned(), stream: line.stream.clone(), ..AccountLine::default() };
         sums.entry(&line.stream).or_insert_with(named).counts.add(&line.counts);
     }
     sums
 }
 
 /// Returns the problems in the sums of all streams.
-pub(super) fn problems(sums: &BTreeMap<&str, Line>) -> Vec<String> {
-    sums.values().filter_map(Line::problem).collect()
+pub(super) fn problems(sums: &BTreeMap<&str, AccountLine>) -> Vec<String> {
+    sums.values().filter_map(AccountLine::problem).collect()
 }

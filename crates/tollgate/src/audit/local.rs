@@ -8,7 +8,7 @@ use tollgate_load::{Audit, audit};
 use tollgate_log::{DiskStorage, LogError, LogId, join_chain};
 
 use super::counts::Count;
-use super::line::{Line, problems, sums};
+use super::line::{AccountLine, problems, sums};
 use super::side::Side;
 use crate::config::Config;
 use crate::load_end::gap_text;
@@ -31,7 +31,7 @@ pub(super) fn run(config: &Config, is_json: bool) -> anyhow::Result<ExitCode> {
             };
             match account {
                 Ok(Audit { rows, gaps, failed }) => {
-                    let lines: Vec<_> = rows.iter().map(Line::of).collect();
+                    let lines: Vec<_> = rows.iter().map(AccountLine::of).collect();
                     let gaps: Vec<_> = gaps.iter().map(gap_text).collect();
                     is_exact &= if is_json {
                         write_json(sink.name(), &lines, &gaps, &failed, out)?
@@ -58,7 +58,7 @@ pub(super) fn run(config: &Config, is_json: bool) -> anyhow::Result<ExitCode> {
 /// Writes an object for each line. Gaps and problems go to stderr. Returns whether there is no problem.
 fn write_json(
     sink: &str,
-    lines: &[Line],
+    lines: &[AccountLine],
     gaps: &[String],
     failed: &[(LogId, LogError)],
     out: &mut dyn Write,
@@ -76,7 +76,7 @@ fn write_json(
     Ok(problems.is_empty())
 }
 
-fn all_problems(lines: &[Line], failed: &[(LogId, LogError)]) -> Vec<String> {
+fn all_problems(lines: &[AccountLine], failed: &[(LogId, LogError)]) -> Vec<String> {
     let not_counted =
         |(log, error): &(LogId, LogError)| format!("not counted: log {log}: {}", join_chain(error));
     problems(&sums(lines)).into_iter().chain(failed.iter().map(not_counted)).collect()
@@ -85,7 +85,7 @@ fn all_problems(lines: &[Line], failed: &[(LogId, LogError)]) -> Vec<String> {
 /// Writes the lines, a sum for each stream, the gaps, the logs that cannot be counted, and the verdict.
 /// Returns whether every record is accounted for.
 fn write_lines(
-    lines: &[Line],
+    lines: &[AccountLine],
     gaps: &[String],
     failed: &[(LogId, LogError)],
     out: &mut dyn Write,
@@ -120,7 +120,7 @@ mod tests {
         log: &str,
         stream: &str,
         [ingested, pending, loaded, rejected, duplicate, missing]: [u64; 6],
-    ) -> Line {
+    ) -> AccountLine {
         let mut counts = Counts::default();
         for (count, records) in [
             (Count::Ingested, ingested),
@@ -133,10 +133,10 @@ mod tests {
             counts[count] = records;
         }
         let (log, node) = (log.to_owned(), format!("m{log}"));
-        Line { log, node, stream: stream.to_owned(), is_complete: None, counts }
+        AccountLine { log, node, stream: stream.to_owned(), is_complete: None, counts }
     }
 
-    fn check(lines: &[Line], expected: (bool, &str)) {
+    fn check(lines: &[AccountLine], expected: (bool, &str)) {
         let mut out = Vec::new();
         let is_exact = write_lines(lines, &[], &[], &mut out).unwrap();
         assert_eq!((is_exact, String::from_utf8(out).unwrap().as_str()), expected);
@@ -187,8 +187,10 @@ mod tests {
 
     #[test]
     fn json_has_each_line_with_its_sink_and_machine_and_no_sums() {
-        let lines =
-            [line("x", "a", [10, 1, 6, 1, 2, 0]), Line { node: String::new(), ..line("y", "b\"", [0; 6]) }];
+        let lines = [
+            line("x", "a", [10, 1, 6, 1, 2, 0]),
+            AccountLine { node: String::new(), ..line("y", "b\"", [0; 6]) },
+        ];
         let mut out = Vec::new();
         assert!(write_json("main", &lines, &[], &[], &mut out).unwrap());
         assert_eq!(

@@ -6,7 +6,7 @@ use tollgate_load::SinkGap;
 
 use super::counts::{Count, Counts};
 use super::finding::{Finding, Kind};
-use super::line::{Line, problems, push_json_counts, sums};
+use super::line::{AccountLine, problems, push_json_counts, sums};
 use super::side::Side;
 use crate::load_end::gap_text;
 use crate::print::{note, push_formatted, push_json_string, table, write_table};
@@ -14,7 +14,7 @@ use crate::print::{note, push_formatted, push_json_string, table, write_table};
 /// The account of one side and sink.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SideAudit {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<AccountLine>,
     pub(super) gaps: Vec<SinkGap>,
     pub(super) findings: Vec<Finding>,
 }

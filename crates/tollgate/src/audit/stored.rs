@@ -5,16 +5,20 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use tollgate_log::{LogId, SegmentName, SegmentState, Sequence, Storage};
+use tollgate_log::{LogId, SegmentName, SegmentScan, SegmentState, Sequence, Storage};
 use tollgate_ship::{
-    NodeName, ObjectName, SegmentIdentity, SegmentPlace, Store, StoreError, end_of, ended_logs, shipped_logs,
+    NodeName, ObjectName, SegmentCopy, SegmentIdentity, SegmentPlace, Store, StoreError, copy_segment,
+    end_of, ended_logs, shipped_logs,
 };
 
 use super::finding::{Finding, Kind};
-use super::walk::Unread;
+use super::walk::{Unread, Walk};
 
 /// Maximum number of foreign names that are listed.
 const FOREIGN_MAX: usize = 20;
+
+/// The logs of a store, each with the machine that wrote it, and findings about their names.
+type FoundLogs = (Vec<(NodeName, LogId)>, Vec<Finding>);
 
 /// A store that is audited.
 pub(super) struct AuditedStore<'a> {
@@ -31,7 +35,7 @@ pub(super) struct AuditedStore<'a> {
 impl AuditedStore<'_> {
     /// Returns the logs in the store, each with the machine that wrote it, and findings about their names.
     /// If two machines have one log, the segments of the first are counted, as a loader fetches them.
-    pub(super) fn logs(&self) -> Result<(Vec<(NodeName, LogId)>, Vec<Finding>), StoreError> {
+    pub(super) fn logs(&self) -> Result<FoundLogs, StoreError> {
         let (mut known, mut logs) = (BTreeSet::new(), Vec::new());
         let mut findings = self.foreign_names()?;
         for (node, log) in shipped_logs(self.store)? {
@@ -67,6 +71,26 @@ impl AuditedStore<'_> {
         Ok(names.into_iter().map(finding).collect())
     }
 
+    /// Copies the segment that begins with `first` to this machine. `None`: the store lacks the segment, or
+    /// the walk has noted that it cannot be read.
+    pub(super) fn copy(
+        &self,
+        walk: &mut Walk<'_>,
+        first: Sequence,
+    ) -> Result<Option<Box<SegmentScan>>, StoreError> {
+        let place = SegmentPlace { node: walk.node, log: walk.log, first };
+        let (kind, reason) = match copy_segment(self.store, &*self.storage, place, self.dir, self.bytes_max)?
+        {
+            SegmentCopy::Here(scan) => return Ok(Some(scan)),
+            SegmentCopy::Absent => return Ok(None),
+            SegmentCopy::Damaged(reason) => (Kind::Damaged, reason),
+            SegmentCopy::LaterVersion(reason) => (Kind::LaterVersion, reason),
+        };
+        walk.reach(first)?;
+        walk.unread = Some(Unread { first, last: last_of(self.store, place)?, kind, reason });
+        Ok(None)
+    }
+
     /// Removes the copy of a segment.
     pub(super) fn remove(&self, log: LogId, first: Sequence) {
         let name = SegmentName { first, state: SegmentState::Sealed };
@@ -75,16 +99,11 @@ impl AuditedStore<'_> {
     }
 }
 
-/// Returns a segment that cannot be read. The identity that the store has of it shows its last record.
-pub(super) fn read_unread(
-    store: &dyn Store,
-    place: SegmentPlace<'_>,
-    kind: Kind,
-    reason: String,
-) -> Result<Unread, StoreError> {
+/// Returns the last record of a segment that cannot be read, from the identity that the store has of it.
+fn last_of(store: &dyn Store, place: SegmentPlace<'_>) -> Result<Option<Sequence>, StoreError> {
     let SegmentPlace { node, log, first } = place;
     let name = ObjectName::Segment { node: node.clone(), log, first }.to_string();
     let identity = store.head(&name)?.and_then(|head| head.identity);
     let last = identity.as_ref().and_then(SegmentIdentity::end).map(|(last, _)| last);
-    Ok(Unread { first, last: last.filter(|last| *last >= first && last.is_possible()), kind, reason })
+    Ok(last.filter(|last| *last >= first && last.is_possible()))
 }

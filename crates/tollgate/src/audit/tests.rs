@@ -124,7 +124,7 @@ impl Site {
         let log = Log::open(Arc::new(DiskStorage), options, schemas, |_| {}).unwrap().0;
         let mut appender = log.appender(|| {});
         for n in 0..rows {
-            let id = SchemaId(u16::try_from(n % 2).unwrap().into());
+            let id = SchemaId(u16::try_from(n % 2).unwrap());
             let row = |rows: &mut tollgate_log::Transaction<'_>| rows.row(id, |row| row.push(Value::Int(n)));
             let (appended, result) = appender.append(Level::Synced, row).unwrap();
             result.unwrap();

@@ -1,6 +1,7 @@
 //! Visits the segments of one log in order, and gives each record of the log one place. Records that no
 //! segment holds are listed as findings.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tollgate_load::{Place, RecordCounter, STREAM_UNKNOWN, StreamRecords};
@@ -45,16 +46,17 @@ impl View {
     }
 
     /// Returns the counts of each stream, without the results of the sink.
-    pub(super) fn counts(&self) -> impl Iterator<Item = (&str, Counts)> {
-        let known = self.counter.records().iter().map(|(stream, records)| {
+    pub(super) fn counts(&self) -> BTreeMap<&str, Counts> {
+        let mut by_stream = BTreeMap::from([(STREAM_UNKNOWN, self.unknown)]);
+        for (stream, records) in self.counter.records() {
             let mut counts = Counts::default();
             counts[Count::Unshipped] = records.unshipped;
             counts[Count::Shipped] = records.shipped;
             counts[Count::Pending] = records.pending;
             counts[Count::Answered] = records.passed;
-            (stream.as_str(), counts)
-        });
-        known.chain(std::iter::once((STREAM_UNKNOWN, self.unknown)))
+            by_stream.entry(stream.as_str()).or_default().add(&counts);
+        }
+        by_stream
     }
 }
 

@@ -12,15 +12,15 @@ use tollgate_log::{
     segments,
 };
 use tollgate_ship::{
-    NodeName, ObjectName, SegmentCopy, SegmentIdentity, SegmentPlace, Sent, copy_segment, end_of,
-    find_segment, positions_of, segments_of, shipped_logs,
+    NodeName, ObjectName, SegmentIdentity, Sent, end_of, find_segment, positions_of, segments_of,
+    shipped_logs,
 };
 
 use super::counts::Count;
 use super::finding::{Finding, Kind};
-use super::line::Line;
+use super::line::AccountLine;
 use super::report::SideAudit;
-use super::stored::{AuditedStore, read_unread};
+use super::stored::AuditedStore;
 use super::walk::{Readable, View, Walk};
 
 /// The accounts of all sinks, by the name of the sink. `None`: no sink has answered.
@@ -65,6 +65,7 @@ fn sinks(store: &AuditedStore<'_>) -> anyhow::Result<Vec<Option<String>>> {
 }
 
 /// A segment of a log.
+#[derive(Debug, Clone, Copy)]
 enum Known {
     /// This machine has the segment.
     Local { name: SegmentName, last: Sequence, place: Place },
@@ -195,26 +196,11 @@ impl LogAudit<'_> {
                 added => return Ok(added?),
             }
         }
-        let AuditedStore { store, storage, dir, bytes_max, .. } = self.store;
-        let place = SegmentPlace { node: self.node, log: self.log, first };
-        let scan = match copy_segment(*store, &**storage, place, dir, *bytes_max)? {
-            SegmentCopy::Here(scan) => scan,
-            SegmentCopy::Absent => return Ok(()),
-            SegmentCopy::Damaged(reason) => {
-                walk.reach(first)?;
-                walk.unread = Some(read_unread(*store, place, Kind::Damaged, reason)?);
-                return Ok(());
-            }
-            SegmentCopy::LaterVersion(reason) => {
-                walk.reach(first)?;
-                walk.unread = Some(read_unread(*store, place, Kind::LaterVersion, reason)?);
-                return Ok(());
-            }
-        };
+        let Some(scan) = self.store.copy(walk, first)? else { return Ok(()) };
         walk.reach(first)?;
         let name = SegmentName { first, state: SegmentState::Sealed };
         let added = match scan.last >= walk.next {
-            true => walk.add(Readable { dir, name, last: scan.last, place: Place::Shipped }),
+            true => walk.add(Readable { dir: self.store.dir, name, last: scan.last, place: Place::Shipped }),
             false => Ok(()),
         };
         self.store.remove(self.log, first);
@@ -231,11 +217,18 @@ impl LogAudit<'_> {
             let mut findings = walk.findings.clone();
             let lines: Vec<_> = view
                 .counts()
+                .into_iter()
                 .filter(|(_, counts)| counts.accounted() > 0)
                 .map(|(stream, mut counts)| {
                     counts[Count::Ingested] = counts.accounted();
                     let (log, node) = (self.log.to_string(), self.node.decode().unwrap_or_default());
-                    Line { log, node, stream: stream.to_owned(), is_complete: Some(is_complete), counts }
+                    AccountLine {
+                        log,
+                        node,
+                        stream: stream.to_owned(),
+                        is_complete: Some(is_complete),
+                        counts,
+                    }
                 })
                 .collect();
             let accounted: u64 = lines.iter().map(|line| line.counts.accounted()).sum();

@@ -100,8 +100,8 @@ fn each_sink_has_its_streams_and_an_exact_account_of_them() {
         let sums = account.lines().filter(|line| line.starts_with("all "));
         sums.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     };
-    assert_eq!(sums(main), ["all a 1000 0 1000 0 0 0", "all b 700 0 700 0 0 0"]);
-    assert_eq!(sums(other), ["all b 700 0 700 0 0 0"]);
+    assert_eq!(sums(main), ["all a 1000 0 1000 0 0 0 0", "all b 700 0 700 0 0 0 0"]);
+    assert_eq!(sums(other), ["all b 700 0 700 0 0 0 0"]);
     assert_eq!(
         app.succeed(&["sql", "--sink", "other", "SELECT count(*) FROM b"]).lines().nth(1),
         Some("700")

@@ -12,9 +12,10 @@ use bytes::{BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
+use tollgate_tls::{TlsReader, WIRE_BYTES};
 
 use crate::target::TargetAddress;
-use crate::tls::{TlsReader, TlsStream, WIRE_BYTES};
+use crate::tls::{ClientStream, handshake};
 use crate::{FailureKind, Phase, TlsOptions};
 
 /// Read buffers that the connections of a worker share. One connection uses the buffers at a time.
@@ -47,7 +48,7 @@ enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     /// TLS over TCP. The value is on the heap, so that the other variants stay small.
-    Tls(Box<TlsStream>),
+    Tls(Box<ClientStream>),
 }
 
 pub(crate) struct Link {
@@ -95,7 +96,7 @@ impl Link {
                 let socket = tcp(address).await.map_err(FailureKind::Connect)?;
                 *phase = Phase::Handshake;
                 let options = tls.ok_or(FailureKind::NoTls)?;
-                let stream = TlsStream::handshake(socket, name.clone(), options).await;
+                let stream = handshake(socket, name.clone(), options).await;
                 Stream::Tls(Box::new(stream.map_err(FailureKind::Handshake)?))
             }
             TargetAddress::Unix(path) => {

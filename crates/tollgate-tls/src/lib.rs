@@ -1,8 +1,13 @@
-//! Shared parts of TLS: the cryptography, the trusted authorities, and PEM files.
+//! Shared parts of TLS: the cryptography, the trusted authorities, PEM files, and the byte stream inside TLS.
 //!
 //! Sockets and server names belong to the crates that use TLS. No error contains any part of a key.
 
+mod boundary;
 mod pem;
+mod server;
+mod stream;
+#[cfg(test)]
+mod testing;
 mod verifier;
 
 use std::path::Path;
@@ -15,6 +20,10 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::time_provider::TimeProvider;
 
 pub use pem::{PemError, certificates, private_key};
+pub use server::{
+    CertificateFiles, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
+};
+pub use stream::{Side, TlsHandshakeError, TlsReader, TlsStream, WIRE_BYTES};
 pub use verifier::{Trust, Verifier};
 
 /// Reason why the trusted authorities cannot be read.

@@ -1,12 +1,12 @@
 //! Checks whether the received bytes end with a complete record (RFC 8446 section 5.1). While a connection is
-//! idle, a partial record means that the backend sends data without a request.
+//! idle, a partial record means that the peer sends data without a request.
 
 /// Bytes of a record header: type (1), version (2), length (2), big-endian.
 const HEADER_BYTES: usize = 5;
 
 /// Position of the last received byte in its record. rustls validates the lengths, so this type does not.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Boundary {
+pub(crate) struct Boundary {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
     /// Missing bytes of the record after its header.
@@ -15,7 +15,7 @@ pub(super) struct Boundary {
 
 impl Boundary {
     /// Counts received bytes.
-    pub(super) fn pass(&mut self, mut bytes: &[u8]) {
+    pub(crate) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let skipped = self.left.min(bytes.len());
             self.left -= skipped;
@@ -32,7 +32,7 @@ impl Boundary {
     }
 
     /// Returns whether the last record is complete.
-    pub(super) fn is_reached(self) -> bool {
+    pub(crate) fn is_reached(self) -> bool {
         self.left == 0 && self.header_bytes == 0
     }
 }

@@ -1,0 +1,68 @@
+//! The choice of a certificate by the name that a client sends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::Error;
+use rustls::pki_types::CertificateDer;
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::UnknownName;
+
+/// Certificates by host name. Of two certificates with one name, the first one is used.
+#[derive(Debug)]
+pub(super) struct CertificatesByName {
+    exact: HashMap<String, Arc<CertifiedKey>>,
+    /// Wildcard certificates, by the name after `*.`.
+    wildcards: HashMap<String, Arc<CertifiedKey>>,
+    /// The certificate for a client without a known name. `None`: such a client is refused.
+    other: Option<Arc<CertifiedKey>>,
+}
+
+impl CertificatesByName {
+    pub(super) fn new(keys: &[Arc<CertifiedKey>], unknown_name: UnknownName) -> Self {
+        let (mut exact, mut wildcards) = (HashMap::new(), HashMap::new());
+        for key in keys {
+            for name in key.cert.first().and_then(|certificate| of(certificate).ok()).unwrap_or_default() {
+                match name.strip_prefix("*.") {
+                    Some(parent) => wildcards.entry(parent.to_owned()).or_insert_with(|| key.clone()),
+                    None => exact.entry(name).or_insert_with(|| key.clone()),
+                };
+            }
+        }
+        let other = match unknown_name {
+            UnknownName::First => keys.first().cloned(),
+            UnknownName::Refused => None,
+        };
+        Self { exact, wildcards, other }
+    }
+
+    /// Returns the certificate for a name. `None`: the client sent no name. rustls accepts a name only in
+    /// lower case.
+    pub(super) fn find(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
+        let known = name.and_then(|name| {
+            // A wildcard stands for exactly one label (RFC 6125 section 6.4.3).
+            let parent = || name.split_once('.').and_then(|(_, parent)| self.wildcards.get(parent));
+            self.exact.get(name).or_else(parent)
+        });
+        known.or(self.other.as_ref()).cloned()
+    }
+}
+
+impl ResolvesServerCert for CertificatesByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.find(hello.server_name())
+    }
+}
+
+/// Returns the host names of a certificate, in lower case.
+///
+/// # Errors
+/// The certificate is not valid X.509.
+pub(super) fn of(certificate: &CertificateDer<'_>) -> Result<Vec<String>, Error> {
+    ParsedCertificate::try_from(certificate)?;
+    let parsed = webpki::EndEntityCert::try_from(certificate);
+    let names = parsed.iter().flat_map(|parsed| parsed.valid_dns_names().map(str::to_ascii_lowercase));
+    Ok(names.collect())
+}

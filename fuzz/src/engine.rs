@@ -26,6 +26,7 @@ pub fn log(folder: &Path) -> Log {
 pub fn options(folder: &Path, connection: ConnectionLimits, routes: Vec<RouteSpec>) -> ServerOptions {
     ServerOptions {
         listen: Vec::new(),
+        tls: None,
         trusted_proxies: TrustedProxies::default(),
         backlog: 1,
         workers: 1,

@@ -27,6 +27,8 @@ pub(crate) enum Phase {
     Idle,
     /// The first byte of a PROXY header has not arrived.
     Silent,
+    /// The TLS handshake has not ended. A drain ends it.
+    Handshake,
     Head,
     Body,
     /// The handler runs, which has its own bounds.
@@ -89,7 +91,7 @@ impl Deadlines {
             let limit = if phase == Phase::Idle { now + hurry } else { now };
             let is_drained = match phase {
                 Phase::Idle | Phase::Silent => drained >= Some(IDLE_GRACE),
-                Phase::Events | Phase::Paused => drained.is_some(),
+                Phase::Events | Phase::Paused | Phase::Handshake => drained.is_some(),
                 _ => false,
             };
             is_drained || cells.due.get().is_some_and(|due| due <= limit)

@@ -99,4 +99,7 @@ pub use tollgate_http::{Method, Methods, UnderscoreNames, is_framing_field};
 pub use tollgate_script::{
     CallError, Database, HostOptions, SourceFile, SqlAnswer, SqlReply, SqlRow, SqlValue, Uploads,
 };
+pub use tollgate_tls::{
+    CertificateFiles, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
+};
 pub use trust::{ClientHeader, Network, TrustedProxies};

@@ -1,15 +1,18 @@
 //! The buffers into which the connections of a worker read.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, ReadBuf};
+use tollgate_tls::WIRE_BYTES;
 
 /// Maximum bytes of a single read.
 const READ_BYTES_MAX: usize = 64 << 10;
+/// Maximum bytes of one read of TLS records: four records of the maximum size.
+const WIRE_BYTES_MAX: usize = 4 * WIRE_BYTES;
 
 /// Maximum size of an input buffer that is reused for the next input, in bytes. A request that refers to its
 /// bytes keeps the whole buffer alive, so the buffer has to be small.
@@ -21,11 +24,17 @@ pub(crate) struct Scratch {
     /// Buffer of an input that was consumed completely. The input usually ended a moment ago, so the buffer
     /// is in the processor cache.
     room: Cell<BytesMut>,
+    /// Buffer for TLS records, which is empty until the first record arrives.
+    wire: RefCell<Vec<u8>>,
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self { bytes: RefCell::new(vec![0; READ_BYTES_MAX].into()), room: Cell::default() }
+        Self {
+            bytes: RefCell::new(vec![0; READ_BYTES_MAX].into()),
+            room: Cell::default(),
+            wire: RefCell::default(),
+        }
     }
 }
 
@@ -45,6 +54,13 @@ impl Scratch {
         }
         input.extend_from_slice(came.filled());
         Poll::Ready(Ok(came.filled().len()))
+    }
+
+    /// Returns the buffer for TLS records.
+    pub(crate) fn wire(&self) -> RefMut<'_, Vec<u8>> {
+        let mut wire = self.wire.borrow_mut();
+        wire.resize(WIRE_BYTES_MAX, 0);
+        wire
     }
 
     /// Keeps the buffer of a finished input for the next input, unless the buffer is large or a request still

@@ -13,6 +13,7 @@ use tollgate_files::{DescriptorCache, SharedFiles};
 use tollgate_http::Method;
 use tollgate_http::route::RouteTable;
 use tollgate_log::{Log, SchemaId};
+use tollgate_tls::ServerTls;
 
 use crate::app::{Hosts, Sources};
 use crate::error::StartError;
@@ -72,6 +73,7 @@ fn throttles(options: &ServerOptions, before: &[Option<Arc<Throttle>>]) -> Vec<O
 /// The rules for connections.
 pub(crate) struct Rules {
     pub(crate) limits: ConnectionLimits,
+    pub(crate) tls: Option<Arc<ServerTls>>,
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) request_ids: RequestIds,
     pub(crate) traces: Traces,
@@ -84,6 +86,7 @@ impl Rules {
         limits.head.extension_methods = options.routes.iter().any(RouteSpec::takes_extension_methods);
         Self {
             limits,
+            tls: options.tls.clone(),
             trusted_proxies: options.trusted_proxies.clone(),
             request_ids: options.request_ids,
             traces: options.traces,

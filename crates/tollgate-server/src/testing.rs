@@ -22,6 +22,7 @@ use uuid::Uuid;
 use fakes::FakeFetcher;
 use head::head;
 
+use crate::admit::ConnectionScheme;
 use crate::admit::Destination;
 use crate::handler::{Exchange, Rehearsed};
 use crate::observe::WorkerCells;
@@ -191,6 +192,7 @@ impl Bench {
             begun: Instant::now(),
             peer: None,
             trusted_header: None,
+            scheme: ConnectionScheme::Http,
             permit: None,
             upload: None,
         };

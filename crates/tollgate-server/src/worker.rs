@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
 use tollgate_backend::Client;
 use tollgate_script::{Host, Keeper};
 
@@ -40,6 +41,8 @@ pub(crate) struct Worker {
     pub(crate) refusal_pauses: RefusalPauses,
     /// Manages the VMs of the scripts.
     pub(crate) keeper: Rc<Keeper>,
+    /// Lets one connection at a time process messages of a TLS handshake.
+    pub(crate) handshake_turn: Semaphore,
     service: RefCell<Service>,
     pub(crate) ids: IdMaker,
 }
@@ -75,6 +78,7 @@ impl Worker {
             script_queue,
             refusal_pauses: RefusalPauses::default(),
             keeper,
+            handshake_turn: Semaphore::new(1),
             service: RefCell::new(service),
             ids: IdMaker::new().map_err(StartError::Randomness)?,
         })

@@ -39,6 +39,14 @@ impl Accepted {
         // The future is put on the heap here, because the runtime would otherwise move it when the task
         // begins and ends.
         match family {
+            SocketFamily::Tcp if origin.tls => {
+                let socket = Socket::<TcpStream>::awaited(socket);
+                run(Box::pin(conn::serve_tls(worker, socket, origin, permit)), start)
+            }
+            SocketFamily::Unix if origin.tls => {
+                let socket = Socket::<UnixStream>::awaited(socket);
+                run(Box::pin(conn::serve_tls(worker, socket, origin, permit)), start)
+            }
             SocketFamily::Tcp => {
                 let socket = match acceptance {
                     Acceptance::WithBytes => Socket::<TcpStream>::with_bytes(socket),

@@ -50,6 +50,7 @@ pub(crate) struct Acceptor {
     family: SocketFamily,
     proxy_protocol: bool,
     acceptance: Acceptance,
+    tls: bool,
     outlives_us: bool,
     inboxes: Arc<Inboxes>,
 }
@@ -63,6 +64,7 @@ impl Acceptor {
             family: listener.family,
             proxy_protocol: listener.proxy_protocol,
             acceptance: listener.acceptance,
+            tls: listener.tls,
             outlives_us: listener.outlives_us,
             inboxes: inboxes.clone(),
         })
@@ -83,7 +85,7 @@ impl Acceptor {
                     worker.cells.count_accepted();
                     let stays = match pacing.fate() {
                         Fate::Served => Some(socket),
-                        Fate::Refused => turn_away(&worker, socket),
+                        Fate::Refused => turn_away(&worker, socket, self.tls),
                     };
                     stays.map_or(Poll::Pending, |socket| {
                         let start = self.start(&pacing);
@@ -139,10 +141,10 @@ impl Acceptor {
         let (family, capacity) = (self.family, &worker.capacity);
         let Some(permit) = capacity.enter(worker.index) else {
             unserved(worker, &worker.unserved.connections);
-            refuse(worker, socket, family);
+            refuse(worker, socket, family, self.tls);
             return Poll::Pending;
         };
-        let origin = Origin { peer, proxy_protocol: self.proxy_protocol };
+        let origin = Origin { peer, proxy_protocol: self.proxy_protocol, tls: self.tls };
         let accepted = Accepted { permit, socket, family, acceptance: self.acceptance, origin };
         match capacity.emptier_than(worker.index) {
             Some(other) => match self.inboxes.hand_over(accepted, other) {
@@ -155,7 +157,7 @@ impl Acceptor {
 
     /// Returns the place where the next connection is polled first.
     fn start(&self, pacing: &AcceptPacing) -> Start {
-        if self.acceptance == Acceptance::WithBytes && pacing.has_time() {
+        if self.acceptance == Acceptance::WithBytes && !self.tls && pacing.has_time() {
             Start::AtOnce
         } else {
             Start::InTask

@@ -26,9 +26,12 @@ const TURNED_AWAY_BYTES: usize = 16 << 10;
 const TURNED_AWAY_READS_MAX: usize = 16;
 
 /// Refuses a connection because the maximum number is reached. A task sends the refusal, unless too many such
-/// tasks run.
-pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily) {
+/// tasks run. With TLS the connection is closed without a reply, because the reply would need a handshake.
+pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily, tls: bool) {
     worker.cells.count_refusal(Refusal::Connections);
+    if tls {
+        return;
+    }
     let text = refusal_text::CONNECTIONS;
     if worker.refusals.get() >= REFUSALS_AT_ONCE_MAX {
         return send_refusal(worker, &socket, text, false);
@@ -45,12 +48,15 @@ pub(super) fn refuse(worker: &Rc<Worker>, socket: OwnedFd, family: SocketFamily)
 /// The request is already in the socket and is read first. A close with unread bytes would destroy the reply
 /// (RFC 9112 section 9.6). If the client has sent nothing, it waits for no reply, and the connection is
 /// returned.
-pub(super) fn turn_away(worker: &Worker, socket: OwnedFd) -> Option<OwnedFd> {
+pub(super) fn turn_away(worker: &Worker, socket: OwnedFd, tls: bool) -> Option<OwnedFd> {
     let mut asked = [0; TURNED_AWAY_BYTES];
     match recv(&socket, &mut asked, RecvFlags::DONTWAIT) {
         Ok((_, bytes)) => {
             worker.cells.count_refusal(Refusal::Behind);
             worker.admission.note_turned_away();
+            if tls {
+                return None;
+            }
             let is_head = asked[..bytes].starts_with(b"HEAD ");
             if bytes == TURNED_AWAY_BYTES {
                 pass_over(&socket, &mut asked);

@@ -94,4 +94,25 @@ pub(crate) struct RequestOrigin {
     pub(crate) peer: Option<IpAddr>,
     /// The header in which the peer names its client, if the peer is a trusted proxy.
     pub(crate) trusted_header: Option<ClientHeader>,
+    /// The scheme of the connection.
+    pub(crate) scheme: ConnectionScheme,
+}
+
+/// The scheme of a connection, as a URI has it (RFC 9110 section 4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ConnectionScheme {
+    /// No TLS.
+    #[default]
+    Http,
+    /// TLS.
+    Https,
+}
+
+impl ConnectionScheme {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
 }

@@ -21,7 +21,7 @@ use crate::overload::{RequestPermit, refusal_text};
 use crate::reply::Reply;
 use crate::service::Service;
 use crate::worker::Worker;
-pub(crate) use arrived::{Arrived, Destination, RequestOrigin};
+pub(crate) use arrived::{Arrived, ConnectionScheme, Destination, RequestOrigin};
 use find::FoundRoute;
 
 /// Fields about the origin of a request that the server accepts.
@@ -137,7 +137,7 @@ impl Worker {
             Destination::Reply(reply) => Err(reply),
             Destination::Endpoint { endpoint, place, routes } => {
                 let id = self.request_id(&arrived.head, arrived.time_us, taken.id);
-                let RequestOrigin { client: remote_addr, peer, trusted_header } = origin;
+                let RequestOrigin { client: remote_addr, peer, trusted_header, scheme } = origin;
                 let request = Request {
                     head: arrived.head,
                     place,
@@ -150,7 +150,17 @@ impl Worker {
                 };
                 let (request, begun, permit) = (Rc::new(request), arrived.begun, arrived.permit);
                 let upload = arrived.upload;
-                Ok(Exchange { endpoint, request, routes, begun, peer, trusted_header, permit, upload })
+                Ok(Exchange {
+                    endpoint,
+                    request,
+                    routes,
+                    begun,
+                    peer,
+                    trusted_header,
+                    scheme,
+                    permit,
+                    upload,
+                })
             }
         }
     }

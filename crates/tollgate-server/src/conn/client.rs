@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use tollgate_http::{RequestHead, StatusCode};
 
-use crate::admit::RequestOrigin;
+use crate::admit::{ConnectionScheme, RequestOrigin};
 use crate::overload::{ClientPermit, refusal_text};
 use crate::reply::Reply;
 use crate::service::Rules;
@@ -18,6 +18,14 @@ pub(crate) struct Origin {
     pub(crate) peer: Option<IpAddr>,
     /// Whether the connection must begin with a PROXY header.
     pub(crate) proxy_protocol: bool,
+    /// Whether the connection uses TLS.
+    pub(crate) tls: bool,
+}
+
+impl Origin {
+    pub(super) fn scheme(&self) -> ConnectionScheme {
+        if self.tls { ConnectionScheme::Https } else { ConnectionScheme::Http }
+    }
 }
 
 /// The client for which a connection is counted.
@@ -25,6 +33,7 @@ pub(crate) struct Origin {
 pub(super) struct ConnectionClient {
     pub(super) peer: Option<IpAddr>,
     is_trusted_proxy: bool,
+    scheme: ConnectionScheme,
     permit: Option<Box<ClientPermit>>,
 }
 
@@ -35,8 +44,14 @@ pub(super) struct TooMany;
 impl ConnectionClient {
     /// Counts the connection for `peer`. A connection from a trusted proxy is counted for the client of each
     /// request.
-    pub(super) fn enter(peer: Option<IpAddr>, worker: &Worker, rules: &Rules) -> Result<Self, TooMany> {
-        let mut client = Self { peer, is_trusted_proxy: rules.trusted_proxies.trusts(peer), permit: None };
+    pub(super) fn enter(
+        peer: Option<IpAddr>,
+        scheme: ConnectionScheme,
+        worker: &Worker,
+        rules: &Rules,
+    ) -> Result<Self, TooMany> {
+        let is_trusted_proxy = rules.trusted_proxies.trusts(peer);
+        let mut client = Self { peer, is_trusted_proxy, scheme, permit: None };
         if !client.is_trusted_proxy {
             client.count_for(peer, worker)?;
         }
@@ -86,7 +101,7 @@ impl ConnectionClient {
     /// Returns the origin of a request from `client`.
     pub(super) fn origin(&self, client: Option<IpAddr>, rules: &Rules) -> RequestOrigin {
         let trusted_header = self.is_trusted_proxy.then_some(rules.trusted_proxies.header);
-        RequestOrigin { client, peer: self.peer, trusted_header }
+        RequestOrigin { client, peer: self.peer, trusted_header, scheme: self.scheme }
     }
 
     fn count_for(&mut self, client: Option<IpAddr>, worker: &Worker) -> Result<(), TooMany> {

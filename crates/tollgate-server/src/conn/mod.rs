@@ -11,7 +11,7 @@
 //! return at once joins the queue, and so do all requests after it. The queue runs wherever the connection
 //! waits.
 //!
-//! The engine uses any byte stream, not only a socket, so that TLS can be added.
+//! The engine uses any byte stream: a socket, or TLS over a socket.
 //! [`Deadlines`](crate::deadline::Deadlines) keeps the deadlines.
 
 mod answering;
@@ -25,7 +25,9 @@ mod ending;
 mod feed;
 mod find_client;
 mod gone;
+mod handshake;
 mod outlet;
+mod proxy_source;
 mod queue;
 mod relay;
 mod replies;
@@ -34,11 +36,13 @@ mod slow_reader;
 mod socket;
 mod stream;
 mod streamed_reply;
+mod tls_socket;
 mod transport;
 mod uploading;
 mod wait;
 
 pub(crate) use client::Origin;
+pub(crate) use handshake::serve_tls;
 pub(crate) use replies::Replies;
 pub(crate) use run::{refuse, serve};
 pub(crate) use socket::Socket;

@@ -65,9 +65,21 @@ impl<S: Transport> Outlet<'_, S> {
         }
         let rest = &replies.bytes()[sent..];
         match then {
-            Then::More => self.write(rest).await,
-            Then::End => self.write_more(rest).await,
+            Then::More => self.write(rest).await?,
+            Then::End => self.write_more(rest).await?,
         }
+        self.flush().await
+    }
+
+    /// Waits until the system has all bytes. Only a stream that encodes its bytes can still hold some.
+    async fn flush(&mut self) -> Result<(), Gone> {
+        if self.stream.is_flushed() {
+            return Ok(());
+        }
+        let turn = |outlet: &mut Self, _: usize, context: &mut Context<'_>| {
+            Pin::new(&mut *outlet.stream).poll_flush(context).map_ok(|()| 1)
+        };
+        self.push(1, turn).await
     }
 
     /// Prepares the socket so that one packet carries the last reply and the FIN. Memory is sent with

@@ -29,10 +29,7 @@ pub(crate) fn serve<S: Transport>(
     let mut connection = Connection::new(worker, stream);
     async move {
         let _permit = permit;
-        // An error of the stream means that the peer is gone, so there is no peer to report it to.
-        if connection.find_client(origin).await.is_ok() {
-            let _gone = connection.run().await;
-        }
+        connection.serve(origin).await;
     }
 }
 
@@ -53,6 +50,14 @@ pub(crate) fn refuse<S: Transport>(
 }
 
 impl<S: Transport> Connection<S> {
+    /// Finds the client, and serves the connection to its end.
+    pub(super) async fn serve(&mut self, origin: Origin) {
+        // An error of the stream means that the peer is gone, so there is no peer to report it to.
+        if self.find_client(origin).await.is_ok() {
+            let _gone = self.run().await;
+        }
+    }
+
     async fn run(&mut self) -> Result<(), Gone> {
         loop {
             self.answer_what_came();

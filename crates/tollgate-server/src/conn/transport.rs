@@ -34,6 +34,11 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         Pin::new(self).poll_write(context, bytes)
     }
 
+    /// Returns whether the system has all bytes that were written.
+    fn is_flushed(&self) -> bool {
+        true
+    }
+
     /// Raises the unsent bound for files, so that fewer calls send them.
     fn let_files_go_ahead(&mut self) -> io::Result<()> {
         Ok(())

@@ -9,6 +9,7 @@ use tollgate_http::route::RouteTable;
 use tollgate_script::Request;
 
 use super::endpoint::Endpoint;
+use crate::admit::ConnectionScheme;
 use crate::overload::RequestPermit;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
@@ -28,6 +29,8 @@ pub(crate) struct Exchange {
     pub(crate) peer: Option<IpAddr>,
     /// The header in which the peer names its client, if the peer is a trusted proxy.
     pub(crate) trusted_header: Option<ClientHeader>,
+    /// The scheme of the connection.
+    pub(crate) scheme: ConnectionScheme,
     /// Permit that counts the request for its route, if the route limits concurrency.
     pub(crate) permit: Option<RequestPermit>,
     /// The content, while it still arrives.

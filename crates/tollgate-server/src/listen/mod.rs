@@ -38,6 +38,7 @@ pub(crate) struct Listener {
     pub(crate) family: SocketFamily,
     pub(crate) proxy_protocol: bool,
     pub(crate) acceptance: Acceptance,
+    pub(crate) tls: bool,
     /// Whether the socket stays open after the server ends, so that connections in its queue are not lost.
     pub(crate) outlives_us: bool,
 }
@@ -103,36 +104,38 @@ impl Listeners {
                 family: SocketFamily::Tcp,
                 proxy_protocol: spec.proxy_protocol,
                 acceptance,
+                tls: spec.tls,
                 outlives_us: false,
             });
         }
-        self.addresses.push(BoundAddress::Tcp(bound));
+        self.addresses.push(if spec.tls { BoundAddress::Tls(bound) } else { BoundAddress::Tcp(bound) });
         Ok(())
     }
 
     /// Adds the socket to the listeners of each worker, with a separate descriptor for each.
     fn share(&mut self, socket: &Socket, spec: &ListenSpec, outlives_us: bool) -> io::Result<()> {
-        let bound = bound_address(&socket.local_addr()?);
+        let bound = bound_address(&socket.local_addr()?, spec.tls);
         let family = match bound {
-            BoundAddress::Tcp(_) => {
+            BoundAddress::Tcp(_) | BoundAddress::Tls(_) => {
                 tune_tcp(socket)?;
                 SocketFamily::Tcp
             }
             BoundAddress::Unix(_) => SocketFamily::Unix,
         };
         let acceptance = Acceptance::set(socket.as_fd(), spec.deferred)?;
-        let proxy_protocol = spec.proxy_protocol;
+        let ListenSpec { proxy_protocol, tls, .. } = *spec;
         for listeners in &mut self.by_worker {
             let socket = socket.try_clone()?.into();
-            listeners.push(Listener { socket, family, proxy_protocol, acceptance, outlives_us });
+            listeners.push(Listener { socket, family, proxy_protocol, acceptance, tls, outlives_us });
         }
         self.addresses.push(bound);
         Ok(())
     }
 }
 
-fn bound_address(address: &SockAddr) -> BoundAddress {
+fn bound_address(address: &SockAddr, tls: bool) -> BoundAddress {
     match address.as_socket() {
+        Some(address) if tls => BoundAddress::Tls(address),
         Some(address) => BoundAddress::Tcp(address),
         None => BoundAddress::Unix(address.as_pathname().map(PathBuf::from).unwrap_or_default()),
     }

@@ -7,11 +7,13 @@
 //! the one that the client sees, without the network. One clock reading serves all replies that are sent
 //! together.
 
+mod handshake;
 mod refusal;
 mod request_fault;
 mod route;
 mod worker;
 
+pub(crate) use handshake::HandshakeEnd;
 pub(crate) use refusal::{Refusal, Unconfirmed};
 pub(crate) use request_fault::RequestFault;
 pub(crate) use route::{CLASSES, OwnCells, RouteCells, RouteTally, ScriptFailure};

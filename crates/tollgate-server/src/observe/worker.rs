@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tollgate_http::StatusCode;
 use tollgate_meter::{Counter, Gauge, Histogram};
 
+use super::handshake::HandshakeEnd;
 use super::refusal::{Refusal, Unconfirmed};
 use super::route::{Leaving, RouteCells, RouteName, Unrouted};
 
@@ -26,6 +27,7 @@ pub(crate) struct WorkerCells {
     pub(crate) refusals: [Counter; Refusal::ALL.len()],
     /// Nanoseconds from `begun` to the last refusal of each kind, or 0 if there was none.
     refused_ns: [Gauge; Refusal::ALL.len()],
+    pub(crate) handshakes: [Counter; HandshakeEnd::ALL.len()],
     pub(crate) malformed: [Counter; MALFORMED.len()],
     pub(crate) unconfirmed: [Counter; Unconfirmed::ALL.len()],
     pub(crate) script_bytes: Gauge,
@@ -55,6 +57,7 @@ impl WorkerCells {
             in_flight: Gauge::default(),
             refusals: Default::default(),
             refused_ns: Default::default(),
+            handshakes: Default::default(),
             malformed: Default::default(),
             unconfirmed: Default::default(),
             script_bytes: Gauge::default(),
@@ -129,6 +132,10 @@ impl WorkerCells {
         let refused_ns =
             Some(self.refused_ns[refusal as usize].get()).filter(|refused_ns| *refused_ns > 0)?;
         Some(self.begun.elapsed().saturating_sub(Duration::from_nanos(refused_ns)))
+    }
+
+    pub(crate) fn count_handshake(&self, end: HandshakeEnd) {
+        self.handshakes[end as usize].add(1);
     }
 
     pub(crate) fn count_malformed(&self, status: StatusCode) {

@@ -14,11 +14,13 @@ pub struct ListenSpec {
     /// Whether the system holds back a TCP connection until its first bytes arrive, or for a second without
     /// bytes (tcp(7), `TCP_DEFER_ACCEPT`). If false, a systemd socket keeps the setting of its unit.
     pub deferred: bool,
+    /// Whether connections use TLS.
+    pub tls: bool,
 }
 
 impl From<SocketAddr> for ListenSpec {
     fn from(address: SocketAddr) -> Self {
-        Self { address: ListenAddress::Tcp(address), proxy_protocol: false, deferred: false }
+        Self { address: ListenAddress::Tcp(address), proxy_protocol: false, deferred: false, tls: false }
     }
 }
 
@@ -54,6 +56,8 @@ impl fmt::Display for ListenAddress {
 pub enum BoundAddress {
     /// An address and the actual port.
     Tcp(SocketAddr),
+    /// An address and the actual port, for connections with TLS.
+    Tls(SocketAddr),
     /// The file of a Unix socket, or an empty path if it has none.
     Unix(PathBuf),
 }
@@ -62,7 +66,7 @@ impl BoundAddress {
     /// Returns the address and port, or `None` for a Unix socket.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(address) => Some(*address),
+            Self::Tcp(address) | Self::Tls(address) => Some(*address),
             Self::Unix(_) => None,
         }
     }
@@ -72,6 +76,7 @@ impl fmt::Display for BoundAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "http://{address}"),
+            Self::Tls(address) => write!(f, "https://{address}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }

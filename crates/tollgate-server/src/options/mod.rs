@@ -16,6 +16,7 @@ use tollgate_backend::BackendOptions;
 use tollgate_files::FilesSpec;
 use tollgate_http::{Limits, Method, Methods};
 use tollgate_script::{Database, HostOptions, TraceRule, Uploads};
+use tollgate_tls::ServerTls;
 
 use crate::trust::TrustedProxies;
 pub use any_or::AnyOr;
@@ -30,6 +31,8 @@ use stream::{Source, StreamSpec};
 pub struct ServerOptions {
     /// The addresses that the server listens on.
     pub listen: Vec<ListenSpec>,
+    /// The certificates of addresses with TLS. `None`: no address uses TLS.
+    pub tls: Option<Arc<ServerTls>>,
     /// Peers that may name the client of a request.
     pub trusted_proxies: TrustedProxies,
     /// Maximum number of connections that the kernel holds before they are accepted.
@@ -123,6 +126,8 @@ impl Traces {
 pub struct ConnectionLimits {
     /// Bounds on request heads.
     pub head: Limits,
+    /// Maximum time from the acceptance of a connection to the end of its TLS handshake.
+    pub handshake_timeout: Duration,
     /// Maximum time from the first byte of a head to its last byte.
     pub head_timeout: Duration,
     /// Pace at which request bodies have to arrive.
@@ -148,6 +153,7 @@ impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             head: Limits::default(),
+            handshake_timeout: Duration::from_secs(5),
             head_timeout: Duration::from_secs(10),
             body_pace: BodyPace::default(),
             idle_timeout: Duration::from_secs(75),
@@ -486,6 +492,7 @@ pub(crate) mod tests {
     pub(crate) fn options() -> ServerOptions {
         ServerOptions {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
+            tls: None,
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tollgate_backend::BackendSnapshot;
 use tollgate_meter::Observed;
 
-use crate::observe::{CLASSES, MALFORMED, Refusal, RouteName, RouteStatus, Unconfirmed, WorkerCells};
+use crate::observe::{
+    CLASSES, HandshakeEnd, MALFORMED, Refusal, RouteName, RouteStatus, Unconfirmed, WorkerCells,
+};
 use crate::overload::Capacity;
 use crate::service::Plan;
 
@@ -54,6 +56,8 @@ pub struct ServerStatus {
     pub accept_paused_ago: Option<Duration>,
     /// Time since the last refusal because of held memory. `None` if there was none.
     pub starved_ago: Option<Duration>,
+    /// TLS handshakes, by result.
+    pub handshakes: Vec<(&'static str, u64)>,
     /// Invalid or slow requests by the status of their reply. 0 stands for any other status.
     pub malformed: Vec<(u16, u64)>,
     /// Replies whose records did not reach their level, by outcome.
@@ -133,6 +137,9 @@ impl ServerWatch {
             refusals: self.named(Refusal::ALL.map(Refusal::name), |cells, place| cells.refusals[place].get()),
             accept_paused_ago: refused_ago(Refusal::Descriptors),
             starved_ago: refused_ago(Refusal::Memory),
+            handshakes: self.named(HandshakeEnd::ALL.map(HandshakeEnd::name), |cells, place| {
+                cells.handshakes[place].get()
+            }),
             malformed: self.named(MALFORMED, |cells, place| cells.malformed[place].get()),
             unconfirmed: self
                 .named(Unconfirmed::ALL.map(|(_, name)| name), |cells, place| cells.unconfirmed[place].get()),

@@ -57,5 +57,6 @@ mod streaming;
 mod streams;
 mod terminator;
 mod throttles;
+mod tls;
 mod uploads;
 mod waiting;

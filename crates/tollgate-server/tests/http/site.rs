@@ -51,6 +51,7 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let options = ServerOptions {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
+            tls: None,
             trusted_proxies: TrustedProxies::default(),
             backlog: 64,
             workers: 1,

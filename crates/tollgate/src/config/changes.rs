@@ -110,6 +110,9 @@ impl Config {
     /// `tollgate.shared`. The shared values of an app stay with its mount.
     pub(crate) fn keep_fixed(&mut self, present: &Self) {
         self.server.listen = present.server.listen.clone();
+        if self.server.listen.iter().any(|spec| spec.tls) && self.server.tls.is_none() {
+            self.server.tls.clone_from(&present.server.tls);
+        }
         self.server.backlog = present.server.backlog;
         self.server.workers = present.server.workers;
         self.server.spool = present.server.spool.clone();
@@ -169,6 +172,12 @@ fn gather_sections(above: &str, printed: &Table, keys: &mut BTreeMap<String, Str
                     let name = format!("{above}{}", route_name(route));
                     keys.insert(name.clone(), THERE.to_owned());
                     gather(&name, route, keys);
+                }
+            }
+            Value::Array(certificates) if section == "certificate" => {
+                let files = certificates.iter().filter_map(|certificate| certificate.get("file"));
+                for file in files.map(shown) {
+                    keys.insert(format!("certificate {file}"), THERE.to_owned());
                 }
             }
             _ => {}

@@ -8,7 +8,7 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf, absolute};
 
-use tollgate_server::{OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
+use tollgate_server::{ConnectionLimits, OwnFile, ScriptAccess, ServerOptions, SpoolOptions};
 use toml::de::DeTable;
 
 use super::access::Reachable;
@@ -35,6 +35,7 @@ use super::ship::ships;
 use super::sink::{SinkConfig, declare, load_rules, sinks};
 use super::stream::{self, Streams, check_params};
 use super::text;
+use super::tls;
 use super::zero;
 
 /// Resolves the text of a configuration file. Paths in it are relative to the file's folder.
@@ -112,6 +113,8 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     let leaves_routes = leaves_routes(&root);
     let WrittenServer { options, is_connections_max_written, body_bytes_max, drain_delay } =
         server(root.table("server"), folder);
+    let tls_rules = tls::rules(root.table("tls"));
+    let tls = tls::certificates(&mut root, &tls_rules, &options.listen, folder);
     let log = log(root.table("log"), folder);
     let admin = admin(root.table("admin"), folder, &log.dir, &options.listen);
     let load = load_rules(root.table("load"));
@@ -172,10 +175,12 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
     own.extend(files_of_ships(&ships));
     own.extend(files_of_databases(&databases));
     own.extend(keys_of_backends(&backends));
+    own.extend(tls::keys_of(tls.as_deref()));
     own.extend(files_of_scripts(&apps.mounts, &routes.specs));
     check_served(&root, &routes, &own);
     keep_apart(&mut routes.specs, &own);
     own.extend(certificates_of_backends(&backends));
+    own.extend(tls::certificates_of(tls.as_deref()));
     check_written_to(&root, &routes, &own);
     let reserve_bytes = defaults::spool_reserve_bytes(&log, &options.spool.dir);
     root.finish();
@@ -183,7 +188,12 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
         source: file.to_owned(),
         body_bytes_max,
         server: ServerOptions {
+            tls,
             spool: SpoolOptions { reserve_bytes, ..options.spool },
+            connection: ConnectionLimits {
+                handshake_timeout: tls_rules.handshake_timeout,
+                ..options.connection
+            },
             script,
             streams,
             backends,
@@ -192,6 +202,7 @@ fn whole(mut root: Section<'_>, origin: &Origin<'_>) -> Config {
             ..options
         },
         drain_delay,
+        tls: tls_rules,
         admin,
         log,
         load,

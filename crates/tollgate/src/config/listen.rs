@@ -30,6 +30,8 @@ keys! {
     proxy_protocol [PROXY_PROTOCOL] = switch(false);
     /// Whether a TCP connection is accepted only after its first bytes have arrived.
     deferred [DEFERRED] = switch(false);
+    /// Whether connections use TLS, with the certificates of `[[certificate]]`.
+    tls [TLS] = switch(false);
     /// The permissions of a Unix socket's file.
     mode [MODE] = other(r#"`"0660"`"#, "`0` and three octal digits");
 }
@@ -67,6 +69,7 @@ fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Opti
     let address = table.needed_text(ADDRESS.name);
     let proxy_protocol = table.switch(PROXY_PROTOCOL.name).is_some_and(|written| written.value);
     let deferred = table.switch(DEFERRED.name);
+    let tls = table.switch(TLS.name);
     let mode = table.text(MODE.name);
     let bits = mode.as_ref().map_or(SOCKET_MODE, |mode| {
         let bits = Some(&mode.value).filter(|digits| digits.len() == 4 && digits.starts_with('0'));
@@ -82,19 +85,17 @@ fn entry(mut table: Section<'_>, folder: &Path) -> Option<(Written<String>, Opti
     {
         table.fault_at(&mode.span, "mode in listen is allowed only for a Unix socket: remove it");
     }
-    if let (
-        Some(deferred @ Written { value: true, .. }),
-        Some(ListenSpec { address: ListenAddress::Unix { .. }, .. }),
-    ) = (&deferred, &spec)
-    {
-        table.fault_at(
-            &deferred.span,
-            "deferred in listen is allowed only for TCP, found a Unix socket: remove it",
-        );
+    if let Some(ListenSpec { address: ListenAddress::Unix { .. }, .. }) = &spec {
+        for (key, written) in [(&DEFERRED, &deferred), (&TLS, &tls)] {
+            if let Some(written) = written.as_ref().filter(|written| written.value) {
+                let text = format!("{} in listen is allowed only for TCP, found a Unix socket", key.name);
+                table.fault_at(&written.span, format!("{text}: remove it"));
+            }
+        }
     }
     table.finish();
-    let deferred = deferred.is_some_and(|written| written.value);
-    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferred, ..spec })))
+    let [deferred, tls] = [deferred, tls].map(|written| written.is_some_and(|written| written.value));
+    Some((address?, spec.map(|spec| ListenSpec { proxy_protocol, deferred, tls, ..spec })))
 }
 
 fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Path) -> Option<ListenSpec> {
@@ -116,7 +117,7 @@ fn spec(section: &Section<'_>, written: &Written<String>, mode: u32, folder: &Pa
     if address.is_none() {
         section.fault_at(&written.span, format!("listen has {text:?}, allowed is {ALLOWED}"));
     }
-    Some(ListenSpec { address: address?, proxy_protocol: false, deferred: false })
+    Some(ListenSpec { address: address?, proxy_protocol: false, deferred: false, tls: false })
 }
 
 /// Returns whether two entries listen on the same address. Port 0 is never the same, because the system
@@ -156,13 +157,15 @@ pub(super) fn show(spec: &ListenSpec) -> String {
     };
     let proxy_protocol = spec.proxy_protocol.then(|| true.to_string());
     let deferred = spec.deferred.then(|| true.to_string());
-    if mode.is_none() && proxy_protocol.is_none() && deferred.is_none() {
+    let tls = spec.tls.then(|| true.to_string());
+    if [&mode, &proxy_protocol, &deferred, &tls].into_iter().all(Option::is_none) {
         return address;
     }
     let own = [
         (ADDRESS.name, Some(address)),
         (PROXY_PROTOCOL.name, proxy_protocol),
         (DEFERRED.name, deferred),
+        (TLS.name, tls),
         (MODE.name, mode),
     ];
     inline(KEYS, spec, &own)

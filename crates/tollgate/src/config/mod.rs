@@ -54,6 +54,7 @@ mod sink;
 mod sources;
 mod stream;
 mod text;
+mod tls;
 mod units;
 mod value;
 mod zero;

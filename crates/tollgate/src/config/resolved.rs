@@ -21,6 +21,7 @@ use super::server::write_server;
 use super::ship::{ShipConfig, write_ship};
 use super::sink::{self, LoadRules, SinkConfig, UnknownSink, write_sink};
 use super::stream::write_stream;
+use super::tls::{TlsRules, write_tls};
 
 /// The whole configuration.
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) server: ServerOptions,
     /// Time that a server still accepts connections after the order to stop.
     pub(crate) drain_delay: Duration,
+    /// The rules of TLS handshakes.
+    pub(super) tls: TlsRules,
     /// The address of the admin listener, and the clients that it answers.
     pub(crate) admin: Admin,
     /// The options of the log.
@@ -118,6 +121,7 @@ impl Config {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_server(&self.server, self.body_bytes_max, self.drain_delay, f)?;
+        write_tls(&self.tls, self.server.tls.as_deref(), f)?;
         self.admin.write(f)?;
         write_log(&self.log, f)?;
         writeln!(f, "\n[script]")?;

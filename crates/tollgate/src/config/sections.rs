@@ -3,7 +3,7 @@
 use super::key::{Facts, Key};
 use super::{
     ack, admin, app, backend, cors, database, files, handler, listen, log, proxy, route_limits, routes,
-    rules, script, server, ship, ship_store, sink, stream,
+    rules, script, server, ship, ship_store, sink, stream, tls,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -22,6 +22,8 @@ pub(super) fn sections() -> Vec<Keys> {
     let sections = [
         ("server", facts(server::KEYS)),
         ("server.listen", facts(listen::KEYS)),
+        ("tls", facts(tls::KEYS)),
+        ("certificate", facts(tls::CERTIFICATE_KEYS)),
         ("admin", facts(admin::KEYS)),
         ("log", facts(log::KEYS)),
         ("script", facts(script::KEYS)),

@@ -129,6 +129,7 @@ keys! {
 pub(super) fn unwritten(folder: &Path) -> WrittenServer {
     let mut options = ServerOptions {
         listen: defaults::listen(),
+        tls: None,
         backlog: 0,
         workers: 0,
         connection: ConnectionLimits::default(),

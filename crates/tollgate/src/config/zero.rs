@@ -23,6 +23,7 @@ use super::route::{conflicts, path_problem};
 use super::script;
 use super::server::{self, WrittenServer};
 use super::sink::{LoadRules, SinkConfig, declare};
+use super::tls;
 
 /// Maximum depth of folders in `routes/`. This bound ends a loop of symbolic links.
 const DEPTH_MAX: usize = 32;
@@ -64,6 +65,7 @@ pub(super) fn resolve(dir: &Path) -> Result<Config, ConfigError> {
             ..options
         },
         drain_delay,
+        tls: tls::unwritten(),
         admin: Admin::default_in(&log.dir),
         log,
         load: LoadRules::default(),

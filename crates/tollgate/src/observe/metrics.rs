@@ -121,6 +121,11 @@ fn requests(out: &mut Exposition, server: Option<&ServerStatus>) {
     for (outcome, count) in server.into_iter().flat_map(|server| &server.unconfirmed) {
         family.count(&[("outcome", outcome)], *count);
     }
+    let text = "TLS handshakes of clients, by result.";
+    let mut family = out.family("tollgate_tls_handshakes_total", Counter, text);
+    for (result, count) in server.into_iter().flat_map(|server| &server.handshakes) {
+        family.count(&[("result", result)], *count);
+    }
     let text = "Malformed or slow requests, by the status of their reply.";
     let mut family = out.family("tollgate_http_malformed_total", Counter, text);
     for (status, count) in server.into_iter().flat_map(|server| &server.malformed) {

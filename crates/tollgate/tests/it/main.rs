@@ -71,6 +71,7 @@ mod soak;
 mod starting;
 mod status;
 mod stopping;
+mod tls;
 mod traces;
 mod traversal;
 mod types;

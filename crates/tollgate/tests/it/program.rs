@@ -332,7 +332,8 @@ impl Starting {
             Err(RecvTimeoutError::Disconnected) => return Err(self.process.wait()),
             Err(RecvTimeoutError::Timeout) => panic!("not in time: the first line"),
         };
-        let address = line.strip_prefix("serving http://").and_then(|rest| rest.split(' ').next());
+        let url = line.strip_prefix("serving ").and_then(|rest| rest.split(' ').next());
+        let address = url.and_then(|url| Some(url.split_once("://")?.1));
         let address = address.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap();
         Ok(Running { process: self.process, address })
     }

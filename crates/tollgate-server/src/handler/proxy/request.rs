@@ -15,6 +15,7 @@ use tollgate_script::{Body, BodyFile, Request, TraceRule};
 use super::forwarded_prefix::{X_FORWARDED_PREFIX, path_without_dots, split_path};
 use super::hops::{self, MAX_FORWARDS};
 use super::target::Proxy;
+use crate::admit::ConnectionScheme;
 use crate::handler::exchange::Exchange;
 use crate::options::HostSent;
 use crate::trust::ClientHeader;
@@ -114,7 +115,7 @@ impl Proxy {
             let trusted = trusted_elements(exchange, ClientHeader::Forwarded);
             out.push_with("Forwarded", |line| {
                 write_list(line, &trusted, true);
-                write_forwarded(line, peer, head.host());
+                write_forwarded(line, peer, head.host(), exchange.scheme);
             });
         }
         if !self.is_set("X-Forwarded-For") {
@@ -130,7 +131,10 @@ impl Proxy {
         }
         let kept = |name: &str| head.field(name).filter(|_| exchange.is_from_proxy());
         if !self.is_set("X-Forwarded-Proto") {
-            out.push_sound("X-Forwarded-Proto", kept("x-forwarded-proto").unwrap_or(b"http"));
+            out.push_sound(
+                "X-Forwarded-Proto",
+                kept("x-forwarded-proto").unwrap_or(exchange.scheme.name().as_bytes()),
+            );
         }
         if let Some(host) = head.host().filter(|_| !self.is_set("X-Forwarded-Host")) {
             out.push_sound("X-Forwarded-Host", kept("x-forwarded-host").unwrap_or(host.as_bytes()));
@@ -219,14 +223,15 @@ fn write_list(out: &mut Vec<u8>, members: &[Cow<'_, [u8]>], is_followed: bool) {
 }
 
 /// Appends one element of RFC 7239 section 4. The host is quoted, because it may have a port.
-fn write_forwarded(out: &mut Vec<u8>, peer: Option<IpAddr>, host: Option<&str>) {
+fn write_forwarded(out: &mut Vec<u8>, peer: Option<IpAddr>, host: Option<&str>, scheme: ConnectionScheme) {
     write_for(out, peer);
     if let Some(host) = host {
         out.extend_from_slice(b";host=\"");
         out.extend_from_slice(host.as_bytes());
         out.push(b'"');
     }
-    out.extend_from_slice(b";proto=http");
+    out.extend_from_slice(b";proto=");
+    out.extend_from_slice(scheme.name().as_bytes());
 }
 
 fn write_for(out: &mut Vec<u8>, client: Option<IpAddr>) {
@@ -305,7 +310,7 @@ mod tests {
         let check = |peer: Option<&str>, host, expect: &str| {
             let peer = peer.map(|peer| peer.parse().unwrap());
             let mut found = Vec::new();
-            write_forwarded(&mut found, peer, host);
+            write_forwarded(&mut found, peer, host, ConnectionScheme::Http);
             assert_eq!(String::from_utf8(found).unwrap(), expect);
         };
         check(Some("10.0.0.1"), Some("a:80"), "for=10.0.0.1;host=\"a:80\";proto=http");

@@ -41,7 +41,7 @@ type Row<'a> = BTreeMap<&'a str, &'a str>;
 fn title(path: &str) -> String {
     match path.rsplit('.').next().unwrap_or(path) {
         name if name != path => name.to_owned(),
-        "route" | "app" => format!("[[{path}]]"),
+        "route" | "app" | "certificate" => format!("[[{path}]]"),
         "backend" | "database" | "ship" | "sink" | "stream" => format!("[{path}.NAME]"),
         _ => format!("[{path}]"),
     }

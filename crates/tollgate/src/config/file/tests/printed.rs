@@ -43,6 +43,11 @@ trace = "take"
 drain_delay = "0ms"
 drain_timeout = "10s"
 
+[tls]
+min_version = "1.2"
+unknown_name = "first"
+handshake_timeout = "5s"
+
 [admin]
 listen = "unix:FOLDER/data/log/admin.sock"
 hosts = []
@@ -229,6 +234,11 @@ request_id = "silent"
 trace = "pass"
 drain_delay = "5s"
 drain_timeout = "0ms"
+
+[tls]
+min_version = "1.2"
+unknown_name = "first"
+handshake_timeout = "5s"
 
 [admin]
 listen = "0.0.0.0:9080"

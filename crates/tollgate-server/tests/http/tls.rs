@@ -1,0 +1,235 @@
+//! Listeners with TLS: certificates by name, versions, resumed sessions, long replies, ends, and handshakes
+//! that fail.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
+use tollgate_server::{
+    CertificateFiles, ListenSpec, MinVersion, ServerTls, ServerTlsOptions, UnknownName,
+};
+use tollgate_tls::{Trust, Verifier};
+
+use crate::backend::{FakeBackend, field};
+use crate::site::{Running, Site};
+use crate::terminator::Authority;
+
+type Client = StreamOwned<ClientConnection, TcpStream>;
+
+const PATIENCE: Duration = Duration::from_secs(300);
+const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// An authority with certificates of servers, and a client that trusts it.
+struct Tls {
+    authority: Authority,
+    client: Arc<ClientConfig>,
+    options: ServerTlsOptions,
+}
+
+impl Tls {
+    /// Issues a certificate for `localhost`, and one for `other.test`.
+    fn new() -> Self {
+        let authority = Authority::new();
+        let files = [authority.server(), authority.other("DNS:other.test")]
+            .map(|side| CertificateFiles { certificate: side.certificate, key: side.key });
+        let verifier = Verifier::new(Some(&authority.path("ca.pem")), Trust::Host).unwrap();
+        let mut client = ClientConfig::builder_with_provider(tollgate_tls::provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let options = ServerTlsOptions { certificates: files.into(), ..ServerTlsOptions::default() };
+        Self { authority, client: Arc::new(client), options }
+    }
+
+    /// Makes the first address of the site use TLS.
+    fn on(&self, site: Site) -> Site {
+        let tls = ServerTls::load(self.options.clone()).unwrap();
+        site.tune(|options| {
+            options.listen = vec![ListenSpec { tls: true, ..SocketAddr::from(([127, 0, 0, 1], 0)).into() }];
+            options.tls = Some(Arc::new(tls));
+        })
+    }
+
+    fn connect(&self, server: &Running, name: &'static str) -> Client {
+        let session = ClientConnection::new(self.client.clone(), ServerName::try_from(name).unwrap());
+        StreamOwned::new(session.unwrap(), tcp(server))
+    }
+}
+
+fn tcp(server: &Running) -> TcpStream {
+    let socket = TcpStream::connect(server.address()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket
+}
+
+/// Reads until the content has ended with `end`.
+fn read_until(client: &mut Client, end: &[u8]) -> Vec<u8> {
+    let (mut came, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+    while !came.ends_with(end) {
+        let bytes = client.read(&mut buffer).unwrap();
+        assert!(bytes > 0, "the connection ended after {}", came.escape_ascii());
+        came.extend_from_slice(&buffer[..bytes]);
+    }
+    came
+}
+
+fn handshakes(server: &Running, end: &str) -> u64 {
+    let all = server.watch().status().handshakes;
+    all.into_iter().find(|(name, _)| *name == end).unwrap().1
+}
+
+/// Waits until a number of handshakes had this result.
+fn expect_handshakes(server: &Running, end: &str, count: u64) {
+    let begun = std::time::Instant::now();
+    while handshakes(server, end) != count {
+        assert!(begun.elapsed() < PATIENCE, "{end}: {:?}", server.watch().status().handshakes);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn requests_are_answered_over_tls_and_sessions_are_resumed() {
+    let tls = Tls::new();
+    let server = tls.on(Site::new().fixed("/a", "hello")).start();
+    for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
+        let mut client = tls.connect(&server, "localhost");
+        client.write_all(&[GET, GET].concat()).unwrap();
+        let replies = String::from_utf8(read_until(&mut client, b"hello")).unwrap();
+        let replies = match replies.matches("HTTP/1.1 200 OK\r\n").count() {
+            2 => replies,
+            _ => replies + std::str::from_utf8(&read_until(&mut client, b"hello")).unwrap(),
+        };
+        assert_eq!(replies.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{replies}");
+        assert_eq!(client.conn.handshake_kind(), Some(kind));
+        assert_eq!(client.conn.protocol_version(), Some(ProtocolVersion::TLSv1_3));
+        assert_eq!(client.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
+    }
+    expect_handshakes(&server, "full", 1);
+    expect_handshakes(&server, "resumed", 1);
+}
+
+#[test]
+fn the_name_of_the_client_chooses_the_certificate() {
+    let tls = Tls::new();
+    let server = tls.on(Site::new().fixed("/a", "hello")).start();
+    for name in ["localhost", "other.test"] {
+        let mut client = tls.connect(&server, name);
+        client.write_all(GET).unwrap();
+        read_until(&mut client, b"hello");
+    }
+    let mut client = tls.connect(&server, "unknown.test");
+    assert!(client.write_all(GET).is_err(), "the first certificate is for another name");
+    expect_handshakes(&server, "refused", 1);
+}
+
+#[test]
+fn an_unknown_name_can_be_refused_and_an_old_version_too() {
+    let mut tls = Tls::new();
+    tls.options.unknown_name = UnknownName::Refused;
+    tls.options.min_version = MinVersion::Tls13;
+    let server = tls.on(Site::new().fixed("/a", "hello")).start();
+    let mut client = tls.connect(&server, "unknown.test");
+    assert!(client.write_all(GET).is_err());
+    expect_handshakes(&server, "no_certificate", 1);
+    let verifier = Verifier::new(Some(&tls.authority.path("ca.pem")), Trust::Host).unwrap();
+    let old = ClientConfig::builder_with_provider(tollgate_tls::provider())
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    let session = ClientConnection::new(Arc::new(old), ServerName::try_from("localhost").unwrap());
+    let mut client = StreamOwned::new(session.unwrap(), tcp(&server));
+    assert!(client.write_all(GET).is_err());
+    expect_handshakes(&server, "protocol", 1);
+}
+
+#[test]
+fn long_replies_of_memory_and_files_arrive_whole() {
+    let tls = Tls::new();
+    let content: Vec<u8> = (0..175_001u32).flat_map(u32::to_be_bytes).collect();
+    let site = Site::new().files("/files/*", |_| {}).file("public/long.bin", &content).script(
+        "/script",
+        "return function(req) return { body = string.rep('0123456789abcdef', 40000) } end",
+    );
+    let server = tls.on(site).start();
+    let mut client = tls.connect(&server, "localhost");
+    client.write_all(b"GET /files/long.bin HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let tail = &content[content.len() - 100..];
+    let reply = read_until(&mut client, tail);
+    assert!(reply.ends_with(&content), "the file arrives whole");
+    client.write_all(b"GET /script HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut reply = Vec::new();
+    client.read_to_end(&mut reply).unwrap();
+    assert!(reply.ends_with("0123456789abcdef".repeat(40_000).as_bytes()), "an announced end follows");
+}
+
+#[test]
+fn a_proxied_request_says_that_it_came_over_tls() {
+    let tls = Tls::new();
+    let backend = FakeBackend::replying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let server = tls.on(Site::new().proxy("/a", backend.options(), |_| {})).start();
+    let mut client = tls.connect(&server, "localhost");
+    client.write_all(GET).unwrap();
+    read_until(&mut client, b"hello");
+    let seen = backend.request();
+    assert_eq!(field(&seen, "x-forwarded-proto"), Some("https"), "{seen}");
+    assert!(field(&seen, "forwarded").is_some_and(|value| value.ends_with(";proto=https")), "{seen}");
+}
+
+#[test]
+fn a_peer_without_tls_gets_an_alert_and_no_reply() {
+    let tls = Tls::new();
+    let server = tls.on(Site::new().fixed("/a", "hello")).start();
+    let mut socket = tcp(&server);
+    socket.write_all(GET).unwrap();
+    let mut came = Vec::new();
+    match socket.read_to_end(&mut came) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("{error}"),
+        _ => {}
+    }
+    // Content type 21 is an alert (RFC 8446 section 5.1).
+    assert_eq!(came.first(), Some(&21), "{}", came.escape_ascii());
+    expect_handshakes(&server, "not_tls", 1);
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_ended_and_counts_as_a_connection_before() {
+    let tls = Tls::new();
+    let site = tls.on(Site::new().fixed("/a", "hello"));
+    let server =
+        site.tune(|options| options.connection.handshake_timeout = Duration::from_millis(300)).start();
+    let mut socket = tcp(&server);
+    socket.write_all(&[22, 3, 1]).unwrap();
+    let mut came = Vec::new();
+    let ended = socket.read_to_end(&mut came);
+    assert!(ended.is_ok_and(|bytes| bytes == 0) || came.is_empty());
+    expect_handshakes(&server, "timeout", 1);
+    let socket = tcp(&server);
+    socket.shutdown(Shutdown::Both).unwrap();
+    expect_handshakes(&server, "closed", 1);
+}
+
+#[test]
+fn a_drain_ends_handshakes_and_lets_requests_end() {
+    let tls = Tls::new();
+    let server = tls.on(Site::new().fixed("/a", "hello")).start();
+    let mut served = tls.connect(&server, "localhost");
+    served.write_all(GET).unwrap();
+    read_until(&mut served, b"hello");
+    let mut silent = tcp(&server);
+    while server.connections() < 2 {
+        std::thread::yield_now();
+    }
+    drop(server.drain());
+    let mut came = Vec::new();
+    assert_eq!(served.read_to_end(&mut came).unwrap(), 0, "an announced end");
+    assert!(silent.read_to_end(&mut came).map_or(true, |bytes| bytes == 0));
+}

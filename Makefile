@@ -22,7 +22,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser senders test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash volumes ship-kills outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser senders test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -119,8 +119,8 @@ target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook:
 	  --root target/tools/mdbook-$(MDBOOK_VERSION)
 
 # Installs the programs that the tests need in addition to Rust and a C++ compiler, on Debian. They inject
-# faults of system calls, cut the power of a mounted image, and run PostgreSQL with certificates. curl and
-# wget are common clients.
+# faults of system calls, cut the power of a mounted image, run PostgreSQL with certificates, and make networks and
+# capture their packets. curl and wget are common clients.
 tools:
 	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin)" which strace mkfs.ext4 mkfs.xfs initdb psql openssl curl wget ip tcpdump >/dev/null || \
 	{ apt-get update && apt-get install -y --no-install-recommends strace e2fsprogs xfsprogs postgresql openssl curl wget iproute2 tcpdump; }
@@ -189,6 +189,18 @@ crash: tools
 ship-crash:
 	TOLLGATE_SHIP_RUNS=$${RUNS:-10000} TOLLGATE_SEED=$$(date +%N) \
 	$(CARGO) test --locked -p tollgate --test it ship_faults -- --nocapture
+
+# A server, its S3 server, a loader and its database, of which one is killed or frozen in each turn. TURNS is the
+# number of turns, by default 500.
+ship-kills: tools versitygw
+	TOLLGATE_SHIP_TURNS=$${TURNS:-500} TOLLGATE_SEED=$${SEED:-$$(date +%N)} \
+	$(CARGO) test --locked -p tollgate --test it ship_kills -- --nocapture
+
+# Three web machines, two database machines and a store in network namespaces (as root). In each turn a machine is
+# killed, frozen or cut off. TURNS is the number of turns, by default 180: ten of each machine and fault.
+fleet: tools versitygw
+	TOLLGATE_FLEET_TURNS=$${TURNS:-180} TOLLGATE_SEED=$${SEED:-$$(date +%N)} \
+	$(CARGO) test --locked -p tollgate --test it fleet -- --nocapture
 
 # Volumes as mounted images with ext4 (as root): filled, moved, pulled out in each state, ended after each step.
 # `make test` runs the same tests with plain folders.

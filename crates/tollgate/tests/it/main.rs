@@ -8,6 +8,8 @@ mod app_clock;
 mod app_tests;
 mod apps;
 mod audit_store;
+#[path = "../../../tollgate-ship/tests/store/authority.rs"]
+mod authority;
 mod awkward;
 mod backends_faults;
 mod client;
@@ -25,6 +27,7 @@ mod example;
 mod examples;
 mod faults;
 mod files;
+mod fleet;
 mod floods;
 #[path = "../../../tollgate-log/tests/log/forge.rs"]
 mod forge;

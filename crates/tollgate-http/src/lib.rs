@@ -46,7 +46,7 @@ pub use chunked::{ChunkedDecoder, Decoded, LAST_CHUNK, write_chunk};
 pub use conditional::{Precondition, Validators, is_range_current, is_selective, named_tags, names_tag};
 pub use connection::{connection_options, is_hop_by_hop_field};
 pub use cookie::cookie_pairs;
-pub use date::{http_date, parse_http_date};
+pub use date::{http_date, http_date_of_us, parse_http_date};
 pub use digest::{DigestAlgorithm, wanted_digest};
 pub use error::RequestError;
 pub use field::{is_field_name, is_field_value, is_framing_field, is_single_field};

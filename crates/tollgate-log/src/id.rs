@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tollgate_value::TIMESTAMP_LAST_US;
 use uuid::{ContextV7, Timestamp, Uuid};
 
 /// Id of a log. A log has the records that one process run wrote.
@@ -44,8 +45,7 @@ impl LogId {
 
 #[expect(clippy::disallowed_methods, reason = "the order of ids is for people, and nothing is decided by it")]
 fn wall_clock() -> Duration {
-    /// Time since 1970 of 31 December 9999, 23:59:59.
-    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    const LAST: Duration = Duration::from_micros(TIMESTAMP_LAST_US.cast_unsigned());
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST)
 }
 

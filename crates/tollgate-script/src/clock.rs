@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tollgate_value::TIMESTAMP_LAST_US;
+
 /// Source of time for the scripts of a `Host`.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
@@ -150,18 +152,13 @@ impl Drop for Nap {
     }
 }
 
-/// Last microsecond that the clock shows: the limit of jiff. This time is some hours before the end of the
-/// year 9999, so that its date is in 9999 in every time zone.
-///
-/// A system clock before 1970 counts as 1970. A system clock after this limit counts as the limit, because
-/// the text forms of a time end with the year 9999.
-const LAST_US: i64 = 253_402_207_199_999_999;
-
 fn microseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
+/// Returns the time of the system clock. A clock before 1970 counts as 1970. A clock after the last timestamp
+/// counts as the last timestamp.
 #[expect(clippy::disallowed_methods, reason = "the one wall clock of scripts")]
 fn system_us() -> i64 {
-    microseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()).min(LAST_US)
+    microseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()).min(TIMESTAMP_LAST_US)
 }

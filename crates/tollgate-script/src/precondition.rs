@@ -6,10 +6,10 @@ use std::borrow::Cow;
 
 use mlua::{Lua, Table, Value};
 use tollgate_http::{Precondition, RequestHead, Validators};
+use tollgate_value::TIMESTAMP_LAST_US;
 
 use crate::arguments::{options, text, unfit, whole_number};
 use crate::error::shown;
-use crate::http_date::http_date_of;
 
 /// Returns the entity tag for a text. A plain text gets quotes, while `"..."` and `W/"..."` are already tags.
 ///
@@ -51,7 +51,7 @@ pub(crate) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua
     };
     let modified_us = match &last_modified {
         Value::Nil => None,
-        value => Some(whole_number("last_modified of req:precondition", value, 0..=MODIFIED_US_MAX)?),
+        value => Some(whole_number("last_modified of req:precondition", value, 0..=TIMESTAMP_LAST_US)?),
     };
     let exists = match exists {
         Value::Nil => true,
@@ -76,11 +76,4 @@ pub(crate) fn precondition(lua: &Lua, head: &RequestHead, given: &Value) -> mlua
     Ok(Some(reply))
 }
 
-/// Returns the value of `Last-Modified`.
-pub(crate) fn last_modified_line(us: i64) -> [u8; 29] {
-    http_date_of(us)
-}
-
 const TAG_BYTES_MAX: usize = 256;
-/// The last microsecond of the year 9999.
-pub(crate) const MODIFIED_US_MAX: i64 = 253_402_300_799_999_999;

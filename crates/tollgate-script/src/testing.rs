@@ -16,6 +16,7 @@ use bytes::{Bytes, BytesMut};
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 use tollgate_http::route::MatchedPath;
 use tollgate_http::{HeadReader, Limits};
+use tollgate_value::TIMESTAMP_LAST_US;
 use uuid::Uuid;
 
 use crate::arguments::kind;
@@ -23,7 +24,6 @@ use crate::call::Call;
 use crate::clock::Clock;
 use crate::error::{LoadError, shown};
 use crate::host::Host;
-use crate::http_date::HTTP_LAST_US;
 use crate::id::RequestId;
 use crate::loaded_script::LoadedScript;
 use crate::memory::{check_memory, string_within, watched};
@@ -224,7 +224,7 @@ fn clock_functions(lua: &Lua, clock: &Clock) -> mlua::Result<(Function, Function
     };
     let own = Arc::clone(&clock);
     let set = lua.create_function(move |_, us: f64| {
-        let is_time = us.fract() == 0.0 && (0.0..=HTTP_LAST_US as f64).contains(&us);
+        let is_time = us.fract() == 0.0 && (0..=TIMESTAMP_LAST_US).contains(&(us as i64));
         if is_time {
             own.set(us as i64);
         }
@@ -232,7 +232,7 @@ fn clock_functions(lua: &Lua, clock: &Clock) -> mlua::Result<(Function, Function
     })?;
     let advance = lua.create_function(move |_, seconds: f64| {
         let duration = Duration::try_from_secs_f64(seconds);
-        Ok(duration.is_ok_and(|duration| clock.advance(duration, HTTP_LAST_US)))
+        Ok(duration.is_ok_and(|duration| clock.advance(duration, TIMESTAMP_LAST_US)))
     })?;
     Ok((set, advance))
 }

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_http::http_date;
+use tollgate_value::TIMESTAMP_LAST_US;
 
 /// Time between two calls of [`WorkerClock::tick`], which is also the precision of deadlines.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
@@ -91,16 +92,13 @@ impl WorkerClock {
 
 const SECOND_US: i64 = 1_000_000;
 
+/// Returns the time of the system clock. A clock before 1970 counts as 1970. A clock after the last timestamp
+/// counts as the last timestamp, because `Date` and RFC 3339 end with the year 9999.
 #[expect(clippy::disallowed_methods, reason = "the one wall clock of the server")]
 fn wall_clock_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).map_or(LAST_US, |us| us.min(LAST_US))
+    i64::try_from(since.as_micros()).map_or(TIMESTAMP_LAST_US, |us| us.min(TIMESTAMP_LAST_US))
 }
-
-/// Last microsecond that the clock shows: the limit of jiff. This time is some hours before the end of the
-/// year 9999, so that its date is in 9999 in every time zone. A system clock before 1970 counts as 1970. A
-/// system clock after this limit counts as the limit, because `Date` and RFC 3339 end with the year 9999.
-const LAST_US: i64 = 253_402_207_199_999_999;
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use jiff::{SignedDuration, Span, SpanRelativeTo};
 use tollgate_log::{LogId, Sequence};
+use tollgate_value::parse_timestamp;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -358,7 +359,8 @@ impl FromStr for Keep {
 /// A time, by itself or before now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Since {
-    At(Timestamp),
+    /// Microseconds since 1970.
+    At(i64),
     Ago(SignedDuration),
 }
 
@@ -366,8 +368,8 @@ impl FromStr for Since {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Ok(time) = text.parse() {
-            return Ok(Self::At(time));
+        if let Ok(us) = parse_timestamp(text, None) {
+            return Ok(Self::At(us));
         }
         let ago = text.parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
         ago.map(|ago| Self::Ago(ago.abs())).map_err(
@@ -449,8 +451,8 @@ mod tests {
     fn since_is_a_time_or_a_duration() {
         let check = |text: &str, expected| assert_eq!(text.parse(), Ok(expected), "{text}");
         let ago = |seconds| Since::Ago(SignedDuration::from_secs(seconds));
-        check("2026-01-31T12:00:00Z", Since::At("2026-01-31T12:00:00Z".parse().unwrap()));
-        check("2026-01-31T13:00:00.5+01:00", Since::At("2026-01-31T12:00:00.5Z".parse().unwrap()));
+        check("2026-01-31T12:00:00Z", Since::At(1_769_860_800_000_000));
+        check("2026-01-31T13:00:00.5+01:00", Since::At(1_769_860_800_500_000));
         check("90s", ago(90));
         check("1500ms", Since::Ago(SignedDuration::from_millis(1500)));
         check("1h", ago(3600));

@@ -6,9 +6,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
+use tollgate_value::TIMESTAMP_LAST_US;
 
-/// The last second that jiff can represent: 9999-12-30 at 22:00.
-const LAST: Duration = Duration::from_secs(253_402_207_199);
+/// The last time that is recorded. The times that are shown end a day earlier, with the last time of jiff.
+const LAST: Duration = Duration::from_micros(TIMESTAMP_LAST_US.cast_unsigned());
 
 /// A fault of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,16 +25,18 @@ impl ClockFault {
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Early => "the wall clock is before 1970: times are shown and recorded as 1970-01-01",
-            Self::Late => "the wall clock is after 9999: times are shown and recorded as 9999-12-30",
+            Self::Late => {
+                "the wall clock is after 9999: times are shown as 9999-12-30 and recorded as 9999-12-31"
+            }
         }
     }
 }
 
 /// Returns the time now, between 1970 and 9999.
 pub(crate) fn now() -> Timestamp {
-    let since = system().unwrap_or_default().min(LAST);
-    let seconds = i64::try_from(since.as_secs()).unwrap_or_default();
-    Timestamp::new(seconds, since.subsec_nanos().cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH)
+    let since = system().unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Timestamp::new(seconds, since.subsec_nanos().cast_signed()).unwrap_or(Timestamp::MAX)
 }
 
 /// Returns the present fault of the wall clock, if there is one.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value};
+use tollgate_value::parse_timestamp;
 
 /// Parses an item. The values are read later, by the types of their columns. JSON values keep their text, at
 /// any depth.
@@ -47,7 +48,7 @@ fn value_of<R>(kind: ColumnType, raw: &RawValue, take: impl FnOnce(&Value<'_>) -
         ColumnType::Text => take(&Value::Text(text.filter(|text| !text.contains('\0'))?)),
         ColumnType::Bytes => take(&Value::Bytes(&bytes(text?)?)),
         ColumnType::Timestamp => take(&Value::Timestamp(match text {
-            Some(text) => text.parse::<jiff::Timestamp>().ok()?.as_microsecond(),
+            Some(text) => parse_timestamp(text, None).ok()?,
             None => json.as_i64()?,
         })),
         ColumnType::Json => take(&Value::Json(raw.get())),

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use tollgate_log::{Schema, Value};
+use tollgate_value::timestamp_text;
 
 use super::key::{KeptKey, millis};
-use super::timestamp::timestamp_text;
 
 /// Maximum bytes of an item as readable text. The item itself is stored completely.
 const TEXT_BYTES_MAX: usize = 4 << 10;

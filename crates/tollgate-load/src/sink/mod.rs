@@ -15,7 +15,6 @@ mod reject;
 mod sqlite;
 mod streams;
 mod tally;
-mod timestamp;
 mod write_rules;
 
 pub(crate) use accounts::LogCounts;

@@ -5,12 +5,12 @@
 use std::fmt::Write as _;
 
 use mlua::{Lua, LuaString, Table, Value};
-use tollgate_http::is_field_name;
+use tollgate_http::{http_date_of_us, is_field_name};
 
 use crate::arguments::{close, flag, options, text, unfit, whole_number};
 use crate::error::shown;
-use crate::http_date::http_date_of;
 use crate::memory::unlimited;
+use crate::times::timestamp;
 
 /// Creates the table `tollgate.cookie`.
 pub(super) fn install(lua: &Lua) -> mlua::Result<Table> {
@@ -58,9 +58,13 @@ impl Attributes {
         let names = ["path", "domain", "max_age", "expires", "secure", "http_only", "same_site"];
         let [path, domain, max_age, expires, secure, http_only, same_site] =
             options("options of a cookie", given, names)?;
-        let number = |what: &str, value: Value| match value {
-            Value::Nil => Ok(None),
-            value => whole_number(what, &value, 0..=NUMBER_MAX).map(Some),
+        let max_age_s = match max_age {
+            Value::Nil => None,
+            value => Some(whole_number("cookie max_age", &value, 0..=NUMBER_MAX)?),
+        };
+        let expires_us = match expires {
+            Value::Nil => None,
+            value => Some(timestamp("cookie expires", &value)?),
         };
         Ok(Self {
             path: optional(
@@ -70,8 +74,8 @@ impl Attributes {
                 is_path,
             )?,
             domain: optional("cookie domain", &domain, "letters, digits, hyphens and dots", is_domain)?,
-            max_age_s: number("cookie max_age", max_age)?,
-            expires_us: number("cookie expires", expires)?,
+            max_age_s,
+            expires_us,
             is_secure: flag("cookie secure", &secure)?,
             is_http_only: flag("cookie http_only", &http_only)?,
             same_site: SameSite::read(&same_site)?,
@@ -109,7 +113,7 @@ impl Attributes {
             let _ = write!(line, "; Max-Age={max_age}");
         }
         if let Some(expires) = self.expires_us {
-            let _ = write!(line, "; Expires={}", String::from_utf8_lossy(&http_date_of(expires)));
+            let _ = write!(line, "; Expires={}", String::from_utf8_lossy(&http_date_of_us(expires)));
         }
         if self.is_secure {
             line.push_str("; Secure");

@@ -5,14 +5,15 @@
 //! method that writes. The script has already written when it returns its reply.
 
 use bytes::Bytes;
-use tollgate_http::{Method, Precondition};
+use tollgate_http::{Method, Precondition, http_date_of_us};
+use tollgate_value::TIMESTAMP_LAST_US;
 
 use super::headers::{HeaderLine, push_line};
 use super::outcome::Outcome;
 use super::reader::{Result, reply};
 use crate::active::ActiveCell;
 use crate::error::CallError;
-use crate::precondition::{MODIFIED_US_MAX, entity_tag, evaluate, last_modified_line};
+use crate::precondition::{entity_tag, evaluate};
 use crate::sys::raw::RawValue;
 
 /// Validators that a script gives for its representation.
@@ -33,7 +34,7 @@ impl ReplyValidators {
         };
         let modified_us = match last_modified {
             RawValue::Nil => None,
-            RawValue::Integer(us @ 0..=MODIFIED_US_MAX) => {
+            RawValue::Integer(us @ 0..=TIMESTAMP_LAST_US) => {
                 // A representation cannot be newer than its reply (RFC 9110 section 8.8.2.1).
                 let now_us = active.borrow().as_ref().map_or(us, |active| active.request.time_us);
                 Some(us.min(now_us))
@@ -50,7 +51,7 @@ impl ReplyValidators {
             push_line(lines, left, "etag", RawValue::Text(etag))?;
         }
         if let Some(us) = self.modified_us {
-            push_line(lines, left, "last-modified", RawValue::Text(&last_modified_line(us)))?;
+            push_line(lines, left, "last-modified", RawValue::Text(&http_date_of_us(us)))?;
         }
         Ok(())
     }

@@ -14,6 +14,10 @@ fn a_cookie_is_written_as_browsers_read_it() {
     check("'a', 'b', {}", "a=b");
     check("'a', 'b', { max_age = 0, secure = false }", "a=b; Max-Age=0");
     check("'a', 'b', { expires = 784111777000000 }", "a=b; Expires=Sun, 06 Nov 1994 08:49:37 GMT");
+    check(
+        "'a', 'b', { expires = tollgate.time.parse('9999-12-31T23:59:59Z') }",
+        "a=b; Expires=Fri, 31 Dec 9999 23:59:59 GMT",
+    );
     check("'a', tollgate.url.encode('x;\\r\\n'), { same_site = 'lax' }", "a=x%3B%0D%0A; SameSite=Lax");
     check(
         "'a', 'b', { path = '/x', domain = '.example.com', max_age = 60, secure = true, http_only = true, same_site = 'None' }",

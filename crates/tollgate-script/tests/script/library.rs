@@ -161,6 +161,17 @@ fn time_is_a_number_and_a_text() {
     check("string.format('%d', tollgate.time.parse('Sun, 06 Nov 1994 08:49:37 GMT'))", "784111777000000");
     check("string.format('%d', tollgate.time.parse('Sunday, 06-Nov-94 08:49:37 GMT'))", "784111777000000");
     check("tollgate.time.parse(tollgate.time.rfc3339(req.time)) == req.time", "true");
+    for text in ["0001-01-01T00:00:00Z", "9999-12-30T22:00:00Z", "9999-12-31T23:59:59Z"] {
+        check(&format!("tollgate.time.rfc3339(tollgate.time.parse('{text}'))"), text);
+    }
+    let last = "tollgate.time.parse('9999-12-31T23:59:59.999999Z')";
+    check(&format!("tollgate.time.http_date({last})"), "Fri, 31 Dec 9999 23:59:59 GMT");
+    check("tollgate.time.http_date(-1)", "Wed, 31 Dec 1969 23:59:59 GMT");
+    check(
+        "tollgate.time.http_date(tollgate.time.parse('Mon, 01 Jan 0001 00:00:00 GMT'))",
+        "Mon, 01 Jan 0001 00:00:00 GMT",
+    );
+    check("tollgate.time.parse('0000-12-31T23:59:59Z')", "nil");
     let now: f64 = app.text("return tostring(tollgate.time.now_us() // 1000000)").parse().unwrap();
     assert!((now - now_s() as f64).abs() < 60.0, "{now}");
     check(
@@ -205,7 +216,8 @@ fn arguments_of_another_type_are_errors_that_say_what_is_allowed() {
     check("url.build_query({ a = print })", "value of \"a\" of tollgate.url.build_query is a function");
     check("time.rfc3339('now')", "time of tollgate.time.rfc3339 is a string");
     check("time.rfc3339(1e18)", "time of tollgate.time.rfc3339 is 1000000000000000000");
-    check("time.http_date(-1)", "is -1");
+    check("time.http_date(-62135596800000008)", "is -62135596800000008");
+    check("time.rfc3339(253402300800000000)", "is 253402300800000000");
     check("time.parse(1)", "text of tollgate.time.parse is a ");
 }
 

@@ -7,10 +7,10 @@ use std::net::IpAddr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::FieldValue;
+use tollgate_value::{TIMESTAMP_US, parse_timestamp};
 use uuid::Uuid;
 
 use super::{ColumnWriter, Target};
@@ -177,9 +177,7 @@ fn push_int(value: i64, column: &Target, row: &mut impl ColumnWriter) -> Result<
         ColumnType::Float if (-EXACT_MAX..=EXACT_MAX).contains(&value) => {
             row.push(Value::Float(value as f64))
         }
-        ColumnType::Timestamp if Timestamp::from_microsecond(value).is_ok() => {
-            row.push(Value::Timestamp(value))
-        }
+        ColumnType::Timestamp if TIMESTAMP_US.contains(&value) => row.push(Value::Timestamp(value)),
         _ => Err(unfit(column, &value.to_string())),
     }
 }
@@ -211,8 +209,7 @@ fn push_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result
     match column.kind {
         ColumnType::Text => row.push(Value::Text(text)),
         ColumnType::Timestamp => {
-            let time: Timestamp = text.parse().map_err(|_| quoted())?;
-            row.push(Value::Timestamp(time.as_microsecond()))
+            row.push(Value::Timestamp(parse_timestamp(text, None).map_err(|_| quoted())?))
         }
         ColumnType::Uuid => {
             let id = Uuid::try_parse(text).map_err(|_| quoted())?;

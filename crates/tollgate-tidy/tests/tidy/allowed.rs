@@ -5,18 +5,19 @@
 //! is gone.
 
 /// The crates that each crate may use. A crate is listed after the crates that it uses.
-pub(crate) const LAYERS: [(&str, &[&str]); 14] = [
+pub(crate) const LAYERS: [(&str, &[&str]); 15] = [
     ("tollgate-meter", &[]),
-    ("tollgate-http", &[]),
+    ("tollgate-value", &[]),
+    ("tollgate-http", &["tollgate-value"]),
     ("tollgate-tls", &[]),
     ("tollgate-types", &[]),
     ("tollgate-faults", &[]),
     ("tollgate-tidy", &[]),
-    ("tollgate-log", &["tollgate-meter"]),
+    ("tollgate-log", &["tollgate-meter", "tollgate-value"]),
     ("tollgate-backend", &["tollgate-http", "tollgate-tls"]),
-    ("tollgate-script", &["tollgate-http"]),
+    ("tollgate-script", &["tollgate-http", "tollgate-value"]),
     ("tollgate-ship", &["tollgate-log", "tollgate-tls"]),
-    ("tollgate-load", &["tollgate-log", "tollgate-tls"]),
+    ("tollgate-load", &["tollgate-log", "tollgate-tls", "tollgate-value"]),
     ("tollgate-files", &["tollgate-http", "tollgate-meter"]),
     (
         "tollgate-server",
@@ -27,6 +28,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 14] = [
             "tollgate-log",
             "tollgate-meter",
             "tollgate-script",
+            "tollgate-value",
         ],
     ),
     (
@@ -39,6 +41,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 14] = [
             "tollgate-meter",
             "tollgate-server",
             "tollgate-types",
+            "tollgate-value",
         ],
     ),
 ];
@@ -115,9 +118,10 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         &[
             // Values, texts and files. These modules are independent of most others.
             &["body", "clock", "collector", "conversion", "database", "disk", "error", "fetch"],
-            &["http_date", "id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
+            &["id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
             &["record", "shared", "ticker"],
             &["arguments", "emitted", "form_parts", "options", "require", "trace"],
+            &["times"],
             &["precondition", "request", "uploads", "waits"],
             &["reach", "sys"],
             // The request of the running call, and the time budget of the call.

@@ -9,6 +9,7 @@ use tollgate_log::{
     BatchHeader, BatchKind, BatchPart, DiskStorage, FooterPart, FormatError, Inspector, RecordContent,
     RecordPart, Schema, SegmentFooter, SegmentHeader, SegmentPart,
 };
+use tollgate_value::trimmed_timestamp_text;
 
 use crate::print::{printable, to_stdout};
 
@@ -106,8 +107,7 @@ fn write_batch_header(
     header: &BatchHeader,
     checksum: u32,
 ) -> io::Result<()> {
-    let stamp = jiff::Timestamp::from_microsecond(header.stamp_us)
-        .map_or_else(|_| header.stamp_us.to_string(), |stamp| stamp.to_string());
+    let stamp = trimmed_timestamp_text(header.stamp_us).unwrap_or_else(|| header.stamp_us.to_string());
     field(out, offset + 8, "payload bytes", header.payload_bytes)?;
     field(out, offset + 12, "count", header.count)?;
     field(out, offset + 16, "first sequence number", header.first)?;

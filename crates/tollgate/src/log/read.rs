@@ -37,7 +37,7 @@ pub(super) fn end_flag() -> anyhow::Result<Arc<AtomicBool>> {
 pub(super) fn start_of(read: &ReadCommand) -> Option<Start> {
     match (read.from, read.since) {
         (Some(from), _) => Some(Start::From(from.log, from.sequence)),
-        (None, Some(Since::At(time))) => Some(Start::Since(time.as_microsecond())),
+        (None, Some(Since::At(us))) => Some(Start::Since(us)),
         (None, Some(Since::Ago(ago))) => {
             let time = wall::now().checked_sub(ago).unwrap_or(jiff::Timestamp::MIN);
             Some(Start::Since(time.as_microsecond()))

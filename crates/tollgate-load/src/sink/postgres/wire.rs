@@ -10,7 +10,7 @@
 //! | float | double precision | real, rounded to the nearest | a finite value that a real does not hold |
 //! | text | text | varchar, char, citext, enums | what length or labels do not allow |
 //! | bytes | bytea | | |
-//! | timestamp | timestamptz | timestamp, as UTC | before 4714-11-24 BC |
+//! | timestamp | timestamptz | timestamp, as UTC | outside the years 0001 to 9999 |
 //! | json | jsonb | json, text | `\u0000` and numbers beyond numeric, in jsonb |
 //! | uuid | uuid | | |
 //! | inet | inet | | |
@@ -23,12 +23,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::{BufMut, BytesMut};
 use tollgate_log::{ColumnType, Value};
+use tollgate_value::TIMESTAMP_US;
 
 /// The epoch of PostgreSQL's timestamps, 2000-01-01T00:00:00Z, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
-/// The first timestamp of PostgreSQL, in microseconds since 2000. The last timestamp of PostgreSQL is later
-/// than any timestamp of a log.
-const TIMESTAMP_US_MIN: i64 = -211_813_488_000_000_000;
 const NUMERIC_BASE: u64 = 10_000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 /// Maximum number of groups of four decimal digits in an integer, because 2^64 has 20 digits.
@@ -211,9 +209,12 @@ fn real(value: f64) -> Result<f32, String> {
 }
 
 fn timestamp(us: i64) -> Result<i64, String> {
-    us.checked_sub(EPOCH_US).filter(|us| *us >= TIMESTAMP_US_MIN).ok_or_else(|| {
-        format!("timestamp is {us} microseconds since 1970, the limit of PostgreSQL is 4714-11-24 BC")
-    })
+    match TIMESTAMP_US.contains(&us) {
+        true => Ok(us - EPOCH_US),
+        false => {
+            Err(format!("timestamp is {us} microseconds since 1970, allowed are the years 0001 to 9999"))
+        }
+    }
 }
 
 /// Appends groups of four decimal digits, the highest first.
@@ -297,7 +298,7 @@ mod tests {
         check(
             Wire::Timestamp,
             Value::Timestamp(i64::MIN),
-            "timestamp is -9223372036854775808 microseconds since 1970, the limit of PostgreSQL is 4714-11-24 BC",
+            "timestamp is -9223372036854775808 microseconds since 1970, allowed are the years 0001 to 9999",
         );
         assert!(Wire::Float4.encode(&Value::Float(f64::INFINITY), &mut BytesMut::new()).is_ok());
     }
@@ -320,7 +321,7 @@ mod tests {
         #[test]
         fn values_read_back_as_they_were_written(
             int: i64, small: i16, float in prop::num::f64::NORMAL, text: String,
-            bytes: Vec<u8>, address: IpAddr, uuid: [u8; 16], us in -62_135_596_800_000_000..i64::MAX,
+            bytes: Vec<u8>, address: IpAddr, uuid: [u8; 16], us in TIMESTAMP_US,
         ) {
             round_trip(Wire::Int8, ColumnType::Int, Value::Int(int));
             round_trip(Wire::Numeric, ColumnType::Int, Value::Int(int));

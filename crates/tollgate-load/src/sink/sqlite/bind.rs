@@ -11,7 +11,7 @@
 //! | uuid | TEXT | hyphenated, lower case |
 //! | inet | TEXT | `192.0.2.1`, `2001:db8::1` |
 //!
-//! A timestamp outside the years 0000 to 9999 has no such text, so its row is refused.
+//! A timestamp outside the years 0001 to 9999 has no such text, so its row is refused.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -19,8 +19,7 @@ use std::net::IpAddr;
 use rusqlite::Statement;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use tollgate_log::{ColumnType, Schema, Value};
-
-use crate::sink::timestamp::timestamp_text;
+use tollgate_value::timestamp_text;
 
 /// Returns the declared type of a column.
 pub(super) const fn declared_type(kind: ColumnType) -> &'static str {
@@ -71,7 +70,7 @@ fn bind_one(statement: &mut Statement<'_>, index: usize, value: &Value<'_>) -> R
             }
             None => {
                 return Err(BindError::Value(format!(
-                    "timestamp is {us} microseconds since 1970, allowed are the years 0000 to 9999"
+                    "timestamp is {us} microseconds since 1970, allowed are the years 0001 to 9999"
                 )));
             }
         },

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
+use tollgate_value::timestamp_text;
 
 use crate::clock::now_us;
 use crate::error::SinkError;
-use crate::sink::timestamp::timestamp_text;
 
 /// Longest wait of SQLite for a lock. If it ends without the lock, the loader waits for its backoff, and
 /// tries again.

@@ -7,6 +7,7 @@ use rusqlite::ffi::SQLITE_ERROR;
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use tollgate_log::{ColumnType, Sequence, Value};
+use tollgate_value::timestamp_text;
 
 use super::insert::{RowError, or_nothing};
 use super::keys::{Claimant, SqliteKeys};
@@ -15,7 +16,6 @@ use super::table::quoted;
 use crate::sink::item::{parse, with_value};
 use crate::sink::key::KeptKey;
 use crate::sink::reject::{self, Fate, RETRIED_AT_ONCE, ReadItem, Retried, StoredReject};
-use crate::sink::timestamp::timestamp_text;
 
 type Reject = reject::Reject<String>;
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use tollgate_log::{Record, RecordBody, Value};
 use tollgate_server::{Source, StreamSpec};
+use tollgate_value::{CivilTime, civil_time};
 
 use super::value::push_value;
 use crate::print::push_formatted;
@@ -123,13 +124,22 @@ fn push_target(out: &mut String, text: &str) {
 
 fn push_time(out: &mut String, value: Value<'_>) {
     match value {
-        Value::Timestamp(us) => match jiff::Timestamp::from_microsecond(us) {
-            Ok(time) => push_formatted(out, format_args!("{}", time.strftime("%d/%b/%Y:%H:%M:%S +0000"))),
-            Err(_) => out.push('-'),
+        Value::Timestamp(us) => match civil_time(us) {
+            Some(CivilTime { year, month, day, hour, minute, second, .. }) => {
+                let month = MONTHS[month as usize - 1];
+                push_formatted(
+                    out,
+                    format_args!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000"),
+                );
+            }
+            None => out.push('-'),
         },
         _ => out.push('-'),
     }
 }
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Appends a value without quotes. Characters of a text that could end the field or control a terminal become
 /// `\xHH`, as in both servers.

@@ -104,6 +104,19 @@ fn combined_is_the_line_of_an_access_log_and_what_a_stream_lacks_is_a_dash() {
 }
 
 #[test]
+fn a_time_of_the_last_day_of_the_range_is_printed_as_a_time() {
+    let print = |us| {
+        let mut out = String::new();
+        value::push_value(&mut out, Value::Timestamp(us));
+        out
+    };
+    assert_eq!(print(253_402_300_799_000_000), "\"9999-12-31T23:59:59Z\"");
+    assert_eq!(print(-62_135_596_800_000_000), "\"0001-01-01T00:00:00Z\"");
+    // An older log may have such a time.
+    assert_eq!(print(253_402_300_800_000_000), "253402300800000000");
+}
+
+#[test]
 fn text_is_one_line_per_record_in_columns_that_steers_no_terminal() {
     let text = printed(RecordFormat::Text);
     let lines: Vec<_> = text.lines().collect();

@@ -1,6 +1,7 @@
 //! Lines for people: the time when the record was written, its number, its stream, then `name=value`.
 
 use tollgate_log::{LogId, Record, RecordBody, Value};
+use tollgate_value::timestamp_text;
 
 use super::value::push_value;
 use crate::print::{printable, push_formatted, push_json_string};
@@ -48,9 +49,9 @@ impl Text {
 
 /// Appends a time, always with six digits of a second, so that the next field is aligned.
 fn push_stamp(out: &mut String, stamp_us: i64) {
-    match jiff::Timestamp::from_microsecond(stamp_us) {
-        Ok(time) => push_formatted(out, format_args!("{time:.6}")),
-        Err(_) => push_formatted(out, format_args!("{stamp_us}")),
+    match timestamp_text(stamp_us) {
+        Some(time) => out.push_str(&String::from_utf8_lossy(&time)),
+        None => push_formatted(out, format_args!("{stamp_us}")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Values of records as JSON.
 
 use tollgate_log::{LogId, Value};
+use tollgate_value::trimmed_timestamp_text;
 
 use crate::print::{base64, push_formatted, push_json_float, push_json_string};
 
@@ -13,11 +14,10 @@ pub(super) fn push_value(out: &mut String, value: Value<'_>) {
         Value::Float(number) => push_json_float(out, number),
         Value::Text(text) => push_json_string(out, text),
         Value::Bytes(bytes) => push_formatted(out, format_args!("\"{}\"", base64(bytes))),
-        Value::Timestamp(us) => match jiff::Timestamp::from_microsecond(us) {
-            Ok(time) => push_formatted(out, format_args!("\"{time}\"")),
-            // A time that jiff cannot represent has no RFC 3339 form, so it is printed as a number of
-            // microseconds.
-            Err(_) => push_formatted(out, format_args!("{us}")),
+        Value::Timestamp(us) => match trimmed_timestamp_text(us) {
+            Some(time) => push_formatted(out, format_args!("\"{time}\"")),
+            // An older log may have times outside the range, which have no RFC 3339 form.
+            None => push_formatted(out, format_args!("{us}")),
         },
         // In JSON text, a line end between tokens has the meaning of a blank. In a string it is always an
         // escape.

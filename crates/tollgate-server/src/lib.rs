@@ -79,7 +79,7 @@ pub use listen::Listeners;
 pub use observe::{RouteName, RouteStatus};
 pub use options::stream::{
     Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, HashKey, KEY_COLUMN, KeySpec, Overlong,
-    Redaction, Source, StreamSpec, UnknownFields,
+    Redaction, Source, StreamSpec, TimeRules, UnknownFields,
 };
 pub use options::{
     AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Dev, EncodedSlashes,

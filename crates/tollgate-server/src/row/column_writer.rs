@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tollgate_log::{ColumnType, RowEncoder, Value, ValueError};
 
-use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction};
+use crate::options::stream::{Absent, BytesMax, ColumnRules, Overlong, Redaction, TimeRules};
 
 /// Accepts the value of one column.
 pub(crate) trait ColumnWriter {
@@ -30,6 +30,7 @@ impl ColumnWriter for RowEncoder<'_> {
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: ColumnType,
+    pub(crate) times: TimeRules,
     /// Whether errors must not show the values of the column.
     pub(crate) is_hidden: bool,
 }
@@ -175,7 +176,8 @@ mod tests {
     }
 
     fn check(rules: &ColumnRules, value: Value<'_>, expect: &str) {
-        let target = Target { name: "c".to_owned(), kind: ColumnType::Text, is_hidden: false };
+        let (times, is_hidden) = (TimeRules::default(), false);
+        let target = Target { name: "c".to_owned(), kind: ColumnType::Text, times, is_hidden };
         let rules = PreparedRules::new(rules).unwrap();
         let mut shown = Shown(String::new());
         let result = Ruled { target: &target, rules: &rules, row: &mut shown }.push(value);
@@ -229,7 +231,8 @@ mod tests {
     #[test]
     fn a_value_that_is_not_there_is_null_a_default_or_a_fault() {
         let absent = |absent| ColumnRules { absent, ..ColumnRules::default() };
-        let default = crate::options::stream::DefaultValue::new(ColumnType::Text, "\"x\"").unwrap();
+        let times = TimeRules::default();
+        let default = crate::options::stream::DefaultValue::new(ColumnType::Text, &times, "\"x\"").unwrap();
         check(&absent(Absent::Default(default.clone())), Value::Null, "Text(\"x\")");
         check(&absent(Absent::Default(default)), Value::Text("y"), "Text(\"y\")");
         check(&absent(Absent::Reject), Value::Null, "column \"c\" is required, found nothing");

@@ -4,15 +4,16 @@ use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value, ValueError};
 
 use super::{ColumnWriter, Target, fit};
-use crate::options::stream::{DefaultValue, Owned};
+use crate::options::stream::{DefaultValue, Owned, TimeRules};
 
 impl DefaultValue {
-    /// Reads JSON as the default value for a column of type `kind`, with the rules of `collect`.
+    /// Reads JSON as the default value for a column of type `kind`, with the rules of `collect`. `times` are
+    /// the rules of the column for times.
     ///
     /// # Errors
     /// The text names the value found, and the allowed type.
-    pub fn new(kind: ColumnType, json: &str) -> Result<Self, String> {
-        let target = Target { name: "default".to_owned(), kind, is_hidden: false };
+    pub fn new(kind: ColumnType, times: &TimeRules, json: &str) -> Result<Self, String> {
+        let target = Target { name: "default".to_owned(), kind, times: times.clone(), is_hidden: false };
         let parsed: &RawValue = serde_json::from_str(json).map_err(|error| format!("not JSON: {error}"))?;
         let mut capture = Capture(None);
         fit::push_json_value(parsed, &target, &mut capture)
@@ -41,7 +42,7 @@ mod tests {
     #[test]
     fn a_default_fits_its_column_or_is_told() {
         let check = |kind, json, expect: Result<Value<'_>, &str>| {
-            let found = DefaultValue::new(kind, json);
+            let found = DefaultValue::new(kind, &TimeRules::default(), json);
             match (&found, expect) {
                 (Ok(found), Ok(expect)) => assert_eq!((found.value(), found.json()), (expect, json)),
                 (Err(found), Err(expect)) => assert_eq!(found, expect),

@@ -10,13 +10,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::FieldValue;
-use tollgate_value::{TIMESTAMP_US, parse_timestamp};
 use uuid::Uuid;
 
-use super::{ColumnWriter, Target};
+use super::unfit::{json_string, unfit};
+use super::{ColumnWriter, Target, time};
 
-/// Maximum number of characters of an unfit value in an error.
-const SHOWN_CHARS_MAX: usize = 48;
 /// Maximum number up to which doubles represent every integer.
 const EXACT_MAX: i64 = 1 << 53;
 /// Maximum depth of arrays and objects in a column of type json. Scripts have the same limit for reading and
@@ -110,10 +108,6 @@ fn push_script_json(
     }
 }
 
-fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
 fn script_text<'a>(bytes: &'a [u8], column: &Target) -> Result<&'a str, ValueError> {
     std::str::from_utf8(bytes)
         .map_err(|_| unfit(column, &format!("bytes that are not UTF-8: {}", bytes.escape_ascii())))
@@ -141,13 +135,13 @@ pub(crate) fn push_json_value(
 }
 
 fn push_number(json: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
-    match (column.kind, json.parse::<i64>()) {
-        (ColumnType::Float, _) => match json.parse::<f64>() {
+    match column.kind {
+        ColumnType::Float => match json.parse::<f64>() {
             Ok(value) if value.is_finite() => row.push(Value::Float(value)),
             _ => Err(unfit(column, json)),
         },
-        (_, Ok(value)) => push_int(value, column, row),
-        (_, Err(_)) => Err(unfit(column, json)),
+        ColumnType::Timestamp => time::push_number(json, column, row),
+        _ => push_int(json.parse().map_err(|_| unfit(column, json))?, column, row),
     }
 }
 
@@ -170,14 +164,14 @@ fn push_bool(value: bool, column: &Target, row: &mut impl ColumnWriter) -> Resul
     }
 }
 
-/// Writes an integer into the row. A number for a timestamp is in microseconds since 1970, like `req.time`.
+/// Writes an integer into the row.
 fn push_int(value: i64, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Int => row.push(Value::Int(value)),
         ColumnType::Float if (-EXACT_MAX..=EXACT_MAX).contains(&value) => {
             row.push(Value::Float(value as f64))
         }
-        ColumnType::Timestamp if TIMESTAMP_US.contains(&value) => row.push(Value::Timestamp(value)),
+        ColumnType::Timestamp => time::push_int(value, column, row),
         _ => Err(unfit(column, &value.to_string())),
     }
 }
@@ -185,6 +179,8 @@ fn push_int(value: i64, column: &Target, row: &mut impl ColumnWriter) -> Result<
 fn push_float(value: f64, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     match column.kind {
         ColumnType::Float if value.is_finite() => row.push(Value::Float(value)),
+        // The shortest decimal text of a double is the text that the script read or wrote.
+        ColumnType::Timestamp => time::push_number(&value.to_string(), column, row),
         _ => Err(unfit(column, &value.to_string())),
     }
 }
@@ -208,9 +204,7 @@ fn push_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result
     let quoted = || unfit(column, &json_string(text));
     match column.kind {
         ColumnType::Text => row.push(Value::Text(text)),
-        ColumnType::Timestamp => {
-            row.push(Value::Timestamp(parse_timestamp(text, None).map_err(|_| quoted())?))
-        }
+        ColumnType::Timestamp => time::push_text(text, column, row),
         ColumnType::Uuid => {
             let id = Uuid::try_parse(text).map_err(|_| quoted())?;
             row.push(Value::Uuid(id.into_bytes()))
@@ -221,19 +215,6 @@ fn push_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result
         }
         _ => Err(quoted()),
     }
-}
-
-#[cold]
-fn unfit(column: &Target, found: &str) -> ValueError {
-    if column.is_hidden {
-        let found = "a hidden value".to_owned();
-        return ValueError::Unfit { column: column.name.clone(), found, allowed: column.kind.name() };
-    }
-    let mut shown: String = found.chars().take(SHOWN_CHARS_MAX).collect();
-    if shown.len() < found.len() {
-        shown.push_str("...");
-    }
-    ValueError::Unfit { column: column.name.clone(), found: shown, allowed: column.kind.name() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Creates records from finished transactions: fills the columns of a stream.
 //!
 //! [`StreamPlan`] is a stream in a worker, and [`Facts`] has the facts of a transaction that the server
-//! knows. [`fit`] converts values to the types of columns, and [`column_writer`] applies the rules of
+//! knows. [`fit`] converts values to the types of columns, [`time`] converts times, and [`column_writer`] applies the rules of
 //! columns. [`key`] creates the key of a record. [`reject`] removes values from rejects that a column hides.
 
 mod check;
@@ -14,6 +14,8 @@ pub(crate) mod key;
 mod of_item;
 mod plan;
 mod reject;
+mod time;
+mod unfit;
 
 pub(crate) use column_writer::{ColumnWriter, Target};
 pub(crate) use facts::{Facts, TransactionEnd};

@@ -66,7 +66,8 @@ fn values_of_scripts_go_into_columns_of_their_type_or_become_rejects() {
         "timestamp",
         &[
             ("'2024-01-01T00:00:00.5Z'", "v=1704067200500000"),
-            ("7", "v=7"),
+            ("1704067200500000", "v=1704067200500000"),
+            ("0", "v=0"),
             ("'soon'", r#"reject column "v" takes timestamp, found "soon": {"v":"soon"}"#),
         ],
     );

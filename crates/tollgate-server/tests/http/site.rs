@@ -17,7 +17,8 @@ use tollgate_log::{
 use tollgate_server::{
     Ack, BackendSnapshot, BoundAddress, CapacityLimits, ColumnRules, ColumnSpec, ConnectionLimits, FilesSpec,
     HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, ScriptFile, Server, ServerOptions,
-    ServerWatch, Source, SpoolOptions, StreamServer, StreamSpec, Traces, TrustedProxies, UnknownFields,
+    ServerWatch, Source, SpoolOptions, StreamServer, StreamSpec, TimeRules, Traces, TrustedProxies,
+    UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -368,6 +369,7 @@ fn column_spec(column: &str) -> ColumnSpec {
         name: words[0].to_owned(),
         kind: ColumnType::from_name(words[1]).unwrap(),
         source: Source::from_name(words[2]).unwrap(),
+        times: TimeRules::default(),
         rules: ColumnRules::default(),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use tollgate_log::{ColumnType, Level};
-use tollgate_server::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction};
+use tollgate_server::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction, TimeRules};
 
 use crate::site::{Running, Site};
 
@@ -125,7 +125,7 @@ fn sources_of_the_request_are_read_as_the_type_of_their_column() {
 #[test]
 fn rules_hold_for_scripts_and_for_collect() {
     let required = ColumnRules { absent: Absent::Reject, ..ColumnRules::default() };
-    let default = Absent::Default(DefaultValue::new(ColumnType::Int, "7").unwrap());
+    let default = Absent::Default(DefaultValue::new(ColumnType::Int, &TimeRules::default(), "7").unwrap());
     let default = ColumnRules { absent: default, ..ColumnRules::default() };
     let bounded =
         |overlong| ColumnRules { bytes_max: Some(BytesMax { bytes: 3, overlong }), ..ColumnRules::default() };

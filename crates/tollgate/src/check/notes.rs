@@ -4,7 +4,10 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tollgate_server::{BackendOptions, HandlerSpec, RouteSpec, ServerOptions, StreamSpec};
+use tollgate_log::ColumnType;
+use tollgate_server::{
+    BackendOptions, ColumnSpec, HandlerSpec, RouteSpec, ServerOptions, Source, StreamSpec,
+};
 
 use crate::config::{Config, ShipConfig, show_size};
 use crate::print::printed_name;
@@ -20,7 +23,14 @@ pub(super) fn notes(config: &Config) -> Vec<String> {
     let pages = server.routes.iter().flat_map(notes_of_pages);
     let connections = config.connections_note.iter().map(|note| format!("note: {note}"));
     let columns = server.streams.iter().flat_map(notes_of_reserved);
-    places.chain(pages).chain(columns).chain(notes_of_writable(config)).chain(connections).collect()
+    let times = server.streams.iter().flat_map(notes_of_times);
+    places
+        .chain(pages)
+        .chain(columns)
+        .chain(times)
+        .chain(notes_of_writable(config))
+        .chain(connections)
+        .collect()
 }
 
 /// Returns a note for each column that `log cat` cannot print under its own name.
@@ -33,6 +43,21 @@ fn notes_of_reserved(stream: &StreamSpec) -> impl Iterator<Item = String> {
                  tail, in json and csv: the name is reserved there"
             )
         })
+    })
+}
+
+/// Returns a note for each column of times that clients or scripts write, if the column has no unit.
+fn notes_of_times(stream: &StreamSpec) -> impl Iterator<Item = String> {
+    let is_meant = |column: &&ColumnSpec| {
+        let is_field = matches!(column.source, Source::RecordField(_));
+        column.kind == ColumnType::Timestamp && is_field && column.times.unit.is_none()
+    };
+    stream.columns.iter().filter(is_meant).map(|column| {
+        let (stream, name) = (&stream.name, &column.name);
+        format!(
+            "note: column {name:?} of [stream.{stream}] has no unit, so a number in it is microseconds, and \
+             numbers before 1975 are rejects: set unit = \"s\", \"ms\", \"us\" or \"ns\""
+        )
     })
 }
 

@@ -1,19 +1,24 @@
-//! The rules for the values of a column: `default`, `required`, `max`, `over`, `redact`.
+//! The rules for the values of a column: `unit`, `zone`, `default`, `required`, `max`, `over`, `redact`.
 
 use tollgate_log::ColumnType;
-use tollgate_server::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction, Source};
+use tollgate_server::{
+    Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction, Source, TimeRules,
+};
+use tollgate_value::{TimeUnit, Zone};
 
 use super::fault::did_you_mean;
 use super::key::{OwnValue, inline, keys};
 use super::quoted::quoted;
 use super::section::{Section, TextOrTable, Written};
-use super::value::{Named, Value, names};
+use super::value::{Named, Value, named, names};
 
 /// Maximum bytes of a value, because a transaction of the log cannot be larger.
 const BYTES_MAX: u64 = 8 << 20;
 /// Minimum bytes of a key. A shorter key can be guessed by trial.
 const SECRET_BYTES_MIN: usize = 16;
 const REDACT_ALLOWED: &str = "\"drop\", \"truncate\" or { hash = \"${NAME}\" }";
+
+named!(TimeUnit);
 
 impl Named for Overlong {
     fn all() -> Vec<(&'static str, Self)> {
@@ -30,6 +35,10 @@ keys! {
     type [TYPE] = other("needed", "a type");
     /// The source of the values.
     from [FROM] = other("`record.NAME`", "a source");
+    /// The unit of times that are numbers since 1970, such as `1795775959.445`.
+    unit [UNIT] = one_of("us", names::<TimeUnit>).inherits("none");
+    /// The zone of times without an offset.
+    zone [ZONE] = other("none", ZONE_ALLOWED);
     /// The value if the record has none.
     default [DEFAULT] = other("null", "a value of the column's type, JSON as a string");
     /// Whether a record without this value becomes a reject.
@@ -49,15 +58,53 @@ keys! {
     hash [HASH] = secret("needed");
 }
 
+const ZONE_ALLOWED: &str = "`UTC`, an offset such as `+02:00`, or a name such as `Europe/Berlin`";
+
+/// Reads how a column of type timestamp reads times.
+pub(super) fn read_times(
+    section: &mut Section<'_>,
+    kind: Option<ColumnType>,
+    source: Option<&Source>,
+) -> TimeRules {
+    let unit = section.number(&UNIT).map(|number| {
+        let mut unit = TimeUnit::Second;
+        unit.set(number);
+        unit
+    });
+    let rules = TimeRules { unit, zone: zone(section) };
+    let is_converted = source.is_none_or(|source| source.column_types().len() > 1);
+    let is_allowed = kind.is_none_or(|kind| kind == ColumnType::Timestamp) && is_converted;
+    for key in [UNIT.name, ZONE.name].into_iter().filter(|key| section.has(key) && !is_allowed) {
+        section.fault_of(
+            key,
+            format!(
+                "{key} is allowed for type timestamp, with a source that clients or scripts fill: remove \
+                 {key}"
+            ),
+        );
+    }
+    rules
+}
+
+fn zone(section: &mut Section<'_>) -> Option<Zone> {
+    let written = section.text(ZONE.name)?;
+    let zone = Zone::new(&written.value);
+    if let Err(error) = &zone {
+        section.fault_at(&written.span, format!("zone is {:?}, {error}", written.value));
+    }
+    zone.ok()
+}
+
 /// Reads the rules of a column. If the type or source is missing, fewer rules are checked, and the caller
 /// reports the missing key.
 pub(super) fn read(
     section: &mut Section<'_>,
     kind: Option<ColumnType>,
+    times: &TimeRules,
     source: Option<&Source>,
 ) -> ColumnRules {
     let rules = ColumnRules {
-        absent: absent(section, kind),
+        absent: absent(section, kind, times),
         bytes_max: bytes_max(section, kind),
         redaction: redaction(section, kind, source),
     };
@@ -73,7 +120,7 @@ pub(super) fn read(
     rules
 }
 
-fn absent(section: &mut Section<'_>, kind: Option<ColumnType>) -> Absent {
+fn absent(section: &mut Section<'_>, kind: Option<ColumnType>, times: &TimeRules) -> Absent {
     let required = section.switch(REQUIRED.name);
     let default = section.json(DEFAULT.name);
     match (required, default) {
@@ -83,18 +130,24 @@ fn absent(section: &mut Section<'_>, kind: Option<ColumnType>) -> Absent {
             Absent::Null
         }
         (Some(required), None) if required.value => Absent::Reject,
-        (_, Some(written)) => kind.map_or(Absent::Null, |kind| default_value(section, kind, &written)),
+        (_, Some(written)) => {
+            kind.map_or(Absent::Null, |kind| default_value(section, (kind, times), &written))
+        }
         (_, None) => Absent::Null,
     }
 }
 
-fn default_value(section: &Section<'_>, kind: ColumnType, written: &Written<String>) -> Absent {
+fn default_value(
+    section: &Section<'_>,
+    (kind, times): (ColumnType, &TimeRules),
+    written: &Written<String>,
+) -> Absent {
     // The file writes a JSON default as a string.
     let json = match kind {
         ColumnType::Json => serde_json::from_str(&written.value).unwrap_or_else(|_| written.value.clone()),
         _ => written.value.clone(),
     };
-    match DefaultValue::new(kind, &json) {
+    match DefaultValue::new(kind, times, &json) {
         Ok(value) => Absent::Default(value),
         Err(problem) => {
             section.fault_at(&written.span, format!("default: {problem}"));
@@ -179,6 +232,14 @@ fn hash_key(mut table: Section<'_>) -> Option<HashKey> {
     }
     table.finish();
     secret.map(|(variable, secret)| HashKey { variable: variable.value, secret: secret.into_bytes() })
+}
+
+/// Shows how a column reads times.
+pub(super) fn show_times(times: &TimeRules) -> [OwnValue; 2] {
+    [
+        (UNIT.name, times.unit.map(|unit| UNIT.show(unit.number()))),
+        (ZONE.name, times.zone.as_ref().map(|zone| quoted(zone.name()))),
+    ]
 }
 
 /// Shows the rules of a column.

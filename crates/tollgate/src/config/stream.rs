@@ -236,9 +236,10 @@ fn column(mut section: Section<'_>, before: &[Written<ColumnSpec>]) -> Option<Co
     if let (Some(kind), Some(source), Some(written)) = (kind, &source, &kind_span) {
         check_type(&section, kind, source, &written.span);
     }
-    let rules = rules::read(&mut section, kind, source.as_ref());
+    let times = rules::read_times(&mut section, kind, source.as_ref());
+    let rules = rules::read(&mut section, kind, &times, source.as_ref());
     section.finish();
-    Some(ColumnSpec { name: name?.value, kind: kind?, source: source?, rules })
+    Some(ColumnSpec { name: name?.value, kind: kind?, source: source?, times, rules })
 }
 
 fn check_column_name(name: &Written<String>, section: &Section<'_>, before: &[Written<ColumnSpec>]) {
@@ -343,12 +344,13 @@ pub(super) fn write_stream(
 
 /// Shows a column on one line.
 fn show_column(column: &ColumnSpec) -> String {
-    let ColumnSpec { name, kind, source, rules } = column;
+    let ColumnSpec { name, kind, source, times, rules } = column;
     let mut own = vec![
         (NAME.name, Some(quoted(name))),
         (TYPE.name, Some(quoted(kind.name()))),
         (FROM.name, Some(quoted(&source.name()))),
     ];
+    own.extend(rules::show_times(times));
     own.extend(rules::show(rules, *kind));
     format!("  {},\n", inline(rules::KEYS, &(), &own))
 }

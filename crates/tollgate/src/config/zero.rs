@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf, absolute};
 use tollgate_log::{ColumnType, Level, LogOptions};
 use tollgate_server::{
     BodyPace, ColumnRules, ColumnSpec, FilesSpec, HandlerSpec, RouteSpec, ScriptAccess, ServerOptions,
-    Source, SpoolOptions, StreamSpec, UnknownFields,
+    Source, SpoolOptions, StreamSpec, TimeRules, UnknownFields,
 };
 
 use super::access::uploads;
@@ -99,6 +99,7 @@ pub(super) fn requests() -> StreamSpec {
         name: name.to_owned(),
         kind,
         source,
+        times: TimeRules::default(),
         rules: ColumnRules::default(),
     });
     StreamSpec {

@@ -209,6 +209,19 @@ fn a_column_whose_name_log_cat_uses_itself_is_noted_and_printed_with_a_prefix() 
 }
 
 #[test]
+fn a_column_of_times_without_a_unit_is_noted() {
+    let times = "columns = [{ name = \"a\", type = \"timestamp\" }, \
+                 { name = \"b\", type = \"timestamp\", unit = \"ms\" }, \
+                 { name = \"c\", type = \"timestamp\", from = \"request.time\" }, ";
+    let app = App::new(&CONFIG.replace("columns = [", times), &[("keep.luau", KEEP)]);
+    let output = printed(&app.run(&["check"]));
+    let expected = "note: column \"a\" of [stream.all] has no unit, so a number in it is microseconds, and \
+                    numbers before 1975 are rejects: set unit = \"s\", \"ms\", \"us\" or \"ns\"\n";
+    assert!(output.contains(expected), "{output}");
+    assert_eq!(output.matches("has no unit").count(), 1, "{output}");
+}
+
+#[test]
 fn a_backend_with_one_place_to_which_no_body_can_stream_is_noted_and_right() {
     let app = proxies(1);
     for arguments in [&["check"][..], &["check", "--print"]] {

@@ -12,6 +12,8 @@ columns = [
   { name = "f", type = "float" },
   { name = "t", type = "text" },
   { name = "at", type = "timestamp" },
+  { name = "ms", type = "timestamp", unit = "ms" },
+  { name = "local", type = "timestamp", zone = "+02:00" },
 ]
 [[route]]
 path = "/a"
@@ -20,17 +22,20 @@ stream = "a"
 "#;
 
 /// Fields of items that fit their columns, each with an SQL condition that selects the resulting row.
-const GOOD: [(&str, &str); 6] = [
+const GOOD: [(&str, &str); 9] = [
     (r#""i": 9223372036854775807"#, "i = 9223372036854775807"),
     (r#""i": -9223372036854775808"#, "i < -9223372036854775807"),
     (r#""f": 1.7976931348623157e308"#, "f = 1.7976931348623157e308"),
     (r#""f": 5e-324"#, "f = 5e-324"),
     (r#""t": "\ud83d\ude00""#, "t = '\u{1f600}'"),
-    (r#""at": "9999-12-30T21:59:59.999999Z""#, "CAST(at AS text) LIKE '9999-12-%'"),
+    (r#""at": "9999-12-31T23:59:59.999999Z""#, "CAST(at AS text) LIKE '9999-12-31%23:59:59.999999%'"),
+    (r#""at": "0001-01-01T00:00:00Z""#, "CAST(at AS text) LIKE '0001-01-01%00:00:00%'"),
+    (r#""ms": 1767225600123.5"#, "CAST(ms AS text) LIKE '2026-01-01%00:00:00.1235%'"),
+    (r#""local": "2026-01-01T00:00:00""#, "CAST(local AS text) LIKE '2025-12-31%22:00:00%'"),
 ];
 
 /// Items that do not fit.
-const BAD: [&[u8]; 8] = [
+const BAD: [&[u8]; 12] = [
     br#""t": "a\u0000b""#,
     br#""t": "\ud800""#,
     br#""i": 9223372036854775808"#,
@@ -38,6 +43,10 @@ const BAD: [&[u8]; 8] = [
     br#""f": 1e999"#,
     br#""f": "NaN""#,
     br#""at": "294277-01-01T00:00:00Z""#,
+    br#""at": "0000-12-31T23:59:59Z""#,
+    br#""at": 253402300800000000"#,
+    br#""at": 1767225600123"#,
+    br#""at": "2026-01-01T00:00:00""#,
     br#""at": "+294276-12-31T23:59:59.999999Z""#,
 ];
 

@@ -9,6 +9,7 @@ mod source;
 use std::time::Duration;
 
 use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema, SchemaError};
+use tollgate_value::{TimeUnit, Zone};
 
 pub use ack::Ack;
 pub(crate) use rules::Owned;
@@ -58,6 +59,15 @@ impl KeySpec {
     pub const WINDOW: Duration = Duration::from_hours(24);
 }
 
+/// How a column reads times that programs write.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TimeRules {
+    /// The unit of numbers. Without a unit, numbers are microseconds, and only from the year 1975 on.
+    pub unit: Option<TimeUnit>,
+    /// The zone of times without an offset. Without a zone, such times do not fit.
+    pub zone: Option<Zone>,
+}
+
 /// One column and the source of its value.
 #[derive(Debug, Clone)]
 pub struct ColumnSpec {
@@ -67,6 +77,8 @@ pub struct ColumnSpec {
     pub kind: ColumnType,
     /// Source of the value.
     pub source: Source,
+    /// How a column of type timestamp reads times. For other types, this has no effect.
+    pub times: TimeRules,
     /// Rules for the value.
     pub rules: ColumnRules,
 }

@@ -153,6 +153,28 @@ fn rules_of_columns_that_cannot_be_are_told() {
 }
 
 #[test]
+fn rules_for_times_that_cannot_be_are_told() {
+    let column = |keys: &str| format!("type = \"timestamp\", {keys}");
+    check_column(&column("unit = \"ms\", zone = \"+02:00\", default = 1767225600123"), "");
+    check_column(
+        &column("unit = \"fortnight\""),
+        "44: unit in a column of [stream.s] is \"fortnight\", allowed: s, ms, us, ns",
+    );
+    check_column(
+        &column("zone = \"Europe/Nowhere\""),
+        "44: zone is \"Europe/Nowhere\", allowed are UTC, an offset such as +02:00, or a name such as \
+         Europe/Berlin, which needs tzdata",
+    );
+    let refused = "is allowed for type timestamp, with a source that clients or scripts fill: remove";
+    check_column("type = \"int\", unit = \"s\"", &format!("38: unit {refused} unit"));
+    check_column(&column("from = \"request.time\", zone = \"UTC\""), &format!("67: zone {refused} zone"));
+    check_column(
+        &column("default = 1767225600"),
+        "47: default: found 1767225600, the column takes timestamp",
+    );
+}
+
+#[test]
 fn a_value_that_one_column_redacts_may_be_shown_by_no_other() {
     let text = |columns: &str| format!("[stream.s]\ncolumns = [\n{columns}]\n");
     let email = "  { name = \"email\", type = \"text\", redact = \"drop\" },\n";

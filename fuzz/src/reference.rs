@@ -254,6 +254,7 @@ fn request_line(line: &[u8], bounds: &Bounds) -> Result<Line, BTreeSet<u16>> {
     if method.is_empty() || !all_of(method, TOKEN) || target.is_empty() || !is_version {
         return Err(set(&[400]));
     }
+    let target = &escaped(target)[..];
     let mut faults = BTreeSet::new();
     if !METHODS.iter().any(|known| known.as_bytes() == method) {
         faults.insert(501);
@@ -274,6 +275,13 @@ fn request_line(line: &[u8], bounds: &Bounds) -> Result<Line, BTreeSet<u16>> {
             Err(faults)
         }
     }
+}
+
+/// Percent-encodes UTF-8 that is not ASCII. Other bytes stay.
+fn escaped(target: &[u8]) -> Vec<u8> {
+    let Ok(target) = std::str::from_utf8(target) else { return target.to_vec() };
+    let escape = |byte: u8| if byte.is_ascii() { vec![byte] } else { format!("%{byte:02X}").into_bytes() };
+    target.bytes().flat_map(escape).collect()
 }
 
 type Parts = (String, Option<String>, Option<String>);

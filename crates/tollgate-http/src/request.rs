@@ -19,7 +19,7 @@ use std::fmt;
 #[derive(Clone)]
 pub struct RequestHead {
     bytes: Bytes,
-    blank_bytes: usize,
+    wire_bytes: usize,
     line: RequestLine,
     fields: Vec<FieldSpan>,
     host: Option<Span>,
@@ -56,7 +56,7 @@ impl RequestHead {
         self.line.target.target(&self.bytes)
     }
 
-    /// Returns the target as sent, for logs.
+    /// Returns the target as sent, for logs. UTF-8 in it is percent-encoded.
     pub fn raw_target(&self) -> &str {
         self.line.target.raw(&self.bytes)
     }
@@ -168,7 +168,7 @@ impl RequestHead {
 
     /// Returns the size of the head on the wire in bytes, with the blank lines around it.
     pub fn bytes_len(&self) -> usize {
-        self.blank_bytes + self.bytes.len()
+        self.wire_bytes
     }
 
     fn find(&self, name: &str) -> Option<Span> {

@@ -2,8 +2,9 @@
 //!
 //! - Numbers: a number that is whole and within 64 bits is written as an integer (`1.0` is `1`, `-0` is `0`).
 //!   Any other number is written in the shortest form that decodes to the same number. Integers beyond 2^53
-//!   become 64-bit integers of Luau, and are written exactly. Integers beyond 64 bits are refused, not
-//!   rounded. NaN and infinities are errors.
+//!   become 64-bit integers of Luau, and are written exactly. Integers beyond 64 bits become the nearest
+//!   double. NaN and infinities are errors.
+//! - Text: U+FFFD replaces bytes that are not UTF-8 and half surrogates, in both directions.
 //! - Tables: keys 1..n make an array. Text keys make an object, whose keys are written in the order of their
 //!   bytes. An empty table is `{}` unless `json.array` marked it. Mixed keys, missing indexes and keys of
 //!   other types are errors that name the path.

@@ -65,6 +65,7 @@ mod script;
 mod shared;
 mod sys;
 mod testing;
+mod text;
 mod ticker;
 mod times;
 mod trace;

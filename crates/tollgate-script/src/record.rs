@@ -33,7 +33,8 @@ pub enum FieldValue {
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// The bytes of a string or a buffer. The bytes are not checked for UTF-8.
+    /// The bytes of a string or a buffer. The bytes are not checked for UTF-8, because a column of type bytes
+    /// keeps them.
     Text(Vec<u8>),
     /// A table, as JSON.
     Json(String),

@@ -77,7 +77,10 @@ impl WorkerClock {
         let since_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
         let wall_us = self.wall_us.get().saturating_add(since_us);
         if wall_us >= self.date_ends_us.get() {
+            // Extrapolation never leaves the range of timestamps.
+            let wall_us = wall_us.min(TIMESTAMP_LAST_US);
             self.set_date(wall_us);
+            return Moment { at, wall_us };
         }
         Moment { at, wall_us }
     }
@@ -103,6 +106,16 @@ fn wall_clock_us() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_wall_time_never_leaves_the_range_of_timestamps() {
+        let clock = WorkerClock::new();
+        clock.wall_us.set(TIMESTAMP_LAST_US);
+        clock.set_date(TIMESTAMP_LAST_US);
+        clock.coarse.set(Instant::now().checked_sub(Duration::from_secs(2)).unwrap());
+        assert_eq!(clock.now().wall_us, TIMESTAMP_LAST_US);
+        assert_eq!(&clock.date()[..16], b"Fri, 31 Dec 9999");
+    }
 
     #[test]
     fn date_is_that_of_the_last_moment() {

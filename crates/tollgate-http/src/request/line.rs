@@ -1,7 +1,11 @@
 //! Request line: exactly one SP between method, target and version (RFC 9112 section 3).
 
+use std::ops::Range;
+
+use bytes::BytesMut;
+
 use crate::error::excerpt;
-use crate::grammar::is_token;
+use crate::grammar::{is_token, push_escaped};
 use crate::span::Span;
 use crate::target::{TargetSpans, origin_form, parse_target};
 use crate::{Limits, Method, RequestError, Version};
@@ -29,6 +33,36 @@ pub(super) fn usual_request_line(head: &[u8]) -> Option<(RequestLine, usize)> {
     Some((RequestLine { method, version, target }, target_end + b" HTTP/1.1\r\n".len()))
 }
 
+/// Percent-encodes the bytes of a target that are not ASCII, and returns the number of added bytes. Other
+/// targets stay unchanged.
+///
+/// `line_bytes` is the length of the request line at the front of `buffer`. Browsers percent-encode UTF-8, but
+/// `curl` and many libraries send it as it is. A target that is not UTF-8 stays unchanged, and is refused later.
+pub(super) fn escape_target(buffer: &mut BytesMut, line_bytes: usize) -> usize {
+    let line = buffer.get(..line_bytes).unwrap_or_default();
+    let Some(target) = target_of(line) else { return 0 };
+    let Ok(text) = std::str::from_utf8(&line[target.clone()]) else { return 0 };
+    if text.is_ascii() {
+        return 0;
+    }
+    let mut escaped = line[..target.start].to_vec();
+    for byte in text.bytes() {
+        if byte.is_ascii() { escaped.push(byte) } else { push_escaped(&mut escaped, byte) }
+    }
+    let added = escaped.len() - target.end;
+    let after = buffer.split_off(target.end);
+    buffer.clear();
+    buffer.extend_from_slice(&escaped);
+    buffer.extend_from_slice(&after);
+    added
+}
+
+/// Returns the place of the target in a request line.
+fn target_of(line: &[u8]) -> Option<Range<usize>> {
+    let start = memchr::memchr(b' ', line)? + 1;
+    Some(start..start + memchr::memchr(b' ', &line[start..])?)
+}
+
 /// Returns the bound on a request line whose target is not yet parsed, in bytes.
 pub(super) fn line_bytes_max(limits: &Limits) -> usize {
     limits.target_bytes_max.saturating_add(LINE_BYTES_BESIDE_TARGET)
@@ -41,25 +75,22 @@ pub(super) fn parse_request_line(line: &[u8], limits: &Limits) -> Result<Request
     if line == HTTP2_PREFACE_LINE {
         return Err(RequestError::Http2Preface);
     }
-    let Some(method_end) = line.iter().position(|&byte| byte == b' ') else { return Err(malformed(line)) };
-    let target_start = method_end + 1;
-    let Some(target_len) = memchr::memchr(b' ', &line[target_start..]) else { return Err(malformed(line)) };
-    let target_end = target_start + target_len;
-    let method = &line[..method_end];
-    if !is_token(method) || target_len == 0 {
+    let Some(target) = target_of(line) else { return Err(malformed(line)) };
+    let method = &line[..target.start - 1];
+    if !is_token(method) || target.is_empty() {
         return Err(malformed(line));
     }
-    let version = parse_version(&line[target_end + 1..]).ok_or_else(|| malformed(line))?;
+    let version = parse_version(&line[target.end + 1..]).ok_or_else(|| malformed(line))?;
     let method = match Method::from_bytes(method) {
         Some(method) => method,
         None if limits.extension_methods && Method::is_extension(method) => Method::Extension,
         None => return Err(RequestError::MethodUnknown { found: excerpt(method) }),
     };
     let version = version.map_err(|found| RequestError::VersionUnsupported { found: excerpt(found) })?;
-    if target_len > limits.target_bytes_max {
-        return Err(RequestError::TargetTooLong { bytes: target_len, limit: limits.target_bytes_max });
+    if target.len() > limits.target_bytes_max {
+        return Err(RequestError::TargetTooLong { bytes: target.len(), limit: limits.target_bytes_max });
     }
-    let target = parse_target(line, Span::new(target_start, target_end), method)?;
+    let target = parse_target(line, Span::new(target.start, target.end), method)?;
     Ok(RequestLine { method, version, target })
 }
 

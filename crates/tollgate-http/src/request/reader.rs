@@ -8,7 +8,8 @@
 
 use super::RequestHead;
 use super::line::{
-    RequestLine, line_bytes_max, line_too_long, malformed, parse_request_line, usual_request_line,
+    RequestLine, escape_target, line_bytes_max, line_too_long, malformed, parse_request_line,
+    usual_request_line,
 };
 use crate::authority::{is_authority, is_same_authority};
 use crate::connection::ConnectionFields;
@@ -23,7 +24,9 @@ use std::mem::take;
 
 /// Splits heads off the front of a buffer, and remembers its progress in a partial head.
 ///
-/// Between two calls for the same head the buffer may only grow at its end.
+/// Between two calls for the same head the buffer may only grow at its end. The reader percent-encodes UTF-8
+/// in a target. The limit of the target counts the encoded form, and the limit of the head the bytes on the
+/// wire.
 #[derive(Debug, Default)]
 pub struct HeadReader {
     /// Bytes of the blank line that was dropped before the request line.
@@ -33,6 +36,8 @@ pub struct HeadReader {
     /// Offset up to which all line ends were found and handled.
     searched: usize,
     line: Option<RequestLine>,
+    /// Bytes by which the percent-encoding of the target made the head longer.
+    added_bytes: usize,
     fields: Vec<FieldSpan>,
     /// Field lines that were checked and dropped.
     dropped: usize,
@@ -42,7 +47,7 @@ pub struct HeadReader {
 }
 
 impl HeadReader {
-    /// Splits the next head off the front of `buffer`, without a copy. `None` asks for more bytes.
+    /// Splits the next head off the front of `buffer`, without a copy of a usual head. `None` asks for more bytes.
     ///
     /// At most one blank line before the request line is dropped. This line counts towards the limit of the
     /// head. The limits apply to the bytes so far, even if the head is incomplete. The outcome does not
@@ -73,8 +78,10 @@ impl HeadReader {
             let line_end = self.searched + line_feed + 1;
             self.check_size(buffer, line_end, limits)?;
             let content_end = self.content_end(buffer, line_end)?;
-            self.take_line(buffer, content_end, limits)?;
-            self.go_on_at(line_end);
+            let added = if self.line.is_none() { escape_target(buffer, content_end) } else { 0 };
+            self.added_bytes += added;
+            self.take_line(buffer, content_end + added, limits)?;
+            self.go_on_at(line_end + added);
         }
         self.searched = buffer.len();
         self.check_size(buffer, buffer.len(), limits)?;
@@ -164,7 +171,7 @@ impl HeadReader {
             None => line_bytes_max(limits).min(head_bytes_max),
             Some(_) => head_bytes_max,
         };
-        bytes_max.saturating_sub(self.blank_bytes)
+        bytes_max.saturating_sub(self.blank_bytes) + self.added_bytes
     }
 
     /// Enforces the bounds on the head and on the request line. `end` is the number of bytes of the head so
@@ -177,7 +184,7 @@ impl HeadReader {
     /// Returns 414 if the target makes the request line too long. For any other excess, returns 431.
     #[cold]
     fn too_large(&self, buffer: &[u8], end: usize, limits: &Limits) -> RequestError {
-        let bytes = self.blank_bytes + end;
+        let bytes = self.blank_bytes + end - self.added_bytes;
         let limit = limits.head_bytes_max.min(HEAD_BYTES_CEILING);
         if self.line.is_some() {
             return RequestError::HeadTooLarge { bytes, limit };
@@ -296,7 +303,7 @@ impl HeadReader {
             is_persistent: connection.is_persistent(line.version),
             connection_names_fields: connection.names_fields(),
             bytes: buffer.split_to(end).freeze(),
-            blank_bytes: take(&mut self.blank_bytes),
+            wire_bytes: take(&mut self.blank_bytes) + end - take(&mut self.added_bytes),
             line,
             fields: take(&mut self.fields),
             host,

@@ -31,6 +31,7 @@ use crate::nearest::hint;
 use crate::precondition::precondition;
 use crate::request::Request;
 use crate::sys::stack::{self, Fields, KeptFields, Stack};
+use crate::text::utf8;
 use crate::waits::Waits;
 use crate::{json, xml};
 
@@ -264,22 +265,16 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
         b"query" => {
             let pairs = request.head.query_bytes().into_iter().flat_map(query_pairs);
             let values = pairs.filter(|(key, _)| key[..] == name[..]);
-            let values =
-                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
-            lua.create_sequence_from(values)
+            texts(lua, values.map(|(_, value)| value))
         }
         b"headers" => {
             let fields = request.head.fields();
             let values = fields.filter(|(key, _)| key.as_bytes().eq_ignore_ascii_case(&name));
-            let values =
-                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
-            lua.create_sequence_from(values)
+            texts(lua, values.map(|(_, value)| value))
         }
         b"cookies" => {
-            let values = cookies(&request.head).filter(|(key, _)| *key == &name[..]);
-            let values =
-                values.map(|(_, value)| lua.create_string(value)).collect::<mlua::Result<Vec<_>>>()?;
-            lua.create_sequence_from(values)
+            let values = cookies(&request.head).filter(|(key, _)| utf8(key)[..] == name[..]);
+            texts(lua, values.map(|(_, value)| value))
         }
         unknown => {
             let unknown = shown(unknown);
@@ -289,6 +284,12 @@ fn all(lua: &Lua, request: &Request, part: &LuaString, name: &LuaString) -> mlua
             )))
         }
     }
+}
+
+/// Creates a list of texts in UTF-8.
+fn texts<T: AsRef<[u8]>>(lua: &Lua, values: impl Iterator<Item = T>) -> mlua::Result<Table> {
+    let values = values.map(|value| lua.create_string(utf8(value.as_ref())));
+    lua.create_sequence_from(values.collect::<mlua::Result<Vec<_>>>()?)
 }
 
 const FIELDS: [&str; 19] = [

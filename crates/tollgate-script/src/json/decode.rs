@@ -1,11 +1,15 @@
 //! Decodes JSON text as Luau values: a recursive descent over bytes, as strict as RFC 8259.
+//!
+//! Bytes that are not UTF-8 and half surrogates never spoil a text: U+FFFD replaces them. A byte order mark at
+//! the front is skipped (RFC 8259 section 8.1).
 
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, LuaString, Table, Value};
 
 use crate::budget::Budget;
 use crate::conversion::{self, DEPTH_MAX, DecodeError};
 use crate::marks::Marks;
 use crate::memory::check_memory;
+use crate::text::utf8;
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
@@ -29,12 +33,10 @@ pub(crate) fn answer(
 /// # Errors
 /// `Text` names the position of the faulty byte, counted from 1.
 fn decode(lua: &Lua, text: &[u8], marks: &Marks, budget: &Budget, memory_max: usize) -> Result<Value> {
-    let mut decoder =
-        Decoder { lua, text, at: 0, depth: 0, marks, budget, memory_max, values: 0, buffer: Vec::new() };
-    if let Err(error) = std::str::from_utf8(text) {
-        decoder.at = error.valid_up_to();
-        return decoder.fail("text is not UTF-8");
-    }
+    let at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    let is_utf8 = std::str::from_utf8(text).is_ok();
+    let (depth, values, buffer) = (0, 0, Vec::new());
+    let mut decoder = Decoder { lua, text, is_utf8, at, depth, marks, budget, memory_max, values, buffer };
     let value = decoder.value()?;
     decoder.skip_space();
     if decoder.at < text.len() {
@@ -64,6 +66,7 @@ impl From<Value> for Decoded {
 struct Decoder<'a> {
     lua: &'a Lua,
     text: &'a [u8],
+    is_utf8: bool,
     at: usize,
     depth: usize,
     marks: &'a Marks,
@@ -100,11 +103,7 @@ impl Decoder<'_> {
         match self.peek() {
             Some(b'{') => self.nested(Self::object),
             Some(b'[') => self.nested(Self::array),
-            Some(b'"') => {
-                let lua = self.lua;
-                let text = self.string()?;
-                Ok(Value::String(lua.create_string(text)?).into())
-            }
+            Some(b'"') => Ok(Value::String(self.lua_string()?).into()),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word("true", Value::Boolean(true)),
             Some(b'f') => self.word("false", Value::Boolean(false)),
@@ -174,8 +173,7 @@ impl Decoder<'_> {
             if self.peek() != Some(b'"') {
                 return self.fail("expected a key in double quotes");
             }
-            let lua = self.lua;
-            let key = lua.create_string(self.string()?)?;
+            let key = self.lua_string()?;
             self.skip_space();
             if !self.take(b':') {
                 return self.fail("expected ':'");
@@ -200,6 +198,14 @@ impl Decoder<'_> {
         }
         self.at += word.len();
         Ok(value.into())
+    }
+
+    /// Reads a string as a string of Luau, in UTF-8.
+    fn lua_string(&mut self) -> Result<LuaString> {
+        let (lua, is_utf8) = (self.lua, self.is_utf8);
+        let bytes = self.string()?;
+        let text = if is_utf8 { bytes.into() } else { utf8(bytes) };
+        Ok(lua.create_string(text)?)
     }
 
     /// Reads a string. Returns a slice of the text if it has no escapes, and a slice of the buffer otherwise.
@@ -256,20 +262,22 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Reads four digits after `\u`, and the second half of a surrogate pair.
+    /// Reads four digits after `\u`, and the second half of a surrogate pair. A half without the other half
+    /// is U+FFFD.
     fn unicode_escape(&mut self) -> Result<char> {
-        let high = self.four_digits()?;
-        let code = if (0xd800..0xdc00).contains(&high) && self.text[self.at..].starts_with(b"\\u") {
+        let code = self.four_digits()?;
+        if (0xd800..0xdc00).contains(&code) && self.text[self.at..].starts_with(b"\\u") {
+            let after_high = self.at;
             self.at += 2;
             let low = self.four_digits()?;
-            if !(0xdc00..0xe000).contains(&low) {
-                return self.fail("unpaired surrogate");
+            if (0xdc00..0xe000).contains(&low) {
+                let pair = 0x1_0000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+                return Ok(char::from_u32(pair).unwrap_or(char::REPLACEMENT_CHARACTER));
             }
-            0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00)
-        } else {
-            high
-        };
-        char::from_u32(code).map_or_else(|| self.fail("unpaired surrogate"), Ok)
+            // The second escape is a character of its own.
+            self.at = after_high;
+        }
+        Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
     fn four_digits(&mut self) -> Result<u32> {
@@ -316,7 +324,8 @@ impl Decoder<'_> {
         match text.parse::<i64>() {
             Ok(number) if number.unsigned_abs() <= EXACT_MAX => Ok(Value::Integer(number).into()),
             Ok(_) => Ok(Decoded::Wide(text.to_owned())),
-            Err(_) => self.fail("integer exceeds 64 bits"),
+            // Luau has no integer beyond 64 bits. The nearest double is kept instead.
+            Err(_) => self.float(text),
         }
     }
 
@@ -328,6 +337,7 @@ impl Decoder<'_> {
     }
 }
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Luau numbers represent integers up to 2^53 exactly.
 const EXACT_MAX: u64 = 1 << 53;
 const VALUES_PER_CHECK: usize = 64;

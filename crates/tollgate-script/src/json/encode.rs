@@ -5,6 +5,7 @@ use crate::conversion::{DEPTH_MAX, EncodeError};
 use crate::error::shown;
 use crate::marks::Marks;
 use crate::sys::raw::{RawTable, RawValue};
+use crate::text::utf8;
 
 /// Buffers of an encoder, reused for the next values.
 #[derive(Default)]
@@ -95,14 +96,12 @@ impl<'a> Encoder<'a> {
             out.push(b'"');
             return Ok(());
         }
-        let text = std::str::from_utf8(bytes).map_err(|error| {
-            EncodeError::new(format!("text is not UTF-8 at byte {}", error.valid_up_to() + 1))
-        })?;
         if bytes.len() > self.bytes_max {
             return Err(EncodeError::new(format!("JSON exceeds limit: {} bytes", self.bytes_max)));
         }
+        let text = utf8(bytes);
         self.scratch.out.push(b'"');
-        let mut rest = text.as_bytes();
+        let mut rest = &*text;
         while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
             self.scratch.out.extend_from_slice(&rest[..at]);
             self.escaped(rest[at]);

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use mlua::{AnyUserData, Function, Lua, Table, Thread, ffi};
 
 use super::raw::RawValue;
+use crate::text::utf8;
 
 /// Provider of the fields of tables.
 pub(crate) trait Fields: 'static {
@@ -158,9 +159,9 @@ impl Stack {
             ffi::lua_createtable(state, 0, c_int::try_from(expected).unwrap_or(0));
             let table = ffi::lua_gettop(state);
             for (place, (name, value)) in pairs.enumerate() {
-                self.text((*name).as_ref());
+                self.text(&utf8((*name).as_ref()));
                 if place == 0 || self.is_new(table) {
-                    self.text((*value).as_ref());
+                    self.text(&utf8((*value).as_ref()));
                     ffi::lua_rawset(state, table);
                 }
                 ffi::lua_settop(state, table);

@@ -1,5 +1,6 @@
 //! Encodes Luau values as XML text.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 
 use super::characters::{is_character, is_name};
@@ -21,7 +22,7 @@ pub(crate) fn element(value: RawValue<'_>, bytes_max: usize, budget: &Budget) ->
 /// Returns a text escaped for content and for attribute values in quotes.
 pub(crate) fn escaped(text: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
-    escape(&mut out, characters(text)?, Within::Attribute, bytes_max)?;
+    escape(&mut out, &characters(text)?, Within::Attribute, bytes_max)?;
     Ok(out)
 }
 
@@ -186,7 +187,7 @@ fn name_of(value: &RawValue<'_>) -> Result<String> {
 fn text(out: &mut Vec<u8>, value: &RawValue<'_>, within: Within, bytes_max: usize) -> Result<()> {
     match *value {
         RawValue::Text(bytes) | RawValue::Buffer(bytes) => {
-            escape(out, characters(bytes)?, within, bytes_max)?;
+            escape(out, &characters(bytes)?, within, bytes_max)?;
         }
         RawValue::Integer(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
         RawValue::Number(0.0) => out.push(b'0'),
@@ -202,12 +203,11 @@ fn text(out: &mut Vec<u8>, value: &RawValue<'_>, within: Within, bytes_max: usiz
     Ok(())
 }
 
-/// Returns the text, if XML allows all of its characters.
-fn characters(bytes: &[u8]) -> Result<&str> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        EncodeError::new(format!("text is not UTF-8 at byte {}", error.valid_up_to() + 1))
-    })?;
-    match text.char_indices().find(|(_, character)| !is_character(*character)) {
+/// Returns the text, if XML allows all of its characters. U+FFFD replaces bytes that are not UTF-8.
+fn characters(bytes: &[u8]) -> Result<Cow<'_, str>> {
+    let text = String::from_utf8_lossy(bytes);
+    let refused = text.char_indices().find(|(_, character)| !is_character(*character));
+    match refused {
         None => Ok(text),
         Some((at, character)) => Err(EncodeError::new(format!(
             "text has U+{:04X} at byte {}, a character that XML does not allow",

@@ -18,6 +18,7 @@ use crate::item_summary::item_summary;
 use crate::options::stream::UnknownFields;
 use crate::recorder::Recorder;
 use crate::reply::Reply;
+use crate::row::halves::{text_of, text_with_halves};
 use crate::row::{ColumnWriter, Facts, Given, StreamPlan, Target, TransactionEnd, fit, key};
 
 /// Records all items of a body in one transaction.
@@ -27,6 +28,7 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
         Ok(body) => body,
         Err(error) => return unreadable(&error).into(),
     };
+    let body = utf8(&body);
     let items = match split(&body) {
         Ok(items) => items,
         Err(SplitError::Malformed(text)) => return Reply::text(StatusCode::BAD_REQUEST, text).into(),
@@ -55,6 +57,15 @@ pub(super) fn answer(stream: &StreamPlan, exchange: &Exchange, recorder: &Record
             GatedReply { reply: Cow::Owned(reply), gate, level, streamed: None }
         }
         Err(error) => refused(&error, &exchange.request.id, recorder).into(),
+    }
+}
+
+/// Returns a body as UTF-8. U+FFFD replaces each sequence that is not UTF-8, so that such bytes spoil neither
+/// their own text nor another item.
+fn utf8(body: &[u8]) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(body) {
+        Ok(_) => Cow::Borrowed(body),
+        Err(_) => Cow::Owned(String::from_utf8_lossy(body).into_owned().into_bytes()),
     }
 }
 
@@ -135,6 +146,9 @@ impl Given for CollectedItem<'_> {
         match serde_json::from_str(value.get()) {
             Ok(serde_json::Value::Null) => Ok(None),
             Ok(serde_json::Value::String(text)) => Ok(Some(text.into_bytes().into())),
+            Err(_) if value.get().starts_with('"') => {
+                Ok(Some(text_with_halves(value.get()).into_bytes().into()))
+            }
             Ok(serde_json::Value::Number(number)) => {
                 number.as_i64().map(key::of_int).map(Some).ok_or_else(key::unfit)
             }
@@ -206,7 +220,8 @@ impl<'de> DeserializeSeed<'de> for KeyReader<'_> {
     type Value = Key;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
-        deserializer.deserialize_str(self)
+        // As bytes, a name may have half surrogates.
+        deserializer.deserialize_bytes(self)
     }
 }
 
@@ -217,12 +232,12 @@ impl Visitor<'_> for KeyReader<'_> {
         f.write_str("a name")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
+    fn visit_bytes<E: Error>(self, name: &[u8]) -> Result<Key, E> {
         let plan = self.0;
-        Ok(match plan.fields.names.iter().position(|known| known == name) {
+        Ok(match plan.fields.names.iter().position(|known| known.as_bytes() == name) {
             Some(field) => Key::Field(field),
             None if plan.fields.whole || plan.unknown == UnknownFields::Ignore => Key::Ignored,
-            None => Key::Unknown(format!("{name:?}")),
+            None => Key::Unknown(format!("{:?}", text_of(name))),
         })
     }
 }

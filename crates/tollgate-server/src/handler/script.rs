@@ -174,10 +174,7 @@ fn in_json(value: &FieldValue) -> String {
         FieldValue::Int(value) => value.to_string(),
         FieldValue::Float(value) if value.is_finite() => format!("{value:?}"),
         FieldValue::Float(value) => not_kept(&value.to_string()),
-        FieldValue::Text(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => quoted(text),
-            Err(_) => not_kept(&format!("bytes that are not UTF-8: {}", bytes.escape_ascii())),
-        },
+        FieldValue::Text(bytes) => quoted(&String::from_utf8_lossy(bytes)),
         FieldValue::Json(json) => json.clone(),
         FieldValue::Unfit(reason) => not_kept(reason),
     }

@@ -12,6 +12,7 @@ use tollgate_log::{ColumnType, Value, ValueError};
 use tollgate_script::FieldValue;
 use uuid::Uuid;
 
+use super::halves::text_with_halves;
 use super::unfit::{json_string, unfit};
 use super::{ColumnWriter, Target, time};
 
@@ -85,7 +86,7 @@ pub(crate) fn push_script_value(
         FieldValue::Int(value) => push_int(*value, column, row),
         FieldValue::Float(value) => push_float(*value, column, row),
         FieldValue::Text(bytes) if column.kind == ColumnType::Bytes => row.push(Value::Bytes(bytes)),
-        FieldValue::Text(bytes) => push_text(script_text(bytes, column)?, column, row),
+        FieldValue::Text(bytes) => push_text(&String::from_utf8_lossy(bytes), column, row),
         FieldValue::Json(json) => Err(unfit(column, json)),
         FieldValue::Unfit(reason) => Err(unfit(column, reason)),
     }
@@ -104,13 +105,8 @@ fn push_script_json(
         FieldValue::Int(value) => row.push(Value::Json(&value.to_string())),
         FieldValue::Float(value) if value.is_finite() => row.push(Value::Json(&format!("{value:?}"))),
         FieldValue::Float(value) => Err(unfit(column, &value.to_string())),
-        FieldValue::Text(bytes) => row.push(Value::Json(&json_string(script_text(bytes, column)?))),
+        FieldValue::Text(bytes) => row.push(Value::Json(&json_string(&String::from_utf8_lossy(bytes)))),
     }
-}
-
-fn script_text<'a>(bytes: &'a [u8], column: &Target) -> Result<&'a str, ValueError> {
-    std::str::from_utf8(bytes)
-        .map_err(|_| unfit(column, &format!("bytes that are not UTF-8: {}", bytes.escape_ascii())))
 }
 
 /// Writes a value from JSON text into the row, converted to the type of the column.
@@ -125,10 +121,10 @@ pub(crate) fn push_json_value(
         _ if column.kind == ColumnType::Json => push_json(Some(json), column, row),
         Some(b't') => push_bool(true, column, row),
         Some(b'f') => push_bool(false, column, row),
-        Some(b'"') => {
-            let text: String = serde_json::from_str(json).map_err(|_| unfit(column, json))?;
-            push_json_text(&text, column, row)
-        }
+        Some(b'"') => match serde_json::from_str::<String>(json) {
+            Ok(text) => push_json_text(&text, column, row),
+            Err(_) => push_json_text(&text_with_halves(json), column, row),
+        },
         Some(b'[' | b'{') | None => Err(unfit(column, json)),
         Some(_) => push_number(json, column, row),
     }

@@ -10,6 +10,7 @@ mod default;
 mod facts;
 pub(crate) mod fit;
 mod given;
+pub(crate) mod halves;
 pub(crate) mod key;
 mod of_item;
 mod plan;

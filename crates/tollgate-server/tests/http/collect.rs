@@ -132,6 +132,26 @@ fn json_of_more_than_128_levels_is_a_reject_of_its_item_alone() {
 }
 
 #[test]
+fn text_that_is_not_unicode_spoils_neither_its_item_nor_another() {
+    let server = site(&["t text record.t", "j json record.j"]);
+    let bodies: [&[u8]; 2] = [
+        b"[{\"t\":\"Zo\xeb\",\"j\":\"\\ud83d\"},{\"t\":\"a\\ud83d\"},{\"t\":\"\\ude00\\ud83d\\ude00\"}]",
+        b"{\"t\":\"Zo\xeb\",\"j\":\"\\ud83d\"}\n{\"t\":\"a\\ud83d\"}\n{\"t\":\"\\ude00\\ud83d\\ude00\"}",
+    ];
+    for body in bodies {
+        let mut peer = server.connect();
+        peer.send(format!("POST /collect HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len()));
+        peer.send(body);
+        peer.expect("200", "{\"recorded\":3}\n");
+    }
+    let told = "{\"recorded\":0,\"rejected_count\":1,\"rejected\":[{\"index\":0,\
+                \"reason\":\"record has unknown fields: \\\"x\u{fffd}\\\"\"}]}\n";
+    post(&server, r#"{"x\ud83d":1}"#, "200", told);
+    let expected = ["t=Zo\u{fffd} j=\"\\ud83d\"", "t=a\u{fffd} j=null", "t=\u{fffd}\u{1f600} j=null"];
+    assert_eq!(server.records()[..6], [expected, expected].concat());
+}
+
+#[test]
 fn repeated_fields_and_nul_are_rejects() {
     let server = site(&["t text record.t"]);
     let told = r#"{"recorded":0,"rejected_count":2,"rejected":[{"index":0,"reason":"item: field \"t\" is repeated at line 1 column 17"},{"index":1,"reason":"column \"t\" takes no U+0000, found one at byte 1"}]}"#;

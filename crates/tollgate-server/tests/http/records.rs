@@ -51,10 +51,7 @@ fn values_of_scripts_go_into_columns_of_their_type_or_become_rejects() {
             ("'\u{fc}'", "v=\u{fc}"),
             ("''", "v="),
             ("'\\0'", "reject column \"v\" takes no U+0000, found one at byte 0: {\"v\":\"\\u0000\"}"),
-            (
-                "'\\255'",
-                "reject column \"v\" takes text, found bytes that are not UTF-8: \\xff: {\"v\":\"(not kept: bytes that are not UTF-8: \\\\xff)\"}",
-            ),
+            ("'a\\255'", "v=a\u{fffd}"),
         ],
     );
     check_values("bytes", &[("'\\255'", "v=[255]")]);
@@ -72,6 +69,31 @@ fn values_of_scripts_go_into_columns_of_their_type_or_become_rejects() {
         ],
     );
     check_values("inet", &[("'::1'", "v=::1"), ("'10.0.0.1'", "v=10.0.0.1")]);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_the_same_text_for_columns_and_scripts() {
+    let script = "return {
+        json = { agent = req.headers['user-agent'], all = req:all('headers', 'user-agent'),
+                 cookie = req.cookies.a, name = req.query.name, body = req:body() },
+        record = { by_script = req.headers['user-agent'], raw = req:body() },
+    }";
+    let columns = [
+        "by_column text request.header.user-agent",
+        "by_script text record.by_script",
+        "raw bytes record.raw",
+    ];
+    let server = Site::new().stream("all", Level::Synced, &columns).handler("/", script).start();
+    let mut peer = server.connect();
+    peer.send(
+        b"POST /?name=Zo\xc3\xab HTTP/1.1\r\nHost: a\r\nUser-Agent: Caf\xe9Bot\r\nCookie: a=\xff\r\nContent-Length: 1\r\n\r\n\xff",
+    );
+    let agent = "Caf\u{fffd}Bot";
+    let lost = "\u{fffd}";
+    let expected =
+        format!(r#"{{"agent":"{agent}","all":["{agent}"],"body":"{lost}","cookie":"{lost}","name":"Zoë"}}"#);
+    peer.expect("200", &expected);
+    assert_eq!(server.records(), [format!("by_column={agent} by_script={agent} raw=[255]")]);
 }
 
 #[test]

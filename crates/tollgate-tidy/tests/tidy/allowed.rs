@@ -119,7 +119,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // Values, texts and files. These modules are independent of most others.
             &["body", "clock", "collector", "conversion", "database", "disk", "error", "fetch"],
             &["id", "interned", "keeper", "marks", "memory", "nearest", "pipe"],
-            &["record", "shared", "ticker"],
+            &["record", "shared", "text", "ticker"],
             &["arguments", "emitted", "form_parts", "options", "require", "trace"],
             &["times"],
             &["precondition", "request", "uploads", "waits"],

@@ -22,7 +22,7 @@ stream = "a"
 "#;
 
 /// Fields of items that fit their columns, each with an SQL condition that selects the resulting row.
-const GOOD: [(&str, &str); 9] = [
+const GOOD: [(&str, &str); 10] = [
     (r#""i": 9223372036854775807"#, "i = 9223372036854775807"),
     (r#""i": -9223372036854775808"#, "i < -9223372036854775807"),
     (r#""f": 1.7976931348623157e308"#, "f = 1.7976931348623157e308"),
@@ -30,14 +30,14 @@ const GOOD: [(&str, &str); 9] = [
     (r#""t": "\ud83d\ude00""#, "t = '\u{1f600}'"),
     (r#""at": "9999-12-31T23:59:59.999999Z""#, "CAST(at AS text) LIKE '9999-12-31%23:59:59.999999%'"),
     (r#""at": "0001-01-01T00:00:00Z""#, "CAST(at AS text) LIKE '0001-01-01%00:00:00%'"),
+    (r#""t": "\ud800""#, "t = '\u{fffd}'"),
     (r#""ms": 1767225600123.5"#, "CAST(ms AS text) LIKE '2026-01-01%00:00:00.1235%'"),
     (r#""local": "2026-01-01T00:00:00""#, "CAST(local AS text) LIKE '2025-12-31%22:00:00%'"),
 ];
 
 /// Items that do not fit.
-const BAD: [&[u8]; 12] = [
+const BAD: [&[u8]; 11] = [
     br#""t": "a\u0000b""#,
-    br#""t": "\ud800""#,
     br#""i": 9223372036854775808"#,
     br#""i": -9223372036854775809"#,
     br#""f": 1e999"#,
@@ -51,7 +51,7 @@ const BAD: [&[u8]; 12] = [
 ];
 
 /// Items that make the body invalid JSON. No item of the body is recorded.
-const UNREADABLE: [&[u8]; 3] = [b"\"t\": \"\xff\xfe\"", b"\"f\": NaN", b"\"f\": -Infinity"];
+const UNREADABLE: [&[u8]; 2] = [b"\"f\": NaN", b"\"f\": -Infinity"];
 
 /// Returns a body of three items, with the bad item in one of the three places.
 fn body(bad: &[u8], place: usize, n: usize) -> Vec<u8> {

@@ -438,3 +438,36 @@ fn debug_text_holds_no_field_values() {
     let head = head("GET /a HTTP/1.1\r\nHost: a\r\nCookie: secret\r\n\r\n");
     assert!(!format!("{head:?}").contains("secret"));
 }
+
+#[test]
+fn utf8_in_a_target_is_percent_encoded_and_other_bytes_are_refused() {
+    let read = |target: &[u8]| {
+        let input = [b"GET ", target, b" HTTP/1.1\r\nHost: a\r\nX: \xff\r\n\r\nGET"].concat();
+        let mut buffer = BytesMut::from(&input[..]);
+        let head = HeadReader::default().read(&mut buffer, &Limits::default()).unwrap().unwrap();
+        assert_eq!((&buffer[..], head.field("x")), (&b"GET"[..], Some(&b"\xff"[..])));
+        assert_eq!(head.bytes_len() + buffer.len(), input.len());
+        (head.path().to_owned(), head.query().map(ToOwned::to_owned))
+    };
+    let encoded = ("/caf%C3%A9".to_owned(), Some("name=Zo%C3%AB&e=%F0%9F%98%80".to_owned()));
+    assert_eq!(read("/caf\u{e9}?name=Zo\u{eb}&e=\u{1f600}".as_bytes()), encoded);
+    assert_eq!(read("http://a/\u{fc}".as_bytes()), ("/%C3%BC".to_owned(), None));
+    check("GET /\u{fc}?\u{fc}=1 HTTP/1.1|Host: a||", 200);
+    for bytes in [&b"\xeb"[..], b"\xc3", b"\xed\xa0\x80", b"\xc0\xaf", b"\xc3\xa9\xff"] {
+        check_bytes(&[b"GET /", bytes, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat(), 400);
+        check_bytes(&[b"GET /?a=", bytes, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat(), 400);
+    }
+    // Only a target may have UTF-8: not a method, a version, or a host.
+    check("G\u{cb}T / HTTP/1.1|Host: a||", 400);
+    check("GET http://zo\u{eb}.example/ HTTP/1.1|Host: a||", 400);
+}
+
+#[test]
+fn the_limit_of_a_target_counts_its_encoded_form() {
+    let limits = Limits { target_bytes_max: 10, ..Limits::default() };
+    let status = |target: &str| {
+        let input = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        read(input.as_bytes(), &limits).map_or_else(|error| error.status().as_u16(), |_| 200)
+    };
+    assert_eq!((status("/a\u{fc}b"), status("/\u{fc}\u{fc}")), (200, 414));
+}

@@ -12,6 +12,7 @@ use tollgate_http::{FormPart, FormParts, RequestHead, query_pairs};
 use crate::budget::Budget;
 use crate::error::shown;
 use crate::memory::{check_memory, string_within};
+use crate::text::utf8;
 
 /// Reads forms within the limits of a call.
 pub(super) struct FormReader<'a> {
@@ -39,7 +40,7 @@ impl FormReader<'_> {
     pub(super) fn firsts(&self, head: &RequestHead, body: &[u8]) -> mlua::Result<(Value, Value)> {
         let fields = self.lua.create_table()?;
         let read = self.each(head, body, |field| {
-            let name = string_within(self.lua, field.name(), self.memory_max)?;
+            let name = string_within(self.lua, &field.name(), self.memory_max)?;
             if fields.raw_get::<Value>(&name)?.is_nil() {
                 fields.raw_set(name, self.value(&field)?)?;
             }
@@ -52,7 +53,7 @@ impl FormReader<'_> {
     pub(super) fn all(&self, head: &RequestHead, body: &[u8], name: &[u8]) -> mlua::Result<Variadic<Value>> {
         let values = self.lua.create_table()?;
         let read = self.each(head, body, |field| {
-            if field.name() == name {
+            if field.name()[..] == *name {
                 values.raw_push(self.value(&field)?)?;
             }
             Ok(())
@@ -102,26 +103,25 @@ impl FormReader<'_> {
         if !media_type.eq_ignore_ascii_case(b"application/x-www-form-urlencoded") {
             return Err(no_form(&format!("\"{}\"", shown(content_type))));
         }
-        if let Err(error) = std::str::from_utf8(body) {
-            return Err(Failure::Reason(format!("form is not UTF-8 at byte {}", error.valid_up_to() + 1)));
-        }
-        query_pairs(body).try_for_each(|(name, value)| visit(Field::Pair(name, value)))
+        query_pairs(&utf8(body)).try_for_each(|(name, value)| visit(Field::Pair(name, value)))
     }
 
     /// Returns a text, or a table for a file.
     fn value(&self, field: &Field<'_>) -> mlua::Result<Value> {
         let (lua, memory_max) = (self.lua, self.memory_max);
-        let text = |bytes: &[u8]| string_within(lua, bytes, memory_max).map(Value::String);
+        let text = |bytes: &[u8]| string_within(lua, &utf8(bytes), memory_max).map(Value::String);
         match field {
             Field::Pair(_, value) => text(value),
             Field::Part(FormPart { filename: None, content, .. }) => text(content),
             Field::Part(FormPart { filename: Some(filename), content_type, content, .. }) => {
                 check_memory(lua, FILE_TABLE_BYTES, memory_max)?;
                 let file = lua.create_table_with_capacity(0, 3)?;
-                file.raw_set("filename", text(filename)?)?;
+                // The name of a file keeps its bytes. Two names must not become the same name.
+                file.raw_set("filename", string_within(lua, filename, memory_max)?)?;
                 // RFC 7578 section 4.4: the default is `text/plain`.
                 file.raw_set("content_type", text(content_type.unwrap_or(b"text/plain"))?)?;
-                file.raw_set("body", text(content)?)?;
+                // A file keeps its bytes.
+                file.raw_set("body", string_within(lua, content, memory_max)?)?;
                 Ok(Value::Table(file))
             }
         }
@@ -135,10 +135,10 @@ enum Field<'a> {
 }
 
 impl Field<'_> {
-    fn name(&self) -> &[u8] {
+    fn name(&self) -> Cow<'_, [u8]> {
         match self {
-            Self::Pair(name, _) => name,
-            Self::Part(part) => &part.name,
+            Self::Pair(name, _) => Cow::Borrowed(name),
+            Self::Part(part) => utf8(&part.name),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::form_parts::{FormReadError, PartLimits, PartReader, WorkStep, by_thre
 use crate::memory::unlimited;
 use crate::nearest::hint;
 use crate::sys::operation;
+use crate::text::utf8;
 use crate::uploads::{Save, SaveOptions, Saved};
 use crate::waits::Waits;
 
@@ -94,7 +95,7 @@ fn whole_text(lua: &Lua, functions: &FormFunctions, memory_bytes_max: usize) -> 
             Err(fault) => WorkStep::Done(Err(fault)),
         };
         own.work(lua, Some((&part, "part:text()")), work, |lua, own, text| {
-            text_value(lua, &own.checked(text)?)
+            text_value(lua, &utf8(&own.checked(text)?))
         })
     })?;
     operation::function(lua, &functions.waits, c"part:text", &begin)
@@ -267,15 +268,18 @@ impl FormFunctions {
 
     fn stand_at(&self, lua: &Lua, head: &FormPartHead, metatable: &Table) -> mlua::Result<Table> {
         let part = lua.create_table_with_capacity(0, 4)?;
-        part.raw_set("name", lua.create_string(&head.name)?)?;
-        for (field, value) in [("filename", &head.filename), ("content_type", &head.content_type)] {
-            if let Some(value) = value {
-                part.raw_set(field, lua.create_string(value)?)?;
-            }
+        part.raw_set("name", lua.create_string(utf8(&head.name))?)?;
+        // The name of a file keeps its bytes. Two names must not become the same name.
+        if let Some(filename) = &head.filename {
+            part.raw_set("filename", lua.create_string(filename)?)?;
+        }
+        if let Some(content_type) = &head.content_type {
+            part.raw_set("content_type", lua.create_string(utf8(content_type))?)?;
         }
         let headers = lua.create_table()?;
         for (name, value) in &head.fields {
-            headers.raw_set(lua.create_string(name.to_ascii_lowercase())?, lua.create_string(value)?)?;
+            headers
+                .raw_set(lua.create_string(name.to_ascii_lowercase())?, lua.create_string(utf8(value))?)?;
         }
         headers.set_readonly(true);
         part.raw_set("headers", headers)?;

@@ -76,5 +76,5 @@ pub use store::{Created, LISTED_MAX, ObjectHead, Store, StoreError};
 pub use volume::{
     AcceptedReport, HookError, KeptUntilLoaded, SourceOptions, SourceStatus, VolumeError, VolumeFacts,
     VolumeFolder, VolumeHook, VolumeId, VolumeOptions, VolumeSource, VolumeState, VolumeStatus, VolumeStore,
-    VolumeWatch, accept_report, close_volume, forget_volume, init_volume, read_volume,
+    VolumeWatch, accept_report, close_volume, forget_volume, init_volume, is_volume, read_volume,
 };

@@ -35,7 +35,9 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use command::{AcceptedReport, accept_report, close_volume, forget_volume, init_volume, read_volume};
+pub use command::{
+    AcceptedReport, accept_report, close_volume, forget_volume, init_volume, is_volume, read_volume,
+};
 pub use error::VolumeError;
 pub use hook::{HookError, VolumeHook};
 pub use options::{SourceOptions, VolumeOptions};

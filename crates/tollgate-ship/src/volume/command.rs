@@ -21,7 +21,7 @@ use crate::name::NodeName;
 /// The folder is not mounted, has a state file already, or cannot be written.
 pub fn init_volume(folder: &Path, same_device: bool) -> Result<VolumeFacts, VolumeError> {
     let mounted = Mounted::open(folder, same_device)?;
-    if mounted.path().join(STATE_FILE).symlink_metadata().is_ok() {
+    if is_volume(mounted.path()) {
         return Err(VolumeError::Exists { folder: folder.to_owned() });
     }
     let failed = |error| VolumeError::file("write", &folder.join(STATE_FILE))(error);
@@ -94,9 +94,17 @@ pub fn accept_report(report: &Path, home: &Path, node: &NodeName) -> Result<Acce
 }
 
 /// Forgets a closed volume that is lost. The server sends its segments again, at its next look or start.
+/// Returns whether the volume was known.
 ///
 /// # Errors
 /// The memory of this machine cannot be written.
-pub fn forget_volume(home: &Path, id: VolumeId) -> Result<(), VolumeError> {
-    Home::forget(home, id)
+pub fn forget_volume(home: &Path, id: VolumeId) -> Result<bool, VolumeError> {
+    let is_known = Home::has_list(home, id);
+    Home::forget(home, id)?;
+    Ok(is_known)
+}
+
+/// Returns whether a folder has the state file of a volume.
+pub fn is_volume(folder: &Path) -> bool {
+    folder.join(STATE_FILE).symlink_metadata().is_ok()
 }

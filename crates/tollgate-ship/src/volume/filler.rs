@@ -74,7 +74,7 @@ impl Filler {
     ) -> Result<Self, VolumeError> {
         let home = Home::open(&options.home, &options.logs, &options.sinks)?;
         let away = home.lists()?;
-        let mut filler = Self {
+        Ok(Self {
             options,
             pacer,
             home,
@@ -88,9 +88,7 @@ impl Filler {
             hooked: BTreeSet::new(),
             next_folder: 0,
             looked_at: None,
-        };
-        filler.look();
-        Ok(filler)
+        })
     }
 
     /// Looks at all folders, if it is time: takes volumes back, closes by age, and sends again.

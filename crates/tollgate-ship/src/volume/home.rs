@@ -77,6 +77,11 @@ impl Home {
         Self::forget(&self.folder, id)
     }
 
+    /// Returns whether the memory in a folder has a list of a volume.
+    pub(super) fn has_list(folder: &Path, id: VolumeId) -> bool {
+        folder.join(LISTS).join(id.to_string()).is_file()
+    }
+
     /// Removes the list of a volume from the memory in a folder.
     pub(super) fn forget(folder: &Path, id: VolumeId) -> Result<(), VolumeError> {
         remove(&folder.join(LISTS).join(id.to_string()))

@@ -6,7 +6,8 @@
 //! | `loading`, this host | goes on |
 //! | `loading` or `done`, another host | refuses it, or takes it over if the operator ordered that |
 //! | `filling` | refuses it: it was moved before it was closed |
-//! | `empty`, `cleaning`, or `done` by this host | shows nothing |
+//! | `done` by this host, in an earlier process | runs the hook again, and shows nothing |
+//! | `empty`, `cleaning` | shows nothing |
 //!
 //! Only listed files are read. The volume is done when each listed segment is loaded by all sinks, or lies
 //! at or after a segment of its log that is asked for again. The web machine sends those segments again.
@@ -67,10 +68,15 @@ impl VolumeSource {
     /// # Errors
     /// No volume is mounted, or this host may not load it.
     pub fn open(options: SourceOptions) -> Result<Self, VolumeError> {
-        let pacer = Arc::new(Pacer::new(None));
-        let source = Self { options, pacer, answers: Mutex::default(), status: Arc::default() };
+        let source = Self::new(options);
         source.look(&mut source.lock()).map(drop)?;
         Ok(source)
+    }
+
+    /// Waits for a volume in the folder. Until then, each call of the store is an error.
+    pub fn new(options: SourceOptions) -> Self {
+        let pacer = Arc::new(Pacer::new(None));
+        Self { options, pacer, answers: Mutex::default(), status: Arc::default() }
     }
 
     /// Returns the state.
@@ -89,6 +95,13 @@ impl VolumeSource {
             self.finish(&mut answers, volume)?;
         }
         Ok(())
+    }
+
+    /// Waits until the hook of a finished volume has ended.
+    pub fn wait_for_hook(&self) {
+        let hook = self.lock().hook.take();
+        // A hook that panicked has ended too.
+        drop(hook.map(JoinHandle::join));
     }
 
     fn lock(&self) -> MutexGuard<'_, Answers> {
@@ -140,7 +153,15 @@ impl VolumeSource {
             VolumeState::Full if self.options.report.is_some() => None,
             VolumeState::Full => Some(Transition::TakeOver),
             VolumeState::Loading if is_own => None,
-            VolumeState::Done if !self.options.take_over => return Ok(None),
+            VolumeState::Done if !self.options.take_over => {
+                if is_own {
+                    // An earlier process finished it, and perhaps ended before the hook did.
+                    self.note(|status| status.done = Some(key));
+                    drop(volume);
+                    self.run_hook(answers, key.0, key.1);
+                }
+                return Ok(None);
+            }
             VolumeState::Loading | VolumeState::Done if self.options.take_over => {
                 Some(Transition::TakeFromHost)
             }

@@ -1,7 +1,7 @@
 //! The state of volumes, for reports and findings.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::state::{VolumeFile, VolumeId, VolumeState};
@@ -86,6 +86,25 @@ impl VolumeStatus {
         };
         self.folders.values().any(is_usable)
     }
+
+    /// Returns the folders that are not mounted, although no closed volume on its way explains it.
+    ///
+    /// A volume on its way explains the folder where it was seen last. After a start, that folder is not
+    /// known. Then each volume on its way explains any one folder.
+    pub fn missing_folders(&self) -> Vec<&Path> {
+        let id = |folder: &VolumeFolder| folder.volume.as_ref().map(|volume| volume.id);
+        let present: Vec<_> =
+            self.folders.values().filter(|folder| !folder.is_absent).filter_map(id).collect();
+        let mut on_the_way: Vec<_> = self.away.keys().filter(|id| !present.contains(id)).collect();
+        let mut missing = Vec::new();
+        for (path, folder) in self.folders.iter().filter(|(_, folder)| folder.is_absent) {
+            match on_the_way.iter().position(|away| Some(**away) == id(folder)) {
+                Some(place) => drop(on_the_way.swap_remove(place)),
+                None => missing.push(path.as_path()),
+            }
+        }
+        if missing.len() <= on_the_way.len() { Vec::new() } else { missing }
+    }
 }
 
 /// Reads the state of volumes. It never waits for a disk.
@@ -100,5 +119,41 @@ impl VolumeWatch {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, VolumeStatus> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(id: u8) -> VolumeFacts {
+        let file = VolumeFile::new(format!("{id:032x}").parse().unwrap(), 1);
+        VolumeFacts::of(&file)
+    }
+
+    /// Returns the missing ones of the folders `/a`, `/b`, ... Each has the volume that was seen there, and
+    /// whether it is absent now.
+    fn missing(folders: &[(Option<u8>, bool)], away: &[u8]) -> Vec<String> {
+        let path = |at: usize| PathBuf::from(format!("/{}", ["a", "b", "c"][at]));
+        let folders = folders.iter().enumerate().map(|(at, (id, is_absent))| {
+            (path(at), VolumeFolder { volume: id.map(volume), fault: None, is_absent: *is_absent })
+        });
+        let away = away.iter().map(|id| (volume(*id).id, volume(*id))).collect();
+        let status = VolumeStatus { folders: folders.collect(), away, ..VolumeStatus::default() };
+        status.missing_folders().iter().map(|folder| folder.display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_folder_is_missing_unless_a_volume_on_its_way_explains_it() {
+        assert_eq!(missing(&[(Some(1), false), (Some(2), false)], &[1]), [""; 0], "all are mounted");
+        assert_eq!(missing(&[(Some(1), true), (Some(2), false)], &[1]), [""; 0], "it is on its way");
+        assert_eq!(missing(&[(Some(1), true), (Some(2), false)], &[]), ["/a"], "it was not closed");
+        assert_eq!(missing(&[(Some(1), true), (Some(2), false)], &[2]), ["/a"], "the other one is here");
+        assert_eq!(missing(&[(Some(1), true), (Some(2), true)], &[2]), ["/a"]);
+        // After a start, no volume was seen yet.
+        assert_eq!(missing(&[(None, true), (None, true)], &[1, 2]), [""; 0]);
+        assert_eq!(missing(&[(None, true), (None, true)], &[1]), ["/a", "/b"]);
+        assert_eq!(missing(&[(None, true), (Some(2), true)], &[1, 2]), [""; 0]);
+        assert_eq!(missing(&[(None, true), (Some(2), true)], &[2]), ["/a"]);
     }
 }

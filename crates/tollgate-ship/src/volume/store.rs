@@ -32,7 +32,8 @@ pub struct VolumeStore {
 }
 
 impl VolumeStore {
-    /// Opens the volumes, and does what their states need. Missing volumes are no error.
+    /// Reads the memory of this machine. The first call of the store looks at the folders, because a disk
+    /// that hangs must not stop the caller's start.
     ///
     /// # Errors
     /// The memory of this machine cannot be read or made.

@@ -238,6 +238,30 @@ fn the_hook_of_a_loaded_volume_finds_it_done_and_closed() {
 }
 
 #[test]
+fn a_restart_repeats_the_hook_of_a_volume_that_is_done_and_still_mounted() {
+    let mut site = Site::new(u64::MAX);
+    site.write_log(10);
+    let store = site.store();
+    site.ship(&store).unwrap();
+    store.close().unwrap();
+    site.disks[0].pull();
+    site.put(0, "db");
+    site.load().unwrap();
+    assert_eq!(site.state(0), VolumeState::Done);
+    let (program, seen) = (site.path("hook"), site.path("seen"));
+    write_program(&program, &format!("echo $TOLLGATE_VOLUME_ID >>{}", seen.display()));
+    let on_done = Some(VolumeHook { program, timeout: Duration::from_secs(100) });
+    let options = super::super::SourceOptions { on_done, ..site.source_options("db") };
+    let source = VolumeSource::new(options);
+    for _ in 0..3 {
+        assert!(source.folders(&ObjectName::segments()).unwrap().is_empty());
+        source.wait_for_hook();
+    }
+    assert_eq!(fs::read_to_string(&seen).unwrap(), format!("{}\n", site.facts(0).id));
+    assert_eq!(source.status().hook_fault, None);
+}
+
+#[test]
 fn a_volume_that_another_host_loads_is_refused_unless_it_is_taken_over() {
     let mut site = Site::new(u64::MAX);
     let log = site.write_log(60);
@@ -346,7 +370,8 @@ fn the_segments_of_a_forgotten_volume_are_sent_again() {
     site.disks[0].pull();
     store.look();
     assert_eq!(site.file(1).segments().count(), 0);
-    forget_volume(&site.path("home"), lost).unwrap();
+    assert!(forget_volume(&site.path("home"), lost).unwrap());
+    assert!(!forget_volume(&site.path("home"), lost).unwrap(), "it is forgotten already");
     store.look();
     assert_eq!(site.file(1).segments().count(), site.bounds(log).len());
     assert_eq!(store.watch().status().again_segments, 0);

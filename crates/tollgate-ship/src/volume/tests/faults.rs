@@ -172,6 +172,7 @@ fn a_volume_of_another_machine_is_neither_filled_nor_emptied() {
     options.home = site.path("other home");
     let pacer = std::sync::Arc::new(crate::pace::Pacer::new(None));
     let other = super::super::VolumeStore::open(options, pacer).unwrap();
+    other.look();
     let fault = site.shown(&other, "a").fault.unwrap();
     assert!(fault.ends_with("belongs to machine web%201"), "{fault}");
     assert_eq!(site.state(0), VolumeState::Done);

@@ -199,7 +199,9 @@ impl Site {
     }
 
     pub(super) fn store(&self) -> VolumeStore {
-        VolumeStore::open(self.options(), Arc::new(Pacer::new(None))).unwrap()
+        let store = VolumeStore::open(self.options(), Arc::new(Pacer::new(None))).unwrap();
+        store.look();
+        store
     }
 
     pub(super) fn source_options(&self, host: &str) -> SourceOptions {

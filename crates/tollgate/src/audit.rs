@@ -98,7 +98,13 @@ fn loading_sinks(config: &Config) -> &[crate::config::SinkConfig] {
 /// Opens the store: the store of a ship target, or a place.
 fn open(config: &Config, place: &str, command: &AuditCommand) -> anyhow::Result<(String, Arc<dyn Store>)> {
     match config.ships.iter().find(|ship| ship.name == place) {
-        Some(ship) => Ok((ship.to_string(), Arc::from(ships::open_store(ship)?))),
+        Some(ship) => {
+            anyhow::ensure!(
+                ship.volumes().is_none(),
+                "[ship.{place}] has volumes, which are no store: name the folder of a mounted volume"
+            );
+            Ok((ship.to_string(), Arc::from(ships::open_store(ship, &config.log)?.store)))
+        }
         None => Ok((place.to_owned(), open_store(place, &command.store)?)),
     }
 }

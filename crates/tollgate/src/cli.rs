@@ -1,5 +1,7 @@
 //! The command line.
 
+mod volumes;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,6 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 use tollgate_log::{LogId, Sequence};
 use tollgate_value::parse_timestamp;
+
+pub(crate) use volumes::{FolderArguments, LoadVolume, TargetArguments, VolumeCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -181,6 +185,8 @@ pub(crate) struct LoadCommand {
     /// The folder of fetched segments. It is emptied at the start [default: `fetched`, beside the log folder]
     #[arg(long, value_name = "DIR", requires = "from")]
     pub(crate) spool: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) volume: LoadVolume,
     /// Try the rejects in the database again, then end. Rejects that fit their table now become rows
     #[arg(long, conflicts_with = "once")]
     pub(crate) retry_rejects: bool,
@@ -273,9 +279,11 @@ pub(crate) struct ShipCommand {
     pub(crate) dry_run: bool,
 }
 
-/// What a configuration means for its stores. Nothing is sent.
+/// What a configuration means for its stores, and commands on volumes. Nothing is sent to a store.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShipPlan {
+    #[command(flatten)]
+    Volume(VolumeCommand),
     /// Print what the stores cost in a month, at the rate of the present log
     Cost {
         /// A configuration file, or the folder of an app
@@ -349,10 +357,8 @@ impl FromStr for Keep {
         if text == "forever" {
             return Ok(Self::Forever);
         }
-        let time =
-            text.parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
-        let time = time.ok().and_then(|time| Duration::try_from(time).ok());
-        time.map(Self::For).ok_or("allowed is a duration (90s, 12h, 7d), or forever")
+        let time = volumes::duration(text).map(Self::For);
+        time.map_err(|_| "allowed is a duration (90s, 12h, 7d), or forever")
     }
 }
 

@@ -3,6 +3,10 @@
 //! A fetcher copies undamaged segments into a folder of this machine. One loader for each sink reads this
 //! folder. Any number of machines may load from one store, because the position in the database decides which
 //! of them commits a record.
+//!
+//! A volume is a folder whose files one host takes over: `volume` opens it, and the answers stay on it.
+
+mod volume;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -24,6 +28,7 @@ use crate::config::{Config, SinkConfig};
 use crate::load_end::print_end;
 use crate::print::note;
 use crate::store::{SEGMENT_BYTES_MAX, open_store};
+use volume::FromVolume;
 
 /// Time between two checks whether all records are loaded.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -41,6 +46,8 @@ pub(crate) struct LoadFrom {
     /// The loaders, dropped before the fetcher. The fetcher writes the last positions when it is dropped.
     loaders: Vec<Loader>,
     fetcher: Fetcher,
+    /// `None`: the store is no volume.
+    volume: Option<FromVolume>,
 }
 
 impl LoadFrom {
@@ -54,9 +61,13 @@ impl LoadFrom {
         place: &str,
         command: &LoadCommand,
     ) -> anyhow::Result<Self> {
-        let store = open_store(place, &command.store)?;
+        let volume = FromVolume::open(config, sinks, place, command)?;
+        let store = match &volume {
+            Some(volume) => volume.store(),
+            None => open_store(place, &command.store)?,
+        };
         let spool = command.spool.clone().unwrap_or_else(|| config.log.dir.with_file_name(SPOOL));
-        let mut tuning = FetchTuning::default();
+        let mut tuning = if volume.is_some() { volume::tuning(command.once) } else { FetchTuning::default() };
         if command.once {
             (tuning.poll, tuning.gap_patience) = (POLL_ONCE, Duration::ZERO);
         }
@@ -66,8 +77,9 @@ impl LoadFrom {
             segment_bytes_max: SEGMENT_BYTES_MAX,
             retain: StoreRetain {
                 age: match command.store_retain {
-                    Keep::For(time) => Some(time),
-                    Keep::Forever => None,
+                    // Only the machine that filled a volume deletes its segments.
+                    Keep::For(time) if volume.is_none() => Some(time),
+                    Keep::For(_) | Keep::Forever => None,
                 },
                 sinks: None,
             },
@@ -85,7 +97,7 @@ impl LoadFrom {
             Loader::start_beside(options, Arc::new(DiskStorage), None)
         };
         let loaders = sinks.iter().map(start).collect::<Result<_, _>>()?;
-        Ok(Self { loaders, fetcher })
+        Ok(Self { loaders, fetcher, volume })
     }
 
     pub(crate) fn watches(&self) -> Vec<LoadWatch> {
@@ -130,7 +142,12 @@ impl LoadFrom {
         if let Some(error) = &fetch.last_error {
             note(&format!("cannot fetch: {error}"));
         }
-        if fetch.is_all_loaded() && is_loaded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        let is_loaded = fetch.is_all_loaded() && is_loaded;
+        let Self { loaders, fetcher, volume } = self;
+        // The fetcher gives the last positions to the volume.
+        drop((loaders, fetcher));
+        let is_given_back = volume.is_none_or(FromVolume::finish);
+        if is_loaded && is_given_back { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 

@@ -28,6 +28,7 @@ mod reload;
 mod serve;
 mod ship;
 mod ship_plan;
+mod ship_volumes;
 mod ships;
 mod sinks;
 mod sql;

@@ -14,11 +14,13 @@ use crate::config::{Config, ConfigError, Fault, unfit_folder, unfit_log};
 use crate::load::print_unsealed;
 use crate::print::{counted, to_stdout};
 use crate::ship_plan;
+use crate::ship_volumes;
 use crate::store::open_store;
 
 /// Prints what the stores of a configuration mean, or ships once.
 pub(crate) fn run(command: &ShipCommand) -> anyhow::Result<ExitCode> {
     match &command.plan {
+        Some(ShipPlan::Volume(command)) => ship_volumes::run(command),
         Some(ShipPlan::Cost { config }) => ship_plan::cost(&Config::load(config)?),
         Some(ShipPlan::Policy { config, load }) => ship_plan::policy(&Config::load(config)?, *load),
         None => ship(command),

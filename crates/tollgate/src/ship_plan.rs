@@ -17,8 +17,8 @@ use crate::print::to_stdout;
 
 /// Prints what each object store costs in a month, at the rate of the present log.
 pub(crate) fn cost(config: &Config) -> anyhow::Result<ExitCode> {
-    let stores: Vec<_> = config.ships.iter().filter(|ship| ship.folder().is_none()).collect();
-    ensure!(!stores.is_empty(), "no [ship.NAME] has a store: a folder has no price");
+    let stores: Vec<_> = config.ships.iter().filter(|ship| ship.folders().is_empty()).collect();
+    ensure!(!stores.is_empty(), "no [ship.NAME] has an object store: a folder has no price");
     let bytes_per_second = rate(&config.log);
     to_stdout(|out| {
         writeln!(out, "rate of the sealed segments: {bytes_per_second:.0} bytes/s")?;

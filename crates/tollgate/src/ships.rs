@@ -6,6 +6,7 @@
 
 mod report;
 mod store;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +14,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use serde_json::Value;
 use tollgate_log::{DiskStorage, Follower, Log};
-use tollgate_ship::{NodeName, ShipOptions, ShipTuning, ShipWatch, Shipper};
+use tollgate_ship::{KeptUntilLoaded, ShipOptions, ShipTuning, ShipWatch, ShippedLogs, Shipper, VolumeWatch};
 
 use crate::config::{Config, Fault, LoadedBy, ShipConfig, unfit_log};
 pub(crate) use report::report;
-pub(crate) use store::{open_objects, open_store};
+use store::OpenStore;
+pub(crate) use store::{node_of, open_objects, open_store, volume_home};
+use volumes::volumes_report;
 
 /// The ship targets of the present configuration.
 pub(crate) struct Ships {
@@ -35,6 +39,28 @@ struct Target {
     follower: Follower,
     /// `None`: it is not started.
     shipper: Option<Shipper>,
+    /// `None`: its store is no volume, or it is not started.
+    volumes: Option<VolumeWatch>,
+}
+
+/// Reads the state of a target. A read never waits for the store.
+pub(crate) struct TargetWatch {
+    name: String,
+    /// `None`: the target is not started.
+    ship: Option<ShipWatch>,
+    volumes: Option<VolumeWatch>,
+}
+
+impl TargetWatch {
+    /// Returns the report on the target.
+    pub(crate) fn report(&self) -> Value {
+        let status = self.ship.as_ref().map(ShipWatch::status);
+        let mut found = report(&self.name, status.as_ref());
+        if let Some(volumes) = &self.volumes {
+            found["volumes"] = volumes_report(&volumes.status());
+        }
+        found
+    }
 }
 
 impl Ships {
@@ -55,7 +81,8 @@ impl Ships {
                 continue;
             }
             let follower = if is_awaited { log.add_sink() } else { log.follower() };
-            let target = Target { config: ship.clone(), is_awaited, follower, shipper: None };
+            let config = ship.clone();
+            let target = Target { config, is_awaited, follower, shipper: None, volumes: None };
             self.admitted.insert(ship.name.clone(), target);
         }
     }
@@ -88,7 +115,13 @@ impl Ships {
 
     /// Changes to the targets of another configuration, which were admitted before. A target that stays as it
     /// is keeps its thread.
+    ///
+    /// The log waits for the new targets already, so the ones before may go. They go first, because a changed
+    /// target may have the same volumes.
     pub(crate) fn change(&mut self, new: &Config, log: &Log) {
+        let is_gone = |name: &String| new.ship(name).is_none() || self.admitted.contains_key(name);
+        let gone: Vec<_> = self.targets.extract_if(.., |name, _| is_gone(name)).collect();
+        gone.into_iter().for_each(|(_, target)| target.leave(log));
         for (name, mut target) in std::mem::take(&mut self.admitted) {
             if let Err(error) = target.start(new, log) {
                 tracing::error!(
@@ -96,13 +129,8 @@ impl Ships {
                     "the ship target sends nothing until the next start or reload: {error:#}"
                 );
             }
-            // The log waits for the new target already, so the one before may go.
-            if let Some(before) = self.targets.insert(name.clone(), target) {
-                before.leave(log);
-            }
+            self.targets.insert(name, target);
         }
-        let gone: Vec<_> = self.targets.extract_if(.., |name, _| new.ship(name).is_none()).collect();
-        gone.into_iter().for_each(|(_, target)| target.leave(log));
     }
 
     /// Whether a target of another configuration is a present one that ships.
@@ -112,11 +140,9 @@ impl Ships {
         })
     }
 
-    /// Returns the watches of the targets. `None`: the target is not started.
-    pub(crate) fn watches(&self) -> Vec<(String, Option<ShipWatch>)> {
-        let watch =
-            |(name, target): (&String, &Target)| (name.clone(), target.shipper.as_ref().map(Shipper::watch));
-        self.targets.iter().map(watch).collect()
+    /// Returns the watches of the targets.
+    pub(crate) fn watches(&self) -> Vec<TargetWatch> {
+        self.targets.values().map(Target::watch).collect()
     }
 
     /// Ends all targets at the same time, each within `timeout`. The log is closed before.
@@ -141,19 +167,31 @@ impl Target {
     /// Starts the thread. `config` has the options of the open log.
     fn start(&mut self, config: &Config, log: &Log) -> anyhow::Result<()> {
         let ship = &self.config;
-        let node = NodeName::encode(&config.log.node).context("node in [log] is empty")?;
         let options = ShipOptions {
             name: ship.name.clone(),
             dir: config.log.dir.clone(),
-            node,
+            node: node_of(&config.log)?,
             delete: ship.delete_rule(),
             tuning: ShipTuning { poll: ship.poll, heartbeat: ship.heartbeat, ..ShipTuning::default() },
         };
-        let logs = Box::new((self.follower.clone(), log.watch()));
-        let shipper = Shipper::start(options, Arc::new(DiskStorage), open_store(ship)?, logs);
+        let logs = (self.follower.clone(), log.watch());
+        // A volume that is lost on its way must lose no record.
+        let logs: Box<dyn ShippedLogs> =
+            if ship.volumes().is_some() { Box::new(KeptUntilLoaded(logs)) } else { Box::new(logs) };
+        let OpenStore { store, volumes } = open_store(ship, &config.log)?;
+        let shipper = Shipper::start(options, Arc::new(DiskStorage), store, logs);
         self.shipper = Some(shipper.context("cannot start a thread")?);
+        self.volumes = volumes;
         tracing::info!(ship = ship.name, to = %ship, "shipping");
         Ok(())
+    }
+
+    fn watch(&self) -> TargetWatch {
+        TargetWatch {
+            name: self.config.name.clone(),
+            ship: self.shipper.as_ref().map(Shipper::watch),
+            volumes: self.volumes.clone(),
+        }
     }
 
     /// Ends the target without waiting for the store.

@@ -48,6 +48,11 @@ pub(crate) fn fault() -> Option<ClockFault> {
     }
 }
 
+/// Returns the seconds since a time in milliseconds since 1970. 0 for a time that has not come yet.
+pub(crate) fn seconds_since_ms(at_ms: u64) -> f64 {
+    system().unwrap_or_default().saturating_sub(Duration::from_millis(at_ms)).as_secs_f64()
+}
+
 /// Returns the time since 1970. `None`: the clock is before 1970.
 #[expect(clippy::disallowed_methods, reason = "the one wall clock of the program")]
 fn system() -> Option<Duration> {

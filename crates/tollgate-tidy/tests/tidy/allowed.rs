@@ -217,7 +217,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // Commands, except those of the server.
             &["audit", "check", "log", "new", "sql", "test"],
             &["dev", "load", "status", "types"],
-            &["ship_plan"],
+            &["ship_plan", "ship_volumes"],
             &["reload", "ship"],
             &["serve"],
             &["main"],

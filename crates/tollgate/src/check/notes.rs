@@ -74,7 +74,7 @@ fn notes_of_writable(config: &Config) -> Vec<String> {
             writable.look(Path::new(&path));
         }
     }
-    config.ships.iter().filter_map(ShipConfig::folder).for_each(|folder| writable.look(folder));
+    config.ships.iter().flat_map(ShipConfig::folders).for_each(|folder| writable.look(folder));
     writable.look(&config.server.spool.dir);
     writable.look(&config.log.dir);
     writable.look_into(&config.log.dir);

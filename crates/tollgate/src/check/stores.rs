@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tollgate_log::join_chain;
-use tollgate_ship::{Expiry, ExpiryRule, Lifecycle, StoreRetain, probe_store};
+use tollgate_log::{LogOptions, join_chain};
+use tollgate_ship::{Expiry, ExpiryRule, Lifecycle, StoreRetain, probe_store, read_volume};
 
-use crate::config::{Config, ShipConfig, StorePlace};
+use crate::config::{Config, ShipConfig, StorePlace, Volumes};
 use crate::print::to_stdout;
 use crate::ships::{open_objects, open_store};
 use crate::temporary::TemporaryFolder;
@@ -18,16 +18,17 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let mut is_well = true;
     let mut lines = Vec::new();
     for ship in &config.ships {
-        let result = check(ship).and_then(|text| Ok((text, lifecycle(ship)?)));
+        let result = check(ship, &config.log).and_then(|text| Ok((text, lifecycle(ship)?)));
         is_well &= result.is_ok();
+        let place = if ship.volumes().is_some() { "" } else { "store " };
         match result {
             Ok((text, rules)) => {
-                lines.push(format!("ship {}: store {ship}: {text}", ship.name));
+                lines.push(format!("ship {}: {place}{ship}: {text}", ship.name));
                 lines.extend(
                     rules.into_iter().map(|rule| format!("ship {}: store {ship}: {rule}", ship.name)),
                 );
             }
-            Err(error) => lines.push(format!("ship {}: store {ship} cannot be used: {error:#}", ship.name)),
+            Err(error) => lines.push(format!("ship {}: {place}{ship} cannot be used: {error:#}", ship.name)),
         }
     }
     to_stdout(|out| {
@@ -39,8 +40,11 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn check(ship: &ShipConfig) -> anyhow::Result<String> {
-    let store = open_store(ship)?;
+fn check(ship: &ShipConfig, log: &LogOptions) -> anyhow::Result<String> {
+    if let Some(volumes) = ship.volumes() {
+        return check_volumes(volumes);
+    }
+    let store = open_store(ship, log)?.store;
     let folder = TemporaryFolder::make("check")?;
     let report = probe_store(&*store, folder.path()).map_err(|error| anyhow::anyhow!(join_chain(&error)))?;
     let mut text = format!("conditional create: {}", report.conditional_create);
@@ -61,6 +65,27 @@ fn lifecycle(ship: &ShipConfig) -> anyhow::Result<Vec<String>> {
         }
         Lifecycle::Rules(rules) => rules.iter().map(rule_text).collect(),
     })
+}
+
+/// Reads the state of each volume. Volumes are checked without a write.
+///
+/// # Errors
+/// None of the folders has a mounted volume.
+fn check_volumes(volumes: &Volumes) -> anyhow::Result<String> {
+    let mut found = Vec::new();
+    let mut is_any_mounted = false;
+    for folder in &volumes.folders {
+        found.push(match read_volume(folder, volumes.same_device) {
+            Ok(facts) => {
+                is_any_mounted = true;
+                format!("{} is {} (volume {})", folder.display(), facts.state, facts.id)
+            }
+            Err(error) => join_chain(&error),
+        });
+    }
+    let found = found.join("; ");
+    anyhow::ensure!(is_any_mounted, found);
+    Ok(found)
 }
 
 /// Returns a line about a rule. A rule deletes by age alone, so a segment that no sink has loaded is lost.

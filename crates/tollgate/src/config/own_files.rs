@@ -14,6 +14,7 @@ use super::inside::served;
 use super::routes::Routes;
 use super::section::Section;
 use super::ship::ShipConfig;
+use super::ship_volumes::Volumes;
 use super::sink::SinkConfig;
 
 /// The folder of modules that scripts load, below the folder of a configuration or an app.
@@ -36,12 +37,17 @@ pub(super) fn files_of_sinks(sinks: &[SinkConfig]) -> Vec<OwnFile> {
     files
 }
 
-/// Returns the folders of stores, which hold records, and the files of their secrets.
+/// Returns the folders of stores, which hold records, the programs that move volumes, and the files of
+/// secrets.
 pub(super) fn files_of_ships(ships: &[ShipConfig]) -> Vec<OwnFile> {
-    let folders = ships.iter().filter_map(|ship| Some((&ship.name, ship.folder()?)));
-    let mut own: Vec<_> =
-        folders.map(|(name, folder)| OwnFile::new(format!("dir in [ship.{name}]"), folder)).collect();
+    let mut own = Vec::new();
     for ship in ships {
+        let named = |folder| OwnFile::new(format!("{} in [ship.{}]", ship.place.key(), ship.name), folder);
+        own.extend(ship.folders().iter().map(named));
+        let on_full = ship.volumes().and_then(Volumes::on_full);
+        own.extend(
+            on_full.map(|hook| OwnFile::new(format!("on_full in [ship.{}]", ship.name), hook.program)),
+        );
         let files = ship.secret_files().iter();
         own.extend(files.map(|(key, path)| OwnFile::new(format!("{key} in [ship.{}]", ship.name), path)));
     }

@@ -3,7 +3,7 @@
 use super::key::{Facts, Key};
 use super::{
     ack, admin, app, backend, cors, database, files, handler, listen, log, proxy, route_limits, routes,
-    rules, script, server, ship, ship_store, sink, stream, tls,
+    rules, script, server, ship, ship_store, ship_volumes, sink, stream, tls,
 };
 
 /// A section, or a table in it: its path in the file without the names of its tables, and its keys.
@@ -15,6 +15,7 @@ pub(super) struct Keys {
 /// Returns all sections.
 pub(super) fn sections() -> Vec<Keys> {
     let mut ships = facts(ship_store::STORE_KEYS);
+    ships.extend(facts(ship_volumes::VOLUME_KEYS));
     ships.extend(facts(ship::KEYS));
     let mut sinks = facts(sink::KINDS);
     sinks.extend(facts(sink::POSTGRES_KEYS));

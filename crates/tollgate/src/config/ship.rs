@@ -12,6 +12,7 @@ use super::key::{keys, set_defaults, write};
 use super::quoted::{quoted_list, quoted_path};
 use super::section::{Section, Written};
 use super::ship_store::{STORE_KEYS, StorePlace, store_place};
+use super::ship_volumes::Volumes;
 use super::sink::{NAME_ALLOWED, is_sink_name};
 use super::units::{GIB, MINUTE_MS, SECOND_MS, TIMEOUT_MS, show_size};
 use super::value::{Named, names};
@@ -24,7 +25,7 @@ const SINK: &str = "main";
 keys! {
     pub(super) KEYS of ShipConfig;
     /// When a segment may be deleted on this machine: after the sinks loaded it, or after the store has it.
-    delete = one_of("loaded", names::<DeleteWhen>) => delete;
+    delete [DELETE] = one_of("loaded", names::<DeleteWhen>) => delete;
     /// The sinks that must have loaded a segment before it is deleted here.
     sinks [SINKS] = other("`[\"main\"]`", "a list of names, only with `delete = \"loaded\"`");
     /// Bytes that are sent per second, at most. 0B: any.
@@ -90,15 +91,28 @@ impl ShipConfig {
         }
     }
 
-    /// Returns the folder of the store. `None`: the store is no folder.
-    pub(crate) fn folder(&self) -> Option<&Path> {
-        self.place.folder()
+    /// Returns the folders of this machine that hold objects of the store.
+    pub(crate) fn folders(&self) -> &[PathBuf] {
+        self.place.folders()
+    }
+
+    /// Returns the volumes that move. `None`: the store is no volume.
+    pub(crate) const fn volumes(&self) -> Option<&Volumes> {
+        match &self.place {
+            StorePlace::Volumes(volumes) => Some(volumes),
+            StorePlace::Folder(_) | StorePlace::Objects(_) => None,
+        }
+    }
+
+    /// Returns the sinks that must have loaded a segment before it is deleted on this machine.
+    pub(crate) fn sinks(&self) -> &[String] {
+        &self.sinks
     }
 
     /// Returns the files of its secrets, by their keys.
     pub(super) fn secret_files(&self) -> &[(&'static str, PathBuf)] {
         match &self.place {
-            StorePlace::Folder(_) => &[],
+            StorePlace::Folder(_) | StorePlace::Volumes(_) => &[],
             StorePlace::Objects(objects) => &objects.secret_files,
         }
     }
@@ -126,7 +140,8 @@ pub(super) fn ships(root: &mut Section<'_>, folder: &Path, log: &LogOptions) -> 
         let store = store_place(&mut section, folder, |section, place, dir| {
             check_dir(dir, place, section, &ships, log);
         });
-        if let Some(other) = ships.iter().find(|ship| ship.folder().is_none() && ship.place.is_same(&store)) {
+        if let Some(other) = ships.iter().find(|ship| ship.folders().is_empty() && ship.place.is_same(&store))
+        {
             let text = format!(
                 "store in {} is the place of [ship.{}]: give it a prefix",
                 section.name(),
@@ -136,6 +151,13 @@ pub(super) fn ships(root: &mut Section<'_>, folder: &Path, log: &LogOptions) -> 
         }
         let mut ship = ShipConfig::new(name.value, store);
         section.read(KEYS, &mut ship);
+        if ship.volumes().is_some() && ship.delete == DeleteWhen::Shipped {
+            let text = format!(
+                "delete in {} is \"shipped\", but a lost volume must lose no record: write \"loaded\"",
+                section.name()
+            );
+            section.fault_of(DELETE.name, text);
+        }
         ship.sinks = sinks(&mut section, ship.delete);
         section.finish();
         ships.push(ship);
@@ -174,7 +196,7 @@ fn check_dir(
     ships: &[ShipConfig],
     log: &LogOptions,
 ) {
-    if let Some(other) = ships.iter().find(|ship| ship.folder() == Some(&dir.value)) {
+    if let Some(other) = ships.iter().find(|ship| ship.folders().contains(&dir.value)) {
         let text =
             format!("{place} is the folder of [ship.{}]: each ship target needs its own folder", other.name);
         section.fault_at(&dir.span, text);
@@ -219,5 +241,8 @@ pub(super) fn write_ship(ship: &ShipConfig, f: &mut fmt::Formatter<'_>) -> fmt::
     writeln!(f, "\n[ship.{}]", ship.name)?;
     let sinks = (!ship.sinks.is_empty()).then(|| quoted_list(&ship.sinks));
     write(STORE_KEYS, &ship.place, &ship.place.printed(quoted_path), f)?;
+    if let Some(volumes) = ship.volumes() {
+        volumes.write(f)?;
+    }
     write(KEYS, ship, &[(SINKS.name, sinks)], f)
 }

@@ -1,4 +1,4 @@
-//! The store of a ship target: a folder, or a place in an object store.
+//! The store of a ship target: a folder, volumes that move, or a place in an object store.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +11,7 @@ use tollgate_ship::{ObjectStore, ObjectStoreOptions, Pacer, Secret, StorePlace a
 use super::key::keys;
 use super::path::{PathTo, check_path, path};
 use super::section::{Section, Written};
+use super::ship_volumes::{self, VOLUMES, Volumes};
 
 /// The beginning of a secret that a file holds.
 const FILE: &str = "file:";
@@ -20,9 +21,11 @@ const SECRET_BYTES_MAX: u64 = 64 << 10;
 keys! {
     pub(super) STORE_KEYS of StorePlace;
     /// The place of the store: a bucket or a container, and a prefix of all names.
-    store [STORE] = other("needed, or `dir`", "`s3://BUCKET/PREFIX` `gs://BUCKET/PREFIX` `az://CONTAINER/PREFIX`");
+    store [STORE] = other("needed, or `dir` or `volumes`", "`s3://BUCKET/PREFIX` `gs://BUCKET/PREFIX` `az://CONTAINER/PREFIX`");
     /// The folder of the store: on another disk, or shared over the network.
-    dir [DIR] = other("needed, or `store`", "a path");
+    dir [DIR] = other("needed, or `store` or `volumes`", "a path");
+    /// The folders of volumes that move: mounted disks that carry segments to another machine, in turn.
+    volumes = other("needed, or `store` or `dir`", "a list of at least two paths");
     /// The address of the service of `store`.
     endpoint [ENDPOINT] = other("the address of the cloud", "a URL; `http://` to loopback only");
     /// The region of an `s3://` store.
@@ -44,6 +47,8 @@ keys! {
 pub(crate) enum StorePlace {
     /// A folder.
     Folder(PathBuf),
+    /// Volumes that move.
+    Volumes(Volumes),
     /// A place in an object store.
     Objects(Box<Objects>),
 }
@@ -60,11 +65,21 @@ pub(crate) struct Objects {
 }
 
 impl StorePlace {
-    /// Returns the folder. `None`: the store is no folder.
-    pub(crate) fn folder(&self) -> Option<&Path> {
+    /// Returns the folders of this machine that hold objects of the store.
+    pub(crate) fn folders(&self) -> &[PathBuf] {
         match self {
-            Self::Folder(folder) => Some(folder),
-            Self::Objects(_) => None,
+            Self::Folder(folder) => std::slice::from_ref(folder),
+            Self::Volumes(volumes) => &volumes.folders,
+            Self::Objects(_) => &[],
+        }
+    }
+
+    /// Returns the key that names the place.
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            Self::Folder(_) => DIR.name,
+            Self::Volumes(_) => VOLUMES,
+            Self::Objects(_) => STORE.name,
         }
     }
 
@@ -85,6 +100,10 @@ impl StorePlace {
     pub(super) fn printed(&self, folder: impl Fn(&Path) -> String) -> Vec<(&'static str, Option<String>)> {
         let value = |key: &'static str| match self {
             Self::Folder(path) => (key == DIR.name).then(|| folder(path)),
+            Self::Volumes(volumes) => (key == VOLUMES).then(|| {
+                let folders: Vec<_> = volumes.folders.iter().map(|path| folder(path)).collect();
+                format!("[{}]", folders.join(", "))
+            }),
             Self::Objects(objects) => {
                 objects.written.get(key).map(|text| toml::Value::String(text.clone()).to_string())
             }
@@ -98,6 +117,7 @@ impl fmt::Display for StorePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(folder) => folder.display().fmt(f),
+            Self::Volumes(volumes) => volumes.fmt(f),
             Self::Objects(objects) => {
                 let Place { service, bucket, prefix } = &objects.options.place;
                 let slash = if prefix.is_empty() { "" } else { "/" };
@@ -111,33 +131,62 @@ impl fmt::Display for StorePlace {
 pub(super) fn store_place(
     section: &mut Section<'_>,
     folder: &Path,
-    check_dir: impl FnOnce(&Section<'_>, &str, &Written<PathBuf>),
+    check_dir: impl Fn(&Section<'_>, &str, &Written<PathBuf>),
 ) -> StorePlace {
     let name = section.name().to_owned();
-    if section.has(STORE.name) {
-        if section.has(DIR.name) {
-            section.fault_of(DIR.name, format!("dir and store are both in {name}, allowed is one of them"));
-            section.text(DIR.name);
+    let mut places = [STORE.name, DIR.name, VOLUMES].into_iter().filter(|key| section.has(key));
+    let (place, others) = (places.next(), places.collect::<Vec<_>>());
+    for other in others {
+        let place = place.unwrap_or_default();
+        section.fault_of(other, format!("{other} and {place} are both in {name}, allowed is one of them"));
+        if other == VOLUMES { drop(section.texts(VOLUMES)) } else { drop(section.text(other)) }
+    }
+    if place != Some(STORE.name) {
+        refuse_keys_of_objects(section, place);
+    }
+    if place != Some(VOLUMES) {
+        ship_volumes::refuse_keys(section);
+    }
+    match place {
+        Some(place) if place == STORE.name => objects(section, folder),
+        Some(place) if place == VOLUMES => {
+            StorePlace::Volumes(ship_volumes::volumes(section, folder, check_dir))
         }
-        return objects(section, folder);
-    }
-    for key in STORE_KEYS.iter().map(|key| key.facts.name).filter(|key| *key != DIR.name) {
-        if section.has(key) {
-            section.fault_of(key, format!("{key} in {name} needs store, found dir or neither"));
-            section.text(key);
+        Some(_) => StorePlace::Folder(dir(section, folder, check_dir)),
+        None => {
+            section.fault(format!("missing key {:?}, {:?} or {VOLUMES:?} in {name}", STORE.name, DIR.name));
+            // Both keys are noted, for the hint on a misspelled key.
+            drop((section.text(DIR.name), section.texts(VOLUMES)));
+            StorePlace::Folder(PathBuf::new())
         }
     }
-    if !section.has(DIR.name) {
-        section.fault(format!("missing key {:?} or {:?} in {name}", STORE.name, DIR.name));
-    }
+}
+
+fn dir(
+    section: &mut Section<'_>,
+    folder: &Path,
+    check_dir: impl Fn(&Section<'_>, &str, &Written<PathBuf>),
+) -> PathBuf {
     let dir = section.text(DIR.name);
-    let place = format!("{} in {name}", DIR.name);
+    let place = format!("{} in {}", DIR.name, section.name());
     let dir = dir.filter(|dir| check_path(section, &place, dir, PathTo::Folder));
     let dir = dir.map(|written| Written { value: folder.join(&written.value), span: written.span });
     if let Some(dir) = &dir {
         check_dir(section, &place, dir);
     }
-    StorePlace::Folder(dir.map_or_else(PathBuf::new, |dir| dir.value))
+    dir.map_or_else(PathBuf::new, |dir| dir.value)
+}
+
+/// Adds a fault for each key of object stores in a target with another place.
+fn refuse_keys_of_objects(section: &mut Section<'_>, place: Option<&str>) {
+    let (name, found) = (section.name().to_owned(), place.unwrap_or("none"));
+    let is_place = |key: &&str| [STORE.name, DIR.name, VOLUMES].contains(key);
+    for key in STORE_KEYS.iter().map(|key| key.facts.name).filter(|key| !is_place(key)) {
+        if section.has(key) {
+            section.fault_of(key, format!("{key} in {name} needs store, found {found}"));
+            section.text(key);
+        }
+    }
 }
 
 fn objects(section: &mut Section<'_>, folder: &Path) -> StorePlace {

@@ -9,7 +9,6 @@ use serde_json::Value;
 use tollgate_load::LoadWatch;
 use tollgate_log::{LogId, LogWatch};
 use tollgate_server::ServerWatch;
-use tollgate_ship::ShipWatch;
 
 use super::history::History;
 use super::process::Process;
@@ -17,7 +16,7 @@ use super::reloads::Reloads;
 use super::seen::{Damaged, Phase, Seen};
 use crate::board::Board;
 use crate::config::Config;
-use crate::ships::report;
+use crate::ships::TargetWatch;
 use crate::tracing_lines;
 use crate::wall;
 
@@ -34,8 +33,7 @@ pub(super) struct Inner {
     log: OnceLock<LogWatch>,
     server: OnceLock<ServerWatch>,
     board: OnceLock<Board>,
-    /// The ship targets. `None`: the target is not started.
-    ships: Mutex<Vec<(String, Option<ShipWatch>)>>,
+    ships: Mutex<Vec<TargetWatch>>,
     /// Whether a route records. If so, a full disk makes the server fail.
     records: AtomicBool,
     damaged: Mutex<Damaged>,
@@ -86,18 +84,13 @@ impl Observer {
     }
 
     /// Replaces the ship targets.
-    pub(crate) fn show_ships(&self, ships: Vec<(String, Option<ShipWatch>)>) {
+    pub(crate) fn show_ships(&self, ships: Vec<TargetWatch>) {
         *locked(&self.0.ships) = ships;
     }
 
     /// Returns the reports of the ship targets.
     fn ships(&self) -> Vec<Value> {
-        let ships = locked(&self.0.ships);
-        let reports = ships.iter().map(|(name, watch)| {
-            let status = watch.as_ref().map(ShipWatch::status);
-            report(name, status.as_ref())
-        });
-        reports.collect()
+        locked(&self.0.ships).iter().map(TargetWatch::report).collect()
     }
 
     /// Returns the reports of the sinks. There are none before the log is open.

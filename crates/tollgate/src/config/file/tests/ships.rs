@@ -8,7 +8,7 @@ const NAME_ALLOWED: &str = "allowed is a letter or _, then letters, digits and _
 
 #[test]
 fn faults_of_ship_targets_are_told() {
-    check("[ship.a]\n", &["t.toml:1:1: missing key \"store\" or \"dir\" in [ship.a]"]);
+    check("[ship.a]\n", &["t.toml:1:1: missing key \"store\", \"dir\" or \"volumes\" in [ship.a]"]);
     check(
         "[ship.a]\ndir = \"\"\n",
         &[
@@ -102,6 +102,104 @@ fn a_ship_target_takes_the_place_of_the_default_sink() {
     );
 }
 
+const VOLUMES: &str = "[ship.a]\nvolumes = [\"a\", \"b\"]\n";
+
+#[test]
+fn faults_of_volumes_are_told() {
+    let few = |found: u64| {
+        format!(
+            "t.toml:2:11: volumes in [ship.a] has {found} folders, needed are at least 2: one is filled while another one travels"
+        )
+    };
+    check("[ship.a]\nvolumes = [\"a\"]\n", &[&few(1)]);
+    check("[ship.a]\nvolumes = []\n", &[&few(0)]);
+    check(
+        &format!("{VOLUMES}delete = \"shipped\"\n"),
+        &[
+            "t.toml:3:10: delete in [ship.a] is \"shipped\", but a lost volume must lose no record: write \"loaded\"",
+        ],
+    );
+    check(
+        &format!("{VOLUMES}dir = \"x\"\nregion = \"r\"\n"),
+        &[
+            "t.toml:2:11: volumes and dir are both in [ship.a], allowed is one of them",
+            "t.toml:4:10: region in [ship.a] needs store, found dir",
+        ],
+    );
+    check(
+        &format!("{VOLUMES}store = \"s3://logs\"\n"),
+        &["t.toml:2:11: volumes and store are both in [ship.a], allowed is one of them"],
+    );
+    check(
+        "[ship.a]\ndir = \"x\"\nvolume_age = \"1m\"\nsame_device = true\non_full = \"x\"\n",
+        &[
+            "t.toml:3:14: volume_age in [ship.a] needs volumes",
+            "t.toml:4:15: same_device in [ship.a] needs volumes",
+            "t.toml:5:11: on_full in [ship.a] needs volumes",
+        ],
+    );
+    check(
+        &format!("{VOLUMES}region = \"r\"\nvolume_bytes = \"0B\"\non_full = \"\"\n"),
+        &[
+            "t.toml:3:10: region in [ship.a] needs store, found volumes",
+            "t.toml:4:16: volume_bytes in [ship.a] is \"0B\", allowed is a size from 1B to 1048576GiB like \"64MiB\", units B, KiB, MiB, GiB",
+            "t.toml:5:11: on_full in [ship.a] is \"\", allowed is the path of a file",
+        ],
+    );
+    check(
+        "[ship.a]\nvolume = [\"a\", \"b\"]\n",
+        &[
+            "t.toml:1:1: missing key \"store\", \"dir\" or \"volumes\" in [ship.a]",
+            "t.toml:2:1: unknown key \"volume\" in [ship.a], did you mean \"volumes\"?",
+        ],
+    );
+}
+
+#[test]
+fn each_volume_has_a_folder_apart_from_the_log_and_from_all_others() {
+    let fault = |text: &str| {
+        let app = app();
+        fs::create_dir_all(app.path().join("pub")).unwrap();
+        resolve(&app.path().join("t.toml"), text, &env)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    let found = fault("[ship.a]\nvolumes = [\"x\", \"x\"]\n");
+    assert!(found.contains("x twice: each volume needs its own folder"), "{found}");
+    let found = fault("[ship.a]\ndir = \"x\"\n[ship.b]\nvolumes = [\"x\", \"y\"]\n");
+    assert!(found.contains("volumes in [ship.b] is the folder of [ship.a]"), "{found}");
+    let found = fault(&format!("{VOLUMES}[ship.b]\ndir = \"b\"\n"));
+    assert!(found.contains("dir in [ship.b] is the folder of [ship.a]"), "{found}");
+    let found = fault("[log]\ndir = \"logs\"\n[ship.a]\nvolumes = [\"logs/a\", \"b\"]\n");
+    assert!(
+        found.contains("volumes in [ship.a] is ") && found.contains(", which overlaps dir in [log] ("),
+        "{found}"
+    );
+    let served = "[[route]]\npath = \"/*\"\nfiles = \"pub\"\n";
+    let found = fault(&format!("[ship.a]\nvolumes = [\"pub/a\", \"b\"]\n{served}"));
+    assert!(found.contains("volumes in [ship.a] ("), "{found}");
+    let found = fault(&format!("{VOLUMES}on_full = \"pub/hook\"\n{served}"));
+    assert!(found.contains("on_full in [ship.a] ("), "{found}");
+}
+
+#[test]
+fn volumes_are_printed_with_their_defaults() {
+    let config = load(VOLUMES).unwrap();
+    let volumes = config.ships[0].volumes().unwrap();
+    assert_eq!((volumes.folders.len(), volumes.on_full()), (2, None));
+    assert_eq!(config.ships[0].delete_rule(), DeleteRule::Loaded { sinks: vec!["main".to_owned()] });
+    let printed = config.to_string();
+    let expected = "\nvolume_bytes = \"1024GiB\"\nvolume_age = \"1h\"\nsame_device = false\nhook_timeout = \"10m\"\ndelete = \"loaded\"\n";
+    assert!(printed.contains(expected), "{printed}");
+    let all = format!("{VOLUMES}volume_age = \"0ms\"\non_full = \"/bin/hook\"\n");
+    let config = load(&all).unwrap();
+    assert_eq!(config.ships[0].volumes().unwrap().age_max, None);
+    let hook = config.ships[0].volumes().unwrap().on_full().unwrap();
+    assert_eq!((hook.program, hook.timeout.as_secs()), ("/bin/hook".into(), 600));
+    assert!(config.to_string().contains("\nvolume_age = \"0ms\"\n"), "{config}");
+}
+
 const STORE: &str = "[ship.a]\nstore = \"s3://logs/a\"\n";
 
 #[test]
@@ -112,7 +210,7 @@ fn faults_of_object_stores_are_told_without_any_secret() {
     );
     check(
         "[ship.a]\ndir = \"x\"\nregion = \"r\"\n",
-        &["t.toml:3:10: region in [ship.a] needs store, found dir or neither"],
+        &["t.toml:3:10: region in [ship.a] needs store, found dir"],
     );
     let faults =
         load(&format!("{STORE}access_key = \"id\"\nsecret_key = \"sesame\"\n")).unwrap_err().to_string();

@@ -83,10 +83,14 @@ pub(crate) enum Code {
     ShipStalled,
     ShipBehind,
     ShipSegmentKept,
+    VolumeNotMounted,
+    VolumeFailed,
+    VolumeHookFailed,
+    VolumeSegmentsGone,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 34] = [
+    pub(crate) const ALL: [Self; 38] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -121,6 +125,10 @@ impl Code {
         Self::ShipStalled,
         Self::ShipBehind,
         Self::ShipSegmentKept,
+        Self::VolumeNotMounted,
+        Self::VolumeFailed,
+        Self::VolumeHookFailed,
+        Self::VolumeSegmentsGone,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -159,6 +167,10 @@ impl Code {
             Self::ShipStalled => "ship_stalled",
             Self::ShipBehind => "ship_behind",
             Self::ShipSegmentKept => "ship_segment_kept",
+            Self::VolumeNotMounted => "volume_not_mounted",
+            Self::VolumeFailed => "volume_failed",
+            Self::VolumeHookFailed => "volume_hook_failed",
+            Self::VolumeSegmentsGone => "volume_segments_gone",
         }
     }
 
@@ -197,7 +209,11 @@ impl Code {
             | Self::NodeTwice
             | Self::ShipStalled
             | Self::ShipBehind
-            | Self::ShipSegmentKept => Severity::Warning,
+            | Self::ShipSegmentKept
+            | Self::VolumeNotMounted
+            | Self::VolumeFailed
+            | Self::VolumeHookFailed
+            | Self::VolumeSegmentsGone => Severity::Warning,
         }
     }
 
@@ -281,6 +297,19 @@ impl Code {
                 "check the speed of the store and bytes_per_second: no record is lost meanwhile"
             }
             Self::ShipSegmentKept => "run `tollgate log verify`: the segment stays on this disk",
+            Self::VolumeNotMounted => {
+                "mount the volume, or make a new one with `tollgate ship init`: nothing is written meanwhile"
+            }
+            Self::VolumeFailed => {
+                "check what the reason names (dmesg), then unmount and mount the volume: its segments go to \
+                 another one"
+            }
+            Self::VolumeHookFailed => {
+                "run the program of on_full by hand for this volume: it is full and may be moved"
+            }
+            Self::VolumeSegmentsGone => {
+                "find the lost volume and load it: no other copy of these segments is known"
+            }
         }
     }
 }
@@ -373,6 +402,10 @@ const fn code_of(trouble: ShipTrouble) -> Code {
         ShipTrouble::Forked => Code::ShipForked,
         ShipTrouble::SegmentKept => Code::ShipSegmentKept,
         ShipTrouble::NodeTwice => Code::NodeTwice,
+        ShipTrouble::VolumeNotMounted => Code::VolumeNotMounted,
+        ShipTrouble::VolumeFailed => Code::VolumeFailed,
+        ShipTrouble::VolumeHookFailed => Code::VolumeHookFailed,
+        ShipTrouble::VolumeSegmentsGone => Code::VolumeSegmentsGone,
     }
 }
 

@@ -17,6 +17,7 @@ const ROUTES_SHOWN: usize = 10;
 const SINKS: [&str; 10] =
     ["sink", "state", "lag", "records", "segments", "bytes", "rows", "rejects", "duplicates", "missing"];
 const SHIPS: [&str; 8] = ["ship", "state", "behind", "segments", "bytes", "shipped", "present", "errors"];
+const VOLUMES: [&str; 7] = ["volume", "ship", "condition", "for", "segments", "bytes", "id"];
 const BACKENDS: [&str; 8] =
     ["backend", "breaker", "addresses", "in flight", "queued", "requests", "failures", "retries"];
 const ROUTES: [&str; 8] = ["route", "requests/s", "p50", "p99", "2xx, 3xx", "4xx", "5xx", "refused"];
@@ -51,6 +52,7 @@ impl Screen {
         screen.figures(document);
         screen.sinks(document);
         screen.ships(document);
+        screen.volumes(document);
         screen.backends(document);
         screen.apps(document);
         screen.routes(document);
@@ -227,6 +229,34 @@ impl Screen {
         self.table(&mut rows);
     }
 
+    /// Adds the folders of volumes, and the closed volumes that are in none of them.
+    fn volumes(&mut self, document: &Value) {
+        let ships = document["ships"].as_array().into_iter().flatten();
+        let mut lines = Vec::new();
+        for ship in ships.filter(|ship| ship["volumes"].is_object()) {
+            let folders: Vec<_> = ship["volumes"]["folders"].as_array().into_iter().flatten().collect();
+            let mounted: Vec<_> =
+                folders.iter().filter(|folder| folder["condition"] != "not_mounted").collect();
+            for folder in &folders {
+                let is_mounted = folder["condition"] != "not_mounted";
+                let volume = if is_mounted { &folder["volume"] } else { &Value::Null };
+                lines.push(volume_cells(ship, &text(&folder["folder"]), &text(&folder["condition"]), volume));
+            }
+            for volume in ship["volumes"]["away"].as_array().into_iter().flatten() {
+                if mounted.iter().all(|folder| folder["volume"]["id"] != volume["id"]) {
+                    lines.push(volume_cells(ship, "", "away", volume));
+                }
+            }
+        }
+        if !lines.is_empty() {
+            let mut rows = table(&VOLUMES);
+            for line in lines {
+                rows.add_row(line);
+            }
+            self.table(&mut rows);
+        }
+    }
+
     fn backends(&mut self, document: &Value) {
         let mut backends: Vec<_> = document["backends"].as_array().into_iter().flatten().collect();
         if backends.is_empty() {
@@ -362,6 +392,16 @@ fn ship_cells(ship: &Value) -> [String; 8] {
         ["unshipped_segments", "segments", "present_segments", "errors"].map(|key| known(&ship[key], count));
     let waiting_bytes = known(&ship["unshipped_bytes"], bytes);
     [text(&ship["ship"]), state, behind, waiting, waiting_bytes, shipped, present, errors]
+}
+
+fn volume_cells(ship: &Value, folder: &str, condition: &str, volume: &Value) -> [String; 7] {
+    let known = |key: &str, shown: fn(&Value) -> String| {
+        if volume[key].is_null() { String::new() } else { shown(&volume[key]) }
+    };
+    let since = known("state_seconds", |seconds| duration(number(seconds)));
+    let (segments, size) = (known("segments", count), known("bytes", bytes));
+    let ship = text(&ship["ship"]);
+    [folder.to_owned(), ship, condition.to_owned(), since, segments, size, text(&volume["id"])]
 }
 
 fn route_cells(route: &Value) -> [String; 8] {

@@ -21,6 +21,10 @@ pub(super) enum ShipTrouble {
     Forked,
     SegmentKept,
     NodeTwice,
+    VolumeNotMounted,
+    VolumeFailed,
+    VolumeHookFailed,
+    VolumeSegmentsGone,
 }
 
 /// Returns the troubles of a ship target, each with its text.
@@ -69,6 +73,41 @@ pub(super) fn troubles_of(ship: &Value) -> Vec<(ShipTrouble, String)> {
         );
         troubles.push((ShipTrouble::NodeTwice, text));
     }
+    troubles.extend(troubles_of_volumes(name, &ship["volumes"]));
+    troubles
+}
+
+/// Returns the troubles of the volumes of a ship target.
+fn troubles_of_volumes(name: &str, volumes: &Value) -> Vec<(ShipTrouble, String)> {
+    let mut troubles = Vec::new();
+    let mut add = |trouble, text: String| troubles.push((trouble, format!("ship target {name}: {text}")));
+    for folder in volumes["folders"].as_array().into_iter().flatten() {
+        let fault = folder["fault"].as_str().unwrap_or_default();
+        if folder["is_missing"] == true {
+            add(ShipTrouble::VolumeNotMounted, format!("volume {fault}"));
+        } else if folder["condition"] == "faulty" {
+            add(ShipTrouble::VolumeFailed, format!("volume cannot be used: {fault}"));
+        }
+    }
+    if let Some(fault) = volumes["memory_fault"].as_str() {
+        add(ShipTrouble::VolumeFailed, format!("the lists and answers of volumes cannot be used: {fault}"));
+    }
+    if let Some(fault) = volumes["hook_fault"].as_str() {
+        add(ShipTrouble::VolumeHookFailed, format!("a volume is full, but its hook failed: {fault}"));
+    }
+    let count = |key: &str| volumes[key].as_u64().unwrap_or_default();
+    if count("again_segments") > 0 && volumes["can_fill"] == false {
+        let waiting = counted(count("again_segments"), "segment");
+        add(ShipTrouble::Stalled, format!("{waiting} must be sent again, and no volume can be filled"));
+    }
+    if count("gone_segments") > 0 {
+        let gone = counted(count("gone_segments"), "segment");
+        let text = format!("{gone} of lost volumes are deleted on this machine");
+        add(ShipTrouble::VolumeSegmentsGone, text);
+    }
+    for log in volumes["forked"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        add(ShipTrouble::Forked, format!("a volume brought answers about other segments: {log}"));
+    }
     troubles
 }
 
@@ -101,5 +140,29 @@ mod tests {
         check(fault("too_large"), &[ShipTrouble::SegmentKept]);
         check(fault("unsound"), &[ShipTrouble::SegmentKept]);
         check(json!({ "namesake": "x" }), &[ShipTrouble::NodeTwice]);
+    }
+
+    #[test]
+    fn each_trouble_of_volumes_is_found_by_itself() {
+        let check = |volumes: Value, expected: &[ShipTrouble]| {
+            let ship = json!({ "ship": "a", "state": "caught_up", "volumes": volumes });
+            let found: Vec<_> = troubles_of(&ship).into_iter().map(|(trouble, _)| trouble).collect();
+            assert_eq!(found, expected, "{ship}");
+        };
+        let folder = |condition: &str, is_missing: bool| {
+            let folder = json!({ "condition": condition, "is_missing": is_missing, "fault": "/a because" });
+            json!({ "folders": [folder] })
+        };
+        check(folder("filling", false), &[]);
+        check(folder("not_mounted", false), &[]);
+        check(folder("not_mounted", true), &[ShipTrouble::VolumeNotMounted]);
+        check(folder("faulty", false), &[ShipTrouble::VolumeFailed]);
+        check(json!({ "memory_fault": "because" }), &[ShipTrouble::VolumeFailed]);
+        check(json!({ "hook_fault": "because" }), &[ShipTrouble::VolumeHookFailed]);
+        check(json!({ "again_segments": 1, "can_fill": true }), &[]);
+        check(json!({ "again_segments": 1, "can_fill": false }), &[ShipTrouble::Stalled]);
+        check(json!({ "again_segments": 0, "can_fill": false }), &[]);
+        check(json!({ "gone_segments": 1 }), &[ShipTrouble::VolumeSegmentsGone]);
+        check(json!({ "forked": ["log x of sink main"] }), &[ShipTrouble::Forked]);
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tollgate_meter::{Exposition, Kind};
+use tollgate_ship::VolumeState;
 
 use Kind::{Counter, Gauge};
 
@@ -69,6 +70,68 @@ pub(super) fn expose(out: &mut Exposition, ships: &[Value]) {
             if let Some(value) = ship[field].as_f64() {
                 family.sample(&[("ship", name_of(ship))], value);
             }
+        }
+    }
+    expose_volumes(out, ships);
+}
+
+/// Adds the metrics of volumes. A target with another store has none.
+fn expose_volumes(out: &mut Exposition, ships: &[Value]) {
+    let ships = || ships.iter().filter(|ship| ship["volumes"].is_object());
+    let text =
+        "Configured folders of volumes, by what is there: the state of a volume, not_mounted, or faulty.";
+    let mut family = out.family("tollgate_ship_volume_folders", Gauge, text);
+    for ship in ships() {
+        let folders: Vec<_> = ship["volumes"]["folders"].as_array().into_iter().flatten().collect();
+        for condition in VolumeState::ALL.map(VolumeState::name).into_iter().chain(["not_mounted", "faulty"])
+        {
+            let count = folders.iter().filter(|folder| folder["condition"] == condition).count();
+            family.count(&[("ship", name_of(ship)), ("condition", condition)], count as u64);
+        }
+    }
+    let text = "How long the oldest closed volume has been away. 0: none is away.";
+    let mut family = out.family("tollgate_ship_volume_away_seconds", Gauge, text);
+    for ship in ships() {
+        let away = ship["volumes"]["away"].as_array().into_iter().flatten();
+        let oldest = away.filter_map(|volume| volume["state_seconds"].as_f64()).fold(0.0, f64::max);
+        family.sample(&[("ship", name_of(ship))], oldest);
+    }
+    let of_volumes: [(&str, Kind, &str, &str); 5] = [
+        (
+            "tollgate_ship_volumes_away",
+            Gauge,
+            "Closed volumes whose answers are not here yet.",
+            "away_volumes",
+        ),
+        (
+            "tollgate_ship_volume_again_segments",
+            Gauge,
+            "Segments that must be copied to a volume again.",
+            "again_segments",
+        ),
+        (
+            "tollgate_ship_volume_gone_segments_total",
+            Counter,
+            "Segments of lost volumes that are deleted on this machine.",
+            "gone_segments",
+        ),
+        (
+            "tollgate_ship_volumes_abandoned_total",
+            Counter,
+            "Volumes that failed or were pulled out while they were being filled.",
+            "abandoned_volumes",
+        ),
+        (
+            "tollgate_ship_volumes_returned_total",
+            Counter,
+            "Volumes that came back and were emptied.",
+            "returned_volumes",
+        ),
+    ];
+    for (name, kind, text, field) in of_volumes {
+        let mut family = out.family(name, kind, text);
+        for ship in ships() {
+            family.count(&[("ship", name_of(ship))], ship["volumes"][field].as_u64().unwrap_or_default());
         }
     }
 }

@@ -66,6 +66,31 @@ fn a_ship_target_is_a_line() {
 }
 
 #[test]
+fn a_volume_is_a_line_in_its_folder_or_away() {
+    let volume = |id: &str| json!({ "id": id, "state_seconds": 60.0, "segments": 1_200, "bytes": 5 << 20 });
+    let folder = |folder: &str, condition: &str, id: &str| {
+        let volume = volume(id);
+        json!({ "folder": folder, "condition": condition, "volume": volume })
+    };
+    let folders =
+        [folder("/a", "filling", "1a"), folder("/b", "not_mounted", "2b"), folder("/c", "full", "3c")];
+    let ship =
+        json!({ "ship": "main", "volumes": { "folders": folders, "away": [volume("2b"), volume("3c")] } });
+    let shown = lines(&json!({ "ships": [ship, { "ship": "other" }] }));
+    let place = shown.iter().position(|line| line.starts_with("volume ")).unwrap();
+    assert_eq!(
+        shown[place..],
+        [
+            "volume  ship  condition    for     segments  bytes    id",
+            "/a      main  filling      60.0 s  1 200     5.0 MiB  1a",
+            "/b      main  not_mounted",
+            "/c      main  full         60.0 s  1 200     5.0 MiB  3c",
+            "        main  away         60.0 s  1 200     5.0 MiB  2b",
+        ]
+    );
+}
+
+#[test]
 fn a_sink_is_a_line() {
     let status = LoadStatus {
         state: LoadState::Retrying,

@@ -202,10 +202,11 @@ fleet: tools versitygw
 	TOLLGATE_FLEET_TURNS=$${TURNS:-180} TOLLGATE_SEED=$${SEED:-$$(date +%N)} \
 	$(CARGO) test --locked -p tollgate --test it fleet -- --nocapture
 
-# Volumes as mounted images with ext4 (as root): filled, moved, pulled out in each state, ended after each step.
-# `make test` runs the same tests with plain folders.
+# Volumes as loop devices with ext4 (as root): filled, moved, pulled out in each state, ended after each step.
+# First the library, then a server and loaders. `make test` runs the same tests with plain folders.
 volumes: tools
 	TOLLGATE_VOLUMES=1 $(CARGO) test --locked -p tollgate-ship --lib volume -- --nocapture
+	TOLLGATE_VOLUMES=1 $(CARGO) test --locked -p tollgate --test it volumes:: -- --nocapture
 
 # Sinks that are away while BYTES are recorded, by default 5 GiB: the latency during the outage, and the
 # memory of the catch-up. Needs three times BYTES of disk space.

@@ -80,3 +80,5 @@ mod traversal;
 mod types;
 mod uploads;
 mod values;
+mod volume_disk;
+mod volumes;

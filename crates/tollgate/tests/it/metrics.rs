@@ -37,6 +37,8 @@ rate_limit = { rate = "1/h" }
 sqlite = "data/tollgate.sqlite"
 [ship.away]
 dir = "away"
+[ship.disks]
+volumes = ["disk-a", "disk-b"]
 "#;
 
 /// A metric family: its type, and its samples by name and labels.

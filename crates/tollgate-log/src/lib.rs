@@ -91,6 +91,6 @@ pub use storage::{
     DiskStorage, FILE_MODE, FOLDER_MODE, Space, Storage, StorageFile, StorageLock, make_folder,
 };
 pub use verify::{
-    BatchEnd, SegmentEnd, SegmentProblem, SegmentVerdict, batch_that_ends_at, log_ids, segments,
-    verify_segment,
+    BatchEnd, DigestedSegment, SegmentEnd, SegmentProblem, SegmentVerdict, batch_that_ends_at, check_digest,
+    log_ids, segments, verify_segment,
 };

@@ -13,8 +13,8 @@ use crate::record::{RecordKind, split_record};
 use crate::schema::{Schema, SchemaId};
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFooter, SegmentHeader, SegmentName, StreamCount};
 use crate::storage::{Storage, StorageFile};
-pub(crate) use reader::{Found, Schemas, SegmentReader, StepError, used_bytes};
-use reader::{WINDOW_BYTES, read_header};
+use reader::WINDOW_BYTES;
+pub(crate) use reader::{Found, Schemas, SegmentReader, StepError, read_header, used_bytes};
 
 /// The first place where a segment is damaged or torn.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use crate::batch::BatchKind;
-use crate::digest::scan_digested;
+use crate::digest::{digest_of, scan_digested};
 use crate::error::{FormatError, LogError};
 use crate::id::{LogId, Sequence};
 use crate::recover::segment_names;
-use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError};
-use crate::segment::{Digest, SegmentDigestAlgorithm, SegmentFooter, SegmentName, SegmentState, read_footer};
+use crate::scan::{Found, Schemas, SegmentReader, SegmentScan, StepError, read_header};
+use crate::segment::{
+    Digest, SegmentDigestAlgorithm, SegmentFooter, SegmentHeader, SegmentName, SegmentState, footer_at_end,
+    read_footer,
+};
 use crate::storage::Storage;
 
 /// Returns the logs in a folder, sorted by id.
@@ -97,7 +100,7 @@ pub fn verify_segment(
 ) -> Result<SegmentVerdict, LogError> {
     let algorithm = read_footer(storage, path)?.map(|footer| footer.digest.algorithm());
     let (scan, digest) = scan_digested(storage, path, algorithm.unwrap_or(SegmentDigestAlgorithm::None))?;
-    let problem = match problem_of(&scan, name, before).or_else(|| stranger(&scan, name, path)) {
+    let problem = match problem_of(&scan, name, before).or_else(|| stranger_problem(&scan, name, path)) {
         Some(mut problem) => {
             problem.last = end_of_damage(storage, path, &scan, &problem)?;
             Some(problem)
@@ -105,6 +108,58 @@ pub fn verify_segment(
         None => digest_problem(&scan, digest),
     };
     Ok(SegmentVerdict { scan, problem })
+}
+
+/// A sealed segment whose bytes are the bytes that its writer digested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestedSegment {
+    /// Header of the segment.
+    pub header: SegmentHeader,
+    /// Footer of the segment.
+    pub footer: SegmentFooter,
+}
+
+/// Checks the header, the footer and the digest of a sealed segment. Returns the reason if the segment is
+/// damaged.
+///
+/// The digest covers all bytes before the footer, so no batch is looked at. A reader of the records checks
+/// each batch again. A segment without a digest is checked as by [`verify_segment`].
+///
+/// # Errors
+/// Only an error of the disk.
+pub fn check_digest(
+    storage: &dyn Storage,
+    name: SegmentName,
+    path: &Path,
+) -> Result<Result<DigestedSegment, String>, LogError> {
+    let file = storage.open_read(path).map_err(LogError::io("open", path))?;
+    let Some(footer) = footer_at_end(&*file, path)? else {
+        return Ok(Err("sealed segment has no footer".to_owned()));
+    };
+    let header = match read_header(&*file, path)? {
+        Ok((header, _)) => header,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    if let Err(error) = footer.check_possible(Some(name.first), footer.content_bytes) {
+        return Ok(Err(error.to_string()));
+    }
+    if footer.nonce != header.nonce {
+        return Ok(Err("the footer belongs to another segment".to_owned()));
+    }
+    if let Some(reason) = stranger(&header, name, path) {
+        return Ok(Err(reason));
+    }
+    let algorithm = footer.digest.algorithm();
+    let problem = if algorithm == SegmentDigestAlgorithm::None {
+        verify_segment(storage, name, path, None)?.problem.map(|problem| problem.reason)
+    } else {
+        let found = digest_of(&*file, path, footer.content_bytes, algorithm)?;
+        (found != footer.digest).then(|| wrong_digest(&footer, found))
+    };
+    Ok(match problem {
+        Some(reason) => Err(reason),
+        None => Ok(DigestedSegment { header, footer }),
+    })
 }
 
 fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>) -> Option<SegmentProblem> {
@@ -138,16 +193,20 @@ fn problem_of(scan: &SegmentScan, name: SegmentName, before: Option<SegmentEnd>)
 
 /// Returns the problem of an intact segment that has the name of another segment, or is in the folder of
 /// another log.
-fn stranger(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<SegmentProblem> {
-    let header = scan.header.as_ref()?;
-    let reason = if LogId::of_segment(path).is_some_and(|log| log != header.log) {
-        format!("the segment belongs to log {}", header.log)
-    } else if header.first != name.first {
-        format!("the segment begins with record {}, its file name says another", header.first)
-    } else {
-        return None;
-    };
+fn stranger_problem(scan: &SegmentScan, name: SegmentName, path: &Path) -> Option<SegmentProblem> {
+    let reason = stranger(scan.header.as_ref()?, name, path)?;
     Some(SegmentProblem { offset: 0, first: name.first, last: None, reason })
+}
+
+/// Returns the reason if a segment has the name of another segment, or is in the folder of another log.
+fn stranger(header: &SegmentHeader, name: SegmentName, path: &Path) -> Option<String> {
+    if LogId::of_segment(path).is_some_and(|log| log != header.log) {
+        Some(format!("the segment belongs to log {}", header.log))
+    } else if header.first != name.first {
+        Some(format!("the segment begins with record {}, its file name says another", header.first))
+    } else {
+        None
+    }
 }
 
 /// Returns the last record before the next intact batch, where the damage ends.
@@ -214,6 +273,10 @@ fn digest_problem(scan: &SegmentScan, found: Digest) -> Option<SegmentProblem> {
         offset: 0,
         first: header.first,
         last: Some(scan.last),
-        reason: format!("the segment has digest {found}, its footer has digest {}", footer.digest),
+        reason: wrong_digest(footer, found),
     })
+}
+
+fn wrong_digest(footer: &SegmentFooter, found: Digest) -> String {
+    format!("the segment has digest {found}, its footer has digest {}", footer.digest)
 }

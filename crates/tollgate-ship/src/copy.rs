@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 use tollgate_log::{
-    FormatError, LogId, SegmentName, SegmentScan, SegmentState, Sequence, Storage, join_chain, verify_segment,
+    DigestedSegment, FormatError, LogId, SegmentName, SegmentScan, SegmentState, Sequence, Storage,
+    check_digest, join_chain, verify_segment,
 };
 
 use crate::name::{NodeName, ObjectName};
@@ -22,11 +23,11 @@ pub struct SegmentPlace<'a> {
     pub first: Sequence,
 }
 
-/// Result of copying one segment.
+/// Result of copying one segment. `T` is the result of its check.
 #[derive(Debug)]
-pub enum SegmentCopy {
-    /// The segment is in the folder. The scan has a header and a footer.
-    Here(Box<SegmentScan>),
+pub enum SegmentCopy<T> {
+    /// The segment is in the folder.
+    Here(T),
     /// The store has no such object.
     Absent,
     /// The object is not a valid segment, or its content does not match its name. The text is the reason.
@@ -35,10 +36,11 @@ pub enum SegmentCopy {
     LaterVersion(String),
 }
 
-/// Copies a segment to the folder of its log in `dir`. The copy gets its name only when it is complete and
-/// checked, so a reader of the folder never reads a part of it.
+/// Copies a segment to the folder of its log in `dir`, and scans each batch of it. The scan has a header and a
+/// footer.
 ///
-/// `bytes_max`: a larger object is not copied, and counts as damaged.
+/// The copy gets its name only when it is complete and checked, so a reader of the folder never reads a part
+/// of it. `bytes_max`: a larger object is not copied, and counts as damaged.
 ///
 /// # Errors
 /// The store does not answer, or the folder cannot be written.
@@ -48,7 +50,32 @@ pub fn copy_segment(
     place: SegmentPlace<'_>,
     dir: &Path,
     bytes_max: u64,
-) -> Result<SegmentCopy, StoreError> {
+) -> Result<SegmentCopy<Box<SegmentScan>>, StoreError> {
+    copy(store, place, dir, bytes_max, |name, part| scanned(storage, place.node, name, part))
+}
+
+/// Copies a segment like [`copy_segment`], and checks each byte of it by its digest. The batches are not
+/// scanned, because the loader checks each batch and the chain again.
+///
+/// # Errors
+/// The store does not answer, or the folder cannot be written.
+pub(crate) fn copy_digested_segment(
+    store: &dyn Store,
+    storage: &dyn Storage,
+    place: SegmentPlace<'_>,
+    dir: &Path,
+    bytes_max: u64,
+) -> Result<SegmentCopy<DigestedSegment>, StoreError> {
+    copy(store, place, dir, bytes_max, |name, part| digested(storage, place.node, name, part))
+}
+
+fn copy<T>(
+    store: &dyn Store,
+    place: SegmentPlace<'_>,
+    dir: &Path,
+    bytes_max: u64,
+    check: impl FnOnce(SegmentName, &Path) -> SegmentCopy<T>,
+) -> Result<SegmentCopy<T>, StoreError> {
     let SegmentPlace { node, log, first } = place;
     let object = ObjectName::Segment { node: node.clone(), log, first }.to_string();
     let folder = dir.join(log.to_string());
@@ -58,7 +85,7 @@ pub fn copy_segment(
     remove_if_there(&part).map_err(StoreError::file("delete", &part))?;
     let copied = match store.fetch(&object, &part, bytes_max) {
         Ok(None) => return Ok(SegmentCopy::Absent),
-        Ok(Some(_)) => check(storage, node, name, &part),
+        Ok(Some(_)) => check(name, &part),
         Err(StoreError::TooLarge { found, limit, .. }) => {
             SegmentCopy::Damaged(format!("it has {found} bytes, limit {limit}"))
         }
@@ -75,8 +102,30 @@ pub fn copy_segment(
     Ok(copied)
 }
 
-/// Checks each byte of a copied segment.
-fn check(storage: &dyn Storage, node: &NodeName, name: SegmentName, part: &Path) -> SegmentCopy {
+/// Checks a copied segment by its digest.
+fn digested(
+    storage: &dyn Storage,
+    node: &NodeName,
+    name: SegmentName,
+    part: &Path,
+) -> SegmentCopy<DigestedSegment> {
+    match check_digest(storage, name, part) {
+        Err(error) => SegmentCopy::Damaged(join_chain(&error)),
+        Ok(Err(reason)) => SegmentCopy::Damaged(reason),
+        Ok(Ok(segment)) if NodeName::encode(&segment.header.node).as_ref() != Some(node) => {
+            SegmentCopy::Damaged(format!("it was written by machine {:?}", segment.header.node))
+        }
+        Ok(Ok(segment)) => SegmentCopy::Here(segment),
+    }
+}
+
+/// Checks each batch of a copied segment.
+fn scanned(
+    storage: &dyn Storage,
+    node: &NodeName,
+    name: SegmentName,
+    part: &Path,
+) -> SegmentCopy<Box<SegmentScan>> {
     let verdict = match verify_segment(storage, name, part, None) {
         Ok(verdict) => verdict,
         Err(error) => return SegmentCopy::Damaged(join_chain(&error)),

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | a call on the store fails, or a database does not answer | all logs wait. The thread tries again without end. The first wait is 100 ms, and each next wait is twice as long, up to 30 s |
 //! | a segment in the store is damaged, or its content does not match its name | the fetcher asks the machine that wrote the segment to store it again. The log waits, and all other logs are fetched |
+//! | the digest of a segment is right, and the checksum of a batch is wrong | the segment was wrong before its machine digested it. The loader records the batch as a gap, as from a log of its own machine |
 //! | a segment is missing, and the store has a later one | the fetcher asks for the segment after `FetchTuning::gap_patience`. The log waits, and all other logs are fetched |
 //! | the machine that wrote the segment has deleted it | the next later segment is fetched, and the loader records the gap |
 

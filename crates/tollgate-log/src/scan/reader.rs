@@ -417,7 +417,11 @@ fn last_byte(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-pub(super) fn read_header(
+/// Reads the header of a segment. Returns the header and its checksum.
+///
+/// # Errors
+/// An error of the disk. The result reports damage of the bytes.
+pub(crate) fn read_header(
     file: &dyn StorageFile,
     path: &Path,
 ) -> Result<Result<(SegmentHeader, u32), FormatError>, LogError> {

@@ -7,7 +7,7 @@ use std::thread;
 
 use tollgate_log::{
     Handover, SchemaId, SegmentDigestAlgorithm, SegmentName, SegmentState, SegmentWriter, Sequence,
-    verify_segment,
+    check_digest, verify_segment,
 };
 
 use crate::sim::Sim;
@@ -83,6 +83,7 @@ fn is_whole(sim: &Sim, name: SegmentName, path: &Path) -> bool {
 fn the_segment_itself_is_whole() {
     let (sim, name, path) = sealed();
     assert!(is_whole(&sim, name, &path));
+    assert_eq!(check_digest(&sim, name, &path).unwrap().map(|checked| checked.header.first), Ok(name.first));
 }
 
 #[test]
@@ -101,6 +102,20 @@ fn every_truncation_of_a_sealed_segment_is_detected() {
         let whole = file_bytes(sim, path);
         sim.edit(path, |bytes| bytes.truncate(size));
         assert!(!is_whole(sim, name, path), "cut to {size}");
+        sim.edit(path, |bytes| *bytes = whole);
+    });
+}
+
+#[test]
+fn the_digest_alone_detects_a_flipped_bit_of_each_byte_and_every_truncation() {
+    in_threads(SEGMENT_BYTES, |sim, name, path, at| {
+        let flip = |bytes: &mut Vec<u8>| bytes[at] ^= 1 << (at % 8);
+        sim.edit(path, flip);
+        assert!(check_digest(sim, name, path).unwrap().is_err(), "byte {at}");
+        sim.edit(path, flip);
+        let whole = file_bytes(sim, path);
+        sim.edit(path, |bytes| bytes.truncate(at));
+        assert!(check_digest(sim, name, path).unwrap().is_err(), "cut to {at}");
         sim.edit(path, |bytes| *bytes = whole);
     });
 }

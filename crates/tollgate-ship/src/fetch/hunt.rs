@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_log::{LogId, Sequence, Storage};
+use tollgate_log::{DigestedSegment, LogId, Sequence, Storage};
 
 use super::log::FetchedLog;
 use super::options::FetchOptions;
 use super::status::FetchFault;
 use crate::answer::WantAnswer;
-use crate::copy::{SegmentCopy, SegmentPlace, copy_segment};
+use crate::copy::{SegmentCopy, SegmentPlace, copy_digested_segment};
 use crate::listing::{end_of, segments_of, want_of};
 use crate::name::ObjectName;
 use crate::store::{Store, StoreError};
@@ -160,11 +160,12 @@ impl Hunt<'_> {
     fn copy(&self, log: &mut FetchedLog, first: Sequence) -> Result<Copied, StoreError> {
         let FetchOptions { spool, segment_bytes_max, .. } = self.options;
         let place = SegmentPlace { node: &log.node, log: self.log, first };
-        let reason = match copy_segment(self.store, self.storage, place, spool, *segment_bytes_max)? {
+        let reason = match copy_digested_segment(self.store, self.storage, place, spool, *segment_bytes_max)?
+        {
             SegmentCopy::Absent => return Ok(Copied::Absent),
-            SegmentCopy::Here(scan) => {
-                log.note_fetched(first, scan.last, scan.file_bytes);
-                return Ok(Copied::Here { bytes: scan.file_bytes });
+            SegmentCopy::Here(DigestedSegment { footer, .. }) => {
+                log.note_fetched(first, footer.last, footer.file_bytes());
+                return Ok(Copied::Here { bytes: footer.file_bytes() });
             }
             SegmentCopy::Damaged(reason) | SegmentCopy::LaterVersion(reason) => reason,
         };

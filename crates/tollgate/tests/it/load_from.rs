@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tollgate_log::DiskStorage;
 use tollgate_ship::{FolderStore, NodeName, Pacer, ship_once};
 
 use crate::cluster::shared;
 use crate::crash::{Random, seed};
+use crate::forge::Forged;
 use crate::gateway::{ACCESS_KEY, Gateway, SECRET_KEY};
 use crate::postgres::numbers_of;
 use crate::program::{App, eventually, printed};
@@ -133,6 +135,45 @@ fn a_missing_and_a_damaged_segment_are_named_and_the_other_logs_are_loaded() {
     let output = loader.run(&["load", "--once", "--from", fleet.store()]);
     assert!(output.status.success(), "{}", printed(&output));
     assert!(numbers(&loader) == all(9_000));
+}
+
+/// Changes the last value of a segment, and computes the digest of the footer again. The checksum of the
+/// batch stays the old one.
+fn lie(segment: &Path) {
+    let mut bytes = fs::read(segment).unwrap();
+    let batch = Forged::parse(&bytes).batches.pop().unwrap();
+    let footer_bytes = u32::from_le_bytes(bytes[bytes.len() - 8..][..4].try_into().unwrap());
+    let footer = bytes.len() - footer_bytes as usize;
+    let padding = batch.payload.len().next_multiple_of(8) - batch.payload.len();
+    bytes[footer - padding - 8] ^= 1;
+    let digest = Sha256::digest(&bytes[..footer]);
+    bytes[footer + 56..][..32].copy_from_slice(&digest);
+    let end = bytes.len() - 4;
+    let checksum = crc32c::crc32c(&bytes[footer..end]);
+    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(segment, bytes).unwrap();
+}
+
+#[test]
+fn a_segment_that_lies_with_a_right_digest_brings_no_wrong_row() {
+    let fleet = Fleet::of(1);
+    fleet.run(0, 0..3_000);
+    let segments = fleet.segments();
+    assert!(segments.len() > 2, "several segments");
+    lie(&segments[1]);
+    let loader = database_machine(SQLITE);
+    let output = loader.run(&["load", "--once", "--from", fleet.store()]);
+    let (text, numbers) = (printed(&output), numbers(&loader));
+    assert!(
+        text.contains("\"message\":\"records are missing\"") && text.contains("payload checksum is"),
+        "{text}"
+    );
+    // The wrong value would be a number twice.
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{text}");
+    assert!(
+        numbers.starts_with(&all(1_000)) && numbers.ends_with(&[2_999]) && numbers.len() < 3_000,
+        "{text}"
+    );
 }
 
 #[test]

@@ -9,6 +9,8 @@
 //! read, the transaction is rolled back. The loader has no other state on disk. So after a crash, a panic or
 //! a race with a second loader, work is repeated, but no row is lost or loaded twice.
 //!
+//! `lease` spreads the logs of a store over several loaders. The rule does not depend on it.
+//!
 //! `query` runs queries of other crates. Loading and queries share only the code for connections.
 //!
 //! Absent here: HTTP, scripts, any file besides the database. An async runtime exists only inside the
@@ -19,6 +21,7 @@ mod audit;
 mod clock;
 mod error;
 mod footer;
+mod lease;
 mod live;
 mod load;
 mod query;
@@ -31,6 +34,7 @@ pub use audit::{
     audit, sink_gaps,
 };
 pub use error::{AuditError, FinishError, LoaderStartError, Remedy, SinkError};
+pub use lease::{LeaseKeeper, LeaseOptions, LeaseStartError, LeaseStatus, LeaseWatch, LogOffer};
 pub use live::LiveLog;
 pub use load::{
     LoadBacklog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, RefusedLogs, STALLED_MIN,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::SinkError;
+use crate::lease::LeaseWatch;
 use crate::sink::{Sink, SinkOptions};
 
 /// Options of a loader.
@@ -17,6 +18,8 @@ pub struct LoadOptions {
     pub tuning: LoadTuning,
     /// Action of the loader when only logs remain that the sink refuses.
     pub refused: RefusedLogs,
+    /// The leases of this loader, which hear of logs that another loader loads. `None`: it has no leases.
+    pub leases: Option<LeaseWatch>,
 }
 
 /// Action of a loader without a live log when only logs remain that the sink refuses.
@@ -32,7 +35,13 @@ pub enum RefusedLogs {
 impl LoadOptions {
     /// Returns the defaults for a folder and a sink.
     pub fn new(dir: impl Into<PathBuf>, sink: SinkOptions) -> Self {
-        Self { dir: dir.into(), sink, tuning: LoadTuning::default(), refused: RefusedLogs::default() }
+        Self {
+            dir: dir.into(),
+            sink,
+            tuning: LoadTuning::default(),
+            refused: RefusedLogs::default(),
+            leases: None,
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! A sink has at most one open transaction. Between [`Sink::begin`] and [`Sink::commit`], the loader passes
 //! batches and gaps of one log to it, in order. All of them, and the position after the last one, become
 //! visible together, or not at all.
+//!
+//! The leases of a sink have their own contract, in `leases`.
 
 use std::collections::BTreeMap;
 

@@ -8,6 +8,7 @@ mod declared;
 mod item;
 mod json;
 mod key;
+mod leases;
 mod options;
 mod postgres;
 mod refusals;
@@ -21,6 +22,7 @@ pub(crate) use accounts::LogCounts;
 pub use contract::Sink;
 pub use declared::DeclaredStreams;
 pub use json::ItemRow;
+pub(crate) use leases::{LEASE_TIME, LeaseName, LeaseScope, LeaseTable, LiveLease};
 #[cfg(test)]
 pub(crate) use options::sqlite_with_clock;
 pub use options::{LoadFrom, SinkKind, SinkOptions};

@@ -10,9 +10,10 @@ use super::accounts::LogCounts;
 use super::after::AfterLoad;
 use super::contract::Sink;
 use super::declared::DeclaredStreams;
-use super::postgres::{self, PostgresOptions, PostgresSink};
+use super::leases::{LeaseScope, LeaseTable};
+use super::postgres::{self, PostgresLeases, PostgresOptions, PostgresSink};
 use super::reject::{ReadItem, Retried};
-use super::sqlite::{self, SqliteSink};
+use super::sqlite::{self, SqliteLeases, SqliteSink};
 use super::streams::Taken;
 use super::write_rules::WriteRules;
 use crate::error::SinkError;
@@ -111,6 +112,14 @@ impl SinkOptions {
         match &self.kind {
             SinkKind::Sqlite { path } => Ok(Box::new(SqliteSink::open(path, &self.name, rules)?)),
             SinkKind::Postgres(options) => Ok(Box::new(PostgresSink::open(options, &self.name, rules)?)),
+        }
+    }
+
+    /// Opens the leases of the sink, by a connection of their own.
+    pub(crate) fn open_leases(&self, scope: LeaseScope) -> Result<Box<dyn LeaseTable>, SinkError> {
+        match &self.kind {
+            SinkKind::Sqlite { path } => Ok(Box::new(SqliteLeases::new(path, &self.name, scope))),
+            SinkKind::Postgres(options) => Ok(Box::new(PostgresLeases::open(options, &self.name, scope)?)),
         }
     }
 

@@ -19,6 +19,7 @@ mod copy_buffer;
 mod error;
 mod fill;
 mod keys;
+mod leases;
 mod names;
 mod options;
 mod refusals;
@@ -47,6 +48,7 @@ use session::Session;
 pub(crate) use session::connect;
 
 pub(crate) use bookkeeping::{read_counts, read_positions};
+pub(crate) use leases::PostgresLeases;
 pub use options::{PostgresOptions, PostgresUrl, TableName, hide_password};
 pub(crate) use table::check;
 

@@ -23,6 +23,7 @@ mod database;
 mod fill;
 mod insert;
 mod keys;
+mod leases;
 mod moved;
 mod parents;
 mod positions;
@@ -49,6 +50,7 @@ use table::EnsureError;
 
 pub(super) use counts::read_counts;
 pub(super) use database::SqliteSink;
+pub(super) use leases::SqliteLeases;
 pub(super) use positions::read_positions;
 pub(super) use table::check;
 

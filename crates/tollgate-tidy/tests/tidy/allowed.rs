@@ -196,6 +196,8 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         &[
             &["clock", "error", "footer", "live", "sqlite_files", "sys"],
             &["sink"],
+            // The leases of several loaders. A load tells them which logs another loader has.
+            &["lease"],
             &["load", "query"],
             &["audit"],
             &["lib"],

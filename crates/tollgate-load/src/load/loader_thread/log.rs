@@ -63,6 +63,9 @@ impl LoaderThread {
                 Err(ChunkError::Sink(SinkError::Lost { .. })) => {
                     tracing::debug!(sink = self.options.sink.name, %log, "another loader loaded first");
                     self.sink()?.rollback();
+                    if let Some(leases) = &self.options.leases {
+                        leases.lost(&self.options.sink.name, log);
+                    }
                     self.is_moving(log, following)?;
                     return Ok(Pass::Done);
                 }

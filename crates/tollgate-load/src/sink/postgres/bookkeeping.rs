@@ -19,8 +19,10 @@ use crate::sink::accounts::{BOOKKEEPING_VERSION, LogCounts, StreamCounts};
 
 /// Name of the table whose only row has the version of the layout of all these tables.
 const META: &str = "meta";
+/// Name of the table of leases.
+pub(super) const LEASES: &str = "leases";
 
-const TABLES: [(&str, &str); 10] = [
+const TABLES: [(&str, &str); 11] = [
     (META, "version bigint NOT NULL"),
     ("sinks", "sink text PRIMARY KEY, since timestamptz NOT NULL DEFAULT now()"),
     (
@@ -55,6 +57,11 @@ const TABLES: [(&str, &str); 10] = [
     ),
     ("ticks", "sink text PRIMARY KEY, ms bigint NOT NULL"),
     ("columns", "sink text, stream text, name text, type text NOT NULL, PRIMARY KEY (sink, stream, name)"),
+    (
+        LEASES,
+        "sink text, store text, name text, holder text NOT NULL, until timestamptz NOT NULL, \
+         PRIMARY KEY (sink, store, name)",
+    ),
 ];
 
 /// Newer columns of each table, with their types. A program without them reads and writes the tables as

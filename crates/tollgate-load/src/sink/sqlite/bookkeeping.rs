@@ -89,6 +89,14 @@ pub(super) const TABLES: &str = "
         id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
         ms INTEGER NOT NULL
     ) STRICT;
+    CREATE TABLE IF NOT EXISTS tollgate_leases (
+        sink TEXT NOT NULL,
+        store TEXT NOT NULL,
+        name TEXT NOT NULL,
+        holder TEXT NOT NULL,
+        until REAL NOT NULL,
+        PRIMARY KEY (sink, store, name)
+    ) STRICT, WITHOUT ROWID;
 ";
 
 /// Newer columns: table, name, type. A program without them reads and writes the tables as before, so the
@@ -151,7 +159,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Option<Connection>, SinkError>
 
 /// Checks and returns the version of the tables. Returns `None` if there are no tables, or if they are so old
 /// that they store no version. Such tables have the first version.
-fn check_version(connection: &Connection, path: &Path) -> Result<Option<i64>, SinkError> {
+pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<Option<i64>, SinkError> {
     match read_version(connection).map_err(failed("read the version of the bookkeeping", path))? {
         Some(found) if found != BOOKKEEPING_VERSION => {
             let (database, known) = (path.display().to_string(), BOOKKEEPING_VERSION);

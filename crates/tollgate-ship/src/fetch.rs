@@ -6,6 +6,9 @@
 //! next record that the sinks lack. The folder contains only copies of segments that the store has, so the
 //! thread empties it at the start.
 //!
+//! Several fetchers may share a store. An [`Allotment`] then decides which logs each of them fetches. A fetcher
+//! only lists the names of other logs, so that it knows whether they are loaded.
+//!
 //! | fault | effect |
 //! | --- | --- |
 //! | a call on the store fails, or a database does not answer | all logs wait. The thread tries again without end. The first wait is 100 ms, and each next wait is twice as long, up to 30 s |
@@ -14,10 +17,13 @@
 //! | a segment is missing, and the store has a later one | the fetcher asks for the segment after `FetchTuning::gap_patience`. The log waits, and all other logs are fetched |
 //! | the machine that wrote the segment has deleted it | the next later segment is fetched, and the loader records the gap |
 
+mod allotment;
+mod answers;
 mod hunt;
 mod log;
 mod options;
 mod retain;
+mod spool;
 mod status;
 
 use std::collections::BTreeMap;
@@ -25,20 +31,23 @@ use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tollgate_log::{LogError, LogId, Position, Sequence, Storage, join_chain, make_folder};
+use tollgate_log::{LogError, LogId, Sequence, Storage, join_chain, make_folder};
 
-use crate::answer::{NodeAnswer, PositionAnswer, TEXT_BYTES_MAX, now_ms};
+use crate::answer::{NodeAnswer, TEXT_BYTES_MAX, now_ms};
 use crate::listing::{end_of, ended_logs, shipped_logs};
 use crate::name::ObjectName;
 use crate::store::{Store, StoreError};
+pub use allotment::{AllLogs, Allotment, OfferedLog};
+use answers::Answers;
 use hunt::Hunt;
-use log::FetchedLog;
+use log::{FetchedLog, LogShare};
 pub use options::{FetchOptions, FetchTuning, ReadPositions, SinkPositions};
 pub use retain::StoreRetain;
+pub use spool::{Spool, SpoolError};
 pub use status::{FetchFault, FetchState, FetchStatus, FetchWatch, LogFetch, NodeFetch};
 
 /// A machine that missed this many reports is silent.
@@ -47,20 +56,59 @@ const REPORTS_MISSED_MAX: u64 = 3;
 /// Maximum number of segments of one log that are fetched before the next log has its turn.
 const IN_A_ROW_MAX: usize = 64;
 
+/// Time without a successful pass after which other fetchers get the logs of this one.
+const FAILING_MAX: Duration = Duration::from_secs(10);
+
+/// An order to the thread.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    #[default]
+    Fetch,
+    /// End the current wait, because the fetcher may have got further logs.
+    FetchNow,
+    End,
+}
+
 #[derive(Debug, Default)]
 struct Control {
-    is_ended: Mutex<bool>,
+    order: Mutex<Order>,
     wake: Condvar,
 }
 
 impl Control {
+    fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_ended(&self) -> bool {
-        *self.is_ended.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.order() == Order::End
+    }
+
+    fn give(&self, order: Order) {
+        let mut present = self.order();
+        if *present != Order::End {
+            *present = order;
+        }
+        self.wake.notify_all();
     }
 
     fn rest(&self, time: Duration) {
-        let is_ended = self.is_ended.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.wake.wait_timeout_while(is_ended, time, |is_ended| !*is_ended));
+        let wait = self.wake.wait_timeout_while(self.order(), time, |order| *order == Order::Fetch);
+        let (mut order, _) = wait.unwrap_or_else(PoisonError::into_inner);
+        if *order == Order::FetchNow {
+            *order = Order::Fetch;
+        }
+    }
+}
+
+/// Makes a fetcher look at the store now.
+#[derive(Debug, Clone)]
+pub struct FetchWaker(Arc<Control>);
+
+impl FetchWaker {
+    /// Ends the wait of the fetcher until its next pass.
+    pub fn wake(&self) {
+        self.0.give(Order::FetchNow);
     }
 }
 
@@ -72,14 +120,29 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Empties the folder `FetchOptions::spool`, and starts the thread `fetch`.
+    /// Starts the only fetcher of a store, as [`Self::start_sharing`] does.
     ///
-    /// # Errors The folder cannot be created or emptied, or no thread can be started.
+    /// # Errors
+    /// The same as [`Self::start_sharing`].
     pub fn start(
         options: FetchOptions,
         storage: Arc<dyn Storage>,
         store: Arc<dyn Store>,
         positions: ReadPositions,
+    ) -> Result<Self, FetchStartError> {
+        Self::start_sharing(options, storage, store, positions, Box::new(AllLogs))
+    }
+
+    /// Empties the folder `FetchOptions::spool`, and starts the thread `fetch`.
+    ///
+    /// # Errors
+    /// The folder cannot be created or emptied, or no thread can be started.
+    pub fn start_sharing(
+        options: FetchOptions,
+        storage: Arc<dyn Storage>,
+        store: Arc<dyn Store>,
+        positions: ReadPositions,
+        allotment: Box<dyn Allotment>,
     ) -> Result<Self, FetchStartError> {
         make_folder(&*storage, &options.spool)?;
         empty(&options.spool)
@@ -90,15 +153,18 @@ impl Fetcher {
             storage,
             store,
             positions,
+            allotment,
             logs: BTreeMap::new(),
-            answered: BTreeMap::new(),
+            answers: Answers::default(),
             nodes_at: None,
             ends_at: None,
             retained_at: None,
             watch: watch.clone(),
             control: control.clone(),
             backoff: None,
+            failing_since: None,
         };
+        worker.watch.lock().spool_bytes_max = worker.options.spool_bytes_max;
         let thread = thread::Builder::new().name("fetch".to_owned()).spawn(move || worker.run());
         Ok(Self { control, watch, thread: Some(thread.map_err(FetchStartError::Thread)?) })
     }
@@ -107,12 +173,16 @@ impl Fetcher {
     pub fn watch(&self) -> FetchWatch {
         self.watch.clone()
     }
+
+    /// Returns a handle that ends the wait until the next pass.
+    pub fn waker(&self) -> FetchWaker {
+        FetchWaker(self.control.clone())
+    }
 }
 
 impl Drop for Fetcher {
     fn drop(&mut self) {
-        *self.control.is_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.control.wake.notify_all();
+        self.control.give(Order::End);
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
@@ -155,9 +225,10 @@ struct FetchThread {
     storage: Arc<dyn Storage>,
     store: Arc<dyn Store>,
     positions: ReadPositions,
+    /// Decides which logs this fetcher fetches.
+    allotment: Box<dyn Allotment>,
     logs: BTreeMap<LogId, FetchedLog>,
-    /// The last position of each log and sink that was written to the store, and when.
-    answered: BTreeMap<(String, LogId), (Position, Instant)>,
+    answers: Answers,
     /// Time of the last read of the reports of all machines.
     nodes_at: Option<Instant>,
     /// Time of the last list of the ends of all logs.
@@ -168,6 +239,8 @@ struct FetchThread {
     control: Arc<Control>,
     /// Wait after the last pass failed. `None`: the last pass worked.
     backoff: Option<Duration>,
+    /// Time since which no pass has worked. `None`: the last pass worked.
+    failing_since: Option<Instant>,
 }
 
 /// Result of a pass over all logs.
@@ -204,6 +277,7 @@ impl FetchThread {
     }
 
     fn looked(&mut self, look: Look) {
+        self.failing_since = None;
         if self.backoff.take().is_some() {
             tracing::info!("the store and the sinks answer again");
         }
@@ -214,7 +288,7 @@ impl FetchThread {
         };
         {
             let mut status = self.watch.lock();
-            (status.state, status.last_error) = (state, None);
+            (status.state, status.last_error, status.failing_since) = (state, None, None);
         }
         let tuning = self.options.tuning;
         match look {
@@ -231,9 +305,14 @@ impl FetchThread {
         let tuning = self.options.tuning;
         let wait = self.backoff.map_or(tuning.backoff_min, |wait| (wait * 2).min(tuning.backoff_max));
         self.backoff = Some(wait);
+        let since = *self.failing_since.get_or_insert_with(Instant::now);
         {
             let mut status = self.watch.lock();
             (status.state, status.last_error) = (FetchState::Retrying, Some(reason.to_owned()));
+            (status.failing_since, status.errors) = (Some(since), status.errors + 1);
+        }
+        if since.elapsed() >= FAILING_MAX {
+            self.allotment.pause();
         }
         self.control.rest(wait);
     }
@@ -250,12 +329,13 @@ impl FetchThread {
             self.find_ended_logs()?;
             self.ends_at = Some(Instant::now());
         }
+        self.offer(&positions)?;
         let mut look = Look::Nothing;
         for log in self.logs.keys().copied().collect::<Vec<_>>() {
             if self.control.is_ended() {
                 break;
             }
-            let found = self.look_at_log(log, loaded_by_all(&positions, log))?;
+            let found = self.look_at_log(log)?;
             look = if found == Look::Nothing { look } else { found };
         }
         self.answer(&positions, self.options.tuning.answer)?;
@@ -263,7 +343,8 @@ impl FetchThread {
             self.look_at_nodes()?;
             self.nodes_at = Some(Instant::now());
         }
-        if self.retained_at.is_none_or(|at| at.elapsed() >= self.options.tuning.retain) {
+        let is_retain_due = self.retained_at.is_none_or(|at| at.elapsed() >= self.options.tuning.retain);
+        if is_retain_due && self.allotment.may_delete() {
             self.delete_due()?;
             self.retained_at = Some(Instant::now());
         }
@@ -292,16 +373,36 @@ impl FetchThread {
         Ok(())
     }
 
-    fn look_at_log(&mut self, id: LogId, loaded: Sequence) -> Result<Look, StoreError> {
+    /// Notes which records are loaded, and offers the logs that are not finished.
+    fn offer(&mut self, positions: &SinkPositions) -> Result<(), StoreError> {
+        let mut offered = BTreeMap::new();
+        for (id, log) in &mut self.logs {
+            log.note_loaded(&self.options.spool.join(id.to_string()), loaded_by_all(positions, *id));
+            if !log.is_done() || !self.answers.are_whole(&*self.store, positions, *id)? {
+                let state = if log.bytes() > 0 { OfferedLog::Busy } else { OfferedLog::Idle };
+                offered.insert(*id, state);
+            }
+        }
+        self.allotment.offer(&offered);
+        Ok(())
+    }
+
+    fn look_at_log(&mut self, id: LogId) -> Result<Look, StoreError> {
+        let may_fetch = self.allotment.may_fetch(id);
         let Some(log) = self.logs.get_mut(&id) else { return Ok(Look::Nothing) };
-        log.note_loaded(&self.options.spool.join(id.to_string()), loaded);
+        log.set_share(if may_fetch { LogShare::Fetched } else { LogShare::Left });
+        if !may_fetch {
+            let hunt = Hunt { store: &*self.store, storage: &*self.storage, options: &self.options, log: id };
+            return hunt.look_beside(log).map(|()| Look::Nothing);
+        }
         let mut spool_bytes: u64 = self.logs.values().map(FetchedLog::bytes).sum();
         let mut look = Look::Nothing;
         for _ in 0..IN_A_ROW_MAX {
             if spool_bytes > 0 && spool_bytes >= self.options.spool_bytes_max {
                 return Ok(Look::Full);
             }
-            let Some(log) = self.logs.get_mut(&id).filter(|_| !self.control.is_ended()) else { break };
+            let is_over = self.control.is_ended() || !self.allotment.may_fetch(id);
+            let Some(log) = self.logs.get_mut(&id).filter(|_| !is_over) else { break };
             let hunt = Hunt { store: &*self.store, storage: &*self.storage, options: &self.options, log: id };
             let Some(bytes) = hunt.fetch_next(log)? else { break };
             (look, spool_bytes) = (Look::Some, spool_bytes + bytes);
@@ -312,22 +413,12 @@ impl FetchThread {
         Ok(look)
     }
 
-    /// Writes the position of each sink in each log to the store, for the machines that wrote the logs. For
-    /// one sink and log, at least `every` passes between two writes.
+    /// Writes the position of each sink to the store, for the machines that wrote the logs. Writes those of the
+    /// logs that this fetcher has.
     fn answer(&mut self, positions: &SinkPositions, every: Duration) -> Result<(), StoreError> {
-        for (sink, logs) in positions {
-            for (log, position) in logs.iter().filter(|(log, _)| self.logs.contains_key(log)) {
-                let key = (sink.clone(), *log);
-                let known = self.answered.get(&key);
-                let is_due = known.is_none_or(|(answered, at)| answered != position && at.elapsed() >= every);
-                if is_due {
-                    let name = ObjectName::Position { sink: sink.clone(), log: *log }.to_string();
-                    self.store.put_text(&name, &PositionAnswer::now(*position).to_text())?;
-                    self.answered.insert(key, (*position, Instant::now()));
-                }
-            }
-        }
-        Ok(())
+        let Self { answers, store, logs, allotment, .. } = self;
+        let is_chosen = |log| logs.contains_key(&log) && allotment.holds(log);
+        answers.write(&**store, positions, is_chosen, every)
     }
 
     /// Deletes the segments that are due from the store, of all logs.
@@ -365,8 +456,8 @@ impl FetchThread {
         Ok(())
     }
 
-    fn show(&self) {
-        let logs = self.logs.iter().map(|(id, log)| (*id, log.shown())).collect();
+    fn show(&mut self) {
+        let logs = self.logs.iter_mut().map(|(id, log)| (*id, log.shown())).collect();
         let mut status = self.watch.lock();
         status.spool_bytes = self.logs.values().map(FetchedLog::bytes).sum();
         status.logs = logs;

@@ -53,8 +53,9 @@ pub use answer::{EndAnswer, NodeAnswer, PositionAnswer, WantAnswer};
 pub use copy::{SegmentCopy, SegmentPlace, copy_segment};
 pub use cost::{StoreCost, StorePrices, StoreUse, month_cost};
 pub use fetch::{
-    FetchFault, FetchOptions, FetchStartError, FetchState, FetchStatus, FetchTuning, FetchWatch, Fetcher,
-    LogFetch, NodeFetch, ReadPositions, SinkPositions, StoreRetain,
+    AllLogs, Allotment, FetchFault, FetchOptions, FetchStartError, FetchState, FetchStatus, FetchTuning,
+    FetchWaker, FetchWatch, Fetcher, LogFetch, NodeFetch, OfferedLog, ReadPositions, SinkPositions, Spool,
+    SpoolError, StoreRetain,
 };
 pub use folder::FolderStore;
 pub use identity::SegmentIdentity;

@@ -63,6 +63,31 @@ impl Hunt<'_> {
         if is_due || log.missing.is_some() { self.look_at_all(log, next) } else { Ok(None) }
     }
 
+    /// Lists the names of a log that this fetcher does not fetch, and notes whether the sinks lack a record.
+    pub(super) fn look_beside(&self, log: &mut FetchedLog) -> Result<(), StoreError> {
+        let every = if log.is_done() { DONE_LIST } else { self.options.tuning.list };
+        if log.is_behind.is_some() && log.listed_at.is_some_and(|at| at.elapsed() < every) {
+            return Ok(());
+        }
+        let loaded = log.loaded();
+        let later = segments_of(self.store, &log.node, self.log, log.beside)?;
+        log.beside = later.iter().rev().find(|first| **first <= loaded).copied().or(log.beside);
+        log.end = end_of(self.store, self.log)?.map(|end| end.last).or(log.end);
+        let is_behind =
+            log.end.is_some_and(|end| end > loaded) || later.last().is_some_and(|last| *last > loaded);
+        log.is_behind = Some(is_behind || self.ends_after(log, loaded)?);
+        log.listed_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Returns whether the segment with the loaded position has later records.
+    fn ends_after(&self, log: &FetchedLog, loaded: Sequence) -> Result<bool, StoreError> {
+        let Some(first) = log.beside else { return Ok(false) };
+        let name = ObjectName::Segment { node: log.node.clone(), log: self.log, first };
+        let head = self.store.head(&name.to_string())?;
+        Ok(head.and_then(|head| head.identity?.end()).is_some_and(|(last, _)| last > loaded))
+    }
+
     /// Reads the answer of the machine that was asked to store a damaged segment again.
     fn damage(&self, log: &FetchedLog) -> Result<Damage, StoreError> {
         let Some(FetchFault::Damaged { first, .. }) = log.fault else { return Ok(Damage::None) };

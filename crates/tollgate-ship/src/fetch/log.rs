@@ -17,6 +17,15 @@ struct Fetched {
     bytes: u64,
 }
 
+/// Whether this fetcher fetches a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LogShare {
+    /// This fetcher fetches the log.
+    Fetched,
+    /// Another fetcher fetches the log, or none at present.
+    Left,
+}
+
 /// State of one fetched log.
 #[derive(Debug)]
 pub(super) struct FetchedLog {
@@ -37,6 +46,14 @@ pub(super) struct FetchedLog {
     /// The first record of a missing segment, and the time since which it is missing.
     pub(super) missing: Option<(Sequence, Instant)>,
     pub(super) fault: Option<FetchFault>,
+    share: LogShare,
+    /// For a log that is left to another fetcher: whether the store has records that a sink lacks. `None`: not
+    /// known.
+    pub(super) is_behind: Option<bool>,
+    /// For such a log: the first record of the last segment that begins at or before the loaded position.
+    pub(super) beside: Option<Sequence>,
+    /// Time since which the store has had records that a sink lacks.
+    behind_since: Option<Instant>,
 }
 
 impl FetchedLog {
@@ -51,7 +68,24 @@ impl FetchedLog {
             listed_at: None,
             missing: None,
             fault: None,
+            share: LogShare::Left,
+            is_behind: None,
+            beside: None,
+            behind_since: None,
         }
+    }
+
+    /// Sets whether this fetcher fetches the log. After a change, the names of the segments are listed again.
+    pub(super) fn set_share(&mut self, share: LogShare) {
+        if self.share != share {
+            (self.share, self.is_behind, self.listed_at) = (share, None, None);
+            (self.missing, self.fault) = (None, None);
+        }
+    }
+
+    /// Returns the last record that every sink has loaded.
+    pub(super) fn loaded(&self) -> Sequence {
+        self.loaded
     }
 
     /// Sets the last record that every sink has loaded, and deletes the fetched segments up to this record.
@@ -60,7 +94,7 @@ impl FetchedLog {
     /// then fetched again.
     pub(super) fn note_loaded(&mut self, folder: &Path, loaded: Sequence) {
         if loaded < self.loaded {
-            self.listed_at = None;
+            (self.listed_at, self.is_behind, self.beside) = (None, None, None);
             self.lasts.clear();
         }
         self.loaded = loaded;
@@ -133,13 +167,21 @@ impl FetchedLog {
         self.end.is_some_and(|end| self.loaded >= end)
     }
 
-    pub(super) fn shown(&self) -> LogFetch {
+    pub(super) fn shown(&mut self) -> LogFetch {
+        let fetched = self.here.values().map(|fetched| fetched.last).fold(self.loaded, Ord::max);
+        let is_behind = match self.share {
+            LogShare::Fetched => fetched > self.loaded || self.fault.is_some(),
+            LogShare::Left => self.is_behind != Some(false),
+        };
+        self.behind_since = self.behind_since.filter(|_| is_behind).or_else(|| is_behind.then(Instant::now));
         LogFetch {
             node: self.node.clone(),
             loaded: self.loaded,
-            fetched: self.here.values().map(|fetched| fetched.last).fold(self.loaded, Ord::max),
+            fetched,
             end: self.end,
             fault: self.fault.clone(),
+            is_fetched_here: self.share == LogShare::Fetched,
+            behind_since: self.behind_since,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tollgate_log::{LogId, Sequence};
 
@@ -57,6 +58,11 @@ pub struct LogFetch {
     pub end: Option<Sequence>,
     /// Why the next segment is not fetched. `None`: no fault.
     pub fault: Option<FetchFault>,
+    /// Whether this fetcher fetches the log. If not, another one does, or none at present.
+    pub is_fetched_here: bool,
+    /// Time since which the store has had records that a sink lacks, as far as the fetcher knows. `None`: all
+    /// records are loaded.
+    pub behind_since: Option<Instant>,
 }
 
 /// The last report of a machine, as a fetcher read it.
@@ -75,6 +81,10 @@ pub struct FetchStatus {
     pub state: FetchState,
     /// The last error. The error is removed when a pass works again.
     pub last_error: Option<String>,
+    /// Time since which no pass has worked. `None`: the last pass worked.
+    pub failing_since: Option<Instant>,
+    /// Number of passes that failed.
+    pub errors: u64,
     /// Number of fetched segments.
     pub segments: u64,
     /// Bytes of these segments.
@@ -83,6 +93,8 @@ pub struct FetchStatus {
     pub deleted_segments: u64,
     /// Bytes of fetched segments that are not loaded yet.
     pub spool_bytes: u64,
+    /// Maximum of these bytes.
+    pub spool_bytes_max: u64,
     /// All logs that the fetcher has found in the store.
     pub logs: BTreeMap<LogId, LogFetch>,
     /// All machines that reported to the store.
@@ -92,8 +104,7 @@ pub struct FetchStatus {
 impl FetchStatus {
     /// Returns whether every record in the store is loaded, as far as the last pass found segments.
     pub fn is_all_loaded(&self) -> bool {
-        let is_loaded = |log: &LogFetch| log.loaded >= log.fetched && log.fault.is_none();
-        self.state == FetchState::CaughtUp && self.logs.values().all(is_loaded)
+        self.state == FetchState::CaughtUp && self.logs.values().all(|log| log.behind_since.is_none())
     }
 }
 

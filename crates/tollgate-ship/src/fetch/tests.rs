@@ -6,15 +6,17 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tollgate_log::{DiskStorage, SegmentName, SegmentState, read_footer, segments};
+use tollgate_log::{DiskStorage, Position, SegmentName, SegmentState, read_footer, segments};
 
 use super::*;
-use crate::answer::{EndAnswer, WantAnswer};
+use crate::answer::{EndAnswer, PositionAnswer, WantAnswer};
 use crate::folder::FolderStore;
 use crate::name::NodeName;
 use crate::pace::Pacer;
 use crate::shipper::ship_once;
 use crate::testing::{eventually, files, write_log};
+
+mod sharing;
 
 /// A machine that wrote logs, a folder as the store, and a machine that loads them.
 struct Site {
@@ -23,6 +25,7 @@ struct Site {
     positions: Arc<Mutex<SinkPositions>>,
     spool_bytes_max: u64,
     gap_patience: Duration,
+    list: Duration,
     retain: StoreRetain,
 }
 
@@ -34,7 +37,8 @@ impl Site {
         let positions = Arc::new(Mutex::new(sinks.into_iter().collect()));
         let retain = StoreRetain { age: None, sinks: None };
         let gap_patience = Duration::from_millis(20);
-        Self { folder, positions, spool_bytes_max: u64::MAX, gap_patience, retain }
+        let list = Duration::from_millis(2);
+        Self { folder, positions, spool_bytes_max: u64::MAX, gap_patience, list, retain }
     }
 
     fn store(&self) -> FolderStore {
@@ -57,23 +61,20 @@ impl Site {
         log
     }
 
-    fn tuning(&self) -> FetchTuning {
-        FetchTuning {
+    fn start(&self) -> Fetcher {
+        self.start_sharing(AllLogs)
+    }
+
+    fn start_sharing(&self, allotment: impl Allotment + 'static) -> Fetcher {
+        let tuning = FetchTuning {
             poll: Duration::from_millis(2),
-            list: Duration::from_millis(2),
+            list: self.list,
             gap_patience: self.gap_patience,
             answer: Duration::from_millis(2),
             retain: Duration::from_millis(2),
             backoff_min: Duration::from_millis(1),
             backoff_max: Duration::from_millis(10),
-        }
-    }
-
-    fn start(&self) -> Fetcher {
-        self.start_with(self.tuning())
-    }
-
-    fn start_with(&self, tuning: FetchTuning) -> Fetcher {
+        };
         let options = FetchOptions {
             spool: self.folder.path().join("spool"),
             spool_bytes_max: self.spool_bytes_max,
@@ -83,7 +84,8 @@ impl Site {
         };
         let positions = self.positions.clone();
         let read = Box::new(move || Ok(positions.lock().unwrap().clone()));
-        Fetcher::start(options, Arc::new(DiskStorage), Arc::new(self.store()), read).unwrap()
+        let (storage, store) = (Arc::new(DiskStorage), Arc::new(self.store()));
+        Fetcher::start_sharing(options, storage, store, read, Box::new(allotment)).unwrap()
     }
 
     fn loaded(&self, sink: &str, log: LogId, last: u64) {
@@ -316,13 +318,13 @@ fn a_position_that_another_loader_left_inside_a_segment_is_no_hole() {
 
 #[test]
 fn a_missing_segment_after_a_loaded_one_is_named_before_the_fetcher_is_caught_up() {
-    let site = Site::new();
+    let mut site = Site::new();
+    site.list = Duration::from_hours(1);
     let log = site.shipped(60);
     let bounds = site.bounds(log);
     site.loaded_by_all(log, bounds[0].1);
     fs::remove_file(site.object(log, bounds[1].0)).unwrap();
-    let tuning = FetchTuning { list: Duration::from_hours(1), ..site.tuning() };
-    let fetcher = site.start_with(tuning);
+    let fetcher = site.start();
     eventually("the fetcher is caught up", || fetcher.watch().status().state == FetchState::CaughtUp);
     let missing = FetchFault::Missing { first: Sequence(bounds[1].0), is_gone: false };
     assert_eq!(fault_of(&fetcher, log), Some(missing));

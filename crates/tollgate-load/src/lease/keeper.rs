@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{LogId, join_chain};
 
-use super::plan::{LogOffer, Plan, Standing, plan};
+use super::plan::{Known, LogOffer, Plan, Standing, plan};
 use super::watch::{Held, LeaseWatch};
 use crate::error::SinkError;
 use crate::sink::{LEASE_TIME, LeaseName, LeaseScope, LeaseTable, SinkOptions};
 
 /// Interval between two turns. A lease lasts several turns, so that one failed turn ends no lease.
 const TURN: Duration = Duration::from_secs(5);
-/// Interval between two turns while a log has no lease.
+/// Interval between two turns while a log has no lease, or is about to lose it.
 const TURN_FREE: Duration = Duration::from_secs(1);
 /// Added to the end of the first lease of another loader, so that the lease has ended at the next turn.
 const AFTER_END: Duration = Duration::from_millis(20);
@@ -59,6 +59,7 @@ impl LeaseKeeper {
             options,
             tables: BTreeMap::new(),
             free_since: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             pause: None,
             watch: watch.clone(),
         };
@@ -86,7 +87,7 @@ impl Drop for LeaseKeeper {
 enum Task {
     Turn {
         asked: u64,
-        offered: BTreeMap<LogId, LogOffer>,
+        offer: Offer,
         lost: BTreeSet<(String, LogId)>,
     },
     /// The loader cannot fetch.
@@ -96,6 +97,13 @@ enum Task {
     End,
 }
 
+/// The logs that the fetcher offered last.
+struct Offer {
+    logs: BTreeMap<LogId, LogOffer>,
+    /// The number of the offer.
+    number: u64,
+}
+
 struct Keeping {
     /// The sinks, in the order of their names.
     sinks: Vec<SinkOptions>,
@@ -103,6 +111,8 @@ struct Keeping {
     tables: BTreeMap<String, Box<dyn LeaseTable>>,
     /// Time since which each log without a lease is known to be free.
     free_since: BTreeMap<LogId, Instant>,
+    /// Logs that the fetcher may not fetch any more, each with the number of the last offer before that.
+    leaving: BTreeMap<LogId, u64>,
     /// Pause after the last turn failed. `None`: it worked.
     pause: Option<Duration>,
     watch: LeaseWatch,
@@ -116,8 +126,8 @@ impl Keeping {
                 Task::Release { asked } => {
                     (asked, BTreeSet::new(), self.release_all().map(|()| (Held::default(), TURN)))
                 }
-                Task::Turn { asked, offered, lost } => {
-                    let result = self.turn(&offered, &lost);
+                Task::Turn { asked, offer, lost } => {
+                    let result = self.turn(&offer, &lost);
                     (asked, lost, result)
                 }
             };
@@ -142,7 +152,10 @@ impl Keeping {
         match (state.is_ended, state.is_fetching) {
             (true, _) => Task::End,
             (false, false) => Task::Release { asked },
-            (false, true) => Task::Turn { asked, offered: state.offered.clone(), lost: state.lost.clone() },
+            (false, true) => {
+                let offer = Offer { logs: state.offered.clone(), number: state.offers };
+                Task::Turn { asked, offer, lost: state.lost.clone() }
+            }
         }
     }
 
@@ -153,13 +166,17 @@ impl Keeping {
         }
         let gained = {
             let mut state = self.watch.0.state();
-            (state.answered, state.last_error) = (asked, None);
+            (state.answered, state.last_error, state.failing_since) = (asked, None, None);
             state.lost.retain(|log| !lost.contains(log));
             if !state.is_fetching {
                 // The loader paused during the turn. The next turn ends the leases.
                 return;
             }
             let is_gain = held.logs.difference(&state.held.logs).next().is_some();
+            for log in &held.leaving {
+                // The fetcher may visit the log once more in its present pass, which began with this offer.
+                self.leaving.entry(*log).or_insert(state.offers);
+            }
             state.held = held;
             state.on_gain.clone().filter(|_| is_gain)
         };
@@ -178,14 +195,18 @@ impl Keeping {
             tracing::warn!(reason, "leases cannot be renewed: the loader tries again");
         }
         self.pause = Some(pause);
-        self.watch.0.state().last_error = Some(reason);
+        {
+            let mut state = self.watch.0.state();
+            state.last_error = Some(reason);
+            state.failing_since.get_or_insert_with(Instant::now);
+        }
         self.watch.0.wait_until(pause, |state| state.is_ended);
     }
 
     /// Takes, renews and ends leases in all sinks. Returns the leases, and the time until the next turn.
     fn turn(
         &mut self,
-        offered: &BTreeMap<LogId, LogOffer>,
+        offer: &Offer,
         lost: &BTreeSet<(String, LogId)>,
     ) -> Result<(Held, Duration), SinkError> {
         let mut held = Held { until: Some(Instant::now() + LEASE_TIME), ..Held::default() };
@@ -197,7 +218,7 @@ impl Keeping {
             let lost: BTreeSet<_> =
                 lost.iter().filter(|(name, _)| *name == sink.name).map(|(_, log)| *log).collect();
             let plan = match &decided {
-                None => self.plan_first(offered, &standing, &lost),
+                None => self.plan_first(offer, &standing, lost),
                 Some(decided) => plan_next(decided, &standing, &lost),
             };
             let mut names: BTreeSet<_> =
@@ -213,7 +234,8 @@ impl Keeping {
             let taken = table.take(&names)?;
             let logs = taken.iter().filter_map(log_of).collect::<BTreeSet<_>>();
             if decided.is_none() {
-                if !offered.keys().all(|log| logs.contains(log) || standing.taken.contains_key(log)) {
+                let is_taken = |log: &LogId| logs.contains(log) || standing.taken.contains_key(log);
+                if !plan.leaving.is_empty() || !offer.logs.keys().all(is_taken) {
                     next = TURN_FREE;
                 }
                 held.loaders = standing.loaders();
@@ -230,26 +252,26 @@ impl Keeping {
         Ok((held, next))
     }
 
-    fn plan_first(
-        &mut self,
-        offered: &BTreeMap<LogId, LogOffer>,
-        standing: &Standing,
-        lost: &BTreeSet<LogId>,
-    ) -> Plan {
+    fn plan_first(&mut self, offer: &Offer, standing: &Standing, lost: BTreeSet<LogId>) -> Plan {
         let now = Instant::now();
         let is_free = |log: &LogId| !standing.mine.contains(log) && !standing.taken.contains_key(log);
-        self.free_since.retain(|log, _| is_free(log) && offered.contains_key(log));
-        for log in offered.keys().filter(|log| is_free(log)) {
+        self.free_since.retain(|log, _| is_free(log) && offer.logs.contains_key(log));
+        for log in offer.logs.keys().filter(|log| is_free(log)) {
             self.free_since.entry(*log).or_insert(now);
         }
         let is_long = |since: &Instant| now.duration_since(*since) >= LEASE_TIME;
         let long_free = self.free_since.iter().filter(|(_, since)| is_long(since)).map(|(log, _)| *log);
-        plan(offered, standing, lost, &long_free.collect(), &self.options.holder)
+        let left = self.leaving.iter().filter(|(_, number)| offer.number > **number).map(|(log, _)| *log);
+        let known = Known { lost, long_free: long_free.collect(), left: left.collect() };
+        let plan = plan(&offer.logs, standing, &known, &self.options.holder);
+        self.leaving.retain(|log, _| plan.leaving.contains(log));
+        plan
     }
 
     /// Ends all leases of the loader.
     fn release_all(&mut self) -> Result<(), SinkError> {
         self.free_since.clear();
+        self.leaving.clear();
         let opened: Vec<_> = self.sinks.iter().filter(|sink| self.tables.contains_key(&sink.name)).collect();
         let opened: Vec<_> = opened.into_iter().cloned().collect();
         for sink in opened {

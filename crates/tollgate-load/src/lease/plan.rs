@@ -70,22 +70,32 @@ impl Standing {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) keep: BTreeSet<LogId>,
-    /// Logs in `keep` that the loader fetches no more. It ends their leases when the fetched segments are
-    /// loaded.
+    /// Logs in `keep` that the loader fetches no more. It ends their leases once the fetcher knows of that, and
+    /// the fetched segments are loaded.
     pub(super) leaving: BTreeSet<LogId>,
     pub(super) release: BTreeSet<LogId>,
     pub(super) take: BTreeSet<LogId>,
 }
 
-/// Makes the plan of the loader `holder`. `lost` are logs that another loader loads. `long_free` are logs that
-/// have been free for the time of a lease.
+/// What the loader knows about logs in addition to their offers and leases.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Logs that another loader loads.
+    pub(super) lost: BTreeSet<LogId>,
+    /// Logs that have been free for the time of a lease.
+    pub(super) long_free: BTreeSet<LogId>,
+    /// Logs that the fetcher has offered again since it may not fetch them any more.
+    pub(super) left: BTreeSet<LogId>,
+}
+
+/// Makes the plan of the loader `holder`.
 pub(super) fn plan(
     offered: &BTreeMap<LogId, LogOffer>,
     standing: &Standing,
-    lost: &BTreeSet<LogId>,
-    long_free: &BTreeSet<LogId>,
+    known: &Known,
     holder: &str,
 ) -> Plan {
+    let Known { lost, long_free, left } = known;
     let is_kept = |log: &&LogId| offered.contains_key(log) && !lost.contains(log);
     let mut plan = Plan {
         keep: standing.mine.iter().filter(is_kept).copied().collect(),
@@ -95,7 +105,7 @@ pub(super) fn plan(
     let loaders = standing.loaders();
     let (share, share_min) = (offered.len().div_ceil(loaders), offered.len() / loaders);
     let is_another_short = standing.others.values().any(|logs| *logs < share_min);
-    give_up(&mut plan, offered, if is_another_short { share_min } else { share + 1 });
+    give_up(&mut plan, offered, left, if is_another_short { share_min } else { share + 1 });
     let mut free: Vec<_> = offered.keys().filter(|log| !standing.mine.contains(log)).collect();
     free.retain(|log| !standing.taken.contains_key(log) && !lost.contains(log));
     // Each loader has its own order, so that two loaders rarely try to take the same log.
@@ -109,17 +119,18 @@ pub(super) fn plan(
     plan
 }
 
-/// Gives up logs above `keep_max`: first idle logs, whose leases end at once.
-fn give_up(plan: &mut Plan, offered: &BTreeMap<LogId, LogOffer>, keep_max: usize) {
+/// Gives up logs above `keep_max`: first logs that are left, then idle logs.
+fn give_up(plan: &mut Plan, offered: &BTreeMap<LogId, LogOffer>, left: &BTreeSet<LogId>, keep_max: usize) {
     let excess = plan.keep.len().saturating_sub(keep_max);
+    let is_busy = |log: &LogId| offered.get(log) == Some(&LogOffer::Busy);
     let mut given: Vec<_> = plan.keep.iter().copied().collect();
-    given.sort_by_key(|log| offered.get(log) == Some(&LogOffer::Busy));
+    given.sort_by_key(|log| (!left.contains(log), is_busy(log)));
     for log in given.into_iter().take(excess) {
-        if offered.get(&log) == Some(&LogOffer::Busy) {
-            plan.leaving.insert(log);
-        } else {
+        if left.contains(&log) && !is_busy(&log) {
             plan.keep.remove(&log);
             plan.release.insert(log);
+        } else {
+            plan.leaving.insert(log);
         }
     }
 }
@@ -154,14 +165,24 @@ mod tests {
         loaders.iter().flat_map(of).collect()
     }
 
-    /// Plans for the loader `a`. Returns how many logs it keeps, gives up, ends and takes.
+    /// Plans for the loader `a`, whose fetcher offered every log again. Checks how many logs it keeps, gives up,
+    /// ends and takes.
     fn check(
         offered: &BTreeMap<LogId, LogOffer>,
         loaders: &[(&str, &[LogId])],
         expected: [usize; 4],
     ) -> Plan {
-        let standing = Standing::of(leases(loaders), "a");
-        let plan = plan(offered, &standing, &BTreeSet::new(), &BTreeSet::new(), "a");
+        let known = Known { left: offered.keys().copied().collect(), ..Known::default() };
+        check_known(offered, loaders, &known, expected)
+    }
+
+    fn check_known(
+        offered: &BTreeMap<LogId, LogOffer>,
+        loaders: &[(&str, &[LogId])],
+        known: &Known,
+        expected: [usize; 4],
+    ) -> Plan {
+        let plan = plan(offered, &Standing::of(leases(loaders), "a"), known, "a");
         let found = [plan.keep.len(), plan.leaving.len(), plan.release.len(), plan.take.len()];
         assert_eq!(found, expected, "{loaders:?}");
         plan
@@ -192,38 +213,35 @@ mod tests {
     }
 
     #[test]
-    fn a_log_whose_fetched_segments_are_not_loaded_keeps_its_lease_and_is_fetched_no_more() {
+    fn a_lease_ends_only_when_the_fetcher_has_stopped_and_its_segments_are_loaded() {
         let all = logs(4);
-        let mut offered = idle(&all);
-        offered.insert(all[0], LogOffer::Busy);
-        let plan = check(&offered, &[("a", &all), ("b", &[])], [2, 0, 2, 0]);
-        assert!(plan.keep.contains(&all[0]), "idle logs go first");
+        let (mut offered, loaders) = (idle(&all), [("a", &all[..]), ("b", &[][..])]);
+        let first = check_known(&offered, &loaders, &Known::default(), [4, 2, 0, 0]);
+        let known = Known { left: first.leaving.clone(), ..Known::default() };
+        let second = check_known(&offered, &loaders, &known, [2, 0, 2, 0]);
+        assert_eq!(second.release, first.leaving);
+        let busy = *first.leaving.first().unwrap();
+        offered.insert(busy, LogOffer::Busy);
+        let plan = check_known(&offered, &loaders, &known, [3, 1, 1, 0]);
+        assert_eq!(plan.leaving, [busy].into());
         offered.values_mut().for_each(|state| *state = LogOffer::Busy);
-        check(&offered, &[("a", &all), ("b", &[])], [4, 2, 0, 0]);
+        check(&offered, &loaders, [4, 2, 0, 0]);
     }
 
     #[test]
     fn a_log_that_is_over_or_that_another_loader_loads_loses_its_lease() {
         let all = logs(3);
-        let standing = Standing::of(leases(&[("a", &all)]), "a");
-        let lost = BTreeSet::from([all[1]]);
-        let plan = plan(&idle(&all[1..]), &standing, &lost, &BTreeSet::new(), "a");
+        let known = Known { lost: [all[1]].into(), ..Known::default() };
+        let plan = check_known(&idle(&all[1..]), &[("a", &all)], &known, [1, 0, 2, 0]);
         assert_eq!((plan.keep, plan.release), ([all[2]].into(), [all[0], all[1]].into()));
-        assert!(plan.take.is_empty());
     }
 
     #[test]
     fn a_log_that_stays_free_is_taken_above_the_share_once() {
         let all = logs(6);
-        let standing = Standing::of(leases(&[("a", &all[..3]), ("b", &[])]), "a");
-        let long_free = all[3..].iter().copied().collect();
-        let plan = plan(&idle(&all), &standing, &BTreeSet::new(), &long_free, "a");
-        assert_eq!((plan.keep.len(), plan.take.len()), (3, 1));
-        let standing = Standing::of(leases(&[("a", &all[..4]), ("b", &all[4..])]), "a");
-        assert_eq!(
-            super::plan(&idle(&all), &standing, &BTreeSet::new(), &long_free, "a").take,
-            BTreeSet::new()
-        );
+        let known = Known { long_free: all[3..].iter().copied().collect(), ..Known::default() };
+        check_known(&idle(&all), &[("a", &all[..3]), ("b", &[])], &known, [3, 0, 0, 1]);
+        check_known(&idle(&all), &[("a", &all[..4]), ("b", &all[4..5])], &known, [4, 1, 0, 0]);
     }
 
     /// Lets loaders plan in turn until no plan changes anything. Returns the number of logs of each.
@@ -231,13 +249,13 @@ mod tests {
         let names: Vec<_> = (0..loaders).map(|at| format!("loader {at}")).collect();
         let mut held: Vec<Vec<LogId>> = vec![Vec::new(); loaders];
         held[0] = all.to_vec();
+        let known = Known { left: all.iter().copied().collect(), ..Known::default() };
         for _ in 0..10 {
             for at in 0..loaders {
-                let leases = leases(
-                    &names.iter().zip(&held).map(|(name, logs)| (&**name, &**logs)).collect::<Vec<_>>(),
-                );
-                let standing = Standing::of(leases, &names[at]);
-                let plan = plan(&idle(all), &standing, &BTreeSet::new(), &BTreeSet::new(), &names[at]);
+                let held_by: Vec<_> =
+                    names.iter().zip(&held).map(|(name, logs)| (&**name, &**logs)).collect();
+                let standing = Standing::of(leases(&held_by), &names[at]);
+                let plan = plan(&idle(all), &standing, &known, &names[at]);
                 held[at] = plan.keep.into_iter().chain(plan.take).collect();
             }
         }

@@ -43,6 +43,8 @@ pub(super) struct LeaseState {
     /// Whether the loader can fetch. Without it, the loader has no leases.
     pub(super) is_fetching: bool,
     pub(super) offered: BTreeMap<LogId, LogOffer>,
+    /// Number of offers.
+    pub(super) offers: u64,
     /// Number of turns that were asked for.
     pub(super) asked: u64,
     /// The value of `asked` at the last turn.
@@ -51,6 +53,8 @@ pub(super) struct LeaseState {
     pub(super) lost: BTreeSet<(String, LogId)>,
     pub(super) held: Held,
     pub(super) last_error: Option<String>,
+    /// Time since which no turn has worked. `None`: the last turn worked.
+    pub(super) failing_since: Option<Instant>,
     pub(super) on_gain: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -85,6 +89,8 @@ pub struct LeaseStatus {
     pub deletes: bool,
     /// Why the last turn failed. `None`: it did not fail.
     pub last_error: Option<String>,
+    /// Time since which no turn has worked. `None`: the last turn worked.
+    pub failing_since: Option<Instant>,
 }
 
 /// The leases of a loader, for its fetcher, its loads and its status. Clones share the state.
@@ -107,6 +113,7 @@ impl LeaseWatch {
             let mut state = self.0.state();
             let is_new = !state.is_fetching || logs.keys().any(|log| !state.offered.contains_key(log));
             (state.offered, state.is_fetching) = (logs, true);
+            state.offers += 1;
             if !is_new {
                 return;
             }
@@ -176,6 +183,7 @@ impl LeaseWatch {
             loaders: held.loaders,
             deletes: held.is_live() && held.deletes,
             last_error: state.last_error.clone(),
+            failing_since: state.failing_since,
         }
     }
 }

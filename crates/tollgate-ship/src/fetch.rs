@@ -390,10 +390,15 @@ impl FetchThread {
     fn look_at_log(&mut self, id: LogId) -> Result<Look, StoreError> {
         let may_fetch = self.allotment.may_fetch(id);
         let Some(log) = self.logs.get_mut(&id) else { return Ok(Look::Nothing) };
-        log.set_share(if may_fetch { LogShare::Fetched } else { LogShare::Left });
+        let is_changed = log.set_share(if may_fetch { LogShare::Fetched } else { LogShare::Left });
         if !may_fetch {
             let hunt = Hunt { store: &*self.store, storage: &*self.storage, options: &self.options, log: id };
             return hunt.look_beside(log).map(|()| Look::Nothing);
+        }
+        if is_changed {
+            // The positions were read before this fetcher got the log. Another fetcher may have loaded segments
+            // since then. The next pass begins at once, and reads the positions again.
+            return Ok(Look::Some);
         }
         let mut spool_bytes: u64 = self.logs.values().map(FetchedLog::bytes).sum();
         let mut look = Look::Nothing;

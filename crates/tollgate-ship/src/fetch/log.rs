@@ -75,12 +75,15 @@ impl FetchedLog {
         }
     }
 
-    /// Sets whether this fetcher fetches the log. After a change, the names of the segments are listed again.
-    pub(super) fn set_share(&mut self, share: LogShare) {
-        if self.share != share {
+    /// Sets whether this fetcher fetches the log. Returns whether that changed. After a change, the names of the
+    /// segments are listed again.
+    pub(super) fn set_share(&mut self, share: LogShare) -> bool {
+        let is_changed = self.share != share;
+        if is_changed {
             (self.share, self.is_behind, self.listed_at) = (share, None, None);
             (self.missing, self.fault) = (None, None);
         }
+        is_changed
     }
 
     /// Returns the last record that every sink has loaded.

@@ -1,6 +1,7 @@
 //! The state of a fetcher, for status and metrics.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -42,6 +43,18 @@ pub enum FetchFault {
         /// Kind of the damage.
         reason: String,
     },
+}
+
+impl fmt::Display for FetchFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Missing { first, .. } | Self::Damaged { first, .. }) = self;
+        write!(f, "the segment that begins with record {first} is ")?;
+        match self {
+            Self::Missing { is_gone: false, .. } => f.write_str("missing in the store"),
+            Self::Missing { is_gone: true, .. } => f.write_str("missing, and its machine deleted it"),
+            Self::Damaged { reason, .. } => write!(f, "damaged in the store: {reason}"),
+        }
+    }
 }
 
 /// Progress of one fetched log.

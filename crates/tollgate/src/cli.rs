@@ -5,7 +5,6 @@ mod volumes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
@@ -179,9 +178,6 @@ pub(crate) struct LoadCommand {
     pub(crate) from: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
-    /// How long the store keeps segments that all sinks have loaded: a duration, or forever
-    #[arg(long, value_name = "DURATION|forever", default_value = "7d", requires = "from")]
-    pub(crate) store_retain: Keep,
     /// The folder of fetched segments. It is emptied at the start [default: `fetched`, beside the log folder]
     #[arg(long, value_name = "DIR", requires = "from")]
     pub(crate) spool: Option<PathBuf>,
@@ -343,25 +339,6 @@ impl FromStr for RecordId {
     }
 }
 
-/// How long something is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
-    For(Duration),
-    Forever,
-}
-
-impl FromStr for Keep {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "forever" {
-            return Ok(Self::Forever);
-        }
-        let time = volumes::duration(text).map(Self::For);
-        time.map_err(|_| "allowed is a duration (90s, 12h, 7d), or forever")
-    }
-}
-
 /// A time, by itself or before now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Since {
@@ -429,16 +406,6 @@ mod tests {
     fn the_folder_here_is_the_default() {
         let Command::Serve(serve) = Cli::parse_from(["tollgate", "serve"]).command else { panic!() };
         assert_eq!(serve.config, PathBuf::from("."));
-    }
-
-    #[test]
-    fn a_store_keeps_segments_for_a_time_or_forever() {
-        assert_eq!("7d".parse(), Ok(Keep::For(Duration::from_hours(7 * 24))));
-        assert_eq!("0s".parse(), Ok(Keep::For(Duration::ZERO)));
-        assert_eq!("forever".parse(), Ok(Keep::Forever));
-        for text in ["", "7", "-1h", "ever"] {
-            assert!(text.parse::<Keep>().is_err(), "{text:?}");
-        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use tollgate_ship::{
     StoreRetain,
 };
 
-use crate::cli::{Keep, LoadCommand};
+use crate::cli::LoadCommand;
 use crate::config::{Config, SinkConfig};
 use crate::load_end::print_end;
 use crate::print::note;
@@ -69,18 +69,18 @@ impl LoadFrom {
         let spool = command.spool.clone().unwrap_or_else(|| config.log.dir.with_file_name(SPOOL));
         let mut tuning = if volume.is_some() { volume::tuning(command.once) } else { FetchTuning::default() };
         if command.once {
-            (tuning.poll, tuning.gap_patience) = (POLL_ONCE, Duration::ZERO);
+            tuning.poll = POLL_ONCE;
+        }
+        if command.once && volume.is_none() {
+            tuning.gap_patience = Duration::ZERO;
         }
         let options = FetchOptions {
             spool: spool.clone(),
             spool_bytes_max: SPOOL_BYTES_MAX,
             segment_bytes_max: SEGMENT_BYTES_MAX,
             retain: StoreRetain {
-                age: match command.store_retain {
-                    // Only the machine that filled a volume deletes its segments.
-                    Keep::For(time) if volume.is_none() => Some(time),
-                    Keep::For(_) | Keep::Forever => None,
-                },
+                // Only the machine that filled a volume deletes its segments.
+                age: config.load.store_retain.time().filter(|_| volume.is_none()),
                 sinks: None,
             },
             tuning,

@@ -29,6 +29,7 @@ mod file;
 mod files;
 mod handler;
 mod inside;
+mod keep;
 mod key;
 mod listen;
 mod log;

@@ -13,6 +13,7 @@ use tollgate_log::LogOptions;
 use tollgate_server::StreamSpec;
 
 use super::fault::{Span, did_you_mean, stream_hint};
+use super::keep::Keep;
 use super::key::{keys, set_defaults, write};
 use super::path::{PathTo, path};
 use super::quoted::{quoted, quoted_list, quoted_path};
@@ -76,6 +77,8 @@ keys! {
     in_server [IN_SERVER] = switch(true).restart();
     /// A loader that is behind for longer than this is logged once a minute.
     lag_max = duration(MINUTE_MS, 100..=24 * HOUR_MS).restart() => lag_max;
+    /// How long the store of `tollgate load --from` keeps segments that every sink has loaded.
+    store_retain [STORE_RETAIN] = text("7d", "a duration, also in days, or `\"forever\"`").restart();
 }
 
 impl Named for LoadFrom {
@@ -91,11 +94,14 @@ pub(crate) struct LoadRules {
     pub(crate) by: LoadedBy,
     /// A loader that has not caught up for this long logs a warning once a minute.
     pub(crate) lag_max: Duration,
+    /// How long the store that a loader reads keeps segments that every sink has loaded.
+    pub(crate) store_retain: Keep,
 }
 
 impl Default for LoadRules {
     fn default() -> Self {
-        let mut rules = Self { by: LoadedBy::Server, lag_max: Duration::ZERO };
+        let store_retain = Keep::parse(STORE_RETAIN.default_text()).unwrap_or(Keep::Forever);
+        let mut rules = Self { by: LoadedBy::Server, lag_max: Duration::ZERO, store_retain };
         set_defaults(LOAD_KEYS, &mut rules);
         rules
     }
@@ -203,7 +209,11 @@ pub(crate) enum UnknownSink {
 impl fmt::Display for LoadRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n[load]")?;
-        write(LOAD_KEYS, self, &[(IN_SERVER.name, Some(self.by.is_in_server().to_string()))], f)
+        let own = [
+            (IN_SERVER.name, Some(self.by.is_in_server().to_string())),
+            (STORE_RETAIN.name, Some(quoted(&self.store_retain.to_string()))),
+        ];
+        write(LOAD_KEYS, self, &own, f)
     }
 }
 
@@ -213,6 +223,18 @@ pub(super) fn load_rules(mut section: Section<'_>) -> LoadRules {
     section.overlay(LOAD_KEYS, &mut rules);
     if section.number_or_default(&IN_SERVER) == 0 {
         rules.by = LoadedBy::Others;
+    }
+    if let Some(written) = section.text(STORE_RETAIN.name) {
+        match Keep::parse(&written.value) {
+            Some(keep) => rules.store_retain = keep,
+            None => section.fault_at(
+                &written.span,
+                format!(
+                    "store_retain in [load] is {:?}, allowed is a duration like \"7d\" up to 3650d, or \"forever\"",
+                    written.value
+                ),
+            ),
+        }
     }
     section.finish();
     rules

@@ -80,6 +80,7 @@ env = []
 [load]
 in_server = true
 lag_max = "1m"
+store_retain = "7d"
 
 [sink.main]
 sqlite = "FOLDER/data/tollgate.sqlite"

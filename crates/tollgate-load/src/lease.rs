@@ -4,9 +4,9 @@
 //! lease for, and takes only its share of the logs (`plan`). A load may last long, so the thread has its own
 //! connections.
 //!
-//! A process with several sinks takes the lease of a log in each of them. The first sink in the order of their
-//! names decides which logs the process takes. All processes use the same order, so one process gets the
-//! leases of a log in all sinks. A process fetches a log if it has the lease of at least one sink.
+//! A process with several sinks takes the lease of a log in each of them. The first sink in the order of
+//! their names decides which logs the process takes. All processes use the same order, so one process gets
+//! the leases of a log in all sinks. A process fetches a log if it has the lease of at least one sink.
 //!
 //! | fault | effect |
 //! | --- | --- |

@@ -6,8 +6,8 @@
 //! next record that the sinks lack. The folder contains only copies of segments that the store has, so the
 //! thread empties it at the start.
 //!
-//! Several fetchers may share a store. An [`Allotment`] then decides which logs each of them fetches. A fetcher
-//! only lists the names of other logs, so that it knows whether they are loaded.
+//! Several fetchers may share a store. An [`Allotment`] then decides which logs each of them fetches. A
+//! fetcher only lists the names of other logs, so that it knows whether they are loaded.
 //!
 //! | fault | effect |
 //! | --- | --- |
@@ -396,8 +396,8 @@ impl FetchThread {
             return hunt.look_beside(log).map(|()| Look::Nothing);
         }
         if is_changed {
-            // The positions were read before this fetcher got the log. Another fetcher may have loaded segments
-            // since then. The next pass begins at once, and reads the positions again.
+            // The positions were read before this fetcher got the log. Another fetcher may have loaded
+            // segments since then. The next pass begins at once, and reads the positions again.
             return Ok(Look::Some);
         }
         let mut spool_bytes: u64 = self.logs.values().map(FetchedLog::bytes).sum();
@@ -418,8 +418,8 @@ impl FetchThread {
         Ok(look)
     }
 
-    /// Writes the position of each sink to the store, for the machines that wrote the logs. Writes those of the
-    /// logs that this fetcher has.
+    /// Writes the position of each sink in each log of this fetcher to the store, for the machines that wrote the
+    /// logs.
     fn answer(&mut self, positions: &SinkPositions, every: Duration) -> Result<(), StoreError> {
         let Self { answers, store, logs, allotment, .. } = self;
         let is_chosen = |log| logs.contains_key(&log) && allotment.holds(log);

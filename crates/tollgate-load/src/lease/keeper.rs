@@ -28,8 +28,8 @@ const END_WAIT: Duration = Duration::from_secs(3);
 pub struct LeaseOptions {
     /// The store that the loader fetches from. Loaders share the logs if they name it by the same text.
     pub store: String,
-    /// Id of the loader. No two running loaders have the same id. A loader that is started again with the same
-    /// id has its leases at once.
+    /// Id of the loader. No two running loaders have the same id. A loader that is started again with the
+    /// same id has its leases at once.
     pub holder: String,
     /// Whether the loader may delete segments from the store. One loader at a time has this lease.
     pub may_delete: bool,

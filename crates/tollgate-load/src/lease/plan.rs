@@ -1,11 +1,11 @@
-//! Decides which leases of logs a loader takes and ends. The share of a loader is the number of logs divided by
-//! the number of loaders, rounded up.
+//! Decides which leases of logs a loader takes and ends. The share of a loader is the number of logs divided
+//! by the number of loaders, rounded up.
 //!
 //! A loader takes free logs up to its share. It ends leases if it has two logs more than its share.
 //!
-//! If another loader has fewer logs than the share, rounded down, this loader keeps and takes only as many logs
-//! as that. It takes one further log if this log stays free, because the other loader may be unable to take
-//! it. No loader has more logs than its share and one.
+//! If another loader has fewer logs than the share, rounded down, this loader keeps and takes only as many
+//! logs as that. It takes one further log if this log stays free, because the other loader may be unable to
+//! take it. No loader has more logs than its share and one.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,8 +70,8 @@ impl Standing {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) keep: BTreeSet<LogId>,
-    /// Logs in `keep` that the loader fetches no more. It ends their leases once the fetcher knows of that, and
-    /// the fetched segments are loaded.
+    /// Logs in `keep` that the loader fetches no more. It ends their leases once the fetcher knows of that,
+    /// and the fetched segments are loaded.
     pub(super) leaving: BTreeSet<LogId>,
     pub(super) release: BTreeSet<LogId>,
     pub(super) take: BTreeSet<LogId>,
@@ -165,8 +165,8 @@ mod tests {
         loaders.iter().flat_map(of).collect()
     }
 
-    /// Plans for the loader `a`, whose fetcher offered every log again. Checks how many logs it keeps, gives up,
-    /// ends and takes.
+    /// Plans for the loader `a`, whose fetcher offered every log again. Checks how many logs it keeps, gives
+    /// up, ends and takes.
     fn check(
         offered: &BTreeMap<LogId, LogOffer>,
         loaders: &[(&str, &[LogId])],

@@ -1,12 +1,12 @@
 //! The contract of a sink's leases: which loader fetches which log from a store.
 //!
 //! Leases only spread the work of several loaders. Exactly-once loading does not depend on them: the position
-//! in the database decides which load counts. A loader without a lease may load a log, and a loader may lose a
-//! lease at any moment.
+//! in the database decides which load counts. A loader without a lease may load a log, and a loader may lose
+//! a lease at any moment.
 //!
-//! Only the clock of the database decides whether a lease is live. A lease is live until its time `until`, and
-//! if `until` is at most `LEASE_AHEAD_MAX` ahead. A later `until` means that the clock of the database was set
-//! back.
+//! Only the clock of the database decides whether a lease is live. A lease is live until its time `until`,
+//! and if `until` is at most `LEASE_AHEAD_MAX` ahead. A later `until` means that the clock of the database
+//! was set back.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -18,8 +18,8 @@ pub enum OfferedLog {
 /// The decision only spreads the work. Two fetchers may fetch one log, because the position in the database
 /// decides which load counts.
 pub trait Allotment: Send {
-    /// Replaces the logs that the fetcher could fetch. A log that has ended is not offered once all sinks have
-    /// loaded it, and once the store has their positions.
+    /// Replaces the logs that the fetcher could fetch. A log that has ended is not offered once all sinks
+    /// have loaded it, and once the store has their positions.
     fn offer(&mut self, logs: &BTreeMap<LogId, OfferedLog>);
 
     /// Returns whether the fetcher writes the positions of the sinks in this log to the store.

@@ -15,8 +15,8 @@ use crate::store::{Store, StoreError};
 pub(super) struct Answers(BTreeMap<(String, LogId), (Position, Instant)>);
 
 impl Answers {
-    /// Writes the position of each sink in the chosen logs to the store. For one sink and log, at least `every`
-    /// passes between two writes.
+    /// Writes the position of each sink in the chosen logs to the store. For one sink and log, at least
+    /// `every` passes between two writes.
     pub(super) fn write(
         &mut self,
         store: &dyn Store,

@@ -47,8 +47,8 @@ pub(super) struct FetchedLog {
     pub(super) missing: Option<(Sequence, Instant)>,
     pub(super) fault: Option<FetchFault>,
     share: LogShare,
-    /// For a log that is left to another fetcher: whether the store has records that a sink lacks. `None`: not
-    /// known.
+    /// For a log that is left to another fetcher: whether the store has records that a sink lacks. `None`:
+    /// not known.
     pub(super) is_behind: Option<bool>,
     /// For such a log: the first record of the last segment that begins at or before the loaded position.
     pub(super) beside: Option<Sequence>,
@@ -75,8 +75,8 @@ impl FetchedLog {
         }
     }
 
-    /// Sets whether this fetcher fetches the log. Returns whether that changed. After a change, the names of the
-    /// segments are listed again.
+    /// Sets whether this fetcher fetches the log. Returns whether that changed. After a change, the names of
+    /// the segments are listed again.
     pub(super) fn set_share(&mut self, share: LogShare) -> bool {
         let is_changed = self.share != share;
         if is_changed {

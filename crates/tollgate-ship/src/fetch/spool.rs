@@ -69,8 +69,8 @@ impl Spool {
         &self.folder
     }
 
-    /// Returns the id of the loader that uses the folder. It is the same after a restart of the loader. No two
-    /// folders of one machine, and no two starts of a machine, have the same id.
+    /// Returns the id of the loader that uses the folder. It is the same after a restart of the loader. No
+    /// two folders of one machine, and no two starts of a machine, have the same id.
     ///
     /// # Errors
     /// The system does not report the id of its start, or the identity of the file.

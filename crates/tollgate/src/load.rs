@@ -24,6 +24,7 @@ use crate::config::{Config, SinkConfig};
 use crate::control::{RemoteLog, ask};
 use crate::load_end::{is_left_with_failing, print_end, print_gaps};
 use crate::load_from::LoadFrom;
+use crate::load_report::LoadReporters;
 use crate::loader::start_loader;
 use crate::panic::abort_on_panic;
 use crate::print::{counted, note};
@@ -51,11 +52,12 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     let signals = listen_for_signals()?;
     if let Some(place) = &command.from {
         let from = LoadFrom::start(&config, sinks, place, command)?;
-        if !command.once {
-            return Ok(load_from(from, place, &signals));
+        if command.once {
+            let code = from.finish(&signals);
+            return Ok(if print_gaps(sinks) { code } else { ExitCode::FAILURE });
         }
-        let code = from.finish(&signals);
-        return Ok(if print_gaps(sinks) { code } else { ExitCode::FAILURE });
+        let reporters = LoadReporters::start(&config, &from, place)?;
+        return Ok(load_from(from, place, &signals, &reporters));
     }
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
@@ -80,11 +82,12 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
 }
 
 /// Loads from a store until a signal.
-fn load_from(from: LoadFrom, store: &str, signals: &Receiver<i32>) -> ExitCode {
-    tracing::info!(store, "loading from a store until SIGTERM");
+fn load_from(from: LoadFrom, store: &str, signals: &Receiver<i32>, reporters: &LoadReporters) -> ExitCode {
+    tracing::info!(store, admin = reporters.admin(), "loading from a store until SIGTERM");
     let progress = show_progress(from.watches());
     // A signal and a closed channel both end the wait.
     let _ = signals.recv();
+    reporters.stopping();
     drop(progress);
     drop(from);
     ExitCode::SUCCESS

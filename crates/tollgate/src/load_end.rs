@@ -1,16 +1,41 @@
 //! The end of a load that ends by itself: whether a loader can continue, the printed result, and the gaps of
 //! the sinks.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use tollgate_load::{LoadState, LoadStatus, SinkGap, sink_gaps};
-use tollgate_log::join_chain;
+use tollgate_log::{LogId, Sequence, join_chain};
+use tollgate_ship::FetchStatus;
 
 use crate::config::SinkConfig;
 use crate::print::{counted, note};
 
 /// Time for which unreadable logs are tried again when nothing else is left to load.
 const FAILING_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time for which other loaders may load nothing of the logs that they have leases for. The lease of a loader
+/// that was killed ends earlier.
+const LEFT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Logs that are left to other loaders, and the time of their last progress.
+#[derive(Debug, Default)]
+pub(crate) struct LeftLogs {
+    loaded: BTreeMap<LogId, Sequence>,
+    moved_at: Option<Instant>,
+}
+
+impl LeftLogs {
+    /// Returns whether other loaders have logs to load, and loaded records within `LEFT_PATIENCE`.
+    pub(crate) fn look(&mut self, fetch: &FetchStatus) -> bool {
+        let left = fetch.logs.iter().filter(|(_, log)| !log.is_fetched_here && log.behind_since.is_some());
+        let loaded: BTreeMap<_, _> = left.map(|(id, log)| (*id, log.loaded)).collect();
+        if self.loaded != loaded {
+            (self.loaded, self.moved_at) = (loaded, Some(Instant::now()));
+        }
+        !self.loaded.is_empty() && self.moved_at.is_some_and(|at| at.elapsed() < LEFT_PATIENCE)
+    }
+}
 
 /// Returns whether every log that a loader still has to load has failed for `FAILING_PATIENCE`.
 pub(crate) fn is_left_with_failing(status: &LoadStatus) -> bool {

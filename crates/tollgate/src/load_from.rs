@@ -2,30 +2,33 @@
 //!
 //! A fetcher copies undamaged segments into a folder of this machine. One loader for each sink reads this
 //! folder. Any number of machines may load from one store, because the position in the database decides which
-//! of them commits a record.
+//! of them commits a record. Leases in the database give each log to one of them.
 //!
 //! A volume is a folder whose files one host takes over: `volume` opens it, and the answers stay on it.
 
 mod volume;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use tollgate_load::{
-    DeclaredStreams, LoadOptions, LoadState, LoadStatus, LoadWatch, Loader, RefusedLogs, SinkOptions,
+    DeclaredStreams, LeaseKeeper, LoadOptions, LoadState, LoadStatus, LoadWatch, Loader, RefusedLogs,
+    SinkOptions,
 };
 use tollgate_log::DiskStorage;
 use tollgate_ship::{
-    FetchFault, FetchOptions, FetchState, FetchStatus, FetchTuning, Fetcher, LogFetch, ReadPositions,
-    StoreRetain,
+    FetchOptions, FetchState, FetchStatus, FetchTuning, Fetcher, LogFetch, ReadPositions, Spool, StoreRetain,
 };
 
 use crate::cli::LoadCommand;
 use crate::config::{Config, SinkConfig};
-use crate::load_end::print_end;
+use crate::leases::{LeasedLogs, Sharing, start_leases};
+use crate::load_end::{LeftLogs, print_end};
+use crate::observe::Fetching;
 use crate::print::note;
 use crate::store::{SEGMENT_BYTES_MAX, open_store};
 use volume::FromVolume;
@@ -46,6 +49,9 @@ pub(crate) struct LoadFrom {
     /// The loaders, dropped before the fetcher. The fetcher writes the last positions when it is dropped.
     loaders: Vec<Loader>,
     fetcher: Fetcher,
+    /// The leases end after the last positions are in the store.
+    leases: LeaseKeeper,
+    spool: Spool,
     /// `None`: the store is no volume.
     volume: Option<FromVolume>,
 }
@@ -66,55 +72,72 @@ impl LoadFrom {
             Some(volume) => volume.store(),
             None => open_store(place, &command.store)?,
         };
-        let spool = command.spool.clone().unwrap_or_else(|| config.log.dir.with_file_name(SPOOL));
+        let spool = command.spool.clone().unwrap_or_else(|| spool_beside(&config.log.dir));
         let mut tuning = if volume.is_some() { volume::tuning(command.once) } else { FetchTuning::default() };
         if command.once {
-            tuning.poll = POLL_ONCE;
+            (tuning.poll, tuning.list) = (POLL_ONCE, POLL_ONCE);
         }
         if command.once && volume.is_none() {
             tuning.gap_patience = Duration::ZERO;
         }
+        let spool = Spool::take(&DiskStorage, &spool)?;
+        // Only the machine that filled a volume deletes its segments.
+        let age = config.load.store_retain.time().filter(|_| volume.is_none());
+        let sharing = if volume.is_some() { Sharing::Alone } else { Sharing::WithOthers };
+        let leases = start_leases(config, sinks, place, &spool, sharing, age.is_some())?;
         let options = FetchOptions {
-            spool: spool.clone(),
+            spool: spool.folder().to_owned(),
             spool_bytes_max: SPOOL_BYTES_MAX,
             segment_bytes_max: SEGMENT_BYTES_MAX,
-            retain: StoreRetain {
-                // Only the machine that filled a volume deletes its segments.
-                age: config.load.store_retain.time().filter(|_| volume.is_none()),
-                sinks: None,
-            },
+            retain: StoreRetain { age, sinks: None },
             tuning,
         };
         // The fetcher empties the folder, so no loader may read it before.
-        let fetcher = Fetcher::start(options, Arc::new(DiskStorage), store, positions_of(sinks))?;
+        let leased = Box::new(LeasedLogs(leases.watch()));
+        let storage = Arc::new(DiskStorage);
+        let fetcher = Fetcher::start_sharing(options, storage, store, positions_of(sinks), leased)?;
+        let waker = fetcher.waker();
+        leases.watch().on_gain(move || waker.wake());
         let start = |sink: &SinkConfig| {
             // Streams and types are read from the segments. The streams of this configuration are ignored.
             let sink = SinkOptions { declared: DeclaredStreams::default(), ..sink.options.clone() };
-            let mut options = LoadOptions::new(&spool, sink);
+            let mut options = LoadOptions::new(spool.folder(), sink);
+            options.leases = Some(leases.watch());
             options.tuning = options.tuning.within(config.log.reserve_bytes);
             options.tuning.lag_max = config.load.lag_max;
             options.refused = RefusedLogs::Wait;
             Loader::start_beside(options, Arc::new(DiskStorage), None)
         };
         let loaders = sinks.iter().map(start).collect::<Result<_, _>>()?;
-        Ok(Self { loaders, fetcher, volume })
+        Ok(Self { loaders, fetcher, leases, spool, volume })
     }
 
     pub(crate) fn watches(&self) -> Vec<LoadWatch> {
         self.loaders.iter().map(Loader::watch).collect()
     }
 
+    /// Returns the fetcher and the leases, for reports.
+    pub(crate) fn fetching(&self, store: &str) -> Fetching {
+        Fetching { store: store.to_owned(), fetch: self.fetcher.watch(), leases: self.leases.watch() }
+    }
+
+    /// Returns the folder of fetched segments.
+    pub(crate) fn spool(&self) -> &Path {
+        self.spool.folder()
+    }
+
     /// Waits until every record in the store is loaded, or needs an operator before it can be loaded. Prints
     /// the result.
     pub(crate) fn finish(self, signals: &Receiver<i32>) -> ExitCode {
-        let mut faulty_since = None;
+        let (mut faulty_since, mut left_logs) = (None, LeftLogs::default());
         loop {
             let fetch = self.fetcher.watch().status();
             let loads: Vec<_> = self.loaders.iter().map(Loader::status).collect();
             if fetch.is_all_loaded() || loads.iter().any(is_unusable) {
                 break;
             }
-            faulty_since = if is_left_with_faults(&fetch, &loads) {
+            let is_waiting = left_logs.look(&fetch);
+            faulty_since = if !is_waiting && is_left_with_faults(&fetch, &loads) {
                 faulty_since.or_else(|| Some(Instant::now()))
             } else {
                 None
@@ -135,7 +158,8 @@ impl LoadFrom {
         let loads = self.loaders.iter().map(|loader| print_end(loader.name(), &loader.status()));
         let is_loaded = loads.fold(true, |all, one| all & one);
         for (log, found) in &fetch.logs {
-            if let Some(text) = fault_text(found) {
+            let fault = found.fault.as_ref().map(ToString::to_string);
+            if let Some(text) = fault.or_else(|| left_text(found)) {
                 note(&format!("log {log} of {}: {text}", found.node));
             }
         }
@@ -143,12 +167,17 @@ impl LoadFrom {
             note(&format!("cannot fetch: {error}"));
         }
         let is_loaded = fetch.is_all_loaded() && is_loaded;
-        let Self { loaders, fetcher, volume } = self;
-        // The fetcher gives the last positions to the volume.
-        drop((loaders, fetcher));
+        let Self { loaders, fetcher, leases, spool, volume } = self;
+        // The fetcher gives the last positions to the volume. The leases end after that.
+        drop((loaders, fetcher, leases, spool));
         let is_given_back = volume.is_none_or(FromVolume::finish);
         if is_loaded && is_given_back { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
+}
+
+/// Returns the default folder of fetched segments for a log folder.
+pub(crate) fn spool_beside(log_dir: &Path) -> PathBuf {
+    log_dir.with_file_name(SPOOL)
 }
 
 fn is_unusable(status: &LoadStatus) -> bool {
@@ -169,17 +198,9 @@ fn is_left_with_faults(fetch: &FetchStatus, loads: &[LoadStatus]) -> bool {
     }
 }
 
-fn fault_text(log: &LogFetch) -> Option<String> {
-    Some(match log.fault.as_ref()? {
-        FetchFault::Missing { first, is_gone: false } => {
-            format!("the segment that begins with record {first} is missing in the store")
-        }
-        FetchFault::Missing { first, is_gone: true } => {
-            format!("the segment that begins with record {first} is missing, and its machine deleted it")
-        }
-        FetchFault::Damaged { first, reason } => {
-            format!("the segment that begins with record {first} is damaged in the store: {reason}")
-        }
+fn left_text(log: &LogFetch) -> Option<String> {
+    (!log.is_fetched_here && log.behind_since.is_some()).then(|| {
+        format!("another loader has the lease of the log, and has loaded it up to record {}", log.loaded)
     })
 }
 

@@ -184,7 +184,7 @@ fn start_control(
     let (board, asked) = (observer.board(), observer.clone());
     let on_status = move || asked.status_line();
     let followers = destinations.sinks.followers();
-    Control::serve(&config.log.dir, log.follower(), followers, board, on_status, on_reload)
+    Control::serve(&config.log.dir, Some(log.follower()), followers, board, on_status, on_reload)
         .inspect_err(|error| {
             let error = format!("{error:#}");
             tracing::warn!(

@@ -196,7 +196,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
         &[
             &["clock", "error", "footer", "live", "sqlite_files", "sys"],
             &["sink"],
-            // The leases of several loaders. A load tells them which logs another loader has.
+            // The leases of several loaders. A load notes there which logs another loader has.
             &["lease"],
             &["load", "query"],
             &["audit"],
@@ -209,13 +209,13 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
             // The common parts of all commands: arguments, the configuration, output.
             &["cli", "config", "notify", "progress", "sys", "tracing_lines", "wall"],
             &["descriptors", "loader", "print", "store", "temporary", "version", "watch"],
-            &["load_end"],
-            &["load_from"],
+            &["leases", "load_end"],
             &["panic", "ships", "sinks"],
             &["board"],
             // Other processes and operators.
             &["control", "observe"],
-            &["admin", "destinations", "event"],
+            &["admin", "destinations", "event", "load_from"],
+            &["load_report"],
             // Commands, except those of the server.
             &["audit", "check", "log", "new", "sql", "test"],
             &["dev", "load", "status", "types"],

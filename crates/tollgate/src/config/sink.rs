@@ -230,7 +230,8 @@ pub(super) fn load_rules(mut section: Section<'_>) -> LoadRules {
             None => section.fault_at(
                 &written.span,
                 format!(
-                    "store_retain in [load] is {:?}, allowed is a duration like \"7d\" up to 3650d, or \"forever\"",
+                    "store_retain in [load] is {:?}, allowed is a duration like \"7d\", up to 3650d, or \
+                     \"forever\"",
                     written.value
                 ),
             ),

@@ -45,7 +45,8 @@ pub(crate) struct Control {
 
 /// State that the threads of the clients share.
 struct ControlServer {
-    log: Follower,
+    /// The log that this process writes. `None`: it writes none, so it answers no question about it.
+    log: Option<Follower>,
     /// The sinks of the configuration. Each reported position is confirmed to the follower of its sink.
     sinks: Followers,
     board: Board,
@@ -78,7 +79,7 @@ impl Control {
     /// The socket cannot be made.
     pub(crate) fn serve(
         dir: &Path,
-        log: Follower,
+        log: Option<Follower>,
         sinks: Followers,
         board: Board,
         on_status: impl Fn() -> String + Send + Sync + 'static,
@@ -176,27 +177,30 @@ impl ControlServer {
         client.stream.set_write_timeout(Some(TIMEOUT))?;
         let (question, behind) = read_question(&client.stream)?;
         match &*question {
-            WATERMARK => client.stream.write_all(watermark_line(self.log.watermark()).as_bytes()),
+            WATERMARK => match &self.log {
+                Some(log) => client.stream.write_all(watermark_line(log.watermark()).as_bytes()),
+                None => Ok(()),
+            },
             STATUS => client.stream.write_all(format!("{}\n\n", (self.on_status)()).as_bytes()),
             RELOAD => {
                 (self.on_reload)(Asker(client.stream));
                 Ok(())
             }
-            FOLLOW => match ControlPermit::take(&self.followers, FOLLOWERS_MAX) {
-                Some(_permit) => self.be_followed(&client.stream, &behind),
-                None => Ok(()),
+            FOLLOW => match (&self.log, ControlPermit::take(&self.followers, FOLLOWERS_MAX)) {
+                (Some(log), Some(_permit)) => self.be_followed(log, &client.stream, &behind),
+                _ => Ok(()),
             },
             _ => Ok(()),
         }
     }
 
     /// Sends watermarks and reads reports, until either side closes the connection.
-    fn be_followed(&self, stream: &UnixStream, behind: &[u8]) -> io::Result<()> {
+    fn be_followed(&self, log: &Follower, stream: &UnixStream, behind: &[u8]) -> io::Result<()> {
         stream.set_read_timeout(None)?;
         let id = self.followed.fetch_add(1, Ordering::Relaxed);
         let heard = thread::scope(|scope| {
             let pusher = thread::Builder::new().name("control-push".to_owned());
-            pusher.spawn_scoped(scope, || push(stream, &self.log))?;
+            pusher.spawn_scoped(scope, || push(stream, log))?;
             let heard = self.read_reports(id, BufReader::new(behind.chain(stream)));
             // After the shutdown, the next write of the other thread fails, and the thread ends.
             drop(stream.shutdown(Shutdown::Both));

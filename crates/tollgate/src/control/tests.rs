@@ -30,7 +30,7 @@ fn serve(dir: &Path) -> (Log, Control) {
     let told = board.clone();
     let lines = move || told.reports().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let reload = move |asker: Asker| asker.reply(&reloaded());
-    let control = Control::serve(dir, log.follower(), sinks, board, lines, reload).unwrap();
+    let control = Control::serve(dir, Some(log.follower()), sinks, board, lines, reload).unwrap();
     (log, control)
 }
 

@@ -30,6 +30,9 @@ impl Observer {
         document["latency"] = latency(&history, now, seen);
         document["sinks"] = seen.sinks.clone().into();
         document["ships"] = seen.ships.clone().into();
+        if let Some(fetch) = &seen.fetch {
+            document["fetch"] = fetch.clone();
+        }
         document["process"] = process(seen);
         document["memory"] = memory_of(seen);
         if let Some(server) = &seen.server {

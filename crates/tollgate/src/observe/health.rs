@@ -4,6 +4,7 @@
 //! the server ready: the server works, but an operator should look at the cause. A late load is only a
 //! warning, because the records are on disk.
 
+mod fetching;
 mod ships;
 
 use std::fmt::Write as _;
@@ -14,6 +15,7 @@ use tollgate_load::STALLED_MIN;
 use tollgate_log::{LogStatus, QueueState, RoomState};
 use tollgate_server::{BackendSnapshot, ServerStatus};
 
+use self::fetching::FetchTrouble;
 use self::ships::{ShipTrouble, troubles_of};
 use super::observer::Observer;
 use super::seen::{Damaged, Phase, Seen};
@@ -87,10 +89,14 @@ pub(crate) enum Code {
     VolumeFailed,
     VolumeHookFailed,
     VolumeSegmentsGone,
+    FetchFailing,
+    FetchSegmentMissing,
+    FetchSegmentDamaged,
+    NodeSilent,
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 38] = [
+    pub(crate) const ALL: [Self; 42] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -129,6 +135,10 @@ impl Code {
         Self::VolumeFailed,
         Self::VolumeHookFailed,
         Self::VolumeSegmentsGone,
+        Self::FetchFailing,
+        Self::FetchSegmentMissing,
+        Self::FetchSegmentDamaged,
+        Self::NodeSilent,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -171,6 +181,10 @@ impl Code {
             Self::VolumeFailed => "volume_failed",
             Self::VolumeHookFailed => "volume_hook_failed",
             Self::VolumeSegmentsGone => "volume_segments_gone",
+            Self::FetchFailing => "fetch_failing",
+            Self::FetchSegmentMissing => "fetch_segment_missing",
+            Self::FetchSegmentDamaged => "fetch_segment_damaged",
+            Self::NodeSilent => "node_silent",
         }
     }
 
@@ -213,7 +227,11 @@ impl Code {
             | Self::VolumeNotMounted
             | Self::VolumeFailed
             | Self::VolumeHookFailed
-            | Self::VolumeSegmentsGone => Severity::Warning,
+            | Self::VolumeSegmentsGone
+            | Self::FetchFailing
+            | Self::FetchSegmentMissing
+            | Self::FetchSegmentDamaged
+            | Self::NodeSilent => Severity::Warning,
         }
     }
 
@@ -310,6 +328,16 @@ impl Code {
             Self::VolumeSegmentsGone => {
                 "find the lost volume and load it: no other copy of these segments is known"
             }
+            Self::FetchFailing => {
+                "check what the error names: the store, or the database of a sink. No record is lost meanwhile"
+            }
+            Self::FetchSegmentMissing | Self::FetchSegmentDamaged => {
+                "check that the machine that wrote the log runs and ships: the loader has asked it for the \
+                 segment, and loads the other logs"
+            }
+            Self::NodeSilent => {
+                "check that this machine runs and reaches the store: its records wait on its disk"
+            }
         }
     }
 }
@@ -358,7 +386,7 @@ impl Observer {
         match seen.phase {
             Phase::Starting => health.add(Code::Starting, "the server is starting"),
             Phase::Draining => health.add(Code::Draining, "the server is stopping"),
-            Phase::Serving => {}
+            Phase::Serving | Phase::Loading => {}
         }
         if let Some(log) = &seen.log {
             look_at_log(&mut health, log, seen.records);
@@ -371,6 +399,9 @@ impl Observer {
         }
         for (trouble, text) in seen.ships.iter().flat_map(troubles_of) {
             health.add(code_of(trouble), text);
+        }
+        for (trouble, text) in seen.fetch.iter().flat_map(fetching::troubles_of) {
+            health.add(code_of_fetch(trouble), text);
         }
         look_at_damaged(&mut health, &seen.damaged);
         let (open, max) = (seen.process.descriptors, seen.process.descriptors_max);
@@ -406,6 +437,15 @@ const fn code_of(trouble: ShipTrouble) -> Code {
         ShipTrouble::VolumeFailed => Code::VolumeFailed,
         ShipTrouble::VolumeHookFailed => Code::VolumeHookFailed,
         ShipTrouble::VolumeSegmentsGone => Code::VolumeSegmentsGone,
+    }
+}
+
+const fn code_of_fetch(trouble: FetchTrouble) -> Code {
+    match trouble {
+        FetchTrouble::Failing => Code::FetchFailing,
+        FetchTrouble::SegmentMissing => Code::FetchSegmentMissing,
+        FetchTrouble::SegmentDamaged => Code::FetchSegmentDamaged,
+        FetchTrouble::NodeSilent => Code::NodeSilent,
     }
 }
 

@@ -5,6 +5,7 @@
 //! reason in the code. A label is never a path, a client or an error text.
 
 mod backends;
+mod fetching;
 mod number;
 mod ships;
 
@@ -38,6 +39,9 @@ pub(crate) fn expose(seen: &Seen, health: &Health) -> String {
     log(&mut out, seen.log.as_ref(), seen.damaged.segments);
     sinks(&mut out, &seen.sinks);
     ships::expose(&mut out, &seen.ships);
+    if let Some(fetch) = &seen.fetch {
+        fetching::expose(&mut out, fetch);
+    }
     reloads(&mut out, seen);
     process(&mut out, &seen.process);
     let text = "Memory by kind: resident memory of the process, its counted parts, and their bounds (_max).";
@@ -62,9 +66,9 @@ fn health_of(out: &mut Exposition, seen: &Seen, health: &Health) {
         };
         family.count(&[("code", code.name()), ("severity", severity)], health.has(code).into());
     }
-    let text = "1 for the current phase of the server: starting, serving, draining.";
+    let text = "1 for the current phase of the process: starting, serving, loading, draining.";
     let mut family = out.family("tollgate_phase", Gauge, text);
-    for phase in [Phase::Starting, Phase::Serving, Phase::Draining] {
+    for phase in [Phase::Starting, Phase::Serving, Phase::Loading, Phase::Draining] {
         family.count(&[("phase", phase.name())], (phase == seen.phase).into());
     }
 }

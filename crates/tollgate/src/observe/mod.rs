@@ -1,4 +1,5 @@
-//! The state of the server for its readers: the admin listener, `tollgate status`, systemd.
+//! The state of a server, or of a process that loads from a store, for its readers: the admin listener,
+//! `tollgate status`, systemd.
 //!
 //! All values come from cells and from locks that no thread holds during a disk operation. Readers therefore
 //! get an answer even while a worker hangs, the disk hangs or a database is away. [`health`] finds faults and
@@ -6,6 +7,7 @@
 //! readers. [`history`] keeps the samples of the last minute.
 
 mod document;
+mod fetching;
 pub(crate) mod health;
 mod history;
 mod memory;
@@ -17,6 +19,7 @@ mod seen;
 mod trimmer;
 mod watcher;
 
+pub(crate) use fetching::Fetching;
 pub(crate) use observer::Observer;
 pub(crate) use seen::Phase;
 pub(crate) use watcher::{Watcher, is_alive};

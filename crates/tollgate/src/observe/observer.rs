@@ -10,6 +10,7 @@ use tollgate_load::LoadWatch;
 use tollgate_log::{LogId, LogWatch};
 use tollgate_server::ServerWatch;
 
+use super::fetching::Fetching;
 use super::history::History;
 use super::process::Process;
 use super::reloads::Reloads;
@@ -34,6 +35,8 @@ pub(super) struct Inner {
     server: OnceLock<ServerWatch>,
     board: OnceLock<Board>,
     ships: Mutex<Vec<TargetWatch>>,
+    /// The fetcher and the leases of a process that loads from a store.
+    fetching: OnceLock<Fetching>,
     /// Whether a route records. If so, a full disk makes the server fail.
     records: AtomicBool,
     damaged: Mutex<Damaged>,
@@ -55,6 +58,7 @@ impl Observer {
             server: OnceLock::new(),
             board: OnceLock::new(),
             ships: Mutex::default(),
+            fetching: OnceLock::new(),
             records: AtomicBool::new(false),
             damaged: Mutex::default(),
             reloads: Mutex::new(Reloads::new()),
@@ -76,6 +80,15 @@ impl Observer {
         // Each cell is set only once, so `set` cannot fail.
         let _ = self.0.log.set(log);
         let _ = self.0.board.set(board);
+    }
+
+    /// Notes that this process loads from a store.
+    pub(crate) fn see_fetching(&self, fetching: Fetching, loaders: Vec<LoadWatch>) {
+        let board = Board::default();
+        board.show(loaders);
+        let _ = self.0.board.set(board);
+        let _ = self.0.fetching.set(fetching);
+        self.enter(Phase::Loading);
     }
 
     /// Replaces the loaders of this process.
@@ -142,6 +155,7 @@ impl Observer {
             server: inner.server.get().map(ServerWatch::status),
             sinks: inner.board.get().map(Board::reports).unwrap_or_default(),
             ships: self.ships(),
+            fetch: inner.fetching.get().map(Fetching::report),
             records: inner.records.load(Ordering::Relaxed),
             damaged: locked(&inner.damaged).clone(),
             clock: wall::fault(),

@@ -16,6 +16,8 @@ pub(crate) enum Phase {
     /// The server does not serve yet.
     Starting,
     Serving,
+    /// The process loads from a store, and serves no requests.
+    Loading,
     /// The server has received an order to stop, and finishes its work.
     Draining,
 }
@@ -25,6 +27,7 @@ impl Phase {
         match self {
             Self::Starting => "starting",
             Self::Serving => "serving",
+            Self::Loading => "loading",
             Self::Draining => "draining",
         }
     }
@@ -50,6 +53,8 @@ pub(crate) struct Seen {
     pub(crate) sinks: Vec<serde_json::Value>,
     /// A report for each ship target.
     pub(crate) ships: Vec<serde_json::Value>,
+    /// The report on the fetcher of a process that loads from a store.
+    pub(crate) fetch: Option<serde_json::Value>,
     pub(crate) records: bool,
     pub(crate) damaged: Damaged,
     pub(crate) clock: Option<ClockFault>,

@@ -126,6 +126,10 @@ impl Watching {
             return finding.text.clone();
         }
         let document = self.observer.document(seen, health);
+        if seen.fetch.is_some() {
+            let rate = document["rates"]["rows"].as_f64().unwrap_or_default();
+            return format!("{}: {rate:.0} rows/s", seen.phase.name());
+        }
         let rate = document["rates"]["requests"].as_f64().unwrap_or_default();
         let connections = seen.server.as_ref().map_or(0, |server| server.connections);
         format!("{}: {rate:.0} requests/s, {connections} connections", seen.phase.name())

@@ -1,4 +1,4 @@
-//! `tollgate status`: the state of a server, on one screen.
+//! `tollgate status`: the state of a server, or of a process that loads from a store, on one screen.
 
 mod fit;
 mod screen;
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::config::ConfigError;
 use crate::control::{Silence, ask_status};
+use crate::load_from::spool_beside;
 use crate::log::{expect_place, log_folder};
 use crate::print::{note, printable, to_stdout};
 use fit::in_place;
@@ -34,7 +35,7 @@ pub(crate) enum Shown {
 /// Asks the server of a configuration, or of a log folder, and prints the answer.
 pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
     let dir = log_folder(path);
-    let line = match ask_status(&dir) {
+    let line = match ask(&dir) {
         Ok(line) => line,
         Err(silence) => return Err(unanswered(path, &dir, &silence)),
     };
@@ -50,6 +51,15 @@ pub(crate) fn run(path: &Path, shown: Shown) -> anyhow::Result<ExitCode> {
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Asks the server of a log folder. If there is none, asks the process that loads from a store with the same
+/// configuration.
+fn ask(dir: &Path) -> Result<String, Silence> {
+    match ask_status(dir) {
+        Err(Silence::Absent) => ask_status(&spool_beside(dir)),
+        answer => answer,
+    }
 }
 
 /// Returns the reason why no server answered. If no server listens, the faults of the configuration are
@@ -77,7 +87,7 @@ pub(crate) fn watch(path: &Path) -> anyhow::Result<ExitCode> {
     loop {
         // The folder is read each time, because an operator may have mended the configuration.
         let dir = log_folder(path);
-        let lines: Vec<_> = match ask_status(&dir) {
+        let lines: Vec<_> = match ask(&dir) {
             Ok(line) => Screen::of(&line.parse::<Value>()?).lines().collect(),
             Err(silence) => lines_of(path, &dir, &silence),
         };

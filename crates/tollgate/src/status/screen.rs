@@ -1,5 +1,7 @@
 //! The screen: first the findings and their remedies, then the figures.
 
+mod fetching;
+
 use std::fmt;
 
 use serde_json::Value;
@@ -49,7 +51,11 @@ impl Screen {
     pub(super) fn of(document: &Value) -> Self {
         let mut screen = Self(vec![Line::Prose(headline(document)), Line::BLANK]);
         screen.findings(document);
-        screen.figures(document);
+        if document["fetch"].is_null() {
+            screen.figures(document);
+        } else {
+            screen.fetching(document);
+        }
         screen.sinks(document);
         screen.ships(document);
         screen.volumes(document);

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,12 @@ pub(crate) struct AdminReply {
 
 /// Sends a request to the socket in the log folder. `None`: no server listens.
 pub(crate) fn ask(app: &App, request: &str) -> Option<AdminReply> {
-    let mut stream = UnixStream::connect(app.log_dir().join("admin.sock")).ok()?;
+    ask_at(&app.log_dir().join("admin.sock"), request)
+}
+
+/// Sends a request to the listener at a socket. `None`: there is no answer.
+fn ask_at(socket: &Path, request: &str) -> Option<AdminReply> {
+    let mut stream = UnixStream::connect(socket).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     exchange(&mut stream, request)
 }
@@ -44,6 +50,12 @@ fn exchange(stream: &mut (impl Read + Write), request: &str) -> Option<AdminRepl
 
 pub(crate) fn get(app: &App, path: &str) -> AdminReply {
     ask(app, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("an answer")
+}
+
+/// Asks a process that loads from a store, whose folder of fetched segments has its default place.
+pub(crate) fn get_of_loader(app: &App, path: &str) -> Option<AdminReply> {
+    let socket = app.log_dir().with_file_name("fetched").join("admin.sock");
+    ask_at(&socket, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 }
 
 /// Returns the value of a series in the text of the metrics.

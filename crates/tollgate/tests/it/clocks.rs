@@ -31,7 +31,7 @@ const CONFIG: &str = "[stream.a]\ncolumns = [{ name = \"n\", type = \"int\", fro
     { name = \"at\", type = \"timestamp\", from = \"request.time\" }]\n\
     [[route]]\npath = \"/a\"\nscript = \"keep.luau\"\nstream = \"a\"\n";
 
-fn library(folder: &TempDir) -> PathBuf {
+pub(crate) fn library(folder: &TempDir) -> PathBuf {
     let (source, library) = (folder.path().join("clock.c"), folder.path().join("clock.so"));
     fs::write(&source, MOVED_CLOCK).unwrap();
     let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output();
@@ -41,7 +41,7 @@ fn library(folder: &TempDir) -> PathBuf {
 }
 
 /// Returns the program with its clock at these seconds since 1970.
-fn command(library: &Path, seconds: i64) -> Command {
+pub(crate) fn command(library: &Path, seconds: i64) -> Command {
     let mut command = Command::new("env");
     command.arg(format!("LD_PRELOAD={}", library.display()));
     command.args([&format!("MOVED_CLOCK_SECONDS={seconds}"), BINARY]);

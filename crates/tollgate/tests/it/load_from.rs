@@ -27,19 +27,19 @@ const KILLS: u64 = 5;
 const LIFE_US_MAX: u64 = 300_000;
 
 /// Web machines that share a store with a database machine.
-struct Fleet {
+pub(crate) struct Fleet {
     store: TempDir,
     machines: Vec<App>,
 }
 
 impl Fleet {
-    fn of(count: usize) -> Self {
+    pub(crate) fn of(count: usize) -> Self {
         let machine = |at| App::new(&STREAMS.replace("[log]", &format!("[log]\nnode = \"web/{at}\"")), &[]);
         Self { store: TempDir::new().unwrap(), machines: (0..count).map(machine).collect() }
     }
 
     /// Runs a machine that records numbers in one run and ships them.
-    fn run(&self, machine: usize, numbers: std::ops::Range<u64>) {
+    pub(crate) fn run(&self, machine: usize, numbers: std::ops::Range<u64>) {
         let server = self.machines[machine].start_with(&["--no-load"]);
         record(&mut server.connect(), "/a", numbers);
         assert!(server.stop().0.success());
@@ -53,12 +53,12 @@ impl Fleet {
         ship_once(&DiskStorage, &dir, &node, &store, false, |_| {}).unwrap();
     }
 
-    fn store(&self) -> &str {
+    pub(crate) fn store(&self) -> &str {
         self.store.path().to_str().unwrap()
     }
 
     /// Returns the segments in the store, sorted.
-    fn segments(&self) -> Vec<PathBuf> {
+    pub(crate) fn segments(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut folders = vec![self.store.path().join("v1/seg")];
         while let Some(folder) = folders.pop() {

@@ -35,8 +35,10 @@ mod forger;
 #[path = "../../../tollgate-ship/tests/store/gateway.rs"]
 mod gateway;
 mod keys;
+mod leases;
 mod listen;
 mod load_from;
+mod load_status;
 mod loaded;
 mod log;
 mod log_lines;

@@ -147,7 +147,13 @@ impl App {
     /// Starts a command that prints until it gets a signal.
     pub(crate) fn follow(&self, arguments: &[&str]) -> Following {
         let mut command = Command::new(BINARY);
-        command.args(arguments).current_dir(self.path());
+        command.args(arguments);
+        self.follow_as(command)
+    }
+
+    /// Starts a command of its own that runs until it gets a signal.
+    pub(crate) fn follow_as(&self, mut command: Command) -> Following {
+        command.current_dir(self.path());
         let mut process = Process::spawn(&mut command);
         let lines = follow(process.child.stdout.take().unwrap());
         Following { process, lines }
@@ -290,6 +296,10 @@ impl Following {
     /// Returns whether `text` is already on stderr.
     pub(crate) fn has_printed(&self, text: &str) -> bool {
         self.process.has_printed(text)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
     }
 
     /// Waits until the program ends by itself. Returns the status and its stderr.

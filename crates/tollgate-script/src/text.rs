@@ -1,8 +1,8 @@
 //! The one rule for bytes that are no text: U+FFFD replaces each sequence that is not UTF-8.
 //!
 //! Every text that enters a script has this form: fields of the head, queries, cookies, forms and JSON. Every
-//! text that leaves a script has this form too: JSON, XML and columns of type text. Whole bodies and files keep
-//! their bytes.
+//! text that leaves a script has this form too: JSON, XML and columns of type text. Whole bodies and files
+//! keep their bytes, and so do the names of files.
 
 use std::borrow::Cow;
 

@@ -3,7 +3,7 @@
 //! Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days` and
 //! `days_from_civil`.
 
-use crate::timestamp::TIMESTAMP_US;
+use crate::range::TIMESTAMP_US;
 
 pub(crate) const DAY_US: i64 = 86_400_000_000;
 

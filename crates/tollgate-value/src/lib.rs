@@ -6,14 +6,13 @@
 //! Absent here: clocks. The caller passes a time in.
 
 mod civil;
+mod range;
 mod timestamp;
 mod unit;
 mod zone;
 
 pub use civil::{CivilTime, civil_time};
-pub use timestamp::{
-    TIMESTAMP_FIRST_US, TIMESTAMP_LAST_US, TIMESTAMP_US, TimestampError, parse_timestamp, timestamp_text,
-    trimmed_timestamp_text,
-};
+pub use range::{TIMESTAMP_FIRST_US, TIMESTAMP_LAST_US, TIMESTAMP_US};
+pub use timestamp::{TimestampError, parse_timestamp, timestamp_text, trimmed_timestamp_text};
 pub use unit::TimeUnit;
 pub use zone::{Zone, ZoneError};

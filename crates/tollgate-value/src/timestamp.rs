@@ -1,23 +1,11 @@
-//! Timestamps: the range, and the text of RFC 3339.
-//!
-//! The range is the intersection of RFC 3339 (years 0000 to 9999), PostgreSQL and the date libraries of
-//! clients, which begin with the year 0001. It ends with 9999-12-31T23:59:59.999999Z, which programs write for
-//! "never ends". The types of jiff end a day earlier, so they do not decide here.
-
-use std::ops::RangeInclusive;
+//! Timestamps as text of RFC 3339.
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::Pieces;
 
-use crate::Zone;
 use crate::civil::{CivilTime, DAY_US, civil_time, days_from_civil};
-
-/// First timestamp, 0001-01-01T00:00:00Z, in microseconds since 1970.
-pub const TIMESTAMP_FIRST_US: i64 = -62_135_596_800_000_000;
-/// Last timestamp, 9999-12-31T23:59:59.999999Z, in microseconds since 1970.
-pub const TIMESTAMP_LAST_US: i64 = 253_402_300_799_999_999;
-/// All timestamps, in microseconds since 1970.
-pub const TIMESTAMP_US: RangeInclusive<i64> = TIMESTAMP_FIRST_US..=TIMESTAMP_LAST_US;
+use crate::range::TIMESTAMP_US;
+use crate::zone::Zone;
 
 /// Why a text is no timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +87,7 @@ const WHOLE_SECONDS_BYTES: usize = 19;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::range::{TIMESTAMP_FIRST_US, TIMESTAMP_LAST_US};
     use proptest::prelude::*;
 
     fn text(us: i64) -> Option<String> {

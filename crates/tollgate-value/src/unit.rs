@@ -3,7 +3,7 @@
 //! The arithmetic uses the decimal digits of the text. A double has too few digits for seconds with six
 //! decimals.
 
-use crate::timestamp::TIMESTAMP_US;
+use crate::range::TIMESTAMP_US;
 
 /// The unit of a number since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

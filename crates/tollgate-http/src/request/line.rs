@@ -36,8 +36,8 @@ pub(super) fn usual_request_line(head: &[u8]) -> Option<(RequestLine, usize)> {
 /// Percent-encodes the bytes of a target that are not ASCII, and returns the number of added bytes. Other
 /// targets stay unchanged.
 ///
-/// `line_bytes` is the length of the request line at the front of `buffer`. Browsers percent-encode UTF-8, but
-/// `curl` and many libraries send it as it is. A target that is not UTF-8 stays unchanged, and is refused later.
+/// `line_bytes` is the length of the request line at the front of `buffer`. Browsers percent-encode UTF-8,
+/// but `curl` and many libraries send it as it is. A target that is not UTF-8 is refused later.
 pub(super) fn escape_target(buffer: &mut BytesMut, line_bytes: usize) -> usize {
     let line = buffer.get(..line_bytes).unwrap_or_default();
     let Some(target) = target_of(line) else { return 0 };

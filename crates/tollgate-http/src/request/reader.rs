@@ -47,7 +47,8 @@ pub struct HeadReader {
 }
 
 impl HeadReader {
-    /// Splits the next head off the front of `buffer`, without a copy of a usual head. `None` asks for more bytes.
+    /// Splits the next head off the front of `buffer`, without a copy unless the target is UTF-8. `None` asks
+    /// for more bytes.
     ///
     /// At most one blank line before the request line is dropped. This line counts towards the limit of the
     /// head. The limits apply to the bytes so far, even if the head is incomplete. The outcome does not

@@ -1,7 +1,7 @@
 //! Decodes JSON text as Luau values: a recursive descent over bytes, as strict as RFC 8259.
 //!
-//! Bytes that are not UTF-8 and half surrogates never spoil a text: U+FFFD replaces them. A byte order mark at
-//! the front is skipped (RFC 8259 section 8.1).
+//! Bytes that are not UTF-8 and half surrogates never spoil a text: U+FFFD replaces them. A byte order mark
+//! at the front is skipped (RFC 8259 section 8.1).
 
 use mlua::{Lua, LuaString, Table, Value};
 

@@ -3,6 +3,7 @@
 //! The arithmetic uses the decimal digits of the text. A double has too few digits for seconds with six
 //! decimals.
 
+use crate::decimal::Decimal;
 use crate::range::TIMESTAMP_US;
 
 /// The unit of a number since 1970-01-01T00:00:00Z.
@@ -52,58 +53,6 @@ impl TimeUnit {
         }
     }
 }
-
-/// A decimal number, split into its parts.
-struct Decimal<'a> {
-    is_negative: bool,
-    whole: &'a [u8],
-    fraction: &'a [u8],
-    exponent: i64,
-}
-
-impl<'a> Decimal<'a> {
-    /// Splits a number of RFC 8259 section 6.
-    fn parse(text: &'a str) -> Option<Self> {
-        let (is_negative, unsigned) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
-        let (number, exponent) = match unsigned.split_once(['e', 'E']) {
-            Some((number, exponent)) => (number, exponent.parse::<i64>().ok()?),
-            None => (unsigned, 0),
-        };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-        let are_digits =
-            |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        if !are_digits(whole) || !are_digits(fraction) {
-            return None;
-        }
-        Some(Self { is_negative, whole: whole.as_bytes(), fraction: fraction.as_bytes(), exponent })
-    }
-
-    /// Returns the whole part of the number times a power of ten. Returns `None` if it exceeds 64 bits.
-    fn times_ten_to(&self, exponent: i64) -> Option<i64> {
-        let digits = self.whole.iter().chain(self.fraction);
-        let zeros = digits.clone().take_while(|digit| **digit == b'0').count();
-        if zeros == self.whole.len() + self.fraction.len() {
-            return Some(0);
-        }
-        let whole_digits = self.whole.len() as i64 - zeros as i64;
-        let kept = whole_digits.checked_add(self.exponent)?.checked_add(exponent)?;
-        if kept > DIGITS_MAX {
-            return None;
-        }
-        let digits = digits.skip(zeros).chain(std::iter::repeat(&b'0'));
-        let mut value = 0_i64;
-        for digit in digits.take(usize::try_from(kept).unwrap_or(0)) {
-            value = value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
-        }
-        Some(if self.is_negative { -value } else { value })
-    }
-}
-
-/// Maximum number of decimal digits of a 64-bit integer.
-const DIGITS_MAX: i64 = 19;
 
 #[cfg(test)]
 mod tests {

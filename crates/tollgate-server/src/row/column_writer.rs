@@ -31,6 +31,8 @@ pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) kind: ColumnType,
     pub(crate) times: TimeRules,
+    /// Whether `"3"`, `"true"` and `3.0` fit as well.
+    pub(crate) coerce: bool,
     /// Whether errors must not show the values of the column.
     pub(crate) is_hidden: bool,
 }
@@ -177,7 +179,7 @@ mod tests {
 
     fn check(rules: &ColumnRules, value: Value<'_>, expect: &str) {
         let (times, is_hidden) = (TimeRules::default(), false);
-        let target = Target { name: "c".to_owned(), kind: ColumnType::Text, times, is_hidden };
+        let target = Target { name: "c".to_owned(), kind: ColumnType::Text, times, coerce: false, is_hidden };
         let rules = PreparedRules::new(rules).unwrap();
         let mut shown = Shown(String::new());
         let result = Ruled { target: &target, rules: &rules, row: &mut shown }.push(value);

@@ -13,7 +13,13 @@ impl DefaultValue {
     /// # Errors
     /// The text names the value found, and the allowed type.
     pub fn new(kind: ColumnType, times: &TimeRules, json: &str) -> Result<Self, String> {
-        let target = Target { name: "default".to_owned(), kind, times: times.clone(), is_hidden: false };
+        let target = Target {
+            name: "default".to_owned(),
+            kind,
+            times: times.clone(),
+            coerce: false,
+            is_hidden: false,
+        };
         let parsed: &RawValue = serde_json::from_str(json).map_err(|error| format!("not JSON: {error}"))?;
         let mut capture = Capture(None);
         fit::push_json_value(parsed, &target, &mut capture)

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::halves::text_with_halves;
 use super::unfit::{json_string, unfit};
-use super::{ColumnWriter, Target, time};
+use super::{ColumnWriter, Target, coerce, time};
 
 /// Maximum number up to which doubles represent every integer.
 const EXACT_MAX: i64 = 1 << 53;
@@ -137,7 +137,10 @@ fn push_number(json: &str, column: &Target, row: &mut impl ColumnWriter) -> Resu
             _ => Err(unfit(column, json)),
         },
         ColumnType::Timestamp => time::push_number(json, column, row),
-        _ => push_int(json.parse().map_err(|_| unfit(column, json))?, column, row),
+        _ => match json.parse() {
+            Ok(value) => push_int(value, column, row),
+            Err(_) => coerce::push_number(json, column, row),
+        },
     }
 }
 
@@ -186,7 +189,10 @@ fn push_float(value: f64, column: &Target, row: &mut impl ColumnWriter) -> Resul
 pub(super) fn push_read(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result<(), ValueError> {
     let unfit = || unfit(column, &json_string(text));
     match column.kind {
-        ColumnType::Int => row.push(Value::Int(text.parse().map_err(|_| unfit())?)),
+        ColumnType::Int => match text.parse() {
+            Ok(value) => row.push(Value::Int(value)),
+            Err(_) => coerce::push_text(text, column, row),
+        },
         ColumnType::Bool => row.push(Value::Bool(text.parse().map_err(|_| unfit())?)),
         ColumnType::Float => match text.parse::<f64>() {
             Ok(value) if value.is_finite() => row.push(Value::Float(value)),
@@ -209,7 +215,7 @@ fn push_text(text: &str, column: &Target, row: &mut impl ColumnWriter) -> Result
             let address: IpAddr = text.parse().map_err(|_| quoted())?;
             row.push(Value::Inet(address))
         }
-        _ => Err(quoted()),
+        _ => coerce::push_text(text, column, row),
     }
 }
 

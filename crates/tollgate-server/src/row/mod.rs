@@ -1,10 +1,12 @@
 //! Creates records from finished transactions: fills the columns of a stream.
 //!
 //! [`StreamPlan`] is a stream in a worker, and [`Facts`] has the facts of a transaction that the server
-//! knows. [`fit`] converts values to the types of columns, [`time`] converts times, and [`column_writer`] applies the rules of
+//! knows. [`fit`] converts values to the types of columns, [`time`] converts times, [`coerce`] converts other
+//! types, and [`column_writer`] applies the rules of
 //! columns. [`key`] creates the key of a record. [`reject`] removes values from rejects that a column hides.
 
 mod check;
+mod coerce;
 mod column_writer;
 mod default;
 mod facts;

@@ -115,7 +115,13 @@ impl ColumnPlan {
     fn new(spec: &ColumnSpec, node: &str, fields: &mut RecordFields) -> Self {
         let is_hidden = spec.rules.redaction.is_some();
         Self {
-            target: Target { name: spec.name.clone(), kind: spec.kind, times: spec.times.clone(), is_hidden },
+            target: Target {
+                name: spec.name.clone(),
+                kind: spec.kind,
+                times: spec.times.clone(),
+                coerce: spec.coerce,
+                is_hidden,
+            },
             filling: Filling::new(&spec.source, node, fields),
             rules: PreparedRules::new(&spec.rules),
         }

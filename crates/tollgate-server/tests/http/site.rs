@@ -370,6 +370,7 @@ fn column_spec(column: &str) -> ColumnSpec {
         kind: ColumnType::from_name(words[1]).unwrap(),
         source: Source::from_name(words[2]).unwrap(),
         times: TimeRules::default(),
+        coerce: false,
         rules: ColumnRules::default(),
     }
 }

@@ -1,4 +1,5 @@
-//! The rules for the values of a column: `unit`, `zone`, `default`, `required`, `max`, `over`, `redact`.
+//! The rules for the values of a column: `unit`, `zone`, `coerce`, `default`, `required`, `max`, `over` and
+//! `redact`.
 
 use tollgate_log::ColumnType;
 use tollgate_server::{
@@ -39,6 +40,8 @@ keys! {
     unit [UNIT] = one_of("us", names::<TimeUnit>).inherits("none");
     /// The zone of times without an offset.
     zone [ZONE] = other("none", ZONE_ALLOWED);
+    /// Whether `"12.34"`, `"true"` and `3.0` fit where they are exactly a value of the column.
+    coerce [COERCE] = switch(false);
     /// The value if the record has none.
     default [DEFAULT] = other("null", "a value of the column's type, JSON as a string");
     /// Whether a record without this value becomes a reject.
@@ -84,6 +87,16 @@ pub(super) fn read_times(
         );
     }
     rules
+}
+
+/// Reads whether the column accepts exact values of other types.
+pub(super) fn read_coerce(section: &mut Section<'_>, kind: Option<ColumnType>) -> bool {
+    let Some(written) = section.switch(COERCE.name) else { return false };
+    let is_allowed = matches!(kind, None | Some(ColumnType::Int | ColumnType::Float | ColumnType::Bool));
+    if written.value && !is_allowed {
+        section.fault_at(&written.span, "coerce is allowed for int, float and bool: remove coerce");
+    }
+    written.value
 }
 
 fn zone(section: &mut Section<'_>) -> Option<Zone> {
@@ -232,6 +245,11 @@ fn hash_key(mut table: Section<'_>) -> Option<HashKey> {
     }
     table.finish();
     secret.map(|(variable, secret)| HashKey { variable: variable.value, secret: secret.into_bytes() })
+}
+
+/// Shows whether a column accepts exact values of other types.
+pub(super) fn show_coerce(coerce: bool) -> OwnValue {
+    (COERCE.name, coerce.then(|| true.to_string()))
 }
 
 /// Shows how a column reads times.

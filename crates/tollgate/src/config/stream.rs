@@ -237,9 +237,10 @@ fn column(mut section: Section<'_>, before: &[Written<ColumnSpec>]) -> Option<Co
         check_type(&section, kind, source, &written.span);
     }
     let times = rules::read_times(&mut section, kind, source.as_ref());
+    let coerce = rules::read_coerce(&mut section, kind);
     let rules = rules::read(&mut section, kind, &times, source.as_ref());
     section.finish();
-    Some(ColumnSpec { name: name?.value, kind: kind?, source: source?, times, rules })
+    Some(ColumnSpec { name: name?.value, kind: kind?, source: source?, times, coerce, rules })
 }
 
 fn check_column_name(name: &Written<String>, section: &Section<'_>, before: &[Written<ColumnSpec>]) {
@@ -344,13 +345,14 @@ pub(super) fn write_stream(
 
 /// Shows a column on one line.
 fn show_column(column: &ColumnSpec) -> String {
-    let ColumnSpec { name, kind, source, times, rules } = column;
+    let ColumnSpec { name, kind, source, times, coerce, rules } = column;
     let mut own = vec![
         (NAME.name, Some(quoted(name))),
         (TYPE.name, Some(quoted(kind.name()))),
         (FROM.name, Some(quoted(&source.name()))),
     ];
     own.extend(rules::show_times(times));
+    own.push(rules::show_coerce(*coerce));
     own.extend(rules::show(rules, *kind));
     format!("  {},\n", inline(rules::KEYS, &(), &own))
 }

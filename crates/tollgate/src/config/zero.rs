@@ -100,6 +100,7 @@ pub(super) fn requests() -> StreamSpec {
         kind,
         source,
         times: TimeRules::default(),
+        coerce: false,
         rules: ColumnRules::default(),
     });
     StreamSpec {

@@ -79,6 +79,8 @@ pub struct ColumnSpec {
     pub source: Source,
     /// How a column of type timestamp reads times. For other types, this has no effect.
     pub times: TimeRules,
+    /// Whether a value of another type fits if it is exactly a value of the column's type.
+    pub coerce: bool,
     /// Rules for the value.
     pub rules: ColumnRules,
 }

@@ -21,7 +21,7 @@ impl ColumnWriter for Shown {
 
 fn target(unit: Option<TimeUnit>, zone: Option<&str>) -> Target {
     let times = TimeRules { unit, zone: zone.map(|zone| Zone::new(zone).unwrap()) };
-    Target { name: "t".to_owned(), kind: ColumnType::Timestamp, times, is_hidden: false }
+    Target { name: "t".to_owned(), kind: ColumnType::Timestamp, times, coerce: false, is_hidden: false }
 }
 
 /// Checks a value of a collected item.

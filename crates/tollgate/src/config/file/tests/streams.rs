@@ -175,6 +175,16 @@ fn rules_for_times_that_cannot_be_are_told() {
 }
 
 #[test]
+fn coerce_is_for_types_that_another_value_can_be_exactly() {
+    check_column("type = \"int\", coerce = true", "");
+    check_column("type = \"text\", coerce = false", "");
+    check_column(
+        "type = \"text\", coerce = true",
+        "41: coerce is allowed for int, float and bool: remove coerce",
+    );
+}
+
+#[test]
 fn a_value_that_one_column_redacts_may_be_shown_by_no_other() {
     let text = |columns: &str| format!("[stream.s]\ncolumns = [\n{columns}]\n");
     let email = "  { name = \"email\", type = \"text\", redact = \"drop\" },\n";

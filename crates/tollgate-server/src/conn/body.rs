@@ -11,23 +11,10 @@ use tollgate_backend::UploadPlace;
 use tollgate_http::{BodyFraming, ChunkedDecoder, Decoded, RequestError};
 use tollgate_script::{Body, BodyFile};
 
-use super::coding::{ContentCoding, Decoder, Step};
+use super::coding::{ContentCoding, Decoding, Step};
 use crate::admit::Arrived;
 use crate::options::ConnectionLimits;
 use crate::spool::{Spool, SpoolError, SpooledBody};
-
-/// Maximum ratio of decoded to encoded bytes, after the first [`EXPANDED_BYTES_FREE`] decoded bytes. Gzip
-/// itself cannot exceed 1032.
-const EXPANSION_MAX: u64 = 1100;
-const EXPANDED_BYTES_FREE: u64 = 1 << 20;
-/// Maximum ratio of encoded to decoded bytes, after the first [`ENCODED_BYTES_FREE`] encoded bytes and one
-/// block. The framing of chunks has the same kind of bound.
-const ENCODED_PER_CONTENT_BYTE: u64 = 4;
-const ENCODED_BYTES_FREE: u64 = 16 << 10;
-/// Minimum decoded bytes for each part (member or frame), after the first [`PARTS_FREE`] parts. The start of
-/// a part costs work even if the part has no content.
-const CONTENT_BYTES_PER_PART: u64 = 16;
-const PARTS_FREE: u64 = 500;
 
 /// A request whose body is being read.
 pub(crate) struct BodyReader {
@@ -57,14 +44,6 @@ pub(super) enum RequestFraming {
 /// Maximum encoded bytes that are decoded in one turn. A few kinds of input need a hundred times as long as
 /// their length suggests.
 const ENCODED_BYTES_PER_TURN: usize = 8 << 10;
-
-struct Decoding {
-    decoder: Decoder,
-    /// Encoded bytes without framing, not decoded yet.
-    encoded: BytesMut,
-    encoded_bytes: u64,
-    decoded_bytes: u64,
-}
 
 /// State of a body after the available bytes were read.
 pub(crate) enum Progress {
@@ -122,7 +101,7 @@ impl BodyReader {
         let is_whole = match &mut self.decoding {
             None => self.framing.take(input, &mut self.content, limit)?,
             Some(decoding) => {
-                let is_whole = decoding.take(&mut self.framing, input, limit)?;
+                let is_whole = self.framing.take_for_decoding(input, decoding, limit)?;
                 while decoding.step(&mut self.content, limit)? == Step::Again {
                     if self.content.len() > self.memory_bytes_max {
                         self.is_full = true;
@@ -235,57 +214,19 @@ impl RequestFraming {
             Self::Whole(_) | Self::TooLong(_) => Ok(true),
         }
     }
-}
-
-impl Decoding {
-    fn new(coding: ContentCoding) -> Self {
-        Self { decoder: Decoder::new(coding), encoded: BytesMut::new(), encoded_bytes: 0, decoded_bytes: 0 }
-    }
 
     /// Removes the framing of encoded content, up to the bound of one turn. Returns true if the content is
     /// complete.
-    fn take(
+    fn take_for_decoding(
         &mut self,
-        framing: &mut RequestFraming,
         input: &mut BytesMut,
+        decoding: &mut Decoding,
         limit: u64,
     ) -> Result<bool, RequestError> {
-        let before = self.encoded.len();
         let rest = input.split_off(input.len().min(ENCODED_BYTES_PER_TURN));
-        let is_whole = framing.take(input, &mut self.encoded, limit)?;
+        let is_whole = decoding.take(|encoded| self.take(input, encoded, limit))?;
         input.unsplit(rest);
-        self.encoded_bytes += (self.encoded.len() - before) as u64;
         Ok(is_whole)
-    }
-
-    fn step(&mut self, content: &mut BytesMut, limit: u64) -> Result<Step, RequestError> {
-        let before = content.len();
-        let step = self.decoder.step(&mut self.encoded, content)?;
-        self.decoded_bytes += (content.len() - before) as u64;
-        let (encoded, decoded) = (self.encoded_bytes - self.encoded.len() as u64, self.decoded_bytes);
-        if decoded > limit {
-            return Err(RequestError::BodyTooLarge { bytes: decoded, limit });
-        }
-        if decoded > EXPANDED_BYTES_FREE && decoded / EXPANSION_MAX > encoded {
-            return Err(RequestError::ContentExpands { encoded, decoded, ratio: EXPANSION_MAX });
-        }
-        let parts = self.decoder.parts();
-        let bytes_free = ENCODED_BYTES_FREE + self.decoder.block_bytes_max();
-        if encoded > bytes_free + decoded * ENCODED_PER_CONTENT_BYTE
-            || parts > PARTS_FREE + decoded / CONTENT_BYTES_PER_PART
-        {
-            return Err(RequestError::ContentCodingOverhead { encoded, parts, decoded });
-        }
-        Ok(step)
-    }
-
-    /// An empty body is empty content in every coding.
-    fn finish(&self) -> Result<(), RequestError> {
-        if self.encoded_bytes == 0 { Ok(()) } else { self.decoder.finish() }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.encoded.capacity() + self.decoder.memory_bytes()
     }
 }
 

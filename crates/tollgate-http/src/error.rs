@@ -372,7 +372,7 @@ impl RequestError {
             Self::BodyTooLarge { .. } => (StatusCode::CONTENT_TOO_LARGE, Close, "content too large"),
             Self::ContentCoding { .. } => (bad, Close, "content is not valid in its Content-Encoding"),
             Self::ContentCodingOverhead { .. } => {
-                (bad, Close, "content has too many gzip members or zstd frames")
+                (bad, Close, "content coding has too much overhead for its content")
             }
             Self::ContentExpands { .. } => {
                 (StatusCode::CONTENT_TOO_LARGE, Close, "decoded content is too large for its encoded content")

@@ -114,7 +114,7 @@ impl<S: Transport> Connection<S> {
             self.answer(arrived, Body::default());
             return Ok(true);
         }
-        let coding = arrived.check_content();
+        let codings = arrived.check_content();
         if arrived.is_answered() && arrived.head.expects_continue() {
             // RFC 9110 section 10.1.1: the client sends its content only after 100 (Continue). The client
             // gets the final reply instead of 100.
@@ -124,7 +124,7 @@ impl<S: Transport> Connection<S> {
             self.answer(arrived, Body::default());
             return Ok(true);
         }
-        self.reading = Reading::Body(Box::new(BodyReader::new(arrived, coding, &self.rules.limits)));
+        self.reading = Reading::Body(Box::new(BodyReader::new(arrived, &codings, &self.rules.limits)));
         self.answer_body()
     }
 

@@ -54,7 +54,7 @@ pub(crate) enum Progress {
 }
 
 impl BodyReader {
-    pub(crate) fn new(arrived: Arrived, coding: Option<ContentCoding>, limits: &ConnectionLimits) -> Self {
+    pub(crate) fn new(arrived: Arrived, codings: &[ContentCoding], limits: &ConnectionLimits) -> Self {
         let body_bytes_max = arrived.body_bytes_max();
         // Content that no handler uses is never spooled.
         let least = if arrived.is_answered() { body_bytes_max } else { 0 };
@@ -63,7 +63,9 @@ impl BodyReader {
             BodyFraming::None => RequestFraming::Whole(0),
             BodyFraming::Length(bytes) if bytes > body_bytes_max => RequestFraming::TooLong(bytes),
             BodyFraming::Length(bytes) => match usize::try_from(bytes) {
-                Ok(length) if coding.is_none() && length <= memory_bytes_max => RequestFraming::Whole(length),
+                Ok(length) if codings.is_empty() && length <= memory_bytes_max => {
+                    RequestFraming::Whole(length)
+                }
                 _ => RequestFraming::Length(bytes),
             },
             BodyFraming::Chunked => RequestFraming::Chunked(Box::new(ChunkedDecoder::new(&limits.head))),
@@ -72,7 +74,7 @@ impl BodyReader {
             is_continue_owed: arrived.head.expects_continue(),
             arrived,
             framing,
-            decoding: coding.map(|coding| Box::new(Decoding::new(coding))),
+            decoding: Decoding::new(codings).map(Box::new),
             content: BytesMut::new(),
             spooled: None,
             memory_bytes_max,
@@ -243,7 +245,7 @@ mod tests {
     use crate::admit::Destination;
     use crate::reply::Reply;
 
-    fn reader(head: &str, coding: ContentCoding) -> BodyReader {
+    fn reader(head: &str, codings: &[ContentCoding]) -> BodyReader {
         let limits = ConnectionLimits::default();
         let head = HeadReader::default().read(&mut head.into(), &limits.head).unwrap().unwrap();
         let arrived = Arrived {
@@ -255,7 +257,7 @@ mod tests {
             permit: None,
             upload: None,
         };
-        BodyReader::new(arrived, Some(coding), &limits)
+        BodyReader::new(arrived, codings, &limits)
     }
 
     #[test]
@@ -270,7 +272,7 @@ mod tests {
             ("Transfer-Encoding: chunked".to_owned(), chunked),
         ] {
             let mut body_reader =
-                reader(&format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"), ContentCoding::Gzip);
+                reader(&format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n"), &[ContentCoding::Gzip]);
             let mut input = BytesMut::from(&[&body, &b"GET"[..]].concat()[..]);
             for turn in 1..=body.len() / ENCODED_BYTES_PER_TURN {
                 assert!(matches!(body_reader.read(&mut input), Ok(Progress::NeedMore)), "{framing}");

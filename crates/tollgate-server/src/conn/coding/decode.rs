@@ -36,7 +36,7 @@ pub(super) trait Decode {
 
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in crate::conn) enum Step {
     /// The whole input was used, and all of its content is decoded.
     NeedMore,
     Again,

@@ -67,11 +67,11 @@ impl Emissions {
     ///
     /// # Errors
     /// The records of the call exceed their limit of number or bytes.
-    pub(crate) fn add(&mut self, emitted: Emitted) -> mlua::Result<()> {
+    pub(crate) fn add(&mut self, emitted: Emitted, records_max: usize) -> mlua::Result<()> {
         let bytes = self.bytes + emitted.record.memory_bytes();
-        if self.records.len() == RECORDS_MAX || bytes > BYTES_MAX {
+        if self.records.len() >= records_max || bytes > BYTES_MAX {
             return Err(mlua::Error::runtime(format!(
-                "records of the call exceed limit: {RECORDS_MAX} records, {BYTES_MAX} bytes"
+                "records of the call exceed limit: {records_max} records, {BYTES_MAX} bytes"
             )));
         }
         self.bytes = bytes;
@@ -80,5 +80,4 @@ impl Emissions {
     }
 }
 
-const RECORDS_MAX: usize = 1000;
 const BYTES_MAX: usize = 4 << 20;

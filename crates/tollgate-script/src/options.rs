@@ -28,6 +28,8 @@ pub struct HostOptions {
     pub collector: Collector,
     /// Maximum size of a reply in bytes, with header lines and content. JSON text has the same limit.
     pub reply_bytes_max: usize,
+    /// Maximum number of records that a call emits.
+    pub emit_records_max: usize,
     /// Environment variables that scripts may read.
     pub env: Vec<String>,
     /// Store of `tollgate.shared`. Hosts with the same store share its values.
@@ -51,6 +53,7 @@ impl Default for HostOptions {
             vm_bytes_max: 256 << 20,
             collector: Collector::default(),
             reply_bytes_max: 16 << 20,
+            emit_records_max: 10_000,
             env: Vec::new(),
             shared: Arc::default(),
             shared_bytes_max: 16 << 20,

@@ -17,6 +17,7 @@ use crate::json::Scratch;
 use crate::marks::Marks;
 use crate::memory::unlimited;
 use crate::nearest::hint;
+use crate::options::HostOptions;
 use crate::record::{FieldValue, RecordValues};
 use crate::reply::Reader;
 use crate::sys::raw;
@@ -34,8 +35,9 @@ pub(super) fn install(
     active: &Rc<ActiveCell>,
     marks: &Rc<Marks>,
     budget: &Rc<Budget>,
-    reply_bytes_max: usize,
+    options: &HostOptions,
 ) -> mlua::Result<Function> {
+    let HostOptions { reply_bytes_max, emit_records_max, .. } = *options;
     let (streams, scratch) = (Rc::clone(&parts.streams), Rc::clone(&parts.scratch));
     let (active, marks, budget) = (Rc::clone(active), Rc::clone(marks), Rc::clone(budget));
     let nothing = Interned::default();
@@ -64,7 +66,7 @@ pub(super) fn install(
             mlua::Error::runtime(format!("tollgate.emit: {text}"))
         })?;
         check(stream, &record)?;
-        keep(&active, &streams, Emitted { stream: place, record })
+        keep(&active, &streams, Emitted { stream: place, record }, emit_records_max)
     })
 }
 
@@ -84,7 +86,7 @@ fn check(stream: &EmitStream, record: &RecordValues) -> mlua::Result<()> {
     Ok(())
 }
 
-fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted) -> mlua::Result<()> {
+fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted, records_max: usize) -> mlua::Result<()> {
     let mut active = active.borrow_mut();
     let Some(active) = active.as_mut() else {
         return Err(mlua::Error::runtime(
@@ -106,5 +108,5 @@ fn keep(active: &ActiveCell, streams: &Streams, emitted: Emitted) -> mlua::Resul
              allowed is one for each reply"
         )));
     }
-    emissions.add(emitted)
+    emissions.add(emitted, records_max)
 }

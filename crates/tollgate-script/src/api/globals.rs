@@ -55,7 +55,7 @@ pub(crate) fn install(
     tollgate.raw_set("app", app::install(lua, &options.base)?)?;
     tollgate.raw_set("sleep", sleep::install(lua, waits, &options.clock)?)?;
     tollgate.raw_set("sql", sql::install(lua, active, waits, &marks, budget)?)?;
-    let emit = emits::install(lua, emit, active, &marks, budget, options.reply_bytes_max)?;
+    let emit = emits::install(lua, emit, active, &marks, budget, options)?;
     tollgate.raw_set("emit", emit)?;
     let pass = lua.create_table()?;
     pass.set_metatable(Some(marks.pass.clone()))?;

@@ -30,6 +30,8 @@ keys! {
         .or("four times `memory_bytes_max` if that is more").by_hand() => vm_bytes_max;
     /// Bytes of a script's longest reply (head and content), longest JSON text, and longest event.
     reply_bytes_max = size(16 * MIB, KIB..=GIB) => reply_bytes_max;
+    /// Records that one call may add by `tollgate.emit`. More: an error in the script.
+    emit_records_max = integer(10_000, 1..=524_288) => emit_records_max;
     /// Bytes that `tollgate.shared` may hold, for all workers together. More: an error in the script.
     shared_bytes_max = size(16 * MIB, 0..=64 * GIB) => shared_bytes_max;
     /// The folder of the files that replies of scripts may send. A route may name another folder.

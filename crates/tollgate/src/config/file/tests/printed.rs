@@ -74,6 +74,7 @@ heartbeat = "15s"
 memory_bytes_max = "16MiB"
 vm_bytes_max = "256MiB"
 reply_bytes_max = "16MiB"
+emit_records_max = 10000
 shared_bytes_max = "16MiB"
 env = []
 
@@ -268,6 +269,7 @@ heartbeat = "20s"
 memory_bytes_max = "1MiB"
 vm_bytes_max = "64MiB"
 reply_bytes_max = "2MiB"
+emit_records_max = 10000
 shared_bytes_max = "1GiB"
 env = ["API_KEY", 'a "b"']
 

@@ -77,6 +77,8 @@ fn text_is_decoded_by_the_rules() {
     check(" -1.5e2 ", "v == -150");
     check("-0", "v == 0");
     check("null", "v == tollgate.json.null");
+    check("\u{feff}5", "v == 5");
+    check("\u{feff} [1]", "v[1] == 1");
     check("[]", "#v == 0 and tollgate.json.encode(v) == '[]'");
     check("{}", "tollgate.json.encode(v) == '{}'");
     check("[1,[2,{\"a\":true}]]", "v[2][2].a == true");
@@ -123,6 +125,8 @@ fn text_that_is_no_json_gives_nil_and_the_byte() {
     };
     check("''", "text ends where a value is expected at byte 1");
     check("'[1,]'", "expected a value at byte 4");
+    check("'\\239\\187\\191[1,]'", "expected a value at byte 7");
+    check("'\\239\\187\\191'", "text ends where a value is expected at byte 4");
     check("'[1 2]'", "expected ',' or ']' at byte 4");
     check("'{1:2}'", "expected a key in double quotes at byte 2");
     check("'01'", "text continues after the value at byte 2");

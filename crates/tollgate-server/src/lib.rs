@@ -78,13 +78,14 @@ pub use handler::{COLLECT_BODY_BYTES_MAX, ItemKey, ItemReader};
 pub use listen::Listeners;
 pub use observe::{RouteName, RouteStatus};
 pub use options::stream::{
-    Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, HashKey, KEY_COLUMN, KeySpec, Overlong,
-    Redaction, Source, StreamSpec, TimeRules, UnknownFields,
+    Absent, Ack, BytesMax, ColumnRules, ColumnSpec, DefaultValue, FieldPath, HashKey, KEY_COLUMN, KeySpec,
+    Overlong, Redaction, Source, StreamSpec, TimeRules, UnknownFields,
 };
 pub use options::{
-    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, ConnectionLimits, CorsSpec, Dev, EncodedSlashes,
-    HandlerSpec, HostSent, ListenAddress, ListenSpec, Origins, ProxySpec, RateKey, RateSpec, RequestIds,
-    RouteLimits, RouteSpec, ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions, Traces,
+    AnyOr, AppSpec, BodyPace, BoundAddress, CapacityLimits, CollectContent, CollectReply, CollectSpec,
+    ConnectionLimits, CorsSpec, Dev, EncodedSlashes, HandlerSpec, HostSent, ListenAddress, ListenSpec,
+    MediaRange, MediaTypes, Origins, ProxySpec, RateKey, RateSpec, RequestIds, RouteLimits, RouteSpec,
+    ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions, Traces,
 };
 pub use origin::split_pattern;
 pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};

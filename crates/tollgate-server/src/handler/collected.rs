@@ -2,35 +2,36 @@
 
 use tollgate_http::{RequestHead, StatusCode};
 
+use crate::options::{MediaRange, MediaTypes};
 use crate::reply::Reply;
 
 /// Maximum bytes of a collected body after decoding. A worker parses a body in one turn, so it holds only one
 /// such body in memory. A longer body would rarely fit into a transaction.
 pub const BODY_BYTES_MAX: u64 = 16 << 20;
 
-/// Value of `Accept` in a refusal.
-const ACCEPTED: &str = "application/json, application/x-ndjson, text/plain";
+/// The most common types of [`MediaRange::Default`], for the field `Accept` of a refusal.
+const DEFAULT_ACCEPTED: &str = "application/json, application/x-ndjson, text/plain";
 
-/// Returns the refusal of a content type that is not accepted.
-///
-/// Beacons of browsers send `text/plain` or no type. Tools without a configured type send the type of a form.
-/// All of these are accepted, because the content itself decides.
-pub(super) fn refusal(head: &RequestHead) -> Option<Reply> {
+/// Returns the refusal of a content type that is not accepted (RFC 9110 section 15.5.16).
+pub(super) fn refusal(accepted: &MediaTypes, head: &RequestHead) -> Option<Reply> {
     let mut types = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     // If the request has several such fields, two readers may use different fields, so each field has to be
     // accepted.
-    if types.all(|(_, value)| is_taken(value)) {
+    let first = types.next().map_or(&b""[..], |(_, value)| value);
+    if accepted.accept(first) && types.all(|(_, value)| accepted.accept(value)) {
         return None;
     }
-    let text = format!("content type is not supported: allowed are {ACCEPTED}");
-    Some(Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept", ACCEPTED))
+    let listed: Vec<_> = accepted.ranges().iter().filter_map(shown).collect();
+    let listed = listed.join(", ");
+    let text = format!("content type is not supported: allowed are {listed}");
+    Some(Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept", listed))
 }
 
-fn is_taken(content_type: &[u8]) -> bool {
-    let media_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
-    match media_type.to_ascii_lowercase().as_slice() {
-        b"" | b"text/plain" | b"application/x-www-form-urlencoded" => true,
-        b"application/json" | b"application/x-ndjson" | b"application/ndjson" | b"application/jsonl" => true,
-        other => other.starts_with(b"application/") && other.ends_with(b"+json"),
+/// Returns an entry in the form of a field `Accept`.
+fn shown(range: &MediaRange) -> Option<String> {
+    match range {
+        MediaRange::Default => Some(DEFAULT_ACCEPTED.to_owned()),
+        MediaRange::None => None,
+        range => Some(range.to_string()),
     }
 }

@@ -13,6 +13,7 @@ use tollgate_http::{Method, Methods, RequestHead, StatusCode};
 use tollgate_meter::FewPerPeriod;
 use tollgate_script::{Host, LoadError, Reach, RecordFields, Role, ScriptSource};
 
+use super::collect::CollectPlan;
 use super::collected::{self, BODY_BYTES_MAX};
 use super::fixed::{self, FixedReply};
 use super::proxy::{OwnWord, Proxy};
@@ -63,7 +64,7 @@ pub(crate) struct Scripts {
 
 pub(super) enum Handler {
     Script(tollgate_script::LoadedScript),
-    Collect(Rc<StreamPlan>),
+    Collect(Box<CollectPlan>),
     Files(Box<Files>),
     Proxy(Rc<Proxy>),
     Reply(Box<FixedReply>),
@@ -102,8 +103,10 @@ impl Endpoint {
             (HandlerSpec::Script { file, root }, _) => {
                 Handler::Script(load(&ScriptFile { file: file.clone(), root: root.clone() }, Role::Handler)?)
             }
-            (HandlerSpec::Collect, Some(stream)) => Handler::Collect(stream.clone()),
-            (HandlerSpec::Collect, None) => unreachable!("the configuration gives collect a stream"),
+            (HandlerSpec::Collect(spec), Some(stream)) => {
+                Handler::Collect(Box::new(CollectPlan::new(spec, stream)))
+            }
+            (HandlerSpec::Collect(_), None) => unreachable!("the configuration gives collect a stream"),
             (HandlerSpec::Files(spec), _) => Handler::Files(Box::new(Files::new(spec, shared_files))),
             (HandlerSpec::Proxy(proxy), _) => match client.at(proxy.backend) {
                 Some(upstream) => {
@@ -178,7 +181,7 @@ impl Endpoint {
     /// Returns a refusal if the handler does not accept this content type.
     pub(crate) fn refusal(&self, head: &RequestHead) -> Option<Reply> {
         let refusal = match &self.handler {
-            Handler::Collect(_) => collected::refusal(head),
+            Handler::Collect(plan) => collected::refusal(&plan.types, head),
             Handler::Script(_) | Handler::Files(_) | Handler::Proxy(_) | Handler::Reply(_) => None,
         };
         refusal.inspect(|reply| self.note_fault(RequestFault::ContentType, head, reply))
@@ -301,9 +304,10 @@ impl Endpoint {
 fn script_root(spec: &RouteSpec) -> Option<PathBuf> {
     match &spec.handler {
         HandlerSpec::Script { root, .. } => Some(root.clone()),
-        HandlerSpec::Proxy(_) | HandlerSpec::Collect | HandlerSpec::Files(_) | HandlerSpec::Reply { .. } => {
-            None
-        }
+        HandlerSpec::Proxy(_)
+        | HandlerSpec::Collect(_)
+        | HandlerSpec::Files(_)
+        | HandlerSpec::Reply { .. } => None,
     }
 }
 

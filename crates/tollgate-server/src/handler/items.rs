@@ -1,10 +1,13 @@
-//! The items of a collected body: one JSON object, an array of items, or one item per line (NDJSON).
+//! The items of a collected body: one JSON object, an array of items, items that follow each other with or
+//! without line ends, or a JSON text sequence.
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::structure;
+
 /// Maximum number of items of one body. A transaction never has space for more records.
-const ITEMS_MAX: usize = 1 << 19;
+pub(super) const ITEMS_MAX: usize = 1 << 19;
 
 /// Reason why a body cannot be split into items.
 #[derive(Debug)]
@@ -18,16 +21,38 @@ pub(super) enum SplitError {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Item<'a> {
     Json(&'a RawValue),
-    /// A line of the body. The line is parsed only when the item is recorded, because the transaction may be
-    /// full before this line.
-    Line(&'a [u8]),
+    /// A part of the body. The part is parsed only when the item is recorded, because the transaction may be
+    /// full before this part.
+    Part(&'a [u8]),
+    /// A document without the items that it should have.
+    Document(&'a [u8], DocumentFault),
+}
+
+/// Reason why a document has no items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DocumentFault {
+    /// The path of items leads to no array and no object.
+    NoItems,
+    /// The document is not JSON, and has no items that can be found.
+    NotJson,
+    RepeatedField,
+}
+
+impl DocumentFault {
+    fn text(self) -> &'static str {
+        match self {
+            Self::NoItems => "document has no array or object at the path of items",
+            Self::NotJson => "document is not JSON",
+            Self::RepeatedField => "document has a repeated field",
+        }
+    }
 }
 
 impl<'a> Item<'a> {
     pub(super) fn text(self) -> &'a [u8] {
         match self {
             Self::Json(value) => value.get().as_bytes(),
-            Self::Line(line) => line,
+            Self::Part(text) | Self::Document(text, _) => text,
         }
     }
 
@@ -35,34 +60,36 @@ impl<'a> Item<'a> {
     pub(super) fn value(self) -> Result<&'a RawValue, String> {
         match self {
             Self::Json(value) => Ok(value),
-            Self::Line(line) => json_of(line).map_err(|error| format!("item is not JSON: {error}")),
+            Self::Part(part) => json_of(part).map_err(|error| format!("item is not JSON: {error}")),
+            Self::Document(_, fault) => Err(fault.text().to_owned()),
+        }
+    }
+
+    pub(super) fn is_json(self) -> bool {
+        match self {
+            Self::Json(_) => true,
+            Self::Part(part) => json_of(part).is_ok(),
+            Self::Document(..) => false,
         }
     }
 }
 
 /// Splits a body into items.
 ///
-/// A body that is one JSON value has to be an object or an array. In any other body, the lines are the items
-/// if the first line is JSON.
+/// A body that is one JSON value has to be an object or an array. Any other body is split by its structure.
+/// An item in it may be no JSON, if another item is.
 ///
 /// # Errors
-/// The body has neither form, or has more than [`ITEMS_MAX`] items.
+/// The body has no such form, has no item that is JSON, or has more than [`ITEMS_MAX`] items.
 pub(super) fn split(body: &[u8]) -> Result<Vec<Item<'_>>, SplitError> {
-    let error = match json_of(body) {
-        Ok(value) => return of_value(value),
-        Err(error) => error,
-    };
-    let mut lines = lines(body);
-    let [Some(first), Some(second)] = [lines.next(), lines.next()] else { return Err(malformed(&error)) };
-    if json_of(first).is_err() {
-        return Err(malformed(&error));
+    let body = structure::trimmed(body);
+    match json_of(body) {
+        Ok(value) => of_value(value),
+        Err(error) => of_structure(body).unwrap_or_else(|| Err(malformed(&error))),
     }
-    let items = [first, second].into_iter().chain(lines).take(ITEMS_MAX + 1).map(Item::Line);
-    let items: Vec<_> = items.collect();
-    if items.len() > ITEMS_MAX { Err(SplitError::TooMany) } else { Ok(items) }
 }
 
-fn json_of(text: &[u8]) -> Result<&RawValue, serde_json::Error> {
+pub(super) fn json_of(text: &[u8]) -> Result<&RawValue, serde_json::Error> {
     serde_json::from_slice(text)
 }
 
@@ -73,15 +100,57 @@ fn malformed(error: &serde_json::Error) -> SplitError {
 fn of_value(value: &RawValue) -> Result<Vec<Item<'_>>, SplitError> {
     match value.get().as_bytes().first() {
         Some(b'{') => Ok(vec![Item::Json(value)]),
-        Some(b'[') => {
-            let mut json = serde_json::Deserializer::from_str(value.get());
-            let items = json.deserialize_seq(ArrayReader);
-            items.map_err(|error| SplitError::Malformed(error.to_string()))?.ok_or(SplitError::TooMany)
-        }
+        Some(b'[') => array(value),
         _ => {
             let text = "the content is not a JSON object, an array of objects, or one object per line";
             Err(SplitError::Malformed(text.to_owned()))
         }
+    }
+}
+
+/// Returns the elements of an array.
+///
+/// # Errors
+/// The array has more than [`ITEMS_MAX`] elements.
+pub(super) fn array(value: &RawValue) -> Result<Vec<Item<'_>>, SplitError> {
+    let mut json = serde_json::Deserializer::from_str(value.get());
+    let items = json.deserialize_seq(ArrayReader);
+    items.map_err(|error| SplitError::Malformed(error.to_string()))?.ok_or(SplitError::TooMany)
+}
+
+/// Splits a body that is not one JSON value. Returns `None` if the body has no structure of several items, or
+/// if no item is JSON.
+fn of_structure(body: &[u8]) -> Option<Result<Vec<Item<'_>>, SplitError>> {
+    if let Some(texts) = structure::sequence(body) {
+        return parts_with_json(texts);
+    }
+    if let Some(elements) = structure::elements(body) {
+        return parts_with_json(elements);
+    }
+    let first_line = structure::lines(body).next()?;
+    if json_of(first_line).is_ok() {
+        return Some(parts(structure::lines(body)));
+    }
+    if structure::is_one_value(first_line) {
+        return parts_with_json(structure::lines(body));
+    }
+    parts_with_json(structure::values(body)?)
+}
+
+/// Returns parts of a body as items.
+///
+/// # Errors
+/// There are more than [`ITEMS_MAX`] parts.
+pub(super) fn parts<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<Item<'a>>, SplitError> {
+    let items: Vec<_> = parts.take(ITEMS_MAX + 1).map(Item::Part).collect();
+    if items.len() > ITEMS_MAX { Err(SplitError::TooMany) } else { Ok(items) }
+}
+
+/// Returns parts of a body as items, or `None` if no part is JSON.
+fn parts_with_json<'a>(found: impl Iterator<Item = &'a [u8]>) -> Option<Result<Vec<Item<'a>>, SplitError>> {
+    match parts(found) {
+        Ok(items) => items.iter().any(|item| item.is_json()).then_some(Ok(items)),
+        error => Some(error),
     }
 }
 
@@ -106,10 +175,6 @@ impl<'de> Visitor<'de> for ArrayReader {
         }
         Ok(Some(items))
     }
-}
-
-fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
-    body.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty())
 }
 
 #[cfg(test)]
@@ -156,5 +221,33 @@ mod tests {
         let items = split(b"{\"a\":1}\n{\"a\":\"\xff\"}\n").unwrap();
         let are_json: Vec<_> = items.iter().map(|item| item.value().is_ok()).collect();
         assert_eq!(are_json, [true, false], "{items:?}");
+    }
+
+    #[test]
+    fn values_without_line_ends_and_sequences_are_items() {
+        check("{\"a\":1}{\"a\":2}", Ok(&["{\"a\":1}", "{\"a\":2}"]));
+        check("{\n\"a\":1\n}\n{\n\"a\":2\n}\n", Ok(&["{\n\"a\":1\n}", "{\n\"a\":2\n}"]));
+        check("{\"a\":1}{\"a\":", Ok(&["{\"a\":1}", "{\"a\":"]));
+        check("\u{1e}{\"a\":1}\n\u{1e}{\"a\":2}\n", Ok(&["{\"a\":1}", "{\"a\":2}"]));
+        check("\u{1e}{\"a\":\n\u{1e}{\"a\":2}\n", Ok(&["{\"a\":", "{\"a\":2}"]));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_left_out() {
+        check("\u{feff}{\"a\":1}", Ok(&["{\"a\":1}"]));
+        check("\u{feff} [{}]", Ok(&["{}"]));
+        check("\u{feff}{\"a\":1}\n\u{feff}{\"a\":2}\n", Ok(&["{\"a\":1}", "{\"a\":2}"]));
+    }
+
+    #[test]
+    fn a_value_that_is_no_json_spoils_only_itself() {
+        check("[{\"a\":NaN},{\"a\":1}]", Ok(&["{\"a\":NaN}", "{\"a\":1}"]));
+        check("{\"a\":NaN}\n{\"a\":1}\n", Ok(&["{\"a\":NaN}", "{\"a\":1}"]));
+        check("{\"a\":NaN}{\"a\":1}", Ok(&["{\"a\":NaN}", "{\"a\":1}"]));
+        check("[{\"a\":1},]", Ok(&["{\"a\":1}", ""]));
+        for spoilt in ["{\"a\":NaN}", "[{\"a\":NaN}]", "[NaN,NaN]", "{\"a\":NaN}\n{\"a\":NaN}\n"] {
+            check(spoilt, Err("expected"));
+        }
+        check("[{\"a\":1},{\"a\":", Err("EOF"));
     }
 }

@@ -17,6 +17,7 @@ mod rehearsal;
 mod retried;
 mod script;
 mod script_file;
+mod structure;
 mod visit;
 
 pub use collected::BODY_BYTES_MAX as COLLECT_BODY_BYTES_MAX;

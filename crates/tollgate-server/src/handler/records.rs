@@ -95,10 +95,10 @@ impl Emitting<'_> {
     /// Appends all records in one transaction.
     fn append(&self, own: RecordValues, emitted: &[Emitted]) -> Result<Option<Gate>, AppendError> {
         let Self { endpoint, facts, recorder } = self;
-        let own = endpoint.stream.as_ref().map(|stream| ScriptRecord { record: own, plan: stream });
+        let own = endpoint.stream.as_ref().map(|stream| ScriptRecord::new(own, stream));
         let others = emitted.iter().filter_map(|Emitted { stream, record }| {
             let plan = endpoint.streams.get(*stream)?;
-            Some(ScriptRecord { record: record.clone(), plan })
+            Some(ScriptRecord::new(record.clone(), plan))
         });
         let all: Vec<_> = own.into_iter().chain(others).collect();
         let appended = recorder.append(endpoint.ack(emitted), &facts.request.id, |log| {
@@ -115,7 +115,7 @@ fn append(
     facts: &Facts<'_>,
     recorder: &Recorder,
 ) -> Result<Option<Gate>, AppendError> {
-    let record = ScriptRecord { record, plan: stream };
+    let record = ScriptRecord::new(record, stream);
     let id = &facts.request.id;
     let appended = match recorder.append(stream.ack, id, |log| record.append(log, facts)) {
         Err(AppendError::TooLarge { bytes, limit }) => {

@@ -8,14 +8,12 @@ use bytes::Bytes;
 use tollgate_http::{Method, StatusCode};
 use tollgate_script::{Call, Emitted, Step};
 
-use super::collect::CollectedItem;
+use super::collect::{CollectPlan, CollectedItem, recorded, unsplit};
 use super::collected::BODY_BYTES_MAX;
 use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
-use super::items::{SplitError, split};
 use super::script::{Records, ScriptRecord};
 use super::visit::{Returned, Stage, Tail, Turn, Visit};
-use crate::item_summary::item_summary;
 use crate::reply::Reply;
 use crate::row::{Facts, StreamPlan, TransactionEnd};
 
@@ -99,7 +97,7 @@ impl Visit {
         let (endpoint, request) = (&exchange.endpoint, &exchange.request);
         let mut rehearsed = match (stage, &endpoint.handler) {
             (Stage::Returned(Some(returned)), _) => returned_answer(returned, &exchange).await,
-            (_, Handler::Collect(stream)) => collect_answer(stream, &exchange)?,
+            (_, Handler::Collect(plan)) => collect_answer(plan, &exchange)?,
             (_, Handler::Reply(reply)) => {
                 with_record(reply.reply().clone(), Records::default(), &exchange, endpoint.stream.as_deref())
             }
@@ -172,11 +170,11 @@ fn with_record(
     let facts = Facts { request: &exchange.request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(reply);
     if let Some(plan) = stream {
-        rehearsed.keep(ScriptRecord { record: records.own, plan }.check(&facts));
+        rehearsed.keep(ScriptRecord::new(records.own, plan).check(&facts));
     }
     for Emitted { stream, record } in records.emitted {
         let Some(plan) = exchange.endpoint.streams.get(stream) else { continue };
-        match (ScriptRecord { record, plan }).check(&facts) {
+        match ScriptRecord::new(record, plan).check(&facts) {
             Ok(record) => rehearsed.emitted.push((plan.name.clone(), record)),
             Err(reason) => rehearsed.rejects.push(format!("stream {}: {reason}", plan.name)),
         }
@@ -184,31 +182,29 @@ fn with_record(
     rehearsed
 }
 
-fn collect_answer(stream: &StreamPlan, exchange: &Exchange) -> Result<Rehearsed, String> {
+fn collect_answer(plan: &CollectPlan, exchange: &Exchange) -> Result<Rehearsed, String> {
     let request = &exchange.request;
     let body = request.body.read_within(BODY_BYTES_MAX as usize).map_err(|error| error.to_string())?;
-    let items = match split(&body) {
-        Ok(items) => items,
-        Err(SplitError::Malformed(text)) => return Ok(Reply::text(StatusCode::BAD_REQUEST, text).into()),
-        Err(SplitError::TooMany) => {
-            return Ok(
-                Reply::text(StatusCode::CONTENT_TOO_LARGE, "too many items: nothing was recorded").into()
-            );
-        }
+    let batch = match plan.split(&body) {
+        Ok(batch) => batch,
+        Err(error) => return Ok(unsplit(error).into()),
     };
-    let ending = TransactionEnd::Complete { status: StatusCode::OK.as_u16(), reply_bytes: None };
+    let ending = TransactionEnd::Complete { status: plan.reply.status(), reply_bytes: None };
     let facts = Facts { request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(Reply::empty(StatusCode::OK));
     let mut rejected = Vec::new();
-    for (place, item) in items.iter().enumerate() {
-        let checked = CollectedItem::new(item, place, stream)
-            .and_then(|given| stream.check(&facts, &given).map_err(|error| error.to_string()));
+    let mut buffer = Vec::new();
+    for (place, item) in batch.items.iter().enumerate() {
+        let contained = plan.contained(*item, &mut buffer);
+        let text = contained.as_ref().unwrap_or(item).text();
+        let checked = contained
+            .and_then(|item| CollectedItem::new(item, place, &plan.stream, batch.envelope(place)))
+            .and_then(|given| plan.stream.check(&facts, &given).map_err(|error| error.to_string()));
         if let Err(reason) = &checked {
             rejected.push((place, reason.clone()));
         }
-        rehearsed.keep(checked.map(|()| String::from_utf8_lossy(item.text()).into_owned()));
+        rehearsed.keep(checked.map(|()| String::from_utf8_lossy(text).into_owned()));
     }
-    let told = rejected.iter().map(|(place, reason)| (*place, reason.as_str()));
-    rehearsed.reply = Reply::new(StatusCode::OK, "application/json", item_summary(items.len(), told));
+    rehearsed.reply = recorded(plan, &batch, &rejected);
     Ok(rehearsed)
 }

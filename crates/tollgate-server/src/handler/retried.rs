@@ -10,7 +10,7 @@ use tollgate_log::{ColumnType, SchemaId, Value, ValueError};
 use super::collect::CollectedItem;
 use super::items::Item;
 use crate::options::stream::{ColumnSpec, KEY_COLUMN, Overlong, StreamSpec};
-use crate::row::{ColumnWriter, Given, StreamPlan, Target, is_marker};
+use crate::row::{ColumnWriter, FieldPlace, Given, StreamPlan, Target, is_marker};
 
 /// Reads the items of rejects with the streams of a configuration, like `collect`. Two bounds do not apply: a
 /// `max` that rejects values, and the depth of JSON. The table of the database decides whether such values
@@ -57,7 +57,8 @@ impl ItemReader {
         let Some(Stream { plan, key_window }) = self.streams.get(stream) else {
             return Err(format!("stream {stream:?} is not configured"));
         };
-        let item = RetriedItem(CollectedItem::new(&Item::Line(item), 0, plan)?);
+        let item = CollectedItem::new(Item::Part(item), 0, plan, &[])?;
+        let item = RetriedItem { item, plan };
         let key = plan.fill_of_item(&item, take).map_err(|error| error.to_string())?;
         Ok(key.zip(*key_window))
     }
@@ -72,26 +73,41 @@ fn unbounded(spec: &StreamSpec) -> StreamSpec {
 }
 
 /// An item that a reject kept. Values of the item may be missing.
-struct RetriedItem<'a>(CollectedItem<'a>);
+struct RetriedItem<'a> {
+    item: CollectedItem<'a>,
+    plan: &'a StreamPlan,
+}
+
+impl<'a> RetriedItem<'a> {
+    /// Returns the value of a field, or the marker that replaces it or the field around it.
+    fn field(&self, field: FieldPlace) -> Option<&'a RawValue> {
+        let around = match field {
+            FieldPlace::Top(_) => None,
+            FieldPlace::Nested(field) => self.plan.nested.top(field),
+        };
+        let around = around.and_then(|top| self.item.field(FieldPlace::Top(top)));
+        around.filter(|value| is_marker(value)).or_else(|| self.item.field(field))
+    }
+}
 
 impl Given for RetriedItem<'_> {
     fn push_field(
         &self,
-        field: usize,
+        field: FieldPlace,
         target: &Target,
         cell: &mut impl ColumnWriter,
     ) -> Result<(), ValueError> {
-        match self.0.field(field) {
+        match self.field(field) {
             Some(value) if is_marker(value) => Err(not_kept(&target.name, target.kind.name())),
             Some(value) if target.kind == ColumnType::Json && value.get() != "null" => {
                 cell.push(Value::Json(value.get()))
             }
-            _ => self.0.push_field(field, target, cell),
+            _ => self.item.push_field(field, target, cell),
         }
     }
 
     fn push_whole(&self, target: &Target, cell: &mut impl ColumnWriter) -> Result<(), ValueError> {
-        let whole = self.0.whole().get();
+        let whole = self.item.whole().get();
         let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(whole).unwrap_or_default();
         if fields.into_values().any(is_marker) {
             return Err(not_kept(&target.name, target.kind.name()));
@@ -99,11 +115,15 @@ impl Given for RetriedItem<'_> {
         cell.push(Value::Json(whole))
     }
 
-    fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
-        match self.0.field(field) {
+    fn key(&self, field: FieldPlace) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
+        match self.field(field) {
             Some(value) if is_marker(value) => Err(not_kept(KEY_COLUMN, "a text or an integer")),
-            _ => self.0.key(field),
+            _ => self.item.key(field),
         }
+    }
+
+    fn envelope(&self, _: usize) -> Option<&RawValue> {
+        None
     }
 
     fn place(&self) -> usize {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
 use tollgate_http::StatusCode;
 use tollgate_log::{Transaction, Value, ValueError};
 use tollgate_script::{CallError, Emitted, FieldValue, Outcome, RecordValues, Request};
@@ -16,7 +17,9 @@ use crate::dev::script_failure;
 use crate::observe::ScriptFailure;
 use crate::options::stream::UnknownFields;
 use crate::reply::Reply;
-use crate::row::{ColumnWriter, Facts, Given, NOT_KEPT, StreamPlan, Target, fit, key};
+use crate::row::{
+    ColumnWriter, Facts, FieldPlace, Given, NOT_KEPT, StreamPlan, Target, UnknownPaths, fit, key,
+};
 
 /// Text that a client gets if a script fails.
 pub(super) const FAILED: &str = "the script failed";
@@ -79,8 +82,46 @@ impl Endpoint {
 
 /// The `record` that a script returned, for one stream.
 pub(super) struct ScriptRecord<'a> {
-    pub(super) record: RecordValues,
-    pub(super) plan: &'a StreamPlan,
+    record: RecordValues,
+    plan: &'a StreamPlan,
+    nested: Nested,
+}
+
+/// The nested fields of a record.
+#[derive(Default)]
+struct Nested {
+    /// The values, in the order of [`StreamPlan::nested`].
+    values: Vec<Option<Box<RawValue>>>,
+    /// Pointers to values that the stream does not keep, in quotes.
+    unknown: Vec<String>,
+}
+
+impl Nested {
+    fn of(record: &RecordValues, plan: &StreamPlan) -> Self {
+        let text = |top: usize| match record.values.get(top)? {
+            // Such a value is the reason of a reject by itself.
+            FieldValue::Nil | FieldValue::Unfit(_) => None,
+            value => RawValue::from_string(in_json(value)).ok().map(|json| (top, json)),
+        };
+        let texts: Vec<_> = plan.nested.all_tops().filter_map(text).collect();
+        let field = |wanted| texts.iter().find(|(top, _)| *top == wanted).map(|(_, json)| &**json);
+        // The JSON of a table has no repeated fields, so that all fields are found.
+        let found = plan.nested.find(field, plan.refuses_unknown());
+        found.map_or_else(
+            |_| Self::default(),
+            |found| Self {
+                values: found.values.into_iter().map(|value| value.map(ToOwned::to_owned)).collect(),
+                unknown: found.unknown.into_iter().flat_map(UnknownPaths::quoted).collect(),
+            },
+        )
+    }
+}
+
+impl<'a> ScriptRecord<'a> {
+    pub(super) fn new(record: RecordValues, plan: &'a StreamPlan) -> Self {
+        let nested = if plan.nested.is_empty() { Nested::default() } else { Nested::of(&record, plan) };
+        Self { record, plan, nested }
+    }
 }
 
 impl ScriptRecord<'_> {
@@ -120,11 +161,19 @@ impl ScriptRecord<'_> {
         object(names.iter().map(String::as_str).zip(known).chain(unknown).collect()).into()
     }
 
+    /// Returns the field around a nested field, if it cannot be recorded.
+    fn unfit_around(&self, nested: usize) -> Option<&FieldValue> {
+        let around = self.plan.nested.top(nested).and_then(|top| self.record.values.get(top));
+        around.filter(|value| matches!(value, FieldValue::Unfit(_)))
+    }
+
     fn check_unknown(&self) -> Result<(), ValueError> {
-        if self.record.unknown.is_empty() || self.plan.unknown == UnknownFields::Ignore {
+        let is_known = self.record.unknown.is_empty() && self.nested.unknown.is_empty();
+        if is_known || self.plan.unknown == UnknownFields::Ignore {
             return Ok(());
         }
-        let names: Vec<_> = self.record.unknown.iter().map(|name| format!("{name:?}")).collect();
+        let names = self.record.unknown.iter().map(|name| format!("{name:?}"));
+        let names: Vec<_> = names.chain(self.nested.unknown.iter().cloned()).collect();
         Err(ValueError::UnknownFields { names: names.join(", ") })
     }
 }
@@ -132,23 +181,41 @@ impl ScriptRecord<'_> {
 impl Given for ScriptRecord<'_> {
     fn push_field(
         &self,
-        field: usize,
+        field: FieldPlace,
         target: &Target,
         cell: &mut impl ColumnWriter,
     ) -> Result<(), ValueError> {
-        match self.record.values.get(field) {
+        let value = match field {
+            FieldPlace::Top(field) => self.record.values.get(field),
+            FieldPlace::Nested(field) => match self.nested.values.get(field).and_then(Option::as_deref) {
+                Some(value) => return fit::push_json_value(value, target, cell),
+                None => self.unfit_around(field),
+            },
+        };
+        match value {
             Some(value) => fit::push_script_value(value, target, cell),
             None => cell.push(Value::Null),
         }
     }
 
-    fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
-        match self.record.values.get(field) {
+    fn key(&self, field: FieldPlace) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
+        let value = match field {
+            FieldPlace::Top(field) => self.record.values.get(field),
+            FieldPlace::Nested(field) => match self.nested.values.get(field).and_then(Option::as_deref) {
+                Some(value) => return key::of_json(Some(value)),
+                None => self.unfit_around(field),
+            },
+        };
+        match value {
             None | Some(FieldValue::Nil) => Ok(None),
             Some(FieldValue::Text(bytes)) => Ok(Some(bytes.into())),
             Some(FieldValue::Int(value)) => Ok(Some(key::of_int(*value))),
             Some(_) => Err(key::unfit()),
         }
+    }
+
+    fn envelope(&self, _: usize) -> Option<&RawValue> {
+        None
     }
 
     fn place(&self) -> usize {

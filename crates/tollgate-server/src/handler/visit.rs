@@ -461,7 +461,7 @@ impl Visit {
         let mut answer = match &mut self.stage {
             Stage::Script(_) | Stage::Files(_) | Stage::Sends(..) | Stage::Proxy(_) => return None,
             Stage::AtOnce => match &endpoint.handler {
-                Handler::Collect(stream) => collect::answer(stream, &self.exchange, recorder),
+                Handler::Collect(plan) => collect::answer(plan, &self.exchange, recorder),
                 Handler::Reply(reply) => {
                     let reply = Cow::Borrowed(reply.reply());
                     let took_us = endpoint.stream.as_ref().map(|_| self.exchange.took_us());

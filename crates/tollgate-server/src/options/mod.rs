@@ -2,8 +2,10 @@
 
 mod any_or;
 mod app;
+mod collect;
 mod dev;
 mod listen;
+mod media_types;
 mod proxy;
 pub(crate) mod stream;
 
@@ -21,8 +23,10 @@ use tollgate_tls::ServerTls;
 use crate::trust::TrustedProxies;
 pub use any_or::AnyOr;
 pub use app::AppSpec;
+pub use collect::{CollectContent, CollectReply, CollectSpec};
 pub use dev::{Dev, SourceFault};
 pub use listen::{BoundAddress, ListenAddress, ListenSpec};
+pub use media_types::{MediaRange, MediaTypes};
 pub use proxy::{EncodedSlashes, HostSent, ProxySpec};
 use stream::{Source, StreamSpec};
 
@@ -380,7 +384,7 @@ impl RouteSpec {
     pub fn scripts(&self) -> impl Iterator<Item = (&Path, &Path)> {
         let handler = match &self.handler {
             HandlerSpec::Script { file, root } => Some((file, root)),
-            HandlerSpec::Collect
+            HandlerSpec::Collect(_)
             | HandlerSpec::Files(_)
             | HandlerSpec::Proxy(_)
             | HandlerSpec::Reply { .. } => None,
@@ -399,7 +403,7 @@ impl RouteSpec {
         let mut methods = match (&self.handler, self.methods) {
             _ if self.path == Self::ASTERISK => Some(Methods::from_iter([Method::Options])),
             (_, Some(methods)) => Some(methods),
-            (HandlerSpec::Collect, None) => Some(Methods::from_iter([Method::Post])),
+            (HandlerSpec::Collect(_), None) => Some(Methods::from_iter([Method::Post])),
             (HandlerSpec::Files(_) | HandlerSpec::Reply { .. }, None) => {
                 Some(Methods::from_iter([Method::Get]))
             }
@@ -466,7 +470,7 @@ pub enum HandlerSpec {
         root: PathBuf,
     },
     /// Writes the fields of JSON items into the columns of the stream.
-    Collect,
+    Collect(Box<CollectSpec>),
     /// Sends the files of a folder.
     Files(Box<FilesSpec>),
     /// Forwards requests to a backend.

@@ -107,7 +107,8 @@ impl Facts<'_> {
             | Source::LogSequence
             | Source::LogNode
             | Source::Record
-            | Source::RecordField(_) => row.push(Value::Null),
+            | Source::RecordField(_)
+            | Source::EnvelopeField(_) => row.push(Value::Null),
         }
     }
 

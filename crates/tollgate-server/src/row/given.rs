@@ -2,20 +2,29 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
 use tollgate_log::ValueError;
 
 use super::{ColumnWriter, Target};
 
+/// The place of a field in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldPlace {
+    /// The index of a field in [`StreamPlan::fields`](super::StreamPlan::fields).
+    Top(usize),
+    /// The index of a nested field in [`StreamPlan::nested`](super::StreamPlan::nested).
+    Nested(usize),
+}
+
 /// A record that a script or a client gives.
 pub(crate) trait Given {
-    /// Writes one field into a column. `field` is its index in
-    /// [`StreamPlan::fields`](super::StreamPlan::fields). An absent field is null.
+    /// Writes one field into a column. An absent field is null.
     ///
     /// # Errors
     /// The value does not fit the column.
     fn push_field(
         &self,
-        field: usize,
+        field: FieldPlace,
         target: &Target,
         cell: &mut impl ColumnWriter,
     ) -> Result<(), ValueError>;
@@ -30,7 +39,11 @@ pub(crate) trait Given {
     ///
     /// # Errors
     /// The field is neither a text nor an integer.
-    fn key(&self, field: usize) -> Result<Option<Cow<'_, [u8]>>, ValueError>;
+    fn key(&self, field: FieldPlace) -> Result<Option<Cow<'_, [u8]>>, ValueError>;
+
+    /// Returns a value of the document around the record, as JSON. `field` is its index in
+    /// [`StreamPlan::envelope`](super::StreamPlan::envelope). The record of a script has no such document.
+    fn envelope(&self, field: usize) -> Option<&RawValue>;
 
     /// Returns the index of the record in its transaction, counted from 0.
     fn place(&self) -> usize;

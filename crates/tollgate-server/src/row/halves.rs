@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserializer;
 use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// Returns the text of a JSON string. U+FFFD replaces each half surrogate. `json` is a valid string of JSON.
 #[cold]
@@ -38,6 +38,16 @@ fn without_halves(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The name of a field. U+FFFD replaces each half surrogate.
+pub(crate) struct Name(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = deserializer.deserialize_bytes(BytesReader)?;
+        Ok(Self(text_of(&bytes).into_owned()))
+    }
 }
 
 struct BytesReader;

@@ -5,10 +5,13 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tollgate_log::{Value, ValueError};
 
-use super::given::Given;
+use super::given::{FieldPlace, Given};
+use super::halves::text_with_halves;
+use super::kept_fields::KeptFields;
 use super::{ColumnWriter, Facts};
 use crate::options::stream::{KeySpec, Source};
 
@@ -16,14 +19,16 @@ use crate::options::stream::{KeySpec, Source};
 #[derive(Debug)]
 pub(super) enum KeyPlan {
     Fact(Source),
-    /// The index of a field in the plan.
-    Field(usize),
+    Field(FieldPlace),
+    /// The index of a value of the document around the record.
+    Envelope(usize),
 }
 
 impl KeyPlan {
-    pub(super) fn new(spec: &KeySpec, place_of: impl FnOnce(&str) -> usize) -> Self {
+    pub(super) fn new(spec: &KeySpec, kept: &mut KeptFields) -> Self {
         match &spec.source {
-            Source::RecordField(name) => Self::Field(place_of(name)),
+            Source::RecordField(path) => Self::Field(kept.place(path)),
+            Source::EnvelopeField(path) => Self::Envelope(kept.envelope_place(path)),
             source => Self::Fact(source.clone()),
         }
     }
@@ -46,6 +51,7 @@ impl KeyPlan {
             _ if !facts.ending.is_success() => (None, 0),
             Self::Fact(source) => (facts.bytes(source), given.place()),
             Self::Field(field) => (given.key(*field)?, 0),
+            Self::Envelope(field) => (of_json(given.envelope(*field))?, given.place()),
         };
         match bytes.filter(|bytes| !bytes.is_empty()) {
             Some(bytes) => cell.push(Value::Bytes(&digest(&bytes, place))),
@@ -72,6 +78,21 @@ fn digest(bytes: &[u8], place: usize) -> [u8; 32] {
         hasher.update((place as u64).to_le_bytes());
     }
     hasher.finalize().into()
+}
+
+/// Returns the key of a JSON value. An absent value is `None`.
+///
+/// # Errors
+/// The value is neither a text nor an integer.
+pub(crate) fn of_json(value: Option<&RawValue>) -> Result<Option<Cow<'static, [u8]>>, ValueError> {
+    let Some(value) = value else { return Ok(None) };
+    match serde_json::from_str(value.get()) {
+        Ok(serde_json::Value::Null) => Ok(None),
+        Ok(serde_json::Value::String(text)) => Ok(Some(text.into_bytes().into())),
+        Err(_) if value.get().starts_with('"') => Ok(Some(text_with_halves(value.get()).into_bytes().into())),
+        Ok(serde_json::Value::Number(number)) => number.as_i64().map(of_int).map(Some).ok_or_else(unfit),
+        _ => Err(unfit()),
+    }
 }
 
 /// Creates the error for a key that is neither a text nor an integer.

@@ -2,8 +2,8 @@
 //!
 //! [`StreamPlan`] is a stream in a worker, and [`Facts`] has the facts of a transaction that the server
 //! knows. [`fit`] converts values to the types of columns, [`time`] converts times, [`coerce`] converts other
-//! types, and [`column_writer`] applies the rules of
-//! columns. [`key`] creates the key of a record. [`reject`] removes values from rejects that a column hides.
+//! types, and [`column_writer`] applies the rules of columns. [`key`] creates the key of a record.
+//! [`path_tree`] finds nested fields. [`reject`] removes values from rejects that a column hides.
 
 mod check;
 mod coerce;
@@ -13,8 +13,11 @@ mod facts;
 pub(crate) mod fit;
 mod given;
 pub(crate) mod halves;
+mod kept_fields;
 pub(crate) mod key;
+mod nested;
 mod of_item;
+mod path_tree;
 mod plan;
 mod reject;
 mod time;
@@ -22,6 +25,7 @@ mod unfit;
 
 pub(crate) use column_writer::{ColumnWriter, Target};
 pub(crate) use facts::{Facts, TransactionEnd};
-pub(crate) use given::Given;
+pub(crate) use given::{FieldPlace, Given};
+pub(crate) use path_tree::{FoundValues, PathTree, UNKNOWN_MAX, UnknownPaths};
 pub(crate) use plan::StreamPlan;
 pub(crate) use reject::{NOT_KEPT, is_marker};

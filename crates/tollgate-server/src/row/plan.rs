@@ -1,14 +1,18 @@
 //! A stream in a worker.
 
+use std::borrow::Cow;
+
 use tollgate_log::{ColumnType, SchemaId, Transaction, Value, ValueError};
 use tollgate_script::{EmitStream, RecordFields};
 
 use super::column_writer::{PreparedRules, Ruled};
-use super::given::Given;
+use super::given::{FieldPlace, Given};
+use super::kept_fields::KeptFields;
 use super::key::KeyPlan;
-use super::reject::ItemPlan;
-use super::{ColumnWriter, Facts, Target};
-use crate::options::stream::{Ack, ColumnSpec, Source, StreamSpec, UnknownFields};
+use super::nested::NestedFields;
+use super::reject::RejectPlan;
+use super::{ColumnWriter, Facts, Target, fit};
+use crate::options::stream::{Ack, ColumnSpec, FieldPath, Source, StreamSpec, UnknownFields};
 
 /// The columns of a stream, with the source of each value.
 #[derive(Debug)]
@@ -17,12 +21,16 @@ pub(crate) struct StreamPlan {
     pub(crate) id: SchemaId,
     pub(crate) ack: Ack,
     pub(crate) unknown: UnknownFields,
-    /// The fields of a record that are kept. Each name of a [`Source::RecordField`] is there once. The value
-    /// also states whether the whole record is kept.
+    /// The fields of a record that are kept. The first name of each [`Source::RecordField`] is there once.
+    /// The value also states whether the whole record is kept.
     pub(crate) fields: RecordFields,
+    /// The nested fields that are kept.
+    pub(crate) nested: NestedFields,
+    /// The fields of the document around a record that are kept.
+    pub(crate) envelope: Vec<FieldPath>,
     pub(super) columns: Vec<ColumnPlan>,
     pub(super) key: Option<KeyPlan>,
-    rejected: ItemPlan,
+    rejected: RejectPlan,
 }
 
 #[derive(Debug)]
@@ -38,6 +46,8 @@ pub(super) struct ColumnPlan {
 pub(super) enum Filling {
     Fact(Source),
     Given(ColumnInput),
+    /// The index of a field in [`StreamPlan::envelope`].
+    Envelope(usize),
     /// The name of this machine.
     Node(Box<str>),
 }
@@ -45,20 +55,29 @@ pub(super) enum Filling {
 /// The part of a record that a column keeps.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ColumnInput {
-    /// The index of a field in [`StreamPlan::fields`].
-    Field(usize),
+    Field(FieldPlace),
     Whole,
 }
 
 impl StreamPlan {
     /// Plans a stream. `node` is the name of this machine.
     pub(crate) fn new(id: SchemaId, spec: &StreamSpec, node: &str) -> Self {
-        let mut fields = RecordFields::default();
-        let columns = spec.columns.iter().map(|column| ColumnPlan::new(column, node, &mut fields)).collect();
-        let key = spec.key.as_ref().map(|key| KeyPlan::new(key, |name| place_of(name, &mut fields)));
-        let rejected = ItemPlan::new(&spec.columns);
-        let name = spec.name.clone();
-        Self { name, id, ack: spec.ack, unknown: spec.unknown, fields, columns, key, rejected }
+        let mut kept = KeptFields::default();
+        let columns = spec.columns.iter().map(|column| ColumnPlan::new(column, node, &mut kept)).collect();
+        let key = spec.key.as_ref().map(|key| KeyPlan::new(key, &mut kept));
+        let (fields, nested, envelope) = kept.finish();
+        Self {
+            name: spec.name.clone(),
+            id,
+            ack: spec.ack,
+            unknown: spec.unknown,
+            fields,
+            nested,
+            envelope,
+            columns,
+            key,
+            rejected: RejectPlan::new(&spec.columns),
+        }
     }
 
     /// Returns the facts that scripts need to emit records to the stream.
@@ -100,19 +119,35 @@ impl StreamPlan {
     /// Returns whether a column of type bytes keeps this field.
     pub(crate) fn is_bytes(&self, field: usize) -> bool {
         self.columns.iter().any(|column| {
-            let of_field = matches!(column.filling, Filling::Given(ColumnInput::Field(of)) if of == field);
+            let place = FieldPlace::Top(field);
+            let of_field = matches!(column.filling, Filling::Given(ColumnInput::Field(of)) if of == place);
             of_field && column.target.kind == ColumnType::Bytes
         })
     }
 
+    /// Returns whether a record with fields that are not kept is a reject.
+    pub(crate) fn refuses_unknown(&self) -> bool {
+        self.unknown == UnknownFields::Reject && !self.fields.whole
+    }
+
+    /// Returns the part of an item that a reject keeps.
+    pub(crate) fn kept_of<'i>(&self, item: &'i [u8]) -> Cow<'i, [u8]> {
+        self.rejected.keep(item)
+    }
+
+    /// Returns the part of a document around items that a reject keeps.
+    pub(crate) fn kept_of_document<'i>(&self, document: &'i [u8]) -> Cow<'i, [u8]> {
+        self.rejected.keep_document(document)
+    }
+
     /// Appends an item as a reject, without the values that columns hide.
     pub(crate) fn reject(&self, log: &mut Transaction<'_>, reason: &str, item: &[u8]) {
-        log.reject(self.id, reason, &self.rejected.keep(item));
+        log.reject(self.id, reason, &self.kept_of(item));
     }
 }
 
 impl ColumnPlan {
-    fn new(spec: &ColumnSpec, node: &str, fields: &mut RecordFields) -> Self {
+    fn new(spec: &ColumnSpec, node: &str, kept: &mut KeptFields) -> Self {
         let is_hidden = spec.rules.redaction.is_some();
         Self {
             target: Target {
@@ -122,19 +157,20 @@ impl ColumnPlan {
                 coerce: spec.coerce,
                 is_hidden,
             },
-            filling: Filling::new(&spec.source, node, fields),
+            filling: Filling::new(&spec.source, node, kept),
             rules: PreparedRules::new(&spec.rules),
         }
     }
 }
 
 impl Filling {
-    fn new(source: &Source, node: &str, fields: &mut RecordFields) -> Self {
+    fn new(source: &Source, node: &str, kept: &mut KeptFields) -> Self {
         match source {
             Source::LogNode => Self::Node(node.into()),
-            Source::RecordField(name) => Self::Given(ColumnInput::Field(place_of(name, fields))),
+            Source::RecordField(path) => Self::Given(ColumnInput::Field(kept.place(path))),
+            Source::EnvelopeField(path) => Self::Envelope(kept.envelope_place(path)),
             Source::Record => {
-                fields.whole = true;
+                kept.fields.whole = true;
                 Self::Given(ColumnInput::Whole)
             }
             source => Self::Fact(source.clone()),
@@ -151,6 +187,10 @@ impl Filling {
         match self {
             Self::Fact(source) => facts.push(source, target, cell),
             Self::Given(part) => part.push(target, cell, given),
+            Self::Envelope(field) => match given.envelope(*field) {
+                Some(value) => fit::push_json_value(value, target, cell),
+                None => cell.push(Value::Null),
+            },
             Self::Node(node) if node.is_empty() => cell.push(Value::Null),
             Self::Node(node) => cell.push(Value::Text(node)),
         }
@@ -169,13 +209,4 @@ impl ColumnInput {
             Self::Whole => given.push_whole(target, cell),
         }
     }
-}
-
-/// Returns the index of a field in the kept fields. A new field is added.
-fn place_of(name: &str, fields: &mut RecordFields) -> usize {
-    let known = fields.names.iter().position(|known| known == name);
-    known.unwrap_or_else(|| {
-        fields.names.push(name.to_owned());
-        fields.names.len() - 1
-    })
 }

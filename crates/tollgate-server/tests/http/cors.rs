@@ -267,8 +267,8 @@ fn a_content_that_is_not_taken_is_told_to_the_page_too() {
         "415 | Allow-Origin={APP} | Allow-Credentials=true | Vary=Origin | Expose-Headers=ETag, X-Left"
     );
     for (path, field) in [
-        ("/script", ("Content-Encoding", "br")),
-        ("/collect", ("Content-Encoding", "br")),
+        ("/script", ("Content-Encoding", "compress")),
+        ("/collect", ("Content-Encoding", "compress")),
         ("/collect", ("Content-Type", "text/html")),
     ] {
         let line = format!("POST {path}");

@@ -11,6 +11,8 @@ mod bodies;
 mod closing;
 mod codings;
 mod collect;
+mod collect_bodies;
+mod collect_envelopes;
 mod connections;
 mod cors;
 mod deadlines;

@@ -15,10 +15,10 @@ use tollgate_log::{
     Storage, Value,
 };
 use tollgate_server::{
-    Ack, BackendSnapshot, BoundAddress, CapacityLimits, ColumnRules, ColumnSpec, ConnectionLimits, FilesSpec,
-    HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec, ScriptFile, Server, ServerOptions,
-    ServerWatch, Source, SpoolOptions, StreamServer, StreamSpec, TimeRules, Traces, TrustedProxies,
-    UnknownFields,
+    Ack, BackendSnapshot, BoundAddress, CapacityLimits, CollectSpec, ColumnRules, ColumnSpec,
+    ConnectionLimits, FilesSpec, HandlerSpec, HostOptions, KeySpec, Listeners, RequestIds, RouteSpec,
+    ScriptFile, Server, ServerOptions, ServerWatch, Source, SpoolOptions, StreamServer, StreamSpec,
+    TimeRules, Traces, TrustedProxies, UnknownFields,
 };
 
 use crate::peer::Peer;
@@ -173,7 +173,12 @@ impl Site {
 
     /// Adds a collect route for the first stream.
     pub(crate) fn collect(self, path: &str) -> Self {
-        self.route(path, HandlerSpec::Collect, Some(0))
+        self.collect_with(path, CollectSpec::default())
+    }
+
+    /// Adds a collect route with options for the first stream.
+    pub(crate) fn collect_with(self, path: &str, spec: CollectSpec) -> Self {
+        self.route(path, HandlerSpec::Collect(Box::new(spec)), Some(0))
     }
 
     pub(crate) fn route(mut self, path: &str, handler: HandlerSpec, stream: Option<usize>) -> Self {

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, StreamOwned};
-use tollgate_server::{
-    CertificateFiles, ListenSpec, MinVersion, ServerTls, ServerTlsOptions, UnknownName,
-};
+use tollgate_server::{CertificateFiles, ListenSpec, MinVersion, ServerTls, ServerTlsOptions, UnknownName};
 use tollgate_tls::{Trust, Verifier};
 
 use crate::backend::{FakeBackend, field};

@@ -24,10 +24,12 @@ pub(super) fn notes(config: &Config) -> Vec<String> {
     let connections = config.connections_note.iter().map(|note| format!("note: {note}"));
     let columns = server.streams.iter().flat_map(notes_of_reserved);
     let times = server.streams.iter().flat_map(notes_of_times);
+    let dots = server.streams.iter().flat_map(notes_of_dots);
     places
         .chain(pages)
         .chain(columns)
         .chain(times)
+        .chain(dots)
         .chain(notes_of_writable(config))
         .chain(connections)
         .collect()
@@ -58,6 +60,21 @@ fn notes_of_times(stream: &StreamSpec) -> impl Iterator<Item = String> {
             "note: column {name:?} of [stream.{stream}] has no unit, so a number in it is microseconds, and \
              numbers before 1975 are rejects: set unit = \"s\", \"ms\", \"us\" or \"ns\""
         )
+    })
+}
+
+/// Returns a note for each source with a name that has a dot, because the author may mean a nested field. A
+/// JSON Pointer has only one meaning.
+fn notes_of_dots(stream: &StreamSpec) -> impl Iterator<Item = String> {
+    let columns = stream.columns.iter().map(|column| (format!("column {:?}", column.name), &column.source));
+    let key = stream.key.iter().map(|key| ("the key".to_owned(), &key.source));
+    columns.chain(key).filter_map(|(what, source)| {
+        let (nested, same) = (source.dotted()?, source.pointer()?);
+        let (stream, from) = (&stream.name, source.name());
+        Some(format!(
+            "note: {what} of [stream.{stream}] reads {from:?}: the dot is a part of the field's name. Write \
+             {nested:?} for a nested field, or {same:?} for this field"
+        ))
     })
 }
 
@@ -176,7 +193,7 @@ fn would_stream(route: &RouteSpec, backend: usize) -> bool {
     match &route.handler {
         HandlerSpec::Proxy(proxy) => proxy.backend == backend && !needs_whole && has_bodies,
         HandlerSpec::Script { .. }
-        | HandlerSpec::Collect
+        | HandlerSpec::Collect(_)
         | HandlerSpec::Files(_)
         | HandlerSpec::Reply { .. } => false,
     }

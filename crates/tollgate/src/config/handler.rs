@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_server::{BackendOptions, HandlerSpec, ScriptFile};
 
+use super::collect;
 use super::files;
 use super::key::{Facts, OwnValue, inline, keys};
 use super::proxy;
@@ -51,7 +52,7 @@ pub(super) fn handler(
     let script = section.text(keys.script.name).map(|file| script_handler(section, &file, folder));
     let files = files::files(section, keys.files, folder).map(|spec| HandlerSpec::Files(Box::new(spec)));
     let proxy = proxy::proxy(section, keys.proxy, backends).map(|spec| HandlerSpec::Proxy(Box::new(spec)));
-    let collect = section.switch(keys.collect.name).and_then(|collect| collect_handler(section, &collect));
+    let collect = collect::collect(section, keys.collect).map(|spec| HandlerSpec::Collect(Box::new(spec)));
     let reply = section.take_table(keys.reply.name, "reply of [[route]]".to_owned()).map(reply_handler);
     script.or(files).or(proxy).or(collect).or(reply)
 }
@@ -78,16 +79,6 @@ fn script_file(section: &Section<'_>, key: &str, file: &Written<String>, folder:
 
 fn script_handler(section: &Section<'_>, file: &Written<String>, folder: &Path) -> HandlerSpec {
     HandlerSpec::Script { file: script_file(section, "script", file, folder), root: folder.to_owned() }
-}
-
-fn collect_handler(section: &Section<'_>, collect: &Written<bool>) -> Option<HandlerSpec> {
-    if !collect.value {
-        section.fault_at(
-            &collect.span,
-            "collect in [[route]] is false, allowed is true: remove the key instead",
-        );
-    }
-    collect.value.then_some(HandlerSpec::Collect)
 }
 
 fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
@@ -119,7 +110,7 @@ fn reply_handler(mut section: Section<'_>) -> HandlerSpec {
 pub(super) fn show(handler: &HandlerSpec, keys: &HandlerKeys, backends: &[BackendOptions]) -> OwnValue {
     let (key, value) = match handler {
         HandlerSpec::Script { file, .. } => (keys.script, quoted_path(file)),
-        HandlerSpec::Collect => (keys.collect, true.to_string()),
+        HandlerSpec::Collect(spec) => (keys.collect, collect::show(spec)),
         HandlerSpec::Files(files) => (keys.files, files::show(files)),
         HandlerSpec::Proxy(proxy) => (keys.proxy, proxy::show(proxy, backends)),
         HandlerSpec::Reply { status, content_type, body } => {

@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn handlers_without_a_script_have_methods_of_their_own() {
-        let collect = RouteSpec { handler: HandlerSpec::Collect, ..route("/a", None, &[]) };
+        let collect = RouteSpec { handler: HandlerSpec::Collect(Box::default()), ..route("/a", None, &[]) };
         let content_type = String::new();
         let reply = HandlerSpec::Reply { status: 200, content_type, body: Default::default() };
         let reply = RouteSpec { handler: reply, ..route("/a", None, &[]) };

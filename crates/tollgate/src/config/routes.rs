@@ -47,7 +47,7 @@ keys! {
     /// The backend that the requests are sent to.
     proxy [PROXY] = other("none", "the name of a backend, or a [table](backends.md#proxied-routes)");
     /// Whether the route takes JSON items, one record of the stream for each.
-    collect [COLLECT] = other("none", "`true`");
+    collect [COLLECT] = other("none", "`true`, or a [table](collect.md#the-table)");
     /// A fixed reply to every request.
     reply [REPLY] = other("none", "a table");
     /// The folder of the files that replies of its scripts may send.
@@ -173,11 +173,11 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
             format!("path is {:?}, allowed with strip_prefix is a path that ends in \"/*\"", path.value);
         section.fault_at(&path.span, text);
     }
-    if matches!(handler, Some(HandlerSpec::Collect)) && !section.has(STREAM.name) {
+    if matches!(handler, Some(HandlerSpec::Collect(_))) && !section.has(STREAM.name) {
         section.fault("missing key \"stream\" in [[route]]: collect needs a stream for its items");
     }
     let most = match handler {
-        Some(HandlerSpec::Collect) => COLLECT_BODY_BYTES_MAX,
+        Some(HandlerSpec::Collect(_)) => COLLECT_BODY_BYTES_MAX,
         _ => *BODY_BYTES.end(),
     };
     let mut bounds = RouteBounds {
@@ -199,7 +199,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
     let rates = route_limits::rates(&mut section, &RATE_LIMIT);
     let before = scripts_beside(&mut section, BEFORE.name, defaults.folder);
     let after = scripts_beside(&mut section, AFTER.name, defaults.folder);
-    if matches!(handler, Some(HandlerSpec::Collect)) && !after.is_empty() {
+    if matches!(handler, Some(HandlerSpec::Collect(_))) && !after.is_empty() {
         section.fault_of(
             AFTER.name,
             "after in [[route]] is not allowed with collect: its reply depends on its records",
@@ -250,7 +250,7 @@ fn route(mut section: Section<'_>, defaults: &RouteDefaults<'_>) -> Option<Route
 fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec) {
     let (own, allowed) = match handler {
         HandlerSpec::Files(_) => (&[Method::Get, Method::Head][..], "files are GET and HEAD"),
-        HandlerSpec::Collect => (&[Method::Post][..], "collect is POST"),
+        HandlerSpec::Collect(_) => (&[Method::Post][..], "collect is POST"),
         HandlerSpec::Script { .. } | HandlerSpec::Proxy(_) | HandlerSpec::Reply { .. } => return,
     };
     if methods.iter().any(|method| !own.contains(&method)) {
@@ -288,7 +288,7 @@ fn check_asterisk(section: &Section<'_>, methods: Option<Methods>, handler: Opti
         );
     }
     let name = match handler {
-        Some(HandlerSpec::Collect) => "collect",
+        Some(HandlerSpec::Collect(_)) => "collect",
         Some(HandlerSpec::Proxy(_)) => "proxy",
         _ => return,
     };

@@ -41,6 +41,14 @@ pub(super) enum TextOrTable<'a> {
     Table(Section<'a>),
 }
 
+/// A switch, or a table with the details.
+pub(super) enum SwitchOrTable<'a> {
+    /// The short form.
+    Switch(Written<bool>),
+    /// The long form.
+    Table(Section<'a>),
+}
+
 /// One table of the file, with its name in faults: `[log]`, `[[route]]`.
 pub(super) struct Section<'a> {
     context: Context<'a>,
@@ -378,6 +386,21 @@ impl<'a> Section<'a> {
         match entry.value {
             DeValue::String(_) => self.text_of(&entry, allowed).map(TextOrTable::Text),
             DeValue::Table(_) => self.table_of(&entry, key.to_owned()).map(TextOrTable::Table),
+            _ => {
+                self.mismatch(&entry, allowed);
+                None
+            }
+        }
+    }
+
+    /// Takes a value that is a switch or a table.
+    pub(super) fn switch_or_table(&mut self, key: &'static str, allowed: &str) -> Option<SwitchOrTable<'a>> {
+        let entry = self.take(key)?;
+        match entry.value {
+            DeValue::Boolean(value) => {
+                Some(SwitchOrTable::Switch(Written { value: *value, span: entry.value_span }))
+            }
+            DeValue::Table(_) => self.table_of(&entry, key.to_owned()).map(SwitchOrTable::Table),
             _ => {
                 self.mismatch(&entry, allowed);
                 None

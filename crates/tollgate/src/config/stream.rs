@@ -5,7 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_log::ColumnType;
-use tollgate_server::{ColumnSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields};
+use tollgate_server::{
+    ColumnSpec, FieldPath, HandlerSpec, KEY_COLUMN, KeySpec, RouteSpec, Source, StreamSpec, UnknownFields,
+};
 
 use super::ack::{self, AckKeys, AwaitedSink};
 use super::fault::{Location, Span, did_you_mean};
@@ -45,7 +47,7 @@ keys! {
 }
 
 const KEY_ALLOWED: &str = "`request.header.NAME` `request.query.NAME` `request.cookie.NAME` \
-    `request.param.NAME` `request.id` `record.NAME`";
+    `request.param.NAME` `request.id` `record.NAME` `envelope.NAME`";
 const ACKS: AckKeys = AckKeys { ack: &ACK, timeout: &ACK_TIMEOUT };
 
 impl Named for UnknownFields {
@@ -230,7 +232,9 @@ fn column(mut section: Section<'_>, before: &[Written<ColumnSpec>]) -> Option<Co
     let from = section.text(FROM.name);
     let source = match (&from, &name) {
         (Some(from), _) => source(&section, from),
-        (None, Some(name)) if !section.has(FROM.name) => Some(Source::RecordField(name.value.clone())),
+        (None, Some(name)) if !section.has(FROM.name) => {
+            Some(Source::RecordField(FieldPath::of_name(&name.value)))
+        }
         _ => None,
     };
     if let (Some(kind), Some(source), Some(written)) = (kind, &source, &kind_span) {
@@ -306,12 +310,33 @@ pub(super) fn check_params(root: &Section<'_>, streams: &Streams, routes: &[Rout
 }
 
 fn params_of(stream: &StreamSpec) -> impl Iterator<Item = &str> {
-    let columns = stream.columns.iter().map(|column| &column.source);
-    let sources = columns.chain(stream.key.as_ref().map(|key| &key.source));
-    sources.filter_map(|source| match source {
+    sources_of(stream).filter_map(|source| match source {
         Source::RequestParam(name) => Some(name.as_str()),
         _ => None,
     })
+}
+
+fn sources_of(stream: &StreamSpec) -> impl Iterator<Item = &Source> {
+    let columns = stream.columns.iter().map(|column| &column.source);
+    columns.chain(stream.key.as_ref().map(|key| &key.source))
+}
+
+/// Adds a fault for each stream with values of an envelope if no route collects items in envelopes into it. A
+/// configuration without routes is not checked, because it is used only to load.
+pub(super) fn check_envelopes(root: &Section<'_>, streams: &Streams, routes: &[RouteSpec]) {
+    let has_envelopes = |index: usize| {
+        let mut collecting = routes.iter().filter(|route| route.stream == Some(index));
+        collecting.any(|route| matches!(&route.handler, HandlerSpec::Collect(spec) if spec.items.is_some()))
+    };
+    for (index, (stream, origin)) in streams.specs.iter().zip(&streams.origins).enumerate() {
+        let kept = sources_of(stream).find(|source| matches!(source, Source::EnvelopeField(_)));
+        let Some(kept) = kept.filter(|_| !routes.is_empty() && !has_envelopes(index)) else { continue };
+        let (stream, kept) = (&stream.name, kept.name());
+        let text = format!(
+            "[stream.{stream}] keeps {kept}, but no route of the stream has collect = {{ items = \"...\" }}"
+        );
+        root.add_faults(vec![origin.place.fault(text)]);
+    }
 }
 
 fn check_type(section: &Section<'_>, kind: ColumnType, source: &Source, span: &Span) {

@@ -64,8 +64,8 @@ impl Decoding {
         Ok(taken)
     }
 
-    /// Decodes a part of the encoded bytes, and appends the result to `content`. Later stages have precedence,
-    /// so that little content is between two stages.
+    /// Decodes a part of the encoded bytes, and appends the result to `content`. Later stages have
+    /// precedence, so that little content is between two stages.
     ///
     /// # Errors
     /// The encoded bytes do not conform to their coding, or the content exceeds a limit.

@@ -1,7 +1,8 @@
 //! Decodes the coding `deflate`: the zlib format (RFC 1950), or DEFLATE data without it (RFC 1951).
 //!
-//! RFC 9110 section 8.4.1.2 defines `deflate` as the zlib format, and notes that some senders omit the format.
-//! The first two bytes decide: a zlib header has method 8, a window of at most 32 KiB and a check value.
+//! RFC 9110 section 8.4.1.2 defines `deflate` as the zlib format, and notes that some senders omit the
+//! format. The first two bytes decide: a zlib header has method 8, a window of at most 32 KiB and a check
+//! value.
 
 use bytes::BytesMut;
 use flate2::{Decompress, FlushDecompress, Status};

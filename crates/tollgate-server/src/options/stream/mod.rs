@@ -3,6 +3,7 @@
 //! [`Source`] lists all sources of values. [`ColumnRules`] lists the rules that change a value.
 
 mod ack;
+mod field_path;
 mod rules;
 mod source;
 
@@ -12,6 +13,8 @@ use tollgate_log::{Column, ColumnOrigin, ColumnType, Schema, SchemaError};
 use tollgate_value::{TimeUnit, Zone};
 
 pub use ack::Ack;
+pub use field_path::FieldPath;
+pub(crate) use field_path::pointer_to;
 pub(crate) use rules::Owned;
 pub use rules::{Absent, BytesMax, ColumnRules, DefaultValue, HashKey, Overlong, Redaction};
 pub use source::Source;

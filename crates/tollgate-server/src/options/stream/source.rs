@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use tollgate_http::{RequestHead, cookie_pairs, is_field_name, query_pairs};
 use tollgate_log::{ColumnOrigin, ColumnType};
 
+use super::field_path::FieldPath;
+
 /// The source of the value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -49,7 +51,9 @@ pub enum Source {
     /// The body of the request.
     Body,
     /// One field of the record, from a script or a collected item.
-    RecordField(String),
+    RecordField(FieldPath),
+    /// One field of the document around a collected item.
+    EnvelopeField(FieldPath),
     /// The whole record as JSON.
     Record,
     /// The id of the log.
@@ -97,7 +101,7 @@ const LOG_SEQUENCE: &str = "log.sequence";
 
 impl Source {
     /// The names that a configuration may use. `NAME` stands for a name that the user chooses.
-    pub const NAMES: [&'static str; 25] = [
+    pub const NAMES: [&'static str; 26] = [
         "request.time",
         "request.id",
         "request.trace_id",
@@ -120,19 +124,21 @@ impl Source {
         "body",
         "record.NAME",
         "record",
+        "envelope.NAME",
         "log.id",
         LOG_SEQUENCE,
         "log.node",
     ];
 
     /// The names of sources that may be a key.
-    pub const KEY_NAMES: [&'static str; 6] = [
+    pub const KEY_NAMES: [&'static str; 7] = [
         "request.header.NAME",
         "request.query.NAME",
         "request.cookie.NAME",
         "request.param.NAME",
         "request.id",
         "record.NAME",
+        "envelope.NAME",
     ];
 
     /// Returns the source with this name.
@@ -144,7 +150,10 @@ impl Source {
             return Some(source.clone());
         }
         if let Some(field) = name.strip_prefix("record.") {
-            return (!field.is_empty()).then(|| Self::RecordField(field.to_owned()));
+            return FieldPath::parse(field).ok().map(Self::RecordField);
+        }
+        if let Some(field) = name.strip_prefix("envelope.") {
+            return FieldPath::parse(field).ok().map(Self::EnvelopeField);
         }
         let (part, rest) =
             name.strip_prefix("request.")?.split_once('.').filter(|(_, rest)| !rest.is_empty())?;
@@ -165,7 +174,8 @@ impl Source {
             Self::RequestQueryItem(name) => format!("request.query.{name}"),
             Self::RequestCookie(name) => format!("request.cookie.{name}"),
             Self::RequestParam(name) => format!("request.param.{name}"),
-            Self::RecordField(name) => format!("record.{name}"),
+            Self::RecordField(path) => format!("record.{path}"),
+            Self::EnvelopeField(path) => format!("envelope.{path}"),
             plain => {
                 let known = PLAIN.iter().find(|(_, source)| source == plain);
                 known.map_or(LOG_SEQUENCE, |(name, _)| name).to_owned()
@@ -196,7 +206,7 @@ impl Source {
             | Self::ReplyBytes
             | Self::LogSequence => &[ColumnType::Int],
             Self::Body => &[ColumnType::Bytes, ColumnType::Text],
-            Self::RecordField(_) => &ColumnType::ALL,
+            Self::RecordField(_) | Self::EnvelopeField(_) => &ColumnType::ALL,
             Self::Record => &[ColumnType::Json],
             Self::LogId => &[ColumnType::Uuid],
         }
@@ -212,6 +222,7 @@ impl Source {
                 | Self::RequestParam(_)
                 | Self::RequestId
                 | Self::RecordField(_)
+                | Self::EnvelopeField(_)
         )
     }
 
@@ -230,8 +241,29 @@ impl Source {
             (Self::RequestQuery, Self::RequestQueryItem(_))
             | (Self::RequestPath, Self::RequestParam(_))
             | (Self::Record | Self::Body, Self::RecordField(_))
+            | (Self::Body, Self::EnvelopeField(_))
             | (Self::Body, Self::Record) => true,
+            (Self::RecordField(path), Self::RecordField(other))
+            | (Self::EnvelopeField(path), Self::EnvelopeField(other)) => path.holds(other),
             (one, other) => one == other,
+        }
+    }
+
+    /// Returns the source that a name with a dot was probably meant to be.
+    pub fn dotted(&self) -> Option<String> {
+        match self {
+            Self::RecordField(path) => path.dotted().map(|pointer| format!("record.{pointer}")),
+            Self::EnvelopeField(path) => path.dotted().map(|pointer| format!("envelope.{pointer}")),
+            _ => None,
+        }
+    }
+
+    /// Returns the source of the same field in the form that has only one meaning.
+    pub fn pointer(&self) -> Option<String> {
+        match self {
+            Self::RecordField(path) => Some(format!("record.{}", path.pointer())),
+            Self::EnvelopeField(path) => Some(format!("envelope.{}", path.pointer())),
+            _ => None,
         }
     }
 
@@ -294,9 +326,17 @@ mod tests {
             assert_eq!(source.name(), name);
             assert!(!source.column_types().is_empty(), "{name}");
         }
-        for unknown in
-            ["", "request", "record.", "request.record.x", "request.header.", "request.query.", "Body"]
-        {
+        for unknown in [
+            "",
+            "request",
+            "record.",
+            "envelope.",
+            "record./a~2",
+            "request.record.x",
+            "request.header.",
+            "request.query.",
+            "Body",
+        ] {
             assert_eq!(Source::from_name(unknown), None, "{unknown}");
         }
     }

@@ -6,6 +6,7 @@ use super::*;
 
 mod apps;
 mod backends;
+mod collect;
 mod every_key;
 mod own_files;
 mod paths;
@@ -121,7 +122,7 @@ fn values_of_another_type_are_told_with_what_is_allowed() {
     check(
         "[[route]]\npath = \"/\"\ncollect = \"yes\"\nstream = 2024-01-01\n",
         &[
-            "t.toml:3:11: collect in [[route]] is the string \"yes\", allowed is true or false",
+            "t.toml:3:11: collect in [[route]] is the string \"yes\", allowed is true or a table { ... }",
             "t.toml:4:10: stream in [[route]] is the time 2024-01-01, allowed is a string",
         ],
     );

@@ -298,7 +298,7 @@ rate_limit = [{ rate = "100/s", burst = 100, by = "request.remote_addr", keys_ma
 
 [[route]]
 path = "/b"
-collect = true
+collect = { types = ["default"], reply = "summary", status = 200 }
 stream = "scores"
 body_bytes_max = "2MiB"
 body_timeout = "2s"

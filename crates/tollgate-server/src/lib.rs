@@ -88,9 +88,13 @@ pub use options::{
     ScriptAccess, ScriptFile, ServerOptions, SourceFault, SpoolOptions, Traces,
 };
 pub use origin::split_pattern;
+pub use row::SampleRow;
 pub use server::{Server, ServerStatus, ServerWatch, WorkerStatus};
 pub use stream_server::StreamServer;
-pub use testing::{TestError, TestFailure, TestResult, run_tests};
+pub use testing::{
+    SampleRecord, SampleReject, SampleReply, SampleRequest, TestError, TestFailure, TestResult, run_tests,
+    sample,
+};
 pub use tollgate_backend::{
     Address, AddressSnapshot, AddressState, BackendOptions, BackendSnapshot, BreakerOptions, BreakerState,
     ClientIdentity, PoolOptions, RetryOptions, Scheme, Timeouts, TlsError, TlsFiles, TlsOptions,

@@ -3,28 +3,30 @@
 
 mod fakes;
 mod head;
+mod isolation;
+mod sample;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tollgate_script::{
-    CallError, Clock, Context, FakeBackends, Host, HostOptions, Request, RequestId, Step, Test, TestReply,
-    TestRequest, TestService, TraceRule,
+    CallError, Clock, FakeBackends, Host, HostOptions, RequestId, Step, Test, TestReply, TestRequest,
+    TestService,
 };
 use uuid::Uuid;
 
 use fakes::FakeFetcher;
 use head::head;
+pub use isolation::TestError;
+use isolation::{exchange, isolated, runtime, unusable};
+pub use sample::{SampleRecord, SampleReject, SampleReply, SampleRequest, sample};
 
-use crate::admit::ConnectionScheme;
 use crate::admit::Destination;
-use crate::handler::{Exchange, Rehearsed};
+use crate::handler::{RecordOrigin, Rehearsed};
 use crate::observe::WorkerCells;
 use crate::options::ServerOptions;
 use crate::overload::ScriptQueue;
@@ -50,17 +52,6 @@ pub struct TestFailure {
     pub notes: Vec<String>,
 }
 
-/// Reason why tests could not be run.
-#[derive(Debug, thiserror::Error)]
-pub enum TestError {
-    /// The app does not start, or the file contains no tests.
-    #[error("{0}")]
-    Unusable(String),
-    /// The operating system provides no event queue or no temporary folder.
-    #[error("cannot create the runtime or the folder for uploads")]
-    Runtime(#[source] io::Error),
-}
-
 /// Runs the tests of a file whose names contain `filter`, and passes each result to `report`. Each test loads
 /// the scripts again. `app` is the index of the app whose tests these are. These tests have the bounds of
 /// that app, and share its values.
@@ -74,8 +65,7 @@ pub fn run_tests(
     filter: &str,
     mut report: impl FnMut(TestResult),
 ) -> Result<(), TestError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.map_err(TestError::Runtime)?;
+    let runtime = runtime()?;
     let names: Vec<_> =
         Stage::new(options, app, file, root)?.tests.into_iter().map(|test| test.name).collect();
     for name in names.iter().filter(|name| name.contains(filter)) {
@@ -99,22 +89,8 @@ struct Stage {
 
 impl Stage {
     fn new(options: &ServerOptions, app: Option<usize>, file: &Path, root: &Path) -> Result<Self, TestError> {
-        let mut options = options.clone();
-        let scratch = tempfile::tempdir().map_err(TestError::Runtime)?;
-        for uploads in options.routes.iter_mut().filter_map(|route| route.access.uploads.as_mut()) {
-            uploads.dir = scratch.path().to_owned();
-        }
-        options.script.shared = std::sync::Arc::default();
-        for app in &mut options.apps {
-            app.script.shared = std::sync::Arc::default();
-        }
         let clock = Clock::Test(std::sync::Arc::default());
-        let hosts = options.apps.iter_mut().map(|app| &mut app.script).chain([&mut options.script]);
-        hosts.for_each(|script| script.clock = clock.clone());
-        let unusable = |error: &dyn std::error::Error| {
-            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            TestError::Unusable(format!("{error}{cause}"))
-        };
+        let (options, scratch) = isolated(options, &clock)?;
         let app = app.and_then(|app| options.apps.get(app));
         let own = app.map_or(&options.script, |app| &app.script);
         let host = Host::new(own.clone()).map_err(|error| unusable(&error))?;
@@ -175,43 +151,29 @@ impl Bench {
             Destination::Endpoint { endpoint, place, routes } => (endpoint, place, routes),
         };
         self.asked.set(self.asked.get() + 1);
-        let request = Request {
-            head,
-            place,
-            remote_addr: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            id: RequestId::Made(Uuid::from_u128(self.asked.get())),
-            time_us: self.clock.wall_us(),
-            trace_rule: TraceRule::TakeOrMake,
-            body: asked.content.unwrap_or_default().into(),
-            context: Context::default(),
-        };
-        let exchange = Exchange {
-            endpoint,
-            request: Rc::new(request),
-            routes,
-            begun: Instant::now(),
-            peer: None,
-            trusted_header: None,
-            scheme: ConnectionScheme::Http,
-            permit: None,
-            upload: None,
-        };
+        let id = RequestId::Made(Uuid::from_u128(self.asked.get()));
+        let content = asked.content.unwrap_or_default();
+        let exchange = exchange(endpoint, routes, head, place, (id, &self.clock), content);
         let (rehearsed, stream) = exchange.rehearse().await?;
         let mut notes = self.notes.borrow_mut();
         notes.extend(rehearsed.error.iter().map(|error| format!("{what}: script failed: {error}")));
-        notes.extend(rehearsed.rejects.iter().map(|reason| format!("{what}: record rejected: {reason}")));
+        let rejects = rehearsed.rejects().into_iter();
+        notes.extend(rejects.map(|reason| format!("{what}: record rejected: {reason}")));
         Ok(test_reply(rehearsed, stream))
     }
 }
 
 fn test_reply(rehearsed: Rehearsed, stream: Option<String>) -> TestReply {
-    let Rehearsed { reply, records, emitted, rejects, error } = rehearsed;
+    let own = rehearsed.rows(|origin| matches!(origin, RecordOrigin::Route(_)));
+    let emitted = rehearsed.rows(|origin| origin == RecordOrigin::Emitted);
+    let rejects = rehearsed.rejects();
+    let Rehearsed { reply, error, .. } = rehearsed;
     TestReply {
         status: reply.status.as_u16(),
         fields: reply.all_fields(),
         content: reply.content,
         stream,
-        records,
+        records: own.into_iter().map(|(_, record)| record).collect(),
         emitted,
         rejects,
         error,

@@ -20,9 +20,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::time_provider::TimeProvider;
 
 pub use pem::{PemError, certificates, private_key};
-pub use server::{
-    CertificateFiles, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName,
-};
+pub use server::{CertificateFiles, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName};
 pub use stream::{Side, TlsHandshakeError, TlsReader, TlsStream, WIRE_BYTES};
 pub use verifier::{Trust, Verifier};
 

@@ -1,6 +1,7 @@
 //! `tollgate check`: all checks of a start, without starting.
 
 mod notes;
+mod sample;
 mod stores;
 
 use std::io::{self, Write};
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use crate::config::Config;
 use crate::descriptors;
 use crate::print::to_stdout;
+pub(crate) use sample::run as sample;
 pub(crate) use stores::run as stores;
 
 /// Compiles the scripts of a configuration, and prints the configuration or a summary of it. Notes go to

@@ -22,6 +22,7 @@ Examples:
   tollgate reload                      make the running server reload its configuration
   tollgate check --types shop/         check the configuration, and the types of scripts
   tollgate check --print               print the whole configuration, with defaults
+  tollgate check --sample body.json    show which rows and rejects a captured body would make
   tollgate test shop/                  run the tests in shop/tests/*.luau
   tollgate load --once                 load all records into the database, then end
   tollgate ship --to /mnt/handover     copy all sealed segments to a folder, then end
@@ -75,6 +76,11 @@ pub(crate) enum Command {
         /// Check the store of each [ship.NAME] instead: whether it answers, and creates each object only once
         #[arg(long)]
         store: bool,
+        /// Show instead which rows and rejects a captured request body would make. `-` reads stdin
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["print", "types", "store"])]
+        sample: Option<PathBuf>,
+        #[command(flatten)]
+        sample_arguments: SampleArguments,
     },
     /// Run the tests of an app (tests/*.luau in its folder), without a server
     Test {
@@ -139,6 +145,26 @@ pub(crate) struct AuditCommand {
     pub(crate) store: StoreArguments,
     /// Print one JSON object per line, for each sink, log and stream
     #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The request of `check --sample`.
+#[derive(Debug, Args)]
+pub(crate) struct SampleArguments {
+    /// The path and query of the request [default: the only route with collect]
+    #[arg(long, value_name = "PATH", requires = "sample")]
+    pub(crate) route: Option<String>,
+    /// The method of the request
+    #[arg(long, value_name = "METHOD", default_value = "POST", requires = "sample")]
+    pub(crate) method: String,
+    /// The Content-Type of the request. Empty: none
+    #[arg(long = "type", value_name = "TYPE", default_value = "application/json", requires = "sample")]
+    pub(crate) content_type: String,
+    /// A header field of the request. Can be repeated
+    #[arg(long, value_name = "NAME: VALUE", requires = "sample")]
+    pub(crate) header: Vec<String>,
+    /// Print the reply and the records as one line of JSON
+    #[arg(long, requires = "sample")]
     pub(crate) json: bool,
 }
 

@@ -65,8 +65,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(command) => serve::run(command),
         Command::Reload { config } => reload::run(&config),
-        Command::Check { config: path, print, types, store } => {
+        Command::Check { config: path, print, types, store, sample, sample_arguments } => {
             let mut config = Config::load_to_serve(&path)?;
+            if let Some(file) = sample {
+                return check::sample(&config, &file, sample_arguments);
+            }
             if store {
                 return check::stores(&config);
             }

@@ -42,6 +42,7 @@ mod uploading;
 mod wait;
 
 pub(crate) use client::Origin;
+pub(crate) use coding::decode_whole;
 pub(crate) use handshake::serve_tls;
 pub(crate) use replies::Replies;
 pub(crate) use run::{refuse, serve};

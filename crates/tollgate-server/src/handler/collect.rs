@@ -25,7 +25,7 @@ use crate::row::{Facts, TransactionEnd};
 pub(super) use batch::Batch;
 pub(super) use item::CollectedItem;
 pub(super) use plan::CollectPlan;
-use text::utf8;
+pub(super) use text::utf8;
 
 /// Records all items of a body in one transaction.
 pub(super) fn answer(plan: &CollectPlan, exchange: &Exchange, recorder: &Recorder) -> GatedReply<'static> {

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use tollgate_http::{Method, StatusCode};
 use tollgate_script::{Call, Emitted, Step};
 
-use super::collect::{CollectPlan, CollectedItem, recorded, unsplit};
+use super::collect::{CollectPlan, CollectedItem, recorded, unsplit, utf8};
 use super::collected::BODY_BYTES_MAX;
 use super::endpoint::{Endpoint, Handler};
 use super::exchange::Exchange;
+use super::rehearsed::{RecordOrigin, Rehearsed, RehearsedRecord, RehearsedReject, RehearsedRow};
 use super::script::{Records, ScriptRecord};
 use super::visit::{Returned, Stage, Tail, Turn, Visit};
 use crate::reply::Reply;
@@ -20,34 +21,6 @@ use crate::row::{Facts, StreamPlan, TransactionEnd};
 /// Maximum bytes of streamed content that are kept. After this number of bytes the script finds its pipe
 /// closed.
 const STREAMED_BYTES_MAX: usize = 16 << 20;
-
-/// The result of a request.
-pub(crate) struct Rehearsed {
-    pub(crate) reply: Reply,
-    /// Rows of the route's stream, as JSON.
-    pub(crate) records: Vec<String>,
-    /// Emitted rows as JSON, each with the name of its stream.
-    pub(crate) emitted: Vec<(String, String)>,
-    /// Reasons of records that are not rows.
-    pub(crate) rejects: Vec<String>,
-    /// Error of a script that failed.
-    pub(crate) error: Option<String>,
-}
-
-impl From<Reply> for Rehearsed {
-    fn from(reply: Reply) -> Self {
-        Self { reply, records: Vec::new(), emitted: Vec::new(), rejects: Vec::new(), error: None }
-    }
-}
-
-impl Rehearsed {
-    fn keep(&mut self, record: Result<String, String>) {
-        match record {
-            Ok(record) => self.records.push(record),
-            Err(reason) => self.rejects.push(reason),
-        }
-    }
-}
 
 impl Exchange {
     /// Answers the request without recording it. Returns the result, and the stream of the route that
@@ -169,15 +142,14 @@ fn with_record(
     let ending = TransactionEnd::of(&reply, exchange.request.head.method());
     let facts = Facts { request: &exchange.request, took_us: 0, ending };
     let mut rehearsed = Rehearsed::from(reply);
-    if let Some(plan) = stream {
-        rehearsed.keep(ScriptRecord::new(records.own, plan).check(&facts));
-    }
-    for Emitted { stream, record } in records.emitted {
-        let Some(plan) = exchange.endpoint.streams.get(stream) else { continue };
-        match ScriptRecord::new(record, plan).check(&facts) {
-            Ok(record) => rehearsed.emitted.push((plan.name.clone(), record)),
-            Err(reason) => rehearsed.rejects.push(format!("stream {}: {reason}", plan.name)),
-        }
+    let own = stream.map(|plan| (RecordOrigin::Route(0), ScriptRecord::new(records.own, plan)));
+    let emitted = records.emitted.into_iter().filter_map(|Emitted { stream, record }| {
+        let plan = exchange.endpoint.streams.get(stream)?;
+        Some((RecordOrigin::Emitted, ScriptRecord::new(record, plan)))
+    });
+    for (origin, record) in own.into_iter().chain(emitted) {
+        let (stream, outcome) = (record.stream().to_owned(), record.rehearse(&facts));
+        rehearsed.records.push(RehearsedRecord { origin, stream, outcome });
     }
     rehearsed
 }
@@ -185,6 +157,7 @@ fn with_record(
 fn collect_answer(plan: &CollectPlan, exchange: &Exchange) -> Result<Rehearsed, String> {
     let request = &exchange.request;
     let body = request.body.read_within(BODY_BYTES_MAX as usize).map_err(|error| error.to_string())?;
+    let body = utf8(&body);
     let batch = match plan.split(&body) {
         Ok(batch) => batch,
         Err(error) => return Ok(unsplit(error).into()),
@@ -197,13 +170,15 @@ fn collect_answer(plan: &CollectPlan, exchange: &Exchange) -> Result<Rehearsed, 
     for (place, item) in batch.items.iter().enumerate() {
         let contained = plan.contained(*item, &mut buffer);
         let text = contained.as_ref().unwrap_or(item).text();
-        let checked = contained
+        let row = contained
             .and_then(|item| CollectedItem::new(item, place, &plan.stream, batch.envelope(place)))
-            .and_then(|given| plan.stream.check(&facts, &given).map_err(|error| error.to_string()));
-        if let Err(reason) = &checked {
-            rejected.push((place, reason.clone()));
-        }
-        rehearsed.keep(checked.map(|()| String::from_utf8_lossy(text).into_owned()));
+            .and_then(|given| plan.stream.row(&facts, &given).map_err(|error| error.to_string()));
+        rejected.extend(row.as_ref().err().map(|reason| (place, reason.clone())));
+        let outcome = row
+            .map(|row| RehearsedRow { record: String::from_utf8_lossy(text).into_owned(), row })
+            .map_err(|reason| RehearsedReject { reason, item: plan.kept(*item, text).into_owned() });
+        let (origin, stream) = (RecordOrigin::Route(place), plan.stream.name.clone());
+        rehearsed.records.push(RehearsedRecord { origin, stream, outcome });
     }
     rehearsed.reply = recorded(plan, &batch, &rejected);
     Ok(rehearsed)

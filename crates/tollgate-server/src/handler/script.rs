@@ -13,6 +13,7 @@ use tollgate_script::{CallError, Emitted, FieldValue, Outcome, RecordValues, Req
 
 use super::endpoint::Endpoint;
 use super::exchange::Exchange;
+use super::rehearsed::{RehearsedReject, RehearsedRow};
 use crate::dev::script_failure;
 use crate::observe::ScriptFailure;
 use crate::options::stream::UnknownFields;
@@ -134,16 +135,28 @@ impl ScriptRecord<'_> {
         }
     }
 
-    /// Checks whether the record becomes a row. Returns its content without nulls, as JSON.
-    pub(super) fn check(&self, facts: &Facts<'_>) -> Result<String, String> {
-        let fits = self.check_unknown().and_then(|()| self.plan.check(facts, self));
-        fits.map_err(|error| error.to_string())?;
+    /// Returns the name of its stream.
+    pub(super) fn stream(&self) -> &str {
+        &self.plan.name
+    }
+
+    /// Returns the row or the reject that the record becomes.
+    pub(super) fn rehearse(&self, facts: &Facts<'_>) -> Result<RehearsedRow, RehearsedReject> {
+        let row = self.check_unknown().and_then(|()| self.plan.row(facts, self));
+        row.map(|row| RehearsedRow { record: self.without_nulls(), row }).map_err(|error| RehearsedReject {
+            reason: error.to_string(),
+            item: self.plan.kept_of(self.item().as_bytes()).into_owned(),
+        })
+    }
+
+    /// Returns the content of the record without nulls, as JSON.
+    fn without_nulls(&self) -> String {
         if let Some(whole) = &self.record.whole {
-            return Ok(whole.clone());
+            return whole.clone();
         }
         let fields = self.plan.fields.names.iter().zip(&self.record.values);
         let fields = fields.filter(|(_, value)| **value != FieldValue::Nil);
-        Ok(object(fields.map(|(name, value)| (name.as_str(), in_json(value))).collect()))
+        object(fields.map(|(name, value)| (name.as_str(), in_json(value))).collect())
     }
 
     /// Returns the record as JSON, for a reject.

@@ -1,17 +1,39 @@
-//! Checks whether values fit into a row, without keeping the row.
+//! Fills a row without a log, and keeps its values.
 
 use tollgate_log::{Value, ValueError};
 
 use super::{ColumnWriter, Facts, Given, StreamPlan};
+use crate::options::stream::{KEY_COLUMN, Owned};
 
-/// Accepts the values of a row in the order of the columns, checks them, and drops them.
-struct Unkept<'a> {
-    names: std::vec::IntoIter<&'a str>,
+/// The values of a row, with the names of their columns.
+#[derive(Debug)]
+pub struct SampleRow {
+    values: Vec<(String, Option<Owned>)>,
 }
 
-impl ColumnWriter for Unkept<'_> {
+impl SampleRow {
+    /// Returns the columns in the order of the table, each with its value. The key of the row is the column
+    /// [`KEY_COLUMN`].
+    pub fn values(&self) -> impl Iterator<Item = (&str, Value<'_>)> {
+        let values = self.values.iter();
+        values.map(|(column, value)| {
+            (column.as_str(), value.as_ref().map_or(Value::Null, |value| value.value()))
+        })
+    }
+}
+
+/// Keeps the values of a row in the order of the columns.
+struct Kept<'a> {
+    names: std::vec::IntoIter<&'a str>,
+    values: Vec<(String, Option<Owned>)>,
+}
+
+impl ColumnWriter for Kept<'_> {
     fn push(&mut self, value: Value<'_>) -> Result<(), ValueError> {
-        free_of_nul(self.names.next().unwrap_or_default(), &value)
+        let name = self.names.next().unwrap_or(KEY_COLUMN);
+        free_of_nul(name, &value)?;
+        self.values.push((name.to_owned(), Owned::of(value)));
+        Ok(())
     }
 }
 
@@ -29,12 +51,14 @@ pub(super) fn free_of_nul(column: &str, value: &Value<'_>) -> Result<(), ValueEr
 }
 
 impl StreamPlan {
-    /// Checks whether a record becomes a row.
+    /// Returns the row that a record becomes. Columns that the log fills are null.
     ///
     /// # Errors
     /// The first value that does not fit its column.
-    pub(crate) fn check(&self, facts: &Facts<'_>, given: &impl Given) -> Result<(), ValueError> {
+    pub(crate) fn row(&self, facts: &Facts<'_>, given: &impl Given) -> Result<SampleRow, ValueError> {
         let names: Vec<_> = self.column_names().collect();
-        self.fill(&mut Unkept { names: names.into_iter() }, facts, given)
+        let mut kept = Kept { names: names.into_iter(), values: Vec::new() };
+        self.fill(&mut kept, facts, given)?;
+        Ok(SampleRow { values: kept.values })
     }
 }

@@ -23,6 +23,7 @@ mod reject;
 mod time;
 mod unfit;
 
+pub use check::SampleRow;
 pub(crate) use column_writer::{ColumnWriter, Target};
 pub(crate) use facts::{Facts, TransactionEnd};
 pub(crate) use given::{FieldPlace, Given};

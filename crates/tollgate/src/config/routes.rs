@@ -265,7 +265,7 @@ fn check_methods(section: &Section<'_>, methods: Methods, handler: &HandlerSpec)
 /// Checks a route that any page may use with credentials. A reply that depends on the credentials would be
 /// told to the page.
 fn check_any_with_credentials(section: &Section<'_>, handler: Option<&HandlerSpec>) {
-    let is_blind = matches!(handler, None | Some(HandlerSpec::Collect | HandlerSpec::Reply { .. }));
+    let is_blind = matches!(handler, None | Some(HandlerSpec::Collect(_) | HandlerSpec::Reply { .. }));
     if !is_blind || section.has(BEFORE.name) || section.has(AFTER.name) {
         section.fault_of(
             CORS.name,

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use crate::cli::LogCommand;
 pub(crate) use folder::{expect_place, log_folder};
-pub(crate) use format::UnknownStream;
+pub(crate) use format::{UnknownStream, push_value};
 
 /// Runs one of the commands.
 pub(crate) fn run(command: LogCommand) -> anyhow::Result<ExitCode> {

@@ -65,6 +65,7 @@ mod restored;
 mod retention;
 mod room;
 mod routing;
+mod samples;
 mod script_abuses;
 mod secure_backends;
 mod ship_faults;

@@ -25,7 +25,7 @@ const CODINGS_MAX: usize = 3;
 
 /// The content has a coding that is not supported, or too many codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Unsupported;
+pub(super) struct Unsupported;
 
 impl Arrived {
     /// Returns the codings of the content that the server decodes. If the endpoint does not accept the
@@ -51,7 +51,7 @@ impl Arrived {
 }
 
 /// RFC 9110 section 12.5.3: `Accept-Encoding` in a reply lists the codings that a request may have.
-fn unsupported_coding() -> Reply {
+pub(super) fn unsupported_coding() -> Reply {
     let (accepted, most) = (ContentCoding::ACCEPTED, CODINGS_MAX);
     let text = format!("content coding is not supported: allowed are {accepted}, at most {most} in a row");
     Reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).with("Accept-Encoding", accepted)
@@ -62,7 +62,7 @@ impl ContentCoding {
     const ACCEPTED: &'static str = "gzip, deflate, br, zstd";
 
     /// Returns the codings of the content of a request, in the order in which they were applied.
-    fn all_of(head: &RequestHead) -> Result<Vec<Self>, Unsupported> {
+    pub(super) fn all_of(head: &RequestHead) -> Result<Vec<Self>, Unsupported> {
         let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
         let names = lines.flat_map(|(_, value)| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii);
         let names = names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));

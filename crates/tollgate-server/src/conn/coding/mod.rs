@@ -11,8 +11,10 @@ mod decode;
 mod decoding;
 mod deflate;
 mod gzip;
+mod whole;
 mod zstd;
 
 pub(super) use content_coding::ContentCoding;
 pub(super) use decode::Step;
 pub(super) use decoding::Decoding;
+pub(crate) use whole::decode_whole;

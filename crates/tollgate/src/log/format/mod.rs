@@ -18,6 +18,7 @@ use crate::print::{counted, note};
 use combined::Combined;
 use csv::Csv;
 use text::Text;
+pub(crate) use value::push_value;
 
 /// Returns the names of the columns of a stream, the key included, if the configuration has the stream.
 fn configured_columns(config: Option<&Config>, stream: &str) -> Option<Vec<String>> {

@@ -6,7 +6,7 @@ use tollgate_value::trimmed_timestamp_text;
 use crate::print::{base64, push_formatted, push_json_float, push_json_string};
 
 /// Appends a value as JSON.
-pub(super) fn push_value(out: &mut String, value: Value<'_>) {
+pub(crate) fn push_value(out: &mut String, value: Value<'_>) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => push_formatted(out, format_args!("{value}")),

@@ -1,4 +1,4 @@
-//! Reads lifecycle rules of S3, and finds those that delete segments.
+//! Reads lifecycle rules of S3, and finds the rules that delete segments.
 
 use std::fmt;
 
@@ -57,8 +57,8 @@ impl Written {
     }
 }
 
-/// Reads the rules, and returns those that delete objects whose keys begin with `prefix`, or with a longer
-/// prefix.
+/// Reads the rules, and returns the rules that delete objects whose keys begin with `prefix`, or with a
+/// longer prefix.
 ///
 /// # Errors
 /// The text is no XML.

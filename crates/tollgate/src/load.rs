@@ -22,7 +22,7 @@ use crate::board::report;
 use crate::cli::{LoadCommand, WrongUsage};
 use crate::config::{Config, SinkConfig};
 use crate::control::{RemoteLog, ask};
-use crate::load_end::{is_left_with_failing, print_end, print_gaps};
+use crate::load_end::{OnceEnd, is_left_with_failing, print_end};
 use crate::load_from::LoadFrom;
 use crate::load_report::LoadReporters;
 use crate::loader::start_loader;
@@ -53,8 +53,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     if let Some(place) = &command.from {
         let from = LoadFrom::start(&config, sinks, place, command)?;
         if command.once {
-            let code = from.finish(&signals);
-            return Ok(if print_gaps(sinks) { code } else { ExitCode::FAILURE });
+            return Ok(from.finish(&signals).exit_code(sinks));
         }
         let reporters = LoadReporters::start(&config, &from, place)?;
         return Ok(load_from(from, place, &signals, &reporters));
@@ -65,8 +64,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
         |(sink, server): (&SinkConfig, &RemoteLog)| start_loader(&config, sink, Box::new(server.clone()));
     let loaders = sinks.iter().zip(&servers).map(start).collect::<anyhow::Result<Vec<_>>>()?;
     if command.once {
-        let code = load_once(&config.log.dir, loaders, &signals);
-        return Ok(if print_gaps(sinks) { code } else { ExitCode::FAILURE });
+        return Ok(load_once(&config.log.dir, loaders, &signals).exit_code(sinks));
     }
     tracing::info!(sinks = loaders.len(), log = %config.log.dir.display(), "loading until SIGTERM");
     let progress = show_progress(loaders.iter().map(Loader::watch).collect());
@@ -127,7 +125,7 @@ fn listen_for_signals() -> anyhow::Result<Receiver<i32>> {
 
 /// Waits until one check finds that every loader is caught up or cannot continue. The command must end by
 /// itself, so it does not wait until an operator corrects a fault.
-fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitCode {
+fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> OnceEnd {
     let progress = show_progress(loaders.iter().map(Loader::watch).collect());
     let is_over = |state| matches!(state, LoadState::CaughtUp | LoadState::Stopped | LoadState::Ended);
     let is_waiting =
@@ -138,7 +136,7 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
             _ => {
                 end(loaders);
                 note("stopped before all records were loaded: the next run continues");
-                return ExitCode::FAILURE;
+                return OnceEnd::Stopped;
             }
         }
     }
@@ -148,7 +146,7 @@ fn load_once(dir: &Path, loaders: Vec<Loader>, signals: &Receiver<i32>) -> ExitC
     let is_done =
         statuses.iter().map(|(sink, status)| print_end(sink, status)).fold(true, |all, one| all & one);
     print_unsealed(dir);
-    if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    OnceEnd::of(is_done)
 }
 
 /// Tries the rejects of each sink again.

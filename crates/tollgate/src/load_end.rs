@@ -2,6 +2,7 @@
 //! the sinks.
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use tollgate_load::{LoadState, LoadStatus, SinkGap, sink_gaps};
@@ -64,8 +65,32 @@ pub(crate) fn print_end(sink: &str, status: &LoadStatus) -> bool {
     !is_stopped && !is_failing && status.stopped_logs.is_empty()
 }
 
+/// The end of a load that ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnceEnd {
+    /// All records that could be read are loaded.
+    Loaded,
+    /// Some records could not be loaded.
+    Incomplete,
+    /// A signal stopped the load.
+    Stopped,
+}
+
+impl OnceEnd {
+    pub(crate) fn of(is_loaded: bool) -> Self {
+        if is_loaded { Self::Loaded } else { Self::Incomplete }
+    }
+
+    /// Prints the gaps of the sinks, and returns the exit code. After a signal no database is asked, because
+    /// the command must end at once.
+    pub(crate) fn exit_code(self, sinks: &[SinkConfig]) -> ExitCode {
+        let is_well = self != Self::Stopped && print_gaps(sinks) && self == Self::Loaded;
+        if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
 /// Prints the gaps of all sinks, each with its range. Returns whether an operator gave up all of them.
-pub(crate) fn print_gaps(sinks: &[SinkConfig]) -> bool {
+fn print_gaps(sinks: &[SinkConfig]) -> bool {
     let mut are_given_up = true;
     for sink in sinks {
         match sink_gaps(&sink.options) {

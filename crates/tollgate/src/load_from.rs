@@ -10,7 +10,6 @@ mod volume;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -27,7 +26,7 @@ use tollgate_ship::{
 use crate::cli::LoadCommand;
 use crate::config::{Config, SinkConfig};
 use crate::leases::{LeasedLogs, Sharing, start_leases};
-use crate::load_end::{LeftLogs, print_end};
+use crate::load_end::{LeftLogs, OnceEnd, print_end};
 use crate::observe::Fetching;
 use crate::print::note;
 use crate::store::{SEGMENT_BYTES_MAX, open_store};
@@ -128,7 +127,7 @@ impl LoadFrom {
 
     /// Waits until every record in the store is loaded, or needs an operator before it can be loaded. Prints
     /// the result.
-    pub(crate) fn finish(self, signals: &Receiver<i32>) -> ExitCode {
+    pub(crate) fn finish(self, signals: &Receiver<i32>) -> OnceEnd {
         let (mut faulty_since, mut left_logs) = (None, LeftLogs::default());
         loop {
             let fetch = self.fetcher.watch().status();
@@ -147,13 +146,13 @@ impl LoadFrom {
             }
             if signals.recv_timeout(LOOK_PAUSE) != Err(RecvTimeoutError::Timeout) {
                 note("stopped before all records were loaded: the next run continues");
-                return ExitCode::FAILURE;
+                return OnceEnd::Stopped;
             }
         }
         self.print_end()
     }
 
-    fn print_end(self) -> ExitCode {
+    fn print_end(self) -> OnceEnd {
         let fetch = self.fetcher.watch().status();
         let loads = self.loaders.iter().map(|loader| print_end(loader.name(), &loader.status()));
         let is_loaded = loads.fold(true, |all, one| all & one);
@@ -171,7 +170,7 @@ impl LoadFrom {
         // The fetcher gives the last positions to the volume. The leases end after that.
         drop((loaders, fetcher, leases, spool));
         let is_given_back = volume.is_none_or(FromVolume::finish);
-        if is_loaded && is_given_back { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        OnceEnd::of(is_loaded && is_given_back)
     }
 }
 

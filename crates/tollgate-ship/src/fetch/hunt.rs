@@ -83,9 +83,25 @@ impl Hunt<'_> {
     /// Returns whether the segment with the loaded position has later records.
     fn ends_after(&self, log: &FetchedLog, loaded: Sequence) -> Result<bool, StoreError> {
         let Some(first) = log.beside else { return Ok(false) };
+        Ok(self.last_of(log, first)?.is_some_and(|last| last > loaded))
+    }
+
+    /// Returns the last record of a segment, as its identity in the store says.
+    fn last_of(&self, log: &FetchedLog, first: Sequence) -> Result<Option<Sequence>, StoreError> {
         let name = ObjectName::Segment { node: log.node.clone(), log: self.log, first };
         let head = self.store.head(&name.to_string())?;
-        Ok(head.and_then(|head| head.identity?.end()).is_some_and(|(last, _)| last > loaded))
+        Ok(head.and_then(|head| Some(head.identity?.end()?.0)))
+    }
+
+    /// Returns whether the segment may hold a record. Usually its identity says where it ends, so that this
+    /// machine does not copy a segment that is loaded.
+    fn may_hold(&self, log: &mut FetchedLog, first: Sequence, record: Sequence) -> Result<bool, StoreError> {
+        if log.may_hold(first, record)
+            && let Some(last) = self.last_of(log, first)?
+        {
+            log.note_end(first, last);
+        }
+        Ok(log.may_hold(first, record))
     }
 
     /// Reads the answer of the machine that was asked to store a damaged segment again.
@@ -119,8 +135,8 @@ impl Hunt<'_> {
         log.end = end_of(self.store, self.log)?.map(|end| end.last).or(log.end);
         log.listed_at = Some(Instant::now());
         let before = firsts.iter().rev().find(|first| **first < next);
-        if let Some(first) =
-            before.copied().filter(|first| log.may_hold(*first, next) && !log.is_here(*first))
+        if let Some(first) = before.copied().filter(|first| !log.is_here(*first))
+            && self.may_hold(log, first, next)?
         {
             match self.copy(log, first)? {
                 Copied::Here { bytes } => {

@@ -32,8 +32,8 @@ pub(super) struct FetchedLog {
     pub(super) node: NodeName,
     /// Segments in the folder of this machine, by their first records.
     here: BTreeMap<Sequence, Fetched>,
-    /// The last record of each segment that this process fetched, by its first record. It prevents a second
-    /// copy of a segment that lacks the next record.
+    /// The last record of each segment that this process fetched or looked up, by its first record. It
+    /// prevents a copy of a segment that lacks the next record.
     lasts: BTreeMap<Sequence, Sequence>,
     /// The last record that every sink has loaded.
     loaded: Sequence,
@@ -130,6 +130,11 @@ impl FetchedLog {
         if is_next {
             (self.missing, self.fault) = (None, None);
         }
+    }
+
+    /// Notes where a segment of the store ends.
+    pub(super) fn note_end(&mut self, first: Sequence, last: Sequence) {
+        self.lasts.insert(first, last);
     }
 
     /// Returns the first record that is neither loaded nor in a fetched segment. Segments after a missing one

@@ -158,7 +158,7 @@ fn check_all_is_loaded_once(app: &App, numbers: i64) {
     let audit = app.succeed(&["audit"]);
     let sum = audit.lines().find(|line| line.starts_with("all ")).expect(&audit);
     let sum: Vec<_> = sum.split_whitespace().skip(2).map(|count| count.parse::<i64>().unwrap()).collect();
-    assert_eq!(sum, [numbers, 0, numbers, 0, 0, 0], "{audit}");
+    assert_eq!(sum, [numbers, 0, numbers, 0, 0, 0, 0], "{audit}");
 }
 
 fn count_lines(log: &str, text: &str) -> usize {

@@ -36,7 +36,7 @@ const GOOD: [(&str, &str); 10] = [
 ];
 
 /// Items that do not fit.
-const BAD: [&[u8]; 11] = [
+const BAD: [&[u8]; 13] = [
     br#""t": "a\u0000b""#,
     br#""i": 9223372036854775808"#,
     br#""i": -9223372036854775809"#,
@@ -48,10 +48,9 @@ const BAD: [&[u8]; 11] = [
     br#""at": 1767225600123"#,
     br#""at": "2026-01-01T00:00:00""#,
     br#""at": "+294276-12-31T23:59:59.999999Z""#,
+    b"\"f\": NaN",
+    b"\"f\": -Infinity",
 ];
-
-/// Items that make the body invalid JSON. No item of the body is recorded.
-const UNREADABLE: [&[u8]; 2] = [b"\"f\": NaN", b"\"f\": -Infinity"];
 
 /// Returns a body of three items, with the bad item in one of the three places.
 fn body(bad: &[u8], place: usize, n: usize) -> Vec<u8> {
@@ -84,9 +83,6 @@ fn check(app: &App, ask: impl Fn(&str) -> String, rejects: &str) {
             assert_eq!(status, 200, "{}", String::from_utf8_lossy(&content));
             expected.extend((0..3).filter(|at| *at != place).map(|at| (n + at).to_string()));
         }
-    }
-    for unreadable in UNREADABLE {
-        assert_eq!(status_of(&server, &body(unreadable, 1, 0)), 400);
     }
     let count = expected.len();
     eventually("all is loaded", || (ask("SELECT count(*) FROM a") == count.to_string()).then_some(()));

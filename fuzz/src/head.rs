@@ -23,13 +23,15 @@ pub fn check(bytes: &[u8]) {
                 break;
             }
         }
-        compare(&read, came - buffer.len(), &expected, data);
+        // The buffer of an incomplete head may be longer than the bytes that came, because the reader encodes
+        // UTF-8 in the target.
+        compare(&read, came.checked_sub(buffer.len()), &expected, data);
     }
 }
 
 fn compare(
     read: &Result<Option<RequestHead>, RequestError>,
-    taken: usize,
+    taken: Option<usize>,
     expected: &ReferenceResult<Head>,
     data: &[u8],
 ) {
@@ -44,8 +46,8 @@ fn compare(
             );
         }
         (Ok(Some(head)), ReferenceResult::Read(expected, used)) => {
-            assert_eq!((&meaning(head), taken), (expected, *used), "{shown}");
-            assert_eq!(head.bytes_len(), taken, "{shown}");
+            assert_eq!((&meaning(head), taken), (expected, Some(*used)), "{shown}");
+            assert_eq!(head.bytes_len(), *used, "{shown}");
         }
         _ => panic!("{read:?}, {expected:?}: {shown}"),
     }

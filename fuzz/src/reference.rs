@@ -748,8 +748,8 @@ pub struct Expected {
     pub may_continue: bool,
     /// Whether the connection ends after the reply.
     pub closes: bool,
-    /// Whether the reference knows the reply. The reference does not decode gzip or zstd. It therefore knows
-    /// no reply to a request with such content, or to a later request.
+    /// Whether the reference knows the reply. The reference does not decode content. It therefore knows no
+    /// reply to a request with coded content, or to a later request.
     pub is_judged: bool,
 }
 
@@ -761,6 +761,9 @@ enum ContentCoding {
     Refused,
 }
 
+/// The content codings that the server decodes, up to three in a row.
+const CODINGS: [&[u8]; 5] = [b"gzip", b"x-gzip", b"deflate", b"br", b"zstd"];
+
 fn content_coding(fields: &[(String, Vec<u8>)]) -> ContentCoding {
     let mut names = Vec::new();
     for value in values(fields, "content-encoding") {
@@ -771,9 +774,10 @@ fn content_coding(fields: &[(String, Vec<u8>)]) -> ContentCoding {
             }
         }
     }
-    match names.as_slice() {
-        [] => ContentCoding::None,
-        [name] if [&b"gzip"[..], b"x-gzip", b"zstd"].contains(&name.as_slice()) => ContentCoding::Decoded,
+    let is_known = |name: &Vec<u8>| CODINGS.contains(&name.as_slice());
+    match names.len() {
+        0 => ContentCoding::None,
+        1..=3 if names.iter().all(is_known) => ContentCoding::Decoded,
         _ => ContentCoding::Refused,
     }
 }

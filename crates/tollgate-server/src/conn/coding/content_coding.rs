@@ -85,6 +85,7 @@ impl ContentCoding {
             _ => None,
         }
     }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",

@@ -57,6 +57,7 @@ mod recorder;
 mod reload;
 mod reply;
 mod row;
+mod scheme;
 mod scratch;
 mod server;
 mod service;

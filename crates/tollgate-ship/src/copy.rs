@@ -36,8 +36,8 @@ pub enum SegmentCopy<T> {
     LaterVersion(String),
 }
 
-/// Copies a segment to the folder of its log in `dir`, and scans each batch of it. The scan has a header and a
-/// footer.
+/// Copies a segment to the folder of its log in `dir`, and scans each batch of it. The scan has a header and
+/// a footer.
 ///
 /// The copy gets its name only when it is complete and checked, so a reader of the folder never reads a part
 /// of it. `bytes_max`: a larger object is not copied, and counts as damaged.

@@ -42,7 +42,7 @@ use crate::listing::{end_of, ended_logs, shipped_logs};
 use crate::name::ObjectName;
 use crate::store::{Store, StoreError};
 pub use allotment::{AllLogs, Allotment, OfferedLog};
-use answers::Answers;
+use answers::AnsweredPositions;
 use hunt::Hunt;
 use log::{FetchedLog, LogShare};
 pub use options::{FetchOptions, FetchTuning, ReadPositions, SinkPositions};
@@ -155,7 +155,7 @@ impl Fetcher {
             positions,
             allotment,
             logs: BTreeMap::new(),
-            answers: Answers::default(),
+            answers: AnsweredPositions::default(),
             nodes_at: None,
             ends_at: None,
             retained_at: None,
@@ -228,7 +228,7 @@ struct FetchThread {
     /// Decides which logs this fetcher fetches.
     allotment: Box<dyn Allotment>,
     logs: BTreeMap<LogId, FetchedLog>,
-    answers: Answers,
+    answers: AnsweredPositions,
     /// Time of the last read of the reports of all machines.
     nodes_at: Option<Instant>,
     /// Time of the last list of the ends of all logs.
@@ -418,8 +418,8 @@ impl FetchThread {
         Ok(look)
     }
 
-    /// Writes the position of each sink in each log of this fetcher to the store, for the machines that wrote the
-    /// logs.
+    /// Writes the position of each sink in each log of this fetcher to the store, for the machines that wrote
+    /// the logs.
     fn answer(&mut self, positions: &SinkPositions, every: Duration) -> Result<(), StoreError> {
         let Self { answers, store, logs, allotment, .. } = self;
         let is_chosen = |log| logs.contains_key(&log) && allotment.holds(log);

@@ -17,6 +17,7 @@ use rustls::{Error, SupportedProtocolVersion, version};
 use crate::pem::{PemError, certificates, private_key};
 use crate::{clock, provider};
 use names::CertificatesByName;
+pub use names::UnknownName;
 
 /// The only application protocol that is served (RFC 7301).
 const HTTP_1_1: &[u8] = b"http/1.1";
@@ -48,16 +49,6 @@ impl MinVersion {
             Self::Tls13 => &ALL[..1],
         }
     }
-}
-
-/// What a client that sends no name, or an unknown name, gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UnknownName {
-    /// The first certificate.
-    #[default]
-    First,
-    /// The alert `unrecognized_name`.
-    Refused,
 }
 
 /// The options of a server.

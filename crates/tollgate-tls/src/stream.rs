@@ -236,8 +236,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, C: Side> TlsStream<S, C> {
         self.poll_flush(context)
     }
 
-    /// Leaves out the announcement of the end (`close_notify`) when the stream is dropped, because the content
-    /// is not complete.
+    /// Leaves out the announcement of the end (`close_notify`) when the stream is dropped, because the
+    /// content is not complete.
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
     }

@@ -40,7 +40,7 @@ pub(crate) fn run(command: &AuditCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Counts the records of this machine's side, or of both sides if both are here.
+/// RecordCounts the records of this machine's side, or of both sides if both are here.
 fn with_store(config: &Config, place: &str, command: &AuditCommand) -> anyhow::Result<ExitCode> {
     let (name, store) = open(config, place, command)?;
     let folder = TemporaryFolder::make("audit")?;

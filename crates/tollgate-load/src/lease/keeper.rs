@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_log::{LogId, join_chain};
 
-use super::plan::{Known, LogOffer, Plan, Standing, plan};
+use super::plan::{KnownLogs, LeasePlan, LogOffer, Standing, plan};
 use super::watch::{Held, LeaseWatch};
 use crate::error::SinkError;
 use crate::sink::{LEASE_TIME, LeaseName, LeaseScope, LeaseTable, SinkOptions};
@@ -252,7 +252,7 @@ impl Keeping {
         Ok((held, next))
     }
 
-    fn plan_first(&mut self, offer: &Offer, standing: &Standing, lost: BTreeSet<LogId>) -> Plan {
+    fn plan_first(&mut self, offer: &Offer, standing: &Standing, lost: BTreeSet<LogId>) -> LeasePlan {
         let now = Instant::now();
         let is_free = |log: &LogId| !standing.mine.contains(log) && !standing.taken.contains_key(log);
         self.free_since.retain(|log, _| is_free(log) && offer.logs.contains_key(log));
@@ -262,7 +262,7 @@ impl Keeping {
         let is_long = |since: &Instant| now.duration_since(*since) >= LEASE_TIME;
         let long_free = self.free_since.iter().filter(|(_, since)| is_long(since)).map(|(log, _)| *log);
         let left = self.leaving.iter().filter(|(_, number)| offer.number > **number).map(|(log, _)| *log);
-        let known = Known { lost, long_free: long_free.collect(), left: left.collect() };
+        let known = KnownLogs { lost, long_free: long_free.collect(), left: left.collect() };
         let plan = plan(&offer.logs, standing, &known, &self.options.holder);
         self.leaving.retain(|log, _| plan.leaving.contains(log));
         plan
@@ -304,9 +304,9 @@ impl Keeping {
 }
 
 /// Makes the plan for a sink after the first one: the same logs as in the first sink.
-fn plan_next(decided: &BTreeSet<LogId>, standing: &Standing, lost: &BTreeSet<LogId>) -> Plan {
+fn plan_next(decided: &BTreeSet<LogId>, standing: &Standing, lost: &BTreeSet<LogId>) -> LeasePlan {
     let wanted: BTreeSet<_> = decided.difference(lost).copied().collect();
-    Plan {
+    LeasePlan {
         keep: standing.mine.intersection(&wanted).copied().collect(),
         release: standing.mine.difference(&wanted).copied().collect(),
         take: wanted.into_iter().filter(|log| !standing.mine.contains(log)).collect(),

@@ -68,7 +68,7 @@ impl Standing {
 
 /// The leases of logs that a loader keeps, ends and takes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct LeasePlan {
     pub(super) keep: BTreeSet<LogId>,
     /// Logs in `keep` that the loader fetches no more. It ends their leases once the fetcher knows of that,
     /// and the fetched segments are loaded.
@@ -79,7 +79,7 @@ pub(super) struct Plan {
 
 /// What the loader knows about logs in addition to their offers and leases.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownLogs {
     /// Logs that another loader loads.
     pub(super) lost: BTreeSet<LogId>,
     /// Logs that have been free for the time of a lease.
@@ -92,15 +92,15 @@ pub(super) struct Known {
 pub(super) fn plan(
     offered: &BTreeMap<LogId, LogOffer>,
     standing: &Standing,
-    known: &Known,
+    known: &KnownLogs,
     holder: &str,
-) -> Plan {
-    let Known { lost, long_free, left } = known;
+) -> LeasePlan {
+    let KnownLogs { lost, long_free, left } = known;
     let is_kept = |log: &&LogId| offered.contains_key(log) && !lost.contains(log);
-    let mut plan = Plan {
+    let mut plan = LeasePlan {
         keep: standing.mine.iter().filter(is_kept).copied().collect(),
         release: standing.mine.iter().filter(|log| !is_kept(log)).copied().collect(),
-        ..Plan::default()
+        ..LeasePlan::default()
     };
     let loaders = standing.loaders();
     let (share, share_min) = (offered.len().div_ceil(loaders), offered.len() / loaders);
@@ -120,7 +120,12 @@ pub(super) fn plan(
 }
 
 /// Gives up logs above `keep_max`: first logs that are left, then idle logs.
-fn give_up(plan: &mut Plan, offered: &BTreeMap<LogId, LogOffer>, left: &BTreeSet<LogId>, keep_max: usize) {
+fn give_up(
+    plan: &mut LeasePlan,
+    offered: &BTreeMap<LogId, LogOffer>,
+    left: &BTreeSet<LogId>,
+    keep_max: usize,
+) {
     let excess = plan.keep.len().saturating_sub(keep_max);
     let is_busy = |log: &LogId| offered.get(log) == Some(&LogOffer::Busy);
     let mut given: Vec<_> = plan.keep.iter().copied().collect();
@@ -171,17 +176,17 @@ mod tests {
         offered: &BTreeMap<LogId, LogOffer>,
         loaders: &[(&str, &[LogId])],
         expected: [usize; 4],
-    ) -> Plan {
-        let known = Known { left: offered.keys().copied().collect(), ..Known::default() };
+    ) -> LeasePlan {
+        let known = KnownLogs { left: offered.keys().copied().collect(), ..KnownLogs::default() };
         check_known(offered, loaders, &known, expected)
     }
 
     fn check_known(
         offered: &BTreeMap<LogId, LogOffer>,
         loaders: &[(&str, &[LogId])],
-        known: &Known,
+        known: &KnownLogs,
         expected: [usize; 4],
-    ) -> Plan {
+    ) -> LeasePlan {
         let plan = plan(offered, &Standing::of(leases(loaders), "a"), known, "a");
         let found = [plan.keep.len(), plan.leaving.len(), plan.release.len(), plan.take.len()];
         assert_eq!(found, expected, "{loaders:?}");
@@ -216,8 +221,8 @@ mod tests {
     fn a_lease_ends_only_when_the_fetcher_has_stopped_and_its_segments_are_loaded() {
         let all = logs(4);
         let (mut offered, loaders) = (idle(&all), [("a", &all[..]), ("b", &[][..])]);
-        let first = check_known(&offered, &loaders, &Known::default(), [4, 2, 0, 0]);
-        let known = Known { left: first.leaving.clone(), ..Known::default() };
+        let first = check_known(&offered, &loaders, &KnownLogs::default(), [4, 2, 0, 0]);
+        let known = KnownLogs { left: first.leaving.clone(), ..KnownLogs::default() };
         let second = check_known(&offered, &loaders, &known, [2, 0, 2, 0]);
         assert_eq!(second.release, first.leaving);
         let busy = *first.leaving.first().unwrap();
@@ -231,7 +236,7 @@ mod tests {
     #[test]
     fn a_log_that_is_over_or_that_another_loader_loads_loses_its_lease() {
         let all = logs(3);
-        let known = Known { lost: [all[1]].into(), ..Known::default() };
+        let known = KnownLogs { lost: [all[1]].into(), ..KnownLogs::default() };
         let plan = check_known(&idle(&all[1..]), &[("a", &all)], &known, [1, 0, 2, 0]);
         assert_eq!((plan.keep, plan.release), ([all[2]].into(), [all[0], all[1]].into()));
     }
@@ -239,7 +244,7 @@ mod tests {
     #[test]
     fn a_log_that_stays_free_is_taken_above_the_share_once() {
         let all = logs(6);
-        let known = Known { long_free: all[3..].iter().copied().collect(), ..Known::default() };
+        let known = KnownLogs { long_free: all[3..].iter().copied().collect(), ..KnownLogs::default() };
         check_known(&idle(&all), &[("a", &all[..3]), ("b", &[])], &known, [3, 0, 0, 1]);
         check_known(&idle(&all), &[("a", &all[..4]), ("b", &all[4..5])], &known, [4, 1, 0, 0]);
     }
@@ -249,7 +254,7 @@ mod tests {
         let names: Vec<_> = (0..loaders).map(|at| format!("loader {at}")).collect();
         let mut held: Vec<Vec<LogId>> = vec![Vec::new(); loaders];
         held[0] = all.to_vec();
-        let known = Known { left: all.iter().copied().collect(), ..Known::default() };
+        let known = KnownLogs { left: all.iter().copied().collect(), ..KnownLogs::default() };
         for _ in 0..10 {
             for at in 0..loaders {
                 let held_by: Vec<_> =

@@ -13,6 +13,7 @@ use crate::handler::{Endpoint, Routes};
 use crate::options::{BodyPace, ConnectionLimits};
 use crate::overload::RequestPermit;
 use crate::reply::Reply;
+use crate::scheme::ConnectionScheme;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 
@@ -96,23 +97,4 @@ pub(crate) struct RequestOrigin {
     pub(crate) trusted_header: Option<ClientHeader>,
     /// The scheme of the connection.
     pub(crate) scheme: ConnectionScheme,
-}
-
-/// The scheme of a connection, as a URI has it (RFC 9110 section 4.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum ConnectionScheme {
-    /// No TLS.
-    #[default]
-    Http,
-    /// TLS.
-    Https,
-}
-
-impl ConnectionScheme {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
 }

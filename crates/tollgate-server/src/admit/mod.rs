@@ -21,7 +21,7 @@ use crate::overload::{RequestPermit, refusal_text};
 use crate::reply::Reply;
 use crate::service::Service;
 use crate::worker::Worker;
-pub(crate) use arrived::{Arrived, ConnectionScheme, Destination, RequestOrigin};
+pub(crate) use arrived::{Arrived, Destination, RequestOrigin};
 use find::FoundRoute;
 
 /// Fields about the origin of a request that the server accepts.

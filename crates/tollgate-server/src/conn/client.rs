@@ -5,9 +5,10 @@ use std::net::IpAddr;
 
 use tollgate_http::{RequestHead, StatusCode};
 
-use crate::admit::{ConnectionScheme, RequestOrigin};
+use crate::admit::RequestOrigin;
 use crate::overload::{ClientPermit, refusal_text};
 use crate::reply::Reply;
+use crate::scheme::ConnectionScheme;
 use crate::service::Rules;
 use crate::worker::Worker;
 

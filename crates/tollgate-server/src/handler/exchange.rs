@@ -9,8 +9,8 @@ use tollgate_http::route::RouteTable;
 use tollgate_script::Request;
 
 use super::endpoint::Endpoint;
-use crate::admit::ConnectionScheme;
 use crate::overload::RequestPermit;
+use crate::scheme::ConnectionScheme;
 use crate::trust::ClientHeader;
 use crate::upload::Upload;
 

@@ -13,7 +13,8 @@ use super::{ColumnWriter, Target};
 /// Positive numbers before 1975, which are no microseconds of our time. Milliseconds reach the end of this
 /// range in the year 6969.
 const NEEDS_UNIT: std::ops::Range<i64> = 1..157_766_400_000_000;
-const WITH_UNIT: &str = "timestamp (without unit a number is microseconds, from 1975 on: set unit = \"s\", \"ms\", \"us\" or \"ns\")";
+const WITH_UNIT: &str = "timestamp (without unit a number is microseconds, from 1975 on: set unit = \"s\", \
+                         \"ms\", \"us\" or \"ns\")";
 const WITH_ZONE: &str = "timestamp with an offset (set zone to accept times without one)";
 
 /// Writes a number, as JSON writes it.

@@ -12,9 +12,9 @@ use tollgate_http::RequestHead;
 use tollgate_http::route::MatchedPath;
 use tollgate_script::{Clock, Context, Request, RequestId, TraceRule};
 
-use crate::admit::ConnectionScheme;
 use crate::handler::{Endpoint, Exchange, Routes};
 use crate::options::ServerOptions;
+use crate::scheme::ConnectionScheme;
 
 /// Reason why tests could not be run.
 #[derive(Debug, thiserror::Error)]

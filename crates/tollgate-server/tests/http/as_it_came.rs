@@ -131,7 +131,8 @@ fn an_encoded_slash_is_refused_by_every_other_route_and_hides_no_dot_segment() {
 #[test]
 fn an_after_script_that_changes_one_cookie_keeps_the_others() {
     let backend = FakeBackend::replying(
-        "HTTP/1.1 200 OK\r\nSet-Cookie: sid=1; Secure\r\nSet-Cookie: csrf=2\r\nVary: a\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nSet-Cookie: sid=1; Secure\r\nSet-Cookie: csrf=2\r\nVary: a\r\n\
+         Content-Length: 5\r\n\r\nhello",
     );
     let site = Site::new().proxy("/*", backend.options(), |_| {});
     let site = site.after(

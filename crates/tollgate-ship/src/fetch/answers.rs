@@ -12,9 +12,9 @@ use crate::store::{Store, StoreError};
 
 /// The last position of each sink and log that the store has. A missing entry is unknown.
 #[derive(Debug, Default)]
-pub(super) struct Answers(BTreeMap<(String, LogId), (Position, Instant)>);
+pub(super) struct AnsweredPositions(BTreeMap<(String, LogId), (Position, Instant)>);
 
-impl Answers {
+impl AnsweredPositions {
     /// Writes the position of each sink in the chosen logs to the store. For one sink and log, at least
     /// `every` passes between two writes.
     pub(super) fn write(

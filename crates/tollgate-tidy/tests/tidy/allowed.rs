@@ -28,6 +28,7 @@ pub(crate) const LAYERS: [(&str, &[&str]); 15] = [
             "tollgate-log",
             "tollgate-meter",
             "tollgate-script",
+            "tollgate-tls",
             "tollgate-value",
         ],
     ),
@@ -48,8 +49,8 @@ pub(crate) const LAYERS: [(&str, &[&str]); 15] = [
 
 /// The crates that only the tests of a crate may use.
 pub(crate) const LAYERS_OF_TESTS: [(&str, &[&str]); 2] = [
-    // Backends that misbehave, and their certificates.
-    ("tollgate-server", &["tollgate-faults", "tollgate-tls"]),
+    // Backends that misbehave.
+    ("tollgate-server", &["tollgate-faults"]),
     ("tollgate", &["tollgate-faults"]),
 ];
 
@@ -240,6 +241,7 @@ pub(crate) const MODULES: [(&str, &[&[&str]]); 8] = [
                 "scratch",
                 "sys",
                 "task_turn",
+                "scheme",
                 "trust",
                 "upload",
             ],

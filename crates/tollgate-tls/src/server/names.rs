@@ -8,7 +8,15 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::UnknownName;
+/// What a client that sends no name, or an unknown name, gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownName {
+    /// The first certificate.
+    #[default]
+    First,
+    /// The alert `unrecognized_name`.
+    Refused,
+}
 
 /// Certificates by host name. Of two certificates with one name, the first one is used.
 #[derive(Debug)]

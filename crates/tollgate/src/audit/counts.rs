@@ -1,4 +1,4 @@
-//! Counts of records, by the last place that the records have reached.
+//! RecordCounts of records, by the last place that the records have reached.
 
 use std::ops::{Index, IndexMut};
 
@@ -57,9 +57,9 @@ impl Count {
 
 /// All counts of some records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts([u64; Count::ALL.len()]);
+pub(super) struct RecordCounts([u64; Count::ALL.len()]);
 
-impl Counts {
+impl RecordCounts {
     /// Adds other counts to these.
     pub(super) fn add(&mut self, other: &Self) {
         for (sum, more) in self.0.iter_mut().zip(other.0) {
@@ -79,7 +79,7 @@ impl Counts {
     }
 }
 
-impl Index<Count> for Counts {
+impl Index<Count> for RecordCounts {
     type Output = u64;
 
     fn index(&self, count: Count) -> &u64 {
@@ -87,7 +87,7 @@ impl Index<Count> for Counts {
     }
 }
 
-impl IndexMut<Count> for Counts {
+impl IndexMut<Count> for RecordCounts {
     fn index_mut(&mut self, count: Count) -> &mut u64 {
         &mut self.0[count as usize]
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_the_ingested_records_are_added_up() {
-        let mut counts = Counts::default();
+        let mut counts = RecordCounts::default();
         for (at, count) in Count::ALL.into_iter().enumerate().skip(1) {
             counts[count] = 1 << at;
         }

@@ -7,8 +7,8 @@ use tollgate_load::{LogAccount, Place, RecordsByStream, STREAM_UNKNOWN, SinkAcco
 use tollgate_log::{LogId, SegmentName, SegmentScan, SegmentState, Sequence};
 use tollgate_ship::{NodeName, end_of, reported_of, segments_of};
 
-use super::counts::{Count, Counts};
-use super::finding::{Finding, Kind};
+use super::counts::{Count, RecordCounts};
+use super::finding::{AuditFinding, AuditKind};
 use super::line::AccountLine;
 use super::report::SideAudit;
 use super::stored::AuditedStore;
@@ -18,7 +18,7 @@ use super::walk::{Readable, View, Walk};
 /// deleted their segments, between the read of the sink and the read of the store.
 const LOOKS_MAX: usize = 3;
 
-/// Counts the records of all logs in a store, for one sink.
+/// RecordCounts the records of all logs in a store, for one sink.
 ///
 /// # Errors
 /// The store or the database cannot be read.
@@ -98,7 +98,7 @@ impl LogAudit<'_> {
         let last = walk.next.before();
         if let Some(end) = end.filter(|end| *end < last) {
             let reason = format!("its machine noted that the log ended with record {end}");
-            walk.find(Kind::Fork, (end.after(1), Some(last)), reason);
+            walk.find(AuditKind::Fork, (end.after(1), Some(last)), reason);
         }
         let is_complete = end == Some(last);
         Ok(self.close(walk, is_complete))
@@ -118,7 +118,7 @@ impl LogAudit<'_> {
             return Ok(());
         }
         if let Some(reason) = self.fork(walk, first, scan) {
-            walk.find(Kind::Fork, (first, Some(scan.last)), reason.to_owned());
+            walk.find(AuditKind::Fork, (first, Some(scan.last)), reason.to_owned());
             walk.is_broken = true;
         }
         let place = if walk.is_broken { Place::Shipped } else { Place::Pending };
@@ -157,7 +157,14 @@ impl LogAudit<'_> {
         if accounted != total {
             let reason = format!("the log has {total} records, {accounted} accounted for");
             let (node, log) = (Some(self.node.clone()), Some(self.log));
-            findings.push(Finding { kind: Kind::NotExact, node, log, first: None, last: None, reason });
+            findings.push(AuditFinding {
+                kind: AuditKind::NotExact,
+                node,
+                log,
+                first: None,
+                last: None,
+                reason,
+            });
         }
         let node = self.node.decode().unwrap_or_default();
         for line in &mut lines {
@@ -169,7 +176,7 @@ impl LogAudit<'_> {
 }
 
 /// Adds records of an unknown stream to the lines of a log.
-fn add_unknown(lines: &mut Vec<AccountLine>, log: LogId, mut unknown: Counts) {
+fn add_unknown(lines: &mut Vec<AccountLine>, log: LogId, mut unknown: RecordCounts) {
     if unknown.accounted() == 0 {
         return;
     }

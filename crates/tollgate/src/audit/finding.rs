@@ -9,7 +9,7 @@ use crate::print::printable;
 
 /// Kinds of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum AuditKind {
     /// A segment is missing, although later records exist.
     Hole,
     /// A segment in the store is damaged.
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     NotCounted,
 }
 
-impl Kind {
+impl AuditKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Hole => "hole",
@@ -48,8 +48,8 @@ impl Kind {
 
 /// A finding, with the records that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) kind: Kind,
+pub(super) struct AuditFinding {
+    pub(super) kind: AuditKind,
     pub(super) node: Option<NodeName>,
     pub(super) log: Option<LogId>,
     /// The first record. `None`: the finding concerns a whole log or name.
@@ -60,7 +60,7 @@ pub(super) struct Finding {
 }
 
 /// Writes the finding on one line.
-impl fmt::Display for Finding {
+impl fmt::Display for AuditFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.kind.name())?;
         match (self.first, self.last) {

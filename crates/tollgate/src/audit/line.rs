@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollgate_load::AuditRow;
 
-use super::counts::{Count, Counts};
+use super::counts::{Count, RecordCounts};
 use super::side::{Cell, Side};
 use crate::print::{printable, push_formatted, push_json_string};
 
@@ -17,13 +17,13 @@ pub(super) struct AccountLine {
     pub(super) stream: String,
     /// Whether the machine noted the end of the log in the store. `None` in a sum, and if no store is read.
     pub(super) is_complete: Option<bool>,
-    pub(super) counts: Counts,
+    pub(super) counts: RecordCounts,
 }
 
 impl AccountLine {
     /// Returns the line of a row from the account of a sink.
     pub(super) fn of(row: &AuditRow) -> Self {
-        let mut counts = Counts::default();
+        let mut counts = RecordCounts::default();
         for (count, records) in [
             (Count::Ingested, row.ingested),
             (Count::Shipped, row.shipped),
@@ -83,7 +83,7 @@ impl AccountLine {
 }
 
 /// Appends the counts of a side to a JSON object.
-pub(super) fn push_json_counts(counts: &Counts, side: Side, out: &mut String) {
+pub(super) fn push_json_counts(counts: &RecordCounts, side: Side, out: &mut String) {
     for count in side.json_counts() {
         push_formatted(out, format_args!(",\"{}\":", count.name()));
         if side.knows(*count) {

@@ -113,7 +113,7 @@ fn write_lines(
 
 #[cfg(test)]
 mod tests {
-    use super::super::counts::Counts;
+    use super::super::counts::RecordCounts;
     use super::*;
 
     fn line(
@@ -121,7 +121,7 @@ mod tests {
         stream: &str,
         [ingested, pending, loaded, rejected, duplicate, missing]: [u64; 6],
     ) -> AccountLine {
-        let mut counts = Counts::default();
+        let mut counts = RecordCounts::default();
         for (count, records) in [
             (Count::Ingested, ingested),
             (Count::Pending, pending),

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use tollgate_load::SinkGap;
 
-use super::counts::{Count, Counts};
-use super::finding::{Finding, Kind};
+use super::counts::{Count, RecordCounts};
+use super::finding::{AuditFinding, AuditKind};
 use super::line::{AccountLine, problems, push_json_counts, sums};
 use super::side::Side;
 use crate::load_end::gap_text;
@@ -16,7 +16,7 @@ use crate::print::{note, push_formatted, push_json_string, table, write_table};
 pub(super) struct SideAudit {
     pub(super) lines: Vec<AccountLine>,
     pub(super) gaps: Vec<SinkGap>,
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<AuditFinding>,
 }
 
 impl SideAudit {
@@ -29,12 +29,12 @@ impl SideAudit {
 
     /// Returns whether the store lacks a segment.
     pub(super) fn has_hole(&self) -> bool {
-        self.findings.iter().any(|finding| finding.kind == Kind::Hole)
+        self.findings.iter().any(|finding| finding.kind == AuditKind::Hole)
     }
 
     /// Returns the sum of all lines.
-    pub(super) fn sum(&self) -> Counts {
-        let mut sum = Counts::default();
+    pub(super) fn sum(&self) -> RecordCounts {
+        let mut sum = RecordCounts::default();
         self.lines.iter().for_each(|line| sum.add(&line.counts));
         sum
     }
@@ -42,19 +42,19 @@ impl SideAudit {
     /// Returns whether no record is missing, and all records are accounted for.
     pub(super) fn is_well(&self) -> bool {
         let sum = self.sum();
-        let is_failure = |finding: &Finding| finding.kind.is_failure();
+        let is_failure = |finding: &AuditFinding| finding.kind.is_failure();
         sum[Count::Missing] == 0 && self.closes() && !self.findings.iter().any(is_failure)
     }
 
     /// Returns whether the counts add up.
     pub(super) fn closes(&self) -> bool {
-        let is_not_exact = |finding: &Finding| finding.kind == Kind::NotExact;
+        let is_not_exact = |finding: &AuditFinding| finding.kind == AuditKind::NotExact;
         self.sum().is_exact() && !self.findings.iter().any(is_not_exact)
     }
 
     /// Returns the findings, gaps and problems, for people.
     fn remarks(&self) -> Vec<String> {
-        let findings = self.findings.iter().map(Finding::to_string);
+        let findings = self.findings.iter().map(AuditFinding::to_string);
         findings.chain(self.gaps.iter().map(gap_text)).chain(problems(&sums(&self.lines))).collect()
     }
 }

@@ -11,14 +11,14 @@ use tollgate_ship::{
     end_of, ended_logs, shipped_logs,
 };
 
-use super::finding::{Finding, Kind};
+use super::finding::{AuditFinding, AuditKind};
 use super::walk::{Unread, Walk};
 
 /// Maximum number of foreign names that are listed.
 const FOREIGN_MAX: usize = 20;
 
 /// The logs of a store, each with the machine that wrote it, and findings about their names.
-type FoundLogs = (Vec<(NodeName, LogId)>, Vec<Finding>);
+type FoundLogs = (Vec<(NodeName, LogId)>, Vec<AuditFinding>);
 
 /// A store that is audited.
 pub(super) struct AuditedStore<'a> {
@@ -44,8 +44,8 @@ impl AuditedStore<'_> {
                 continue;
             }
             let reason = "another machine has segments of this log too".to_owned();
-            let (kind, node, log) = (Kind::Fork, Some(node), Some(log));
-            findings.push(Finding { kind, node, log, first: None, last: None, reason });
+            let (kind, node, log) = (AuditKind::Fork, Some(node), Some(log));
+            findings.push(AuditFinding { kind, node, log, first: None, last: None, reason });
         }
         // The store may have lost all segments of a log that has ended.
         for log in ended_logs(self.store)? {
@@ -58,10 +58,10 @@ impl AuditedStore<'_> {
         Ok((logs, findings))
     }
 
-    fn foreign_names(&self) -> Result<Vec<Finding>, StoreError> {
+    fn foreign_names(&self) -> Result<Vec<AuditFinding>, StoreError> {
         let names = self.store.foreign(&ObjectName::all(), FOREIGN_MAX)?;
-        let finding = |name: String| Finding {
-            kind: Kind::ForeignName,
+        let finding = |name: String| AuditFinding {
+            kind: AuditKind::ForeignName,
             node: None,
             log: None,
             first: None,
@@ -83,8 +83,8 @@ impl AuditedStore<'_> {
         {
             SegmentCopy::Here(scan) => return Ok(Some(scan)),
             SegmentCopy::Absent => return Ok(None),
-            SegmentCopy::Damaged(reason) => (Kind::Damaged, reason),
-            SegmentCopy::LaterVersion(reason) => (Kind::LaterVersion, reason),
+            SegmentCopy::Damaged(reason) => (AuditKind::Damaged, reason),
+            SegmentCopy::LaterVersion(reason) => (AuditKind::LaterVersion, reason),
         };
         walk.reach(first)?;
         walk.unread = Some(Unread { first, last: last_of(self.store, place)?, kind, reason });

@@ -20,8 +20,8 @@ use tollgate_ship::{
     ship_once,
 };
 
-use super::counts::{Count, Counts};
-use super::finding::Kind;
+use super::counts::{Count, RecordCounts};
+use super::finding::AuditKind;
 use super::report::SideAudit;
 use super::stored::AuditedStore;
 use super::{database, web};
@@ -237,7 +237,7 @@ impl Site {
         let next = |log| account.position(log).map_or(Sequence::FIRST, |position| position.last.after(1));
         let waits = found.findings.iter().find_map(|finding| {
             let (log, first, last) = (finding.log?, finding.first?, finding.last?);
-            let is_lost = matches!(finding.kind, Kind::Hole | Kind::Damaged);
+            let is_lost = matches!(finding.kind, AuditKind::Hole | AuditKind::Damaged);
             (is_lost && first == next(log)).then_some((log, first, last))
         });
         let Some((log, first, last)) = waits else { return };
@@ -266,8 +266,8 @@ impl Site {
     }
 
     /// Returns the counts that the web machine has to find.
-    fn expected_of_web(&self) -> Counts {
-        let mut counts = Counts::default();
+    fn expected_of_web(&self) -> RecordCounts {
+        let mut counts = RecordCounts::default();
         for (log, segments) in &self.logs {
             let position = self.answered(*log);
             for segment in segments {
@@ -289,8 +289,8 @@ impl Site {
     }
 
     /// Returns the counts that the database machine has to find: those after its positions.
-    fn expected_after(&self, position: impl Fn(LogId) -> u64) -> Counts {
-        let mut counts = Counts::default();
+    fn expected_after(&self, position: impl Fn(LogId) -> u64) -> RecordCounts {
+        let mut counts = RecordCounts::default();
         for (log, segments) in &self.logs {
             let (position, mut lost, mut is_broken) = (position(*log), 0, false);
             for segment in segments {

@@ -8,8 +8,8 @@ use tollgate_load::{Place, RecordCounter, STREAM_UNKNOWN, StreamRecords};
 use tollgate_log::{LogError, LogId, SegmentName, Sequence};
 use tollgate_ship::{NodeName, Store, StoreError, WantAnswer, want_of};
 
-use super::counts::{Count, Counts};
-use super::finding::{Finding, Kind};
+use super::counts::{Count, RecordCounts};
+use super::finding::{AuditFinding, AuditKind};
 
 /// The counts of one log, for one sink.
 pub(super) struct View {
@@ -17,12 +17,12 @@ pub(super) struct View {
     /// The last record that the sink has passed.
     pub(super) position: Sequence,
     /// Records that no readable segment holds, so that their streams are unknown.
-    pub(super) unknown: Counts,
+    pub(super) unknown: RecordCounts,
 }
 
 impl View {
     pub(super) fn new(counter: RecordCounter, position: Sequence) -> Self {
-        Self { counter, position, unknown: Counts::default() }
+        Self { counter, position, unknown: RecordCounts::default() }
     }
 
     /// Adds a range of records without a readable segment. The sink may have answered some of them.
@@ -31,7 +31,7 @@ impl View {
         self.unknown[count] += first.max(self.position.after(1)).count_to(last);
     }
 
-    /// Counts a segment, of which the records from `first` on are new.
+    /// RecordCounts a segment, of which the records from `first` on are new.
     fn count(&mut self, segment: Readable<'_>, first: Sequence) -> Result<(), LogError> {
         let Readable { dir, name, last, place } = segment;
         let before = sum(&self.counter);
@@ -46,10 +46,10 @@ impl View {
     }
 
     /// Returns the counts of each stream, without the results of the sink.
-    pub(super) fn counts(&self) -> BTreeMap<&str, Counts> {
+    pub(super) fn counts(&self) -> BTreeMap<&str, RecordCounts> {
         let mut by_stream = BTreeMap::from([(STREAM_UNKNOWN, self.unknown)]);
         for (stream, records) in self.counter.records() {
-            let mut counts = Counts::default();
+            let mut counts = RecordCounts::default();
             counts[Count::Unshipped] = records.unshipped;
             counts[Count::Shipped] = records.shipped;
             counts[Count::Pending] = records.pending;
@@ -85,7 +85,7 @@ pub(super) struct Readable<'a> {
 pub(super) struct Unread {
     pub(super) first: Sequence,
     pub(super) last: Option<Sequence>,
-    pub(super) kind: Kind,
+    pub(super) kind: AuditKind,
     pub(super) reason: String,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct Walk<'a> {
     pub(super) is_broken: bool,
     pub(super) unread: Option<Unread>,
     pub(super) views: Vec<View>,
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<AuditFinding>,
 }
 
 impl Walk<'_> {
@@ -132,9 +132,14 @@ impl Walk<'_> {
     }
 
     /// Adds a finding of the log.
-    pub(super) fn find(&mut self, kind: Kind, (first, last): (Sequence, Option<Sequence>), reason: String) {
+    pub(super) fn find(
+        &mut self,
+        kind: AuditKind,
+        (first, last): (Sequence, Option<Sequence>),
+        reason: String,
+    ) {
         let (node, log) = (self.node.clone(), self.log);
-        self.findings.push(Finding {
+        self.findings.push(AuditFinding {
             kind,
             node: Some(node),
             log: Some(log),
@@ -148,7 +153,7 @@ impl Walk<'_> {
     fn pass(&mut self, last: Sequence) -> Result<(), StoreError> {
         let range = (self.next, last);
         let unread = self.unread.take();
-        let is_later = unread.as_ref().is_some_and(|unread| unread.kind == Kind::LaterVersion);
+        let is_later = unread.as_ref().is_some_and(|unread| unread.kind == AuditKind::LaterVersion);
         let count = if is_later { Count::Shipped } else { Count::Missing };
         self.views.iter_mut().for_each(|view| view.add_unread(range, count));
         match unread {
@@ -157,7 +162,7 @@ impl Walk<'_> {
             None if self.views.iter().all(|view| view.position >= last) => {}
             None => {
                 let reason = self.reason_of_hole(range.0)?;
-                self.find(Kind::Hole, (range.0, Some(last)), reason);
+                self.find(AuditKind::Hole, (range.0, Some(last)), reason);
             }
         }
         (self.next, self.chain, self.is_broken) = (last.after(1), None, true);

@@ -17,7 +17,7 @@ use tollgate_ship::{
 };
 
 use super::counts::Count;
-use super::finding::{Finding, Kind};
+use super::finding::{AuditFinding, AuditKind};
 use super::line::AccountLine;
 use super::report::SideAudit;
 use super::stored::AuditedStore;
@@ -26,7 +26,7 @@ use super::walk::{Readable, View, Walk};
 /// The accounts of all sinks, by the name of the sink. `None`: no sink has answered.
 pub(super) type WebAudit = BTreeMap<Option<String>, SideAudit>;
 
-/// Counts the records of all logs of this machine.
+/// RecordCounts the records of all logs of this machine.
 ///
 /// # Errors
 /// The store or the folder of logs cannot be read. The error of one log is a finding.
@@ -47,8 +47,8 @@ pub(super) fn audit(store: &AuditedStore<'_>, dir: &Path, node: &NodeName) -> an
             && let Some((other, _)) = shipped.iter().find(|(of, shipped)| *shipped == log && of != node)
         {
             let reason = "another machine has segments of this log too".to_owned();
-            let (kind, node, log) = (Kind::Fork, Some(other.clone()), Some(log));
-            let finding = Finding { kind, node, log, first: None, last: None, reason };
+            let (kind, node, log) = (AuditKind::Fork, Some(other.clone()), Some(log));
+            let finding = AuditFinding { kind, node, log, first: None, last: None, reason };
             accounts.values_mut().for_each(|account| account.findings.push(finding.clone()));
         }
         for (sink, account) in accounts {
@@ -125,7 +125,7 @@ impl LogAudit<'_> {
     }
 
     /// Returns the segments of the log, by their first records.
-    fn known(&self, forks: &mut Vec<Finding>) -> anyhow::Result<BTreeMap<Sequence, Known>> {
+    fn known(&self, forks: &mut Vec<AuditFinding>) -> anyhow::Result<BTreeMap<Sequence, Known>> {
         let names = segments(&*self.store.storage, self.dir, self.log)?;
         let stored = segments_of(self.store.store, self.node, self.log, None)?;
         let mut known: BTreeMap<_, _> = stored.iter().map(|first| (*first, Known::Stored)).collect();
@@ -153,7 +153,7 @@ impl LogAudit<'_> {
         path: &Path,
         before_next: Option<Sequence>,
         stored: &[Sequence],
-    ) -> anyhow::Result<Option<(Known, Option<Finding>)>> {
+    ) -> anyhow::Result<Option<(Known, Option<AuditFinding>)>> {
         let storage = &*self.store.storage;
         let footer = match name.state {
             SegmentState::Sealed => read_footer(storage, path)?,
@@ -181,10 +181,10 @@ impl LogAudit<'_> {
         Ok(Some((Known::Local { name, last, place }, fork)))
     }
 
-    fn fork(&self, first: Sequence, last: Sequence, found: &str) -> Finding {
+    fn fork(&self, first: Sequence, last: Sequence, found: &str) -> AuditFinding {
         let reason = format!("the store has another segment of this name: {found}");
         let (node, log) = (Some(self.node.clone()), Some(self.log));
-        Finding { kind: Kind::Fork, node, log, first: Some(first), last: Some(last), reason }
+        AuditFinding { kind: AuditKind::Fork, node, log, first: Some(first), last: Some(last), reason }
     }
 
     fn visit(&self, walk: &mut Walk<'_>, first: Sequence, segment: Known) -> anyhow::Result<()> {
@@ -234,7 +234,7 @@ impl LogAudit<'_> {
             let accounted: u64 = lines.iter().map(|line| line.counts.accounted()).sum();
             if accounted != total {
                 let reason = format!("the log has {total} records, {accounted} accounted for");
-                findings.push(self.whole(Kind::NotExact, reason));
+                findings.push(self.whole(AuditKind::NotExact, reason));
             }
             audit.insert(sink.clone(), SideAudit { lines, findings, ..SideAudit::default() });
         }
@@ -246,13 +246,13 @@ impl LogAudit<'_> {
         let Some(reason) = error.downcast_ref::<LogError>().map(|error| join_chain(error)) else {
             return Err(error);
         };
-        let findings = vec![self.whole(Kind::NotCounted, reason)];
+        let findings = vec![self.whole(AuditKind::NotCounted, reason)];
         let account = SideAudit { findings, ..SideAudit::default() };
         Ok(self.sinks.iter().map(|sink| (sink.clone(), account.clone())).collect())
     }
 
-    fn whole(&self, kind: Kind, reason: String) -> Finding {
+    fn whole(&self, kind: AuditKind, reason: String) -> AuditFinding {
         let (node, log) = (Some(self.node.clone()), Some(self.log));
-        Finding { kind, node, log, first: None, last: None, reason }
+        AuditFinding { kind, node, log, first: None, last: None, reason }
     }
 }

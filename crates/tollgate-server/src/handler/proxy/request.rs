@@ -15,9 +15,9 @@ use tollgate_script::{Body, BodyFile, Request, TraceRule};
 use super::forwarded_prefix::{X_FORWARDED_PREFIX, path_without_dots, split_path};
 use super::hops::{self, MAX_FORWARDS};
 use super::target::Proxy;
-use crate::admit::ConnectionScheme;
 use crate::handler::exchange::Exchange;
 use crate::options::HostSent;
+use crate::scheme::ConnectionScheme;
 use crate::trust::ClientHeader;
 
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];

@@ -12,8 +12,9 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tollgate_load::{LoadOptions, LoadState, Loader, RefusedLogs, SinkAccount, SinkKind, SinkOptions, skip};
 use tollgate_log::{
-    Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, SEGMENT_HEADER_BYTES,
-    Schema, SchemaId, SegmentName, SegmentState, Sequence, Storage, Value, read_footer, segments,
+    Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogId, LogOptions, OpenError,
+    SEGMENT_HEADER_BYTES, Schema, SchemaId, SegmentName, SegmentState, Sequence, Storage, Value, read_footer,
+    segments,
 };
 use tollgate_ship::{
     FetchOptions, FetchState, FetchTuning, Fetcher, FolderStore, NodeName, ObjectName, Pacer, StoreRetain,
@@ -121,7 +122,16 @@ impl Site {
         let options =
             LogOptions { segment_bytes_max: 1 << 9, node: NODE.to_owned(), ..LogOptions::new(&dir) };
         let schemas = vec![schema("even"), schema("odd")];
-        let log = Log::open(Arc::new(DiskStorage), options, schemas, |_| {}).unwrap().0;
+        let mut opened = None;
+        // A process that another test starts has a copy of the lock until it executes its program.
+        eventually("the lock is free", || {
+            match Log::open(Arc::new(DiskStorage), options.clone(), schemas.clone(), |_| {}) {
+                Err(OpenError::Locked(_)) => {}
+                result => opened = Some(result.unwrap().0),
+            }
+            opened.is_some()
+        });
+        let log = opened.unwrap();
         let mut appender = log.appender(|| {});
         for n in 0..rows {
             let id = SchemaId(u16::try_from(n % 2).unwrap());

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tollgate_log::{LogOptions, join_chain};
-use tollgate_ship::{Expiry, ExpiryRule, Lifecycle, StoreRetain, probe_store, read_volume};
+use tollgate_ship::{Expiry, ExpiryRule, Lifecycle, probe_store, read_volume};
 
-use crate::config::{Config, ShipConfig, StorePlace, Volumes};
+use crate::config::{Config, Keep, ShipConfig, StorePlace, Volumes};
 use crate::print::to_stdout;
 use crate::ships::{open_objects, open_store};
 use crate::temporary::TemporaryFolder;
@@ -18,7 +18,8 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let mut is_well = true;
     let mut lines = Vec::new();
     for ship in &config.ships {
-        let result = check(ship, &config.log).and_then(|text| Ok((text, lifecycle(ship)?)));
+        let result = check(ship, &config.log);
+        let result = result.and_then(|text| Ok((text, lifecycle(ship, config.load.store_retain)?)));
         is_well &= result.is_ok();
         let place = if ship.volumes().is_some() { "" } else { "store " };
         match result {
@@ -56,14 +57,14 @@ fn check(ship: &ShipConfig, log: &LogOptions) -> anyhow::Result<String> {
 }
 
 /// Returns a line about each lifecycle rule that deletes segments. A folder has no such rules.
-fn lifecycle(ship: &ShipConfig) -> anyhow::Result<Vec<String>> {
+fn lifecycle(ship: &ShipConfig, retain: Keep) -> anyhow::Result<Vec<String>> {
     let StorePlace::Objects(objects) = &ship.place else { return Ok(Vec::new()) };
     Ok(match open_objects(ship, objects)?.lifecycle() {
         Lifecycle::Unknown(reason) => vec![format!("lifecycle rules: {reason}")],
         Lifecycle::Rules(rules) if rules.is_empty() => {
             vec!["lifecycle rules: none deletes segments".to_owned()]
         }
-        Lifecycle::Rules(rules) => rules.iter().map(rule_text).collect(),
+        Lifecycle::Rules(rules) => rules.iter().map(|rule| rule_text(rule, retain)).collect(),
     })
 }
 
@@ -89,16 +90,15 @@ fn check_volumes(volumes: &Volumes) -> anyhow::Result<String> {
 }
 
 /// Returns a line about a rule. A rule deletes by age alone, so a segment that no sink has loaded is lost.
-fn rule_text(rule: &ExpiryRule) -> String {
-    let kept = StoreRetain::default().age.unwrap_or_default();
-    let days = kept.as_secs() / Duration::from_hours(24).as_secs();
+fn rule_text(rule: &ExpiryRule, retain: Keep) -> String {
+    let days = retain.time().map(|kept| kept.as_secs() / Duration::from_hours(24).as_secs());
     match rule.expiry {
-        Expiry::Days(age) if age >= days => {
+        Expiry::Days(age) if days.is_some_and(|days| age >= days) => {
             format!("lifecycle {rule}, also if no sink has loaded them by then")
         }
         Expiry::Days(_) | Expiry::Date(_) => format!(
-            "WARNING: lifecycle {rule}, also if no sink has loaded them. Loaders delete loaded segments \
-             after {days} days (--store-retain): remove the rule, or make it later than the longest outage"
+            "WARNING: lifecycle {rule}, also if no sink has loaded them. store_retain in [load] is \
+             \"{retain}\": remove the rule, or make it later than the longest outage"
         ),
     }
 }
@@ -109,7 +109,11 @@ mod tests {
 
     #[test]
     fn a_rule_is_a_warning_if_it_deletes_earlier_than_a_loader_would() {
-        let text = |expiry| rule_text(&ExpiryRule { id: "old".to_owned(), prefix: String::new(), expiry });
+        let rule = |expiry| ExpiryRule { id: "old".to_owned(), prefix: String::new(), expiry };
+        let week = Keep::For(Duration::from_hours(7 * 24));
+        let text = |expiry| rule_text(&rule(expiry), week);
+        let forever = rule_text(&rule(Expiry::Days(90)), Keep::Forever);
+        assert!(forever.starts_with("WARNING: ") && forever.contains("\"forever\""), "{forever}");
         for early in [Expiry::Days(1), Expiry::Days(6), Expiry::Date("2026-01-01".to_owned())] {
             assert!(text(early.clone()).starts_with("WARNING: lifecycle rule \"old\""), "{early:?}");
         }

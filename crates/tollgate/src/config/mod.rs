@@ -67,6 +67,7 @@ pub(crate) use app::Mount;
 pub(crate) use changes::Change;
 pub(crate) use defaults::{APP_FILE, FILE_NAME, LOG_DIR};
 pub(crate) use fault::{ConfigError, Fault, did_you_mean};
+pub(crate) use keep::Keep;
 pub(crate) use resolved::Config;
 pub(crate) use ship::{ShipConfig, unfit_folder, unfit_log};
 pub(crate) use ship_store::{Objects, StorePlace};

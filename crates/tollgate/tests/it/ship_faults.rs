@@ -13,8 +13,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use tollgate_load::{LoadOptions, Loader, RefusedLogs, SinkKind, SinkOptions};
 use tollgate_log::{
-    Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogEvent, LogId, LogOptions, Schema, SchemaId,
-    Sequence, Value, read_footer, segments,
+    Column, ColumnOrigin, ColumnType, DiskStorage, Level, Log, LogEvent, LogId, LogOptions, OpenError,
+    Schema, SchemaId, Sequence, Value, read_footer, segments,
 };
 use tollgate_ship::{
     Created, DeleteRule, FetchOptions, FetchTuning, Fetcher, LISTED_MAX, NodeName, ObjectHead,
@@ -304,7 +304,13 @@ impl Run {
         let dir = self.path("log");
         let options = LogOptions { segment_bytes_max: 1, node: "web".to_owned(), ..LogOptions::new(&dir) };
         let on_event = |event: &LogEvent| assert!(!matches!(event, LogEvent::Failed(_)), "{event:?}");
-        let log = Log::open(Arc::new(DiskStorage), options, vec![schema], on_event).unwrap().0;
+        // A process that another test starts has a copy of the lock until it executes its program.
+        let log = eventually("the lock is free", || {
+            match Log::open(Arc::new(DiskStorage), options.clone(), vec![schema.clone()], on_event) {
+                Err(OpenError::Locked(_)) => None,
+                opened => Some(opened.unwrap().0),
+            }
+        });
         let mut appender = log.appender(|| {});
         for _ in 0..=self.random.below(4) {
             let count = 1 + self.random.below(5);

@@ -10,9 +10,9 @@
 //!
 //! | fault | effect |
 //! | --- | --- |
-//! | a loader is killed, or hangs | its leases end after [`LEASE_TIME`], and the other loaders take its logs at this moment |
+//! | a loader is killed, or hangs | its leases end after 30 s, and the other loaders take its logs at this moment |
 //! | a loader cannot fetch ([`LeaseWatch::pause`]) | the thread ends its leases |
-//! | the database does not answer | the thread tries again. The loader fetches nothing once its leases are older than [`LEASE_TIME`] |
+//! | the database does not answer | the thread tries again. The loader fetches nothing once its leases are older than 30 s |
 //! | another loader moved the position of a log ([`LeaseWatch::lost`]) | the thread ends the lease of this log |
 
 mod keeper;

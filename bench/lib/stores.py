@@ -1,5 +1,6 @@
 """An S3 server for one run: versitygw over a folder, and uploads to it by curl."""
 
+import hashlib
 import os
 import secrets
 import socket
@@ -57,12 +58,18 @@ class Gateway:
         """Returns the folder of a prefix on the disk of the server."""
         return self.folder / "root" / BUCKET / name
 
-    def upload(self, files: list[Path], prefix: str):
-        """Uploads files one after another over one connection, by one process of curl."""
-        lines = [f'user = "{ACCESS_KEY}:{SECRET_KEY}"', 'aws-sigv4 = "aws:amz:us-east-1:s3"']
-        # curl signs no file that it uploads, unless it may leave its digest out.
-        lines += ['header = "x-amz-content-sha256: UNSIGNED-PAYLOAD"', "fail", "silent", "show-error"]
+    def upload(self, files: list[Path], prefix: str, is_signed: bool = False):
+        """Uploads files one after another over one connection, by one process of curl.
+
+        `is_signed`: the server verifies the SHA-256 of each file, as it does for `tollgate ship`. curl signs
+        no file that it uploads, unless the digest or its absence is a header.
+        """
+        lines = []
         for number, file in enumerate(files):
+            digest = sha256(file) if is_signed else "UNSIGNED-PAYLOAD"
+            lines += ["next"] if lines else []
+            lines += [f'user = "{ACCESS_KEY}:{SECRET_KEY}"', 'aws-sigv4 = "aws:amz:us-east-1:s3"']
+            lines += [f'header = "x-amz-content-sha256: {digest}"', "fail", "silent", "show-error"]
             lines += [f'upload-file = "{file}"', f'url = "{self.endpoint}/{BUCKET}/{prefix}/{number}"']
         command = ["curl", "--config", "-"]
         subprocess.run(command, input="\n".join(lines), text=True, check=True, stdout=subprocess.DEVNULL)
@@ -70,6 +77,11 @@ class Gateway:
     def stop(self):
         self.process.terminate()
         self.process.wait(60)
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def has_attributes(folder: Path) -> bool:

@@ -100,27 +100,33 @@ def shipping(folder: Path, arguments):
     files = recorded.segments()
     size = sum(file.stat().st_size for file in files)
     gateway = Gateway(folder / "store")
-    ours, theirs = [], []
+    ways = {
+        "tollgate ship": lambda: ship(recorded, gateway, "sent", "sha256"),
+        "tollgate ship --checksum crc64nvme": lambda: ship(recorded, gateway, "sent", "crc64nvme"),
+        "curl -T": lambda: gateway.upload(files, "sent"),
+        "curl -T with SHA-256": lambda: gateway.upload(files, "sent", is_signed=True),
+    }
+    rates = {name: [] for name in ways}
     try:
         for number in range(arguments.rounds):
-            ways = [
-                (ours, lambda: ship(recorded, gateway, "shipped")),
-                (theirs, lambda: gateway.upload(files, "uploaded")),
-            ]
-            for rates, send in ways if number % 2 else reversed(ways):
-                rates.append(size / elapsed(send))
-                for prefix in ("shipped", "uploaded"):
-                    shutil.rmtree(gateway.path(prefix), ignore_errors=True)
+            for name in list(ways) if number % 2 else reversed(ways):
+                rates[name].append(size / elapsed(ways[name]))
+                shutil.rmtree(gateway.path("sent"))
     finally:
         gateway.stop()
     tell(f"{len(files)} segments, {size / 2**20:.0f} MiB, medians of {arguments.rounds} rounds\n")
-    table("MiB/s", {"tollgate ship": ours, "curl -T": theirs}, lambda rate: f"{rate / 2**20:.0f}")
-    share = share_of(ours, theirs)
-    verdict("tollgate ship to curl -T", share, "at least", SHIPPING_GOAL, share.middle >= SHIPPING_GOAL)
+    table("MiB/s", rates, lambda rate: f"{rate / 2**20:.0f}")
+    for ours, theirs in [
+        ("tollgate ship --checksum crc64nvme", "curl -T"),
+        ("tollgate ship", "curl -T with SHA-256"),
+    ]:
+        share = share_of(rates[ours], rates[theirs])
+        verdict(f"{ours} to {theirs}", share, "at least", SHIPPING_GOAL, share.middle >= SHIPPING_GOAL)
 
 
-def ship(recorded: Recorded, gateway: Gateway, prefix: str):
+def ship(recorded: Recorded, gateway: Gateway, prefix: str, checksum: str):
     command = [str(PROGRAM), "ship", "--to", f"s3://logs/{prefix}", "--endpoint", gateway.endpoint]
+    command += ["--checksum", checksum]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run([*command, str(recorded.folder)], env=ENVIRONMENT, check=True, **quiet)
 

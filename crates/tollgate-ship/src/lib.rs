@@ -64,7 +64,7 @@ pub use logs::ShippedLogs;
 pub use name::{NodeName, ObjectName};
 pub use object::{
     Addressing, CloudError, Expiry, ExpiryRule, Lifecycle, ObjectStore, ObjectStoreOptions, OpenError,
-    PlaceError, Secret, StorePlace, StoreService,
+    PlaceError, PutChecksum, Secret, StorePlace, StoreService,
 };
 pub use options::{DeleteRule, ShipOptions, ShipTuning};
 pub use pace::Pacer;

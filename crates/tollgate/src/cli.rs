@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 use tollgate_log::{LogId, Sequence};
+use tollgate_ship::PutChecksum;
 use tollgate_value::parse_timestamp;
 
 pub(crate) use volumes::{FolderArguments, LoadVolume, TargetArguments, VolumeCommand};
@@ -226,9 +228,19 @@ pub(crate) struct StoreArguments {
     /// The region of an s3:// store
     #[arg(long, value_name = "NAME")]
     pub(crate) region: Option<String>,
+    /// The checksum that an s3:// store verifies at each write
+    #[arg(long, value_name = "NAME", value_parser = put_checksum(), default_value = PutChecksum::default().name())]
+    pub(crate) checksum: PutChecksum,
     /// A PEM file with the authorities that the store's certificate may come from
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+}
+
+fn put_checksum() -> impl TypedValueParser<Value = PutChecksum> {
+    PossibleValuesParser::new(PutChecksum::ALL.map(PutChecksum::name)).map(|name| {
+        let known = PutChecksum::ALL.into_iter().find(|checksum| checksum.name() == name);
+        known.unwrap_or_default()
+    })
 }
 
 #[derive(Debug, Subcommand)]

@@ -20,8 +20,8 @@ pub(crate) fn open_store(place: &str, service: &StoreArguments) -> anyhow::Resul
     let pacer = Arc::new(Pacer::new(None));
     if place.contains("://") {
         let place = StorePlace::parse(place)?;
-        let StoreArguments { endpoint, region, ca_file: ca } = service.clone();
-        let options = ObjectStoreOptions { endpoint, region, ca, ..ObjectStoreOptions::new(place) };
+        let StoreArguments { endpoint, region, checksum, ca_file: ca } = service.clone();
+        let options = ObjectStoreOptions { endpoint, region, checksum, ca, ..ObjectStoreOptions::new(place) };
         return Ok(Arc::new(ObjectStore::open(options, pacer)?));
     }
     let folder = absolute(Path::new(place)).with_context(|| format!("store {place:?}"))?;

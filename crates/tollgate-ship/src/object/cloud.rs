@@ -14,7 +14,7 @@ use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use super::connect::Target;
 use super::connector::Connector;
 use super::lifecycle::Bucket;
-use super::options::{Addressing, ObjectStoreOptions, Secret};
+use super::options::{Addressing, ObjectStoreOptions, PutChecksum, Secret};
 use super::place::StoreService;
 
 /// Maximum number of tries of one call after the first try. The caller repeats the call without end, with
@@ -166,11 +166,16 @@ fn open_s3(options: &ObjectStoreOptions, connector: Connector) -> Result<Opened,
     let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| REGION.to_owned());
     let address = bucket_address(options, &region);
     let client = HttpClient::new(connector.clone());
+    let (checksum, is_unsigned) = match options.checksum {
+        PutChecksum::Sha256 => (Checksum::SHA256, false),
+        PutChecksum::Crc64Nvme => (Checksum::CRC64NVME, true),
+    };
     let store = builder
         .with_bucket_name(bucket)
         .with_virtual_hosted_style_request(is_virtual)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
-        .with_checksum_algorithm(Checksum::SHA256)
+        .with_checksum_algorithm(checksum)
+        .with_unsigned_payload(is_unsigned)
         // Some servers lack the call that deletes many objects.
         .with_disable_bulk_delete(true)
         .with_retry(retries())

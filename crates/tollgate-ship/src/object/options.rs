@@ -44,6 +44,32 @@ pub enum Addressing {
     VirtualHost,
 }
 
+/// The checksum that S3 computes and compares, before a PUT is successful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PutChecksum {
+    /// SHA-256. The signature of the request contains it too, so each server with the protocol of S3 verifies
+    /// it.
+    #[default]
+    Sha256,
+    /// CRC-64/NVME, which takes less processor time on both machines. A server must know the field
+    /// `x-amz-checksum-crc64nvme`. The signature contains the checksum, and does not contain the digest of the
+    /// content.
+    Crc64Nvme,
+}
+
+impl PutChecksum {
+    /// All checksums, the default first.
+    pub const ALL: [Self; 2] = [Self::Sha256, Self::Crc64Nvme];
+
+    /// Returns the name of the checksum in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Crc64Nvme => "crc64nvme",
+        }
+    }
+}
+
 /// Options of an object store.
 ///
 /// | key | S3 | Google Cloud Storage | Azure |
@@ -75,6 +101,8 @@ pub struct ObjectStoreOptions {
     pub proxy: Option<String>,
     /// Position of the bucket's name in an address of S3.
     pub addressing: Addressing,
+    /// The checksum of each PUT, for S3.
+    pub checksum: PutChecksum,
     /// Longest time without progress: to connect, to send a piece, to receive a piece, or until the response
     /// begins.
     pub timeout: Duration,
@@ -93,6 +121,7 @@ impl ObjectStoreOptions {
             ca: None,
             proxy: None,
             addressing: Addressing::default(),
+            checksum: PutChecksum::default(),
             timeout: Duration::from_secs(30),
         }
     }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tollgate_ship::{
-    ConditionalCreate, Created, ObjectStore, ObjectStoreOptions, Sent, Store, StoreError, probe_store,
-    send_segment,
+    ConditionalCreate, Created, ObjectStore, ObjectStoreOptions, PutChecksum, Sent, Store, StoreError,
+    probe_store, send_segment,
 };
 
 use crate::gateway::{Gateway, open, options};
@@ -64,6 +64,24 @@ fn a_segment_that_a_busy_server_stored_is_present() {
     let meddler = Meddler::start(gateway.address, first(1, "PUT", Meddling::BusyAfter));
     let (failed, sent) = send_until_answered(&behind(&meddler), &segments.all[0]);
     assert_eq!((failed, sent), (0, Sent::Present), "{:?}", meddler.seen());
+}
+
+#[test]
+fn a_store_refuses_a_segment_that_was_damaged_on_the_way_with_each_checksum() {
+    for checksum in PutChecksum::ALL {
+        let (gateway, segments) = (Gateway::start(), Segments::written(1));
+        let segment = &segments.all[0];
+        let meddler = Meddler::start(gateway.address, |line| match line.starts_with("PUT") {
+            true => Meddling::Damage,
+            false => Meddling::Pass,
+        });
+        let options = ObjectStoreOptions { checksum, ..options("s3://logs", meddler.address) };
+        let error = send(&open(options), segment).unwrap_err();
+        assert!(matches!(error, StoreError::Call { .. }), "{checksum:?}: {error:?}");
+        assert!(gateway.store().head(NAME).unwrap().is_none(), "{checksum:?}");
+        let direct = ObjectStoreOptions { checksum, ..gateway.options() };
+        assert_eq!(send(&open(direct), segment).unwrap(), Sent::Stored, "{checksum:?}");
+    }
 }
 
 #[test]

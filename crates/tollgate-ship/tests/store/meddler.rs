@@ -22,6 +22,8 @@ pub(crate) enum Meddling {
     Refuse(u16),
     /// The request is not carried out, and the answer has this body.
     Say(&'static str),
+    /// One bit of the request's body is changed on the way to the server.
+    Damage,
     /// The answer ends after this many bytes of its body.
     Cut(usize),
     /// The request is carried out, and the answer says that the object is stored.
@@ -97,7 +99,7 @@ impl Drop for Meddler {
 }
 
 fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
-    let (head, body) = read_message(&mut client)?;
+    let (head, mut body) = read_message(&mut client)?;
     let line = head.lines().next().unwrap_or_default().to_owned();
     let meddling = (shared.plan.lock().unwrap())(&line);
     shared.seen.lock().unwrap().push(line);
@@ -111,6 +113,11 @@ fn serve(shared: &Shared, mut client: TcpStream) -> io::Result<()> {
         Meddling::Silence => {
             // Waits until the client gives up and closes the connection.
             return io::copy(&mut client, &mut io::sink()).map(drop);
+        }
+        Meddling::Damage => {
+            if let Some(byte) = body.last_mut() {
+                *byte ^= 1;
+            }
         }
         _ => {}
     }

@@ -6,12 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tollgate_ship::{ObjectStore, ObjectStoreOptions, Pacer, Secret, StorePlace as Place};
+use tollgate_ship::{
+    ObjectStore, ObjectStoreOptions, Pacer, PutChecksum, Secret, StorePlace as Place, StoreService,
+};
 
 use super::key::keys;
 use super::path::{PathTo, check_path, path};
 use super::section::{Section, Written};
 use super::ship_volumes::{self, VOLUMES, Volumes};
+use super::value::{Value, named, names};
 
 /// The beginning of a secret that a file holds.
 const FILE: &str = "file:";
@@ -30,6 +33,8 @@ keys! {
     endpoint [ENDPOINT] = other("the address of the cloud", "a URL; `http://` to loopback only");
     /// The region of an `s3://` store.
     region [REGION] = other("`AWS_REGION`, else `us-east-1`", "a name");
+    /// The checksum that an `s3://` store verifies at each write. `crc64nvme` takes less processor time.
+    checksum [CHECKSUM] = one_of("sha256", names::<PutChecksum>);
     /// The public part of the credentials: the access key of S3, the account of Azure.
     access_key [ACCESS_KEY] = other("the environment, then the machine", "a text");
     /// The secret part of the credentials. It is never printed, and its file is never served.
@@ -41,6 +46,8 @@ keys! {
     /// The proxy that connections to the service go through.
     proxy [PROXY] = other("none", "`http://HOST:PORT`");
 }
+
+named!(PutChecksum);
 
 /// The place of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,6 +208,7 @@ fn objects(section: &mut Section<'_>, folder: &Path) -> StorePlace {
         }
     });
     let place_is_known = place.is_some();
+    let checksum = checksum(section, place.as_ref());
     let mut secret_files = Vec::new();
     let mut secret = |section: &mut Section<'_>, key| secret(section, folder, key, &mut secret_files);
     let options = ObjectStoreOptions {
@@ -211,6 +219,7 @@ fn objects(section: &mut Section<'_>, folder: &Path) -> StorePlace {
         session_token: secret(section, SESSION_TOKEN.name),
         ca: path(section, CA_FILE.name, PathTo::File).map(|written| folder.join(written.value)),
         proxy: value(section, PROXY.name),
+        checksum,
         ..ObjectStoreOptions::new(place.unwrap_or_else(nowhere))
     };
     // Opening sends nothing. It finds options that do not go together.
@@ -220,9 +229,23 @@ fn objects(section: &mut Section<'_>, folder: &Path) -> StorePlace {
     StorePlace::Objects(Box::new(Objects { options, written, secret_files }))
 }
 
+/// Takes the checksum of writes. Only S3 has a choice.
+fn checksum(section: &mut Section<'_>, place: Option<&Place>) -> PutChecksum {
+    let mut checksum = PutChecksum::default();
+    if let Some(number) = section.number(&CHECKSUM) {
+        checksum.set(number);
+        if let Some(place) = place.filter(|place| place.service != StoreService::S3) {
+            let (section_name, scheme) = (section.name(), place.service.scheme());
+            let text = format!("checksum in {section_name} needs an s3:// store, found {scheme}://");
+            section.fault_of(CHECKSUM.name, text);
+        }
+    }
+    checksum
+}
+
 /// Returns a place for options that have a fault already.
 fn nowhere() -> Place {
-    Place { service: tollgate_ship::StoreService::S3, bucket: String::new(), prefix: String::new() }
+    Place { service: StoreService::S3, bucket: String::new(), prefix: String::new() }
 }
 
 fn value(section: &mut Section<'_>, key: &'static str) -> Option<String> {

@@ -212,6 +212,10 @@ fn faults_of_object_stores_are_told_without_any_secret() {
         "[ship.a]\ndir = \"x\"\nregion = \"r\"\n",
         &["t.toml:3:10: region in [ship.a] needs store, found dir"],
     );
+    check(
+        "[ship.a]\nstore = \"gs://logs/a\"\nchecksum = \"crc64nvme\"\n",
+        &["t.toml:3:12: checksum in [ship.a] needs an s3:// store, found gs://"],
+    );
     let faults =
         load(&format!("{STORE}access_key = \"id\"\nsecret_key = \"sesame\"\n")).unwrap_err().to_string();
     assert!(

@@ -116,6 +116,12 @@ impl RequestHead {
         self.fields.iter().map(|field| (field.name.bytes(&self.bytes), field.value.bytes(&self.bytes)))
     }
 
+    /// Lists the values of all fields with this name, in their order. The case of `name` does not matter.
+    pub fn values_of(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        let is_named = move |(field, _): &(&[u8], &[u8])| field.eq_ignore_ascii_case(name.as_bytes());
+        self.raw_fields().filter(is_named).map(|(_, value)| value)
+    }
+
     /// Returns whether Connection has options other than `close` and `keep-alive`. Such options may name
     /// fields.
     pub fn connection_names_fields(&self) -> bool {

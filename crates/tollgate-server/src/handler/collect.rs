@@ -34,10 +34,16 @@ pub(super) fn answer(plan: &CollectPlan, exchange: &Exchange, recorder: &Recorde
         Ok(body) => body,
         Err(error) => return unreadable(&error).into(),
     };
-    let body = utf8(&body);
-    let batch = match plan.split(&body) {
-        Ok(batch) => batch,
-        Err(error) => return unsplit(error).into(),
+    let text;
+    let batch = match plan.split_unchecked(&body) {
+        Some(batch) => batch,
+        None => {
+            text = utf8(&body);
+            match plan.split(&text) {
+                Ok(batch) => batch,
+                Err(error) => return unsplit(error).into(),
+            }
+        }
     };
     let ending = TransactionEnd::Complete { status: plan.reply.status(), reply_bytes: None };
     let facts = Facts { request, took_us: exchange.took_us(), ending };
@@ -96,6 +102,7 @@ fn unreadable(error: &BodyError) -> Reply {
 }
 
 /// An item of a body, with its index.
+#[derive(Clone, Copy)]
 struct PlacedItem<'b, 'a> {
     item: Item<'a>,
     place: usize,
@@ -103,13 +110,35 @@ struct PlacedItem<'b, 'a> {
 }
 
 /// Appends an item as a row, or as a reject. Returns the reason of a reject.
+///
+/// An item with bytes that are not UTF-8 is no JSON. It is then read again with U+FFFD in their place. So an
+/// item without such bytes needs no check of its own.
 fn append_item(
     log: &mut Transaction<'_>,
     plan: &CollectPlan,
     facts: &Facts<'_>,
-    PlacedItem { item, place, batch }: &PlacedItem<'_, '_>,
+    placed: &PlacedItem<'_, '_>,
     buffer: &mut Vec<u8>,
 ) -> Option<String> {
+    let (mut reason, text) = append_row(log, plan, facts, placed, buffer).err()?;
+    let text = utf8(text);
+    if let (Item::Part(_), Cow::Owned(part)) = (placed.item, &text) {
+        let mut buffer = Vec::new();
+        let placed = PlacedItem { item: Item::Part(part), ..*placed };
+        reason = append_row(log, plan, facts, &placed, &mut buffer).err()?.0;
+    }
+    log.reject(plan.stream.id, &reason, &plan.kept(placed.item, &text));
+    Some(reason)
+}
+
+/// Appends an item as a row. If it is no row, returns the reason, and the text of the item.
+fn append_row<'b>(
+    log: &mut Transaction<'_>,
+    plan: &CollectPlan,
+    facts: &Facts<'_>,
+    PlacedItem { item, place, batch }: &PlacedItem<'_, 'b>,
+    buffer: &'b mut Vec<u8>,
+) -> Result<(), (String, &'b [u8])> {
     let stream = &plan.stream;
     let contained = plan.contained(*item, buffer);
     let text = contained.as_ref().unwrap_or(item).text();
@@ -118,7 +147,5 @@ fn append_item(
         .and_then(|given| {
             log.row(stream.id, |row| stream.fill(row, facts, &given)).map_err(|error| error.to_string())
         });
-    let reason = row.err()?;
-    log.reject(stream.id, &reason, &plan.kept(*item, text));
-    Some(reason)
+    row.map_err(|reason| (reason, text))
 }

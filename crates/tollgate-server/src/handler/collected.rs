@@ -14,11 +14,11 @@ const DEFAULT_ACCEPTED: &str = "application/json, application/x-ndjson, text/pla
 
 /// Returns the refusal of a content type that is not accepted (RFC 9110 section 15.5.16).
 pub(super) fn refusal(accepted: &MediaTypes, head: &RequestHead) -> Option<Reply> {
-    let mut types = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let mut types = head.values_of("content-type");
     // If the request has several such fields, two readers may use different fields, so each field has to be
     // accepted.
-    let first = types.next().map_or(&b""[..], |(_, value)| value);
-    if accepted.accept(first) && types.all(|(_, value)| accepted.accept(value)) {
+    let first = types.next().unwrap_or_default();
+    if accepted.accept(first) && types.all(|value| accepted.accept(value)) {
         return None;
     }
     let listed: Vec<_> = accepted.ranges().iter().filter_map(shown).collect();

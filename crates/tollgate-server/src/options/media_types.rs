@@ -59,6 +59,10 @@ impl MediaTypes {
     /// as no type.
     pub(crate) fn accept(&self, content_type: &[u8]) -> bool {
         let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        // Most requests have this type, and need no text in lower case.
+        if essence.eq_ignore_ascii_case(b"application/json") && self.0.contains(&MediaRange::Default) {
+            return true;
+        }
         let essence = String::from_utf8_lossy(essence).to_ascii_lowercase();
         self.0.iter().any(|range| range.contains(&essence))
     }

@@ -63,8 +63,8 @@ impl ContentCoding {
 
     /// Returns the codings of the content of a request, in the order in which they were applied.
     pub(super) fn all_of(head: &RequestHead) -> Result<Vec<Self>, Unsupported> {
-        let lines = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
-        let names = lines.flat_map(|(_, value)| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii);
+        let lines = head.values_of("content-encoding");
+        let names = lines.flat_map(|value| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii);
         let names = names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
         let mut codings = Vec::new();
         for name in names {

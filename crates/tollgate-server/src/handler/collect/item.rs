@@ -1,6 +1,7 @@
 //! The fields of one collected item.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -37,11 +38,9 @@ impl<'a> CollectedItem<'a> {
         if !whole.get().starts_with('{') {
             return Err("item is not a JSON object".to_owned());
         }
-        let mut fields = vec![None; plan.fields.names.len()];
-        let mut unknown = Vec::new();
-        let reader = FieldReader { plan, fields: &mut fields, unknown: &mut unknown };
-        let mut json = serde_json::Deserializer::from_str(whole.get());
-        reader.deserialize(&mut json).map_err(|error| format!("item: {error}"))?;
+        // Only a name with a half surrogate is no text, so most items are read once.
+        let read = read_fields::<TextNames>(whole, plan).or_else(|_| read_fields::<AnyNames>(whole, plan));
+        let (fields, mut unknown) = read.map_err(|error| format!("item: {error}"))?;
         let nested = if plan.nested.is_empty() {
             Vec::new()
         } else {
@@ -99,22 +98,53 @@ impl Given for CollectedItem<'_> {
     }
 }
 
-/// Reads the values of an object without a copy, each to the index of its field.
-struct FieldReader<'p, 'f, 'de> {
-    plan: &'p StreamPlan,
-    fields: &'f mut [Option<&'de RawValue>],
-    unknown: &'f mut Vec<String>,
+/// Values of an item, in the order of [`StreamPlan::fields`], and the unknown names in quotes.
+type ReadFields<'a> = (Vec<Option<&'a RawValue>>, Vec<String>);
+
+/// Reads the values of an object without a copy.
+fn read_fields<'a, N: NameForm>(
+    object: &'a RawValue,
+    plan: &StreamPlan,
+) -> Result<ReadFields<'a>, serde_json::Error> {
+    let mut fields = vec![None; plan.fields.names.len()];
+    let mut unknown = Vec::new();
+    let reader = FieldReader { plan, fields: &mut fields, unknown: &mut unknown, form: PhantomData::<N> };
+    serde_json::Deserializer::from_str(object.get()).deserialize_map(reader)?;
+    Ok((fields, unknown))
 }
 
-impl<'de> DeserializeSeed<'de> for FieldReader<'_, '_, 'de> {
-    type Value = ();
+/// The form in which names of fields are read.
+trait NameForm {
+    fn read<'de, D: Deserializer<'de>, V: Visitor<'de>>(names: D, visitor: V) -> Result<V::Value, D::Error>;
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
+/// Names are texts. A name with a half surrogate is an error.
+struct TextNames;
+
+impl NameForm for TextNames {
+    fn read<'de, D: Deserializer<'de>, V: Visitor<'de>>(names: D, visitor: V) -> Result<V::Value, D::Error> {
+        names.deserialize_str(visitor)
     }
 }
 
-impl<'de> Visitor<'de> for FieldReader<'_, '_, 'de> {
+/// Names are bytes, so that they may have half surrogates. This form takes more time.
+struct AnyNames;
+
+impl NameForm for AnyNames {
+    fn read<'de, D: Deserializer<'de>, V: Visitor<'de>>(names: D, visitor: V) -> Result<V::Value, D::Error> {
+        names.deserialize_bytes(visitor)
+    }
+}
+
+/// Reads the values of an object, each to the index of its field.
+struct FieldReader<'p, 'f, 'de, N> {
+    plan: &'p StreamPlan,
+    fields: &'f mut [Option<&'de RawValue>],
+    unknown: &'f mut Vec<String>,
+    form: PhantomData<N>,
+}
+
+impl<'de, N: NameForm> Visitor<'de> for FieldReader<'_, '_, 'de, N> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -122,7 +152,7 @@ impl<'de> Visitor<'de> for FieldReader<'_, '_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key_seed(KeyReader(self.plan))? {
+        while let Some(key) = map.next_key_seed(KeyReader(self.plan, PhantomData::<N>))? {
             let value = map.next_value()?;
             match key {
                 Key::Field(field) if self.fields[field].replace(value).is_none() => {}
@@ -145,22 +175,25 @@ enum Key {
     Ignored,
 }
 
-struct KeyReader<'p>(&'p StreamPlan);
+struct KeyReader<'p, N>(&'p StreamPlan, PhantomData<N>);
 
-impl<'de> DeserializeSeed<'de> for KeyReader<'_> {
+impl<'de, N: NameForm> DeserializeSeed<'de> for KeyReader<'_, N> {
     type Value = Key;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
-        // As bytes, a name may have half surrogates.
-        deserializer.deserialize_bytes(self)
+        N::read(deserializer, self)
     }
 }
 
-impl Visitor<'_> for KeyReader<'_> {
+impl<N> Visitor<'_> for KeyReader<'_, N> {
     type Value = Key;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
+        self.visit_bytes(name.as_bytes())
     }
 
     fn visit_bytes<E: Error>(self, name: &[u8]) -> Result<Key, E> {

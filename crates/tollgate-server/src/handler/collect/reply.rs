@@ -50,6 +50,11 @@ impl ReplyPlan {
         Self { status: spec.status, content }
     }
 
+    /// Returns whether the reply repeats values of a document.
+    pub(super) fn repeats_document(&self) -> bool {
+        matches!(self.content, Content::Echo(..))
+    }
+
     /// Returns the status of the reply.
     pub(in crate::handler) fn status(&self) -> u16 {
         self.status

@@ -38,7 +38,7 @@ pub use lease::{LeaseKeeper, LeaseOptions, LeaseStartError, LeaseStatus, LeaseWa
 pub use live::LiveLog;
 pub use load::{
     LoadBacklog, LoadOptions, LoadState, LoadStatus, LoadTuning, LoadWatch, Loader, RefusedLogs, STALLED_MIN,
-    SkipError, skip,
+    SkipError, WAITING_MIN, skip,
 };
 pub use query::{Asker, QueryAnswer, QueryError, QueryOptions, QueryPool, QueryRow, QuerySource, QueryValue};
 pub use sink::{

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_log::{Exception, Follower, LogId, Sequence, SinkBreaker, Watermark};
 
 /// A log that is being written, in this process or another one.
-pub trait LiveLog: Send {
+pub trait LiveLog: Send + Sync {
     /// Returns the watermark of the log. Returns `None` if the watermark is unknown. Only sealed segments may
     /// then be read.
     fn watermark(&self) -> Option<Watermark>;

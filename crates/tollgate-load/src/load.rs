@@ -1,6 +1,7 @@
 //! The loader: one thread that loads the synced records of all logs in a folder into one sink.
 
 mod backlog;
+mod calls;
 mod chunk;
 mod control;
 mod deleted;
@@ -12,6 +13,8 @@ mod options;
 mod settle;
 mod skip;
 mod status;
+mod unloaded;
+mod watched_sink;
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -26,6 +29,7 @@ use loader_thread::LoaderThread;
 use options::OpenSink;
 
 pub use backlog::LoadBacklog;
+pub use calls::WAITING_MIN;
 pub(crate) use deleted::deleted_ends;
 pub use options::{LoadOptions, LoadTuning, RefusedLogs};
 pub(crate) use skip::is_given_up;
@@ -72,7 +76,7 @@ impl Loader {
         storage: Arc<dyn Storage>,
         live: Option<Follower>,
     ) -> Result<Self, LoaderStartError> {
-        Self::start_beside(options, storage, live.map(|live| Box::new(live) as Box<dyn LiveLog>))
+        Self::start_beside(options, storage, live.map(|live| Arc::new(live) as Arc<dyn LiveLog>))
     }
 
     /// Starts a loader for a folder with a live log, which this or another process writes.
@@ -82,7 +86,7 @@ impl Loader {
     pub fn start_beside(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
-        live: Option<Box<dyn LiveLog>>,
+        live: Option<Arc<dyn LiveLog>>,
     ) -> Result<Self, LoaderStartError> {
         Self::start_with(options, storage, live, Box::new(SinkOptions::open))
     }
@@ -90,7 +94,7 @@ impl Loader {
     fn start_with(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
-        live: Option<Box<dyn LiveLog>>,
+        live: Option<Arc<dyn LiveLog>>,
         open: OpenSink,
     ) -> Result<Self, LoaderStartError> {
         let name = options.sink.name.clone();
@@ -98,7 +102,7 @@ impl Loader {
         if let (Some(live), LoadFrom::Now) = (&live, options.sink.from) {
             live.set_breaker(SinkBreaker::Open);
         }
-        let control = Arc::new(LoaderControl::default());
+        let control = Arc::new(LoaderControl::new(live.as_ref()));
         let mut loader_thread = LoaderThread::new(options, storage, live, open, control.clone());
         let thread = thread::Builder::new().name(format!("load-{name}")).spawn(move || loader_thread.run());
         let thread = thread.map_err(LoaderStartError)?;

@@ -105,6 +105,8 @@ pub(crate) fn report(sink: &str, status: &LoadStatus) -> Value {
         "commits": status.commits,
         "bytes": status.bytes,
         "backoff_seconds": status.backoff.as_secs_f64(),
+        "waiting_seconds": status.waiting.as_secs_f64(),
+        "failing_seconds": status.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64()),
         "stalled_seconds": status.stalled.as_secs_f64(),
         "restarts": status.restarts,
         "last_error": status.last_error.as_deref().map(shortened),

@@ -61,7 +61,7 @@ pub(crate) fn run(command: &LoadCommand) -> anyhow::Result<ExitCode> {
     let servers = sinks.iter().map(|sink| RemoteLog::follow(&config.log.dir, sink.name()));
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
     let start =
-        |(sink, server): (&SinkConfig, &RemoteLog)| start_loader(&config, sink, Box::new(server.clone()));
+        |(sink, server): (&SinkConfig, &RemoteLog)| start_loader(&config, sink, Arc::new(server.clone()));
     let loaders = sinks.iter().zip(&servers).map(start).collect::<anyhow::Result<Vec<_>>>()?;
     if command.once {
         return Ok(load_once(&config.log.dir, loaders, &signals).exit_code(sinks));

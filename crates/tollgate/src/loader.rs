@@ -14,7 +14,7 @@ use crate::config::{Config, SinkConfig};
 pub(crate) fn start_loader(
     config: &Config,
     sink: &SinkConfig,
-    live: Box<dyn LiveLog>,
+    live: Arc<dyn LiveLog>,
 ) -> anyhow::Result<Loader> {
     let mut options = LoadOptions::new(&config.log.dir, sink.options.clone());
     options.tuning = options.tuning.within(config.log.reserve_bytes);

@@ -124,7 +124,7 @@ impl Sinks {
     fn start_one(&mut self, config: &Config, sink: &SinkConfig) -> anyhow::Result<()> {
         let Loading::Here(loaders) = &mut self.loading else { return Ok(()) };
         let Some(follower) = self.followers.all().get(sink.name()).cloned() else { return Ok(()) };
-        let live: Box<dyn LiveLog> = Box::new(follower);
+        let live: Arc<dyn LiveLog> = Arc::new(follower);
         loaders.insert(sink.name().to_owned(), start_loader(config, sink, live)?);
         Ok(())
     }

@@ -21,7 +21,7 @@ pub struct LoadBacklog {
     pub segments: u64,
     /// Bytes of these segments, including records that are loaded already.
     pub bytes: u64,
-    /// Number of records in these segments that are not loaded. Segments with an unknown end do not count.
+    /// Number of records in these segments that are not loaded, except in segments with an unknown end.
     pub records: u64,
     /// Wall clock at the write of the oldest batch that is not loaded, in microseconds since 1970. `None` if
     /// there is no such batch, or if it cannot be read.
@@ -40,7 +40,8 @@ impl LoadBacklog {
         self.oldest_us.get_or_insert_with(now_us);
     }
 
-    /// Adds the part of a log after `position`. Returns false if the log has no records there.
+    /// Adds the part of a log after `position`. Returns the records of the log that are on disk and may be
+    /// loaded, and whether some of them are after `position`.
     pub(super) fn add(
         &mut self,
         storage: &dyn Storage,
@@ -48,8 +49,9 @@ impl LoadBacklog {
         log: LogId,
         position: Sequence,
         reach: ReadableEnd,
-    ) -> Result<bool, LogError> {
+    ) -> Result<OnDisk, LogError> {
         let (names, before) = (segments(storage, dir, log)?, self.segments);
+        let mut on_disk = OnDisk::default();
         let limit = reach.limit().unwrap_or(Sequence(u64::MAX));
         for (index, (name, path)) in names.iter().enumerate() {
             let last = match names.get(index + 1) {
@@ -57,19 +59,41 @@ impl LoadBacklog {
                 None if name.state == SegmentState::Open => limit,
                 None => read_footer(storage, path)?.map_or(limit, |footer| footer.last),
             };
-            if name.first <= limit && last.min(limit) > position {
+            let last = last.min(limit);
+            on_disk.add(name.first, last);
+            if name.first <= limit && last > position {
                 let file = storage.open_read(path).and_then(|file| file.size());
                 self.segments += 1;
-                if last.min(limit) < Sequence(u64::MAX) {
+                if last < Sequence(u64::MAX) {
                     let next = position.after(1).max(name.first);
-                    self.records = self.records.saturating_add(next.count_to(last.min(limit)));
+                    self.records = self.records.saturating_add(next.count_to(last));
                 }
                 // If the segment was sealed or deleted during this count, its path no longer exists. It then
                 // adds 0 bytes, and the next count corrects this.
                 self.bytes = self.bytes.saturating_add(file.unwrap_or_default());
             }
         }
-        Ok(self.segments > before)
+        on_disk.is_pending = self.segments > before;
+        Ok(on_disk)
+    }
+}
+
+/// The records of a log that are on disk and may be loaded.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OnDisk {
+    /// First and last record. `None` if there is no record, or if the last one is unknown.
+    range: Option<(Sequence, Sequence)>,
+    /// Whether some of them are not loaded.
+    is_pending: bool,
+}
+
+impl OnDisk {
+    /// Adds the next segment.
+    fn add(&mut self, first: Sequence, last: Sequence) {
+        let first = self.range.map_or(first, |(first, _)| first);
+        if last < Sequence(u64::MAX) {
+            self.range = Some((first, last));
+        }
     }
 }
 
@@ -120,7 +144,8 @@ impl Pending {
         is_due
     }
 
-    /// Adds a log to a backlog. If its position is not known, all its records count.
+    /// Adds a log to a backlog. If its position is not known, all its records count. Returns the first and the
+    /// last record that are on disk and may be loaded.
     pub(super) fn add(
         &mut self,
         backlog: &mut LoadBacklog,
@@ -128,13 +153,14 @@ impl Pending {
         dir: &Path,
         log: LogId,
         reach: ReadableEnd,
-    ) -> Result<(), LogError> {
+    ) -> Result<Option<(Sequence, Sequence)>, LogError> {
         let position = self.positions.get(&log).copied().unwrap_or_default();
-        if backlog.add(&**storage, dir, log, position, reach)? {
+        let on_disk = backlog.add(&**storage, dir, log, position, reach)?;
+        if on_disk.is_pending {
             let found = self.oldest_us(storage, dir, log, position, reach)?;
             backlog.oldest_us = backlog.oldest_us.into_iter().chain(found).min();
         }
-        Ok(())
+        Ok(on_disk.range)
     }
 
     fn oldest_us(

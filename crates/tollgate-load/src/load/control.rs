@@ -2,10 +2,13 @@
 //! the thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::calls::SinkCalls;
 use super::status::{LoadState, LoadStatus, STALLED_MIN};
+use super::unloaded::UnloadedRecords;
+use crate::live::LiveLog;
 use crate::sink::SinkOptions;
 
 /// Order of the owner to the thread.
@@ -25,6 +28,7 @@ pub(super) struct ControlState {
     /// New options of the sink that the thread does not use yet.
     pub(super) change: Option<SinkOptions>,
     pub(super) status: LoadStatus,
+    pub(super) unloaded: UnloadedRecords,
 }
 
 /// The state that the thread and its owner share.
@@ -35,6 +39,9 @@ pub(super) struct LoaderControl {
     pub(super) begun: Instant,
     /// Milliseconds from `begun` to the last progress, or [`RESTING`] while the thread waits.
     pub(super) progress_ms: AtomicU64,
+    pub(super) calls: Arc<SinkCalls>,
+    /// The live log, which belongs to the thread.
+    pub(super) live: Option<Weak<dyn LiveLog>>,
 }
 
 /// Value of `progress_ms` while the thread waits for more records or for its next try.
@@ -43,11 +50,16 @@ const RESTING: u64 = u64::MAX;
 impl Default for LoaderControl {
     fn default() -> Self {
         let (state, wake, progress_ms) = (Mutex::default(), Condvar::new(), AtomicU64::new(RESTING));
-        Self { state, wake, begun: Instant::now(), progress_ms }
+        Self { state, wake, begun: Instant::now(), progress_ms, calls: Arc::default(), live: None }
     }
 }
 
 impl LoaderControl {
+    /// Returns the state before the thread begins.
+    pub(super) fn new(live: Option<&Arc<dyn LiveLog>>) -> Self {
+        Self { live: live.map(Arc::downgrade), ..Self::default() }
+    }
+
     /// Notes progress of the thread.
     pub(super) fn note_progress(&self) {
         let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(RESTING - 1);
@@ -84,16 +96,26 @@ impl LoaderControl {
         self.wake.notify_all();
     }
 
+    /// Returns the state of the loader. The pending records and the wait for the database are those of this
+    /// moment, also if the thread does not run.
     pub(super) fn status(&self) -> LoadStatus {
-        let status = self.state().status.clone();
-        let stalled = match status.state {
+        let live = self.live.as_ref().and_then(Weak::upgrade).and_then(|live| live.watermark());
+        let mut state = self.state();
+        let records = state.unloaded.count(live);
+        if records > 0 {
+            state.status.backlog.saw_more();
+        }
+        let mut status = state.status.clone();
+        drop(state);
+        status.backlog.records = records;
+        status.waiting = self.calls.waiting_at(Instant::now());
+        status.stalled = match status.state {
             LoadState::Ended | LoadState::Opening => Duration::ZERO,
             _ => self.stalled(),
         };
-        // A stalled thread has not seen the records that were written after it stalled.
-        let is_outdated = status.state == LoadState::CaughtUp && !stalled.is_zero();
-        let state = if is_outdated { LoadState::Loading } else { status.state };
-        LoadStatus { state, lag: status.backlog.age(), stalled, ..status }
+        status.lag = status.backlog.age();
+        status.state = shown_state(&status);
+        status
     }
 
     pub(super) fn update(&self, change: impl FnOnce(&mut LoadStatus)) {
@@ -130,5 +152,16 @@ impl LoaderControl {
     pub(super) fn end(&self) {
         self.update(|status| status.state = LoadState::Ended);
         self.wake.notify_all();
+    }
+}
+
+/// Returns the state that readers see. The thread sets its own state step by step, and cannot set it while it
+/// waits for the database.
+fn shown_state(status: &LoadStatus) -> LoadState {
+    match status.state {
+        // Each try of a failing sink begins with these steps, and most end with the same error.
+        LoadState::Loading | LoadState::Opening if status.failing_since.is_some() => LoadState::Retrying,
+        LoadState::CaughtUp if status.backlog.records > 0 || !status.stalled.is_zero() => LoadState::Loading,
+        state => state,
     }
 }

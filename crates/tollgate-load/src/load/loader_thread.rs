@@ -34,6 +34,7 @@ use super::deleted::deleted_ends;
 use super::follow::{Following, end_of_log, is_lasting};
 use super::options::{LoadOptions, OpenSink, RefusedLogs};
 use super::status::LoadState;
+use super::watched_sink::WatchedSink;
 use crate::error::SinkError;
 use crate::live::LiveLog;
 use crate::sink::{LoadFrom, Sink, SinkOptions};
@@ -88,7 +89,7 @@ enum Enrolled {
 pub(super) struct LoaderThread {
     options: LoadOptions,
     storage: Arc<dyn Storage>,
-    live: Option<Box<dyn LiveLog>>,
+    live: Option<Arc<dyn LiveLog>>,
     /// Watermark up to which the live log may be read in this pass.
     watermark: Option<Watermark>,
     open: OpenSink,
@@ -117,7 +118,7 @@ impl LoaderThread {
     pub(super) fn new(
         options: LoadOptions,
         storage: Arc<dyn Storage>,
-        live: Option<Box<dyn LiveLog>>,
+        live: Option<Arc<dyn LiveLog>>,
         open: OpenSink,
         control: Arc<LoaderControl>,
     ) -> Self {
@@ -173,6 +174,8 @@ impl LoaderThread {
         if look == Look::All {
             self.control.update(|status| status.failing_logs.clear());
             self.all_looked_at = Some(self.caught_up_at);
+            let is_followed = |log| self.logs.get(&log).is_some_and(|following| !following.is_stopped);
+            self.control.state().unloaded.retain(is_followed);
         }
         self.pending.paused();
         self.went_well(LoadState::CaughtUp);
@@ -190,6 +193,10 @@ impl LoaderThread {
             self.take_change();
             self.look_at_live();
             let look = self.look_due(order);
+            if self.sink.is_none() {
+                // The records are counted first, because the database may not answer.
+                self.look_at_backlog();
+            }
             self.control.note_progress();
             let result = self.pass(look);
             self.note_failing(matches!(result, Ok(Pass::Waiting)));
@@ -239,7 +246,7 @@ impl LoaderThread {
             tracing::info!(sink = self.options.sink.name, "the sink works again");
         }
         self.control.update(|status| {
-            (status.state, status.backoff) = (state, Duration::ZERO);
+            (status.state, status.backoff, status.failing_since) = (state, Duration::ZERO, None);
             if state == LoadState::CaughtUp {
                 status.backlog = LoadBacklog::default();
             }
@@ -267,7 +274,10 @@ impl LoaderThread {
         } else if is_first {
             tracing::warn!(sink, reason, "the sink accepts no rows: the loader tries again");
         }
-        self.control.update(|status| status.last_error = Some(reason));
+        self.control.update(|status| {
+            status.last_error = Some(reason);
+            status.failing_since = status.failing_since.or_else(|| Some(Instant::now()));
+        });
         if error.is_retriable() {
             match error {
                 // The connection is kept, because it works and only waited for a lock.
@@ -477,7 +487,10 @@ impl LoaderThread {
     fn sink(&mut self) -> Result<&mut dyn Sink, SinkError> {
         if self.sink.is_none() {
             self.control.update(|status| status.state = LoadState::Opening);
-            let opened = (self.open)(&self.options.sink);
+            let opened = {
+                let _call = self.control.calls.begin();
+                (self.open)(&self.options.sink)
+            };
             self.control.update(|status| match &opened {
                 Ok(_) => status.is_unusable = false,
                 Err(error) => {
@@ -485,7 +498,7 @@ impl LoaderThread {
                     status.last_error = Some(join_chain(error));
                 }
             });
-            self.sink = Some(opened?);
+            self.sink = Some(Box::new(WatchedSink::new(opened?, self.control.calls.clone())));
             // The state shows that the sink answers, so an owner that waits for the end of the loader
             // continues to wait.
             self.control.update(|status| status.state = LoadState::Loading);

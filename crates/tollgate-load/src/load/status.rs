@@ -21,7 +21,7 @@ pub enum LoadState {
     Loading,
     /// The loader opens the sink, and the sink has not answered yet.
     Opening,
-    /// All records that were synced at the last visit are loaded.
+    /// All synced records are loaded.
     CaughtUp,
     /// The loader waits after an error.
     Retrying,
@@ -70,7 +70,7 @@ pub struct LoadStatus {
     /// Age of the oldest record that is not loaded, by the stamp of its batch. Zero if all records are
     /// loaded.
     pub lag: Duration,
-    /// Records to load, at the last count.
+    /// Records to load. The records are counted now, and the segments and bytes at the last look at the disk.
     pub backlog: LoadBacklog,
     /// Logs that the loader does not load any more, with the reason.
     pub stopped_logs: BTreeMap<LogId, String>,
@@ -78,6 +78,11 @@ pub struct LoadStatus {
     pub failing_logs: BTreeMap<LogId, String>,
     /// Time since which only failing logs remain to be loaded. `None` if other logs remain, or no log.
     pub only_failing_since: Option<Instant>,
+    /// How long the current call of the database has had no answer. Zero if that is shorter than
+    /// [`WAITING_MIN`](super::calls::WAITING_MIN).
+    pub waiting: Duration,
+    /// When the sink failed first, after it last worked. `None` while it works.
+    pub failing_since: Option<Instant>,
     /// How long the loader has made no progress. Zero if that is shorter than [`STALLED_MIN`].
     pub stalled: Duration,
     /// The last error, with its causes.

@@ -94,12 +94,17 @@ impl Cluster {
         ]));
     }
 
+    /// Returns the ids of the server process and all its children.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        let server = fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap();
+        let server = server.lines().next().unwrap();
+        let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
+        std::iter::once(server).chain(children.split_whitespace()).map(|id| id.parse().unwrap()).collect()
+    }
+
     /// Kills the server process and all its children by SIGKILL.
     pub(crate) fn kill(&self) {
-        let pid = fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap();
-        let pid = pid.lines().next().unwrap().to_owned();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-        let pids: Vec<_> = std::iter::once(&*pid).chain(children.split_whitespace()).collect();
+        let pids: Vec<_> = self.processes().iter().map(i32::to_string).collect();
         // The result is ignored, because children may end as soon as the first process is dead.
         let _ = Command::new("kill").arg("-9").args(&pids).stderr(Stdio::null()).status().unwrap();
         for pid in pids {

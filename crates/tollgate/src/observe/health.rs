@@ -66,6 +66,7 @@ pub(crate) enum Code {
     SinkFailing,
     SinkUnattended,
     SinkBehind,
+    SinkWaiting,
     SinkStalled,
     LogStopped,
     LogUnmended,
@@ -96,7 +97,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 42] = [
+    pub(crate) const ALL: [Self; 43] = [
         Self::BackendDown,
         Self::BackendUnresolved,
         Self::BackendImpaired,
@@ -117,6 +118,7 @@ impl Code {
         Self::SinkFailing,
         Self::SinkUnattended,
         Self::SinkBehind,
+        Self::SinkWaiting,
         Self::SinkStalled,
         Self::LogStopped,
         Self::LogUnmended,
@@ -160,6 +162,7 @@ impl Code {
             Self::SinkFailing => "sink_failing",
             Self::SinkUnattended => "sink_unattended",
             Self::SinkBehind => "sink_behind",
+            Self::SinkWaiting => "sink_waiting",
             Self::SinkStalled => "sink_stalled",
             Self::LogStopped => "log_stopped",
             Self::LogUnmended => "log_unmended",
@@ -205,6 +208,7 @@ impl Code {
             | Self::SinkFailing
             | Self::SinkUnattended
             | Self::SinkBehind
+            | Self::SinkWaiting
             | Self::SinkStalled
             | Self::LogStopped
             | Self::LogUnmended
@@ -267,9 +271,12 @@ impl Code {
                 "start `tollgate load` for this sink: its records stay on disk until they are loaded"
             }
             Self::SinkBehind => "check the load of the database: no record is lost meanwhile",
+            Self::SinkWaiting => {
+                "look at the database: locks (`pg_locks`, `pg_blocking_pids`), a stopped server, a slow disk"
+            }
             Self::SinkStalled => {
-                "check what the database does. If it does nothing, report the fault with the output of gdb \
-                 -p and `tollgate log verify`"
+                "check the disk of the log. If it works, report the fault with the output of gdb -p and \
+                 `tollgate log verify`"
             }
             Self::LogStopped => {
                 "check what the reason names: `tollgate log verify` and docs/how-to/load-into-postgresql.md \
@@ -590,8 +597,13 @@ fn look_at_sink(health: &mut Health, sink: &Value, phase: Phase, lag_max: Durati
         }
         _ => {}
     }
+    let waiting = sink["waiting_seconds"].as_f64().unwrap_or_default();
     let stalled = sink["stalled_seconds"].as_f64().unwrap_or_default();
-    if stalled > 0.0 {
+    if waiting > 0.0 {
+        let records = counted(sink["lag_records"].as_u64().unwrap_or_default(), "record");
+        let text = format!("sink {name} has waited for the database for {waiting:.0} s, {records} to load");
+        health.add(Code::SinkWaiting, text);
+    } else if stalled > 0.0 {
         let limit = STALLED_MIN.as_secs();
         let text =
             format!("the loader of sink {name} has made no progress for {stalled:.0} s, limit {limit} s");

@@ -327,14 +327,15 @@ fn log(out: &mut Exposition, log: Option<&LogStatus>, damaged: u64) {
 }
 
 fn sinks(out: &mut Exposition, sinks: &[Value]) {
-    let text =
-        "1 while the loader of the sink works. 0 while it waits after an error, is stopped, or does not run.";
+    let text = "1 while the loader of the sink works. 0 from an error until the sink works again, while the \
+         database does not answer, and without a loader.";
     let mut family = out.family("tollgate_load_up", Gauge, text);
     for sink in sinks {
-        let is_up = matches!(sink["state"].as_str(), Some("loading" | "caught up" | "opening"));
+        let is_working = matches!(sink["state"].as_str(), Some("loading" | "caught up" | "opening"));
+        let is_up = is_working && sink["waiting_seconds"].as_f64().unwrap_or_default() == 0.0;
         family.count(&[("sink", name_of(sink))], is_up.into());
     }
-    let of_sink: [(&str, Kind, &str, &str); 15] = [
+    let of_sink: [(&str, Kind, &str, &str); 16] = [
         (
             "tollgate_load_lag_seconds",
             Gauge,
@@ -372,6 +373,12 @@ fn sinks(out: &mut Exposition, sinks: &[Value]) {
             Gauge,
             "Current wait after errors. 0 while the sink works.",
             "backoff_seconds",
+        ),
+        (
+            "tollgate_load_waiting_seconds",
+            Gauge,
+            "How long the current call of the database has had no answer, from 2 s on.",
+            "waiting_seconds",
         ),
         ("tollgate_load_restarts_total", Counter, "Restarts of the loader after a panic.", "restarts"),
         ("tollgate_load_stopped_logs", Gauge, "Logs that the loader stopped loading.", "stopped_logs"),

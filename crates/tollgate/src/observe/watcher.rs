@@ -152,6 +152,7 @@ fn is_logged_elsewhere(code: Code) -> bool {
             | Code::DiskTight
             | Code::DescriptorsShort
             | Code::SinkUnattended
+            | Code::SinkWaiting
             | Code::ShipStalled
             | Code::ShipBehind
     )

@@ -370,9 +370,11 @@ fn headline(document: &Value) -> String {
 }
 
 fn sink_cells(sink: &Value) -> [String; 10] {
-    let state = match sink["backoff_seconds"].as_f64() {
-        Some(seconds) if seconds > 0.0 => format!("{}, each {seconds:.1} s", text(&sink["state"])),
-        _ => text(&sink["state"]),
+    let [waiting, backoff] = ["waiting_seconds", "backoff_seconds"].map(|name| number(&sink[name]));
+    let state = match text(&sink["state"]) {
+        state if waiting > 0.0 => format!("{state}, no answer for {waiting:.0} s"),
+        state if backoff > 0.0 => format!("{state}, each {backoff:.1} s"),
+        state => state,
     };
     let known = |value: &Value, shown: fn(&Value) -> String| {
         if value.is_null() { String::new() } else { shown(value) }

@@ -18,6 +18,7 @@ mod clocks;
 mod cluster;
 mod commands;
 mod crash;
+mod database_faults;
 mod descriptors;
 mod dev;
 mod disk;

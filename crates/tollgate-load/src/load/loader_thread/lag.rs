@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_log::log_ids;
+use tollgate_log::{LogId, log_ids};
 
 use super::super::backlog::LoadBacklog;
 use super::super::follow::Following;
@@ -23,17 +23,23 @@ impl LoaderThread {
             return;
         }
         let mut backlog = LoadBacklog::default();
-        let is_stopped = |following: &Following| following.is_stopped;
-        for log in log_ids(&*self.storage, &self.options.dir).unwrap_or_default() {
-            if self.logs.get(&log).is_some_and(is_stopped) {
-                continue;
-            }
+        let logs = log_ids(&*self.storage, &self.options.dir).unwrap_or_default();
+        let is_stopped =
+            |log: &LogId| self.logs.get(log).is_some_and(|following: &Following| following.is_stopped);
+        let logs: Vec<_> = logs.into_iter().filter(|log| !is_stopped(log)).collect();
+        for log in &logs {
             // The error is ignored here, because `failing_logs` reports a log that cannot be read.
-            let _ = self.reach_of(log).and_then(|reach| {
-                self.pending.add(&mut backlog, &self.storage, &self.options.dir, log, reach)
+            let on_disk = self.reach_of(*log).and_then(|reach| {
+                self.pending.add(&mut backlog, &self.storage, &self.options.dir, *log, reach)
             });
+            if let Ok(Some((first, last))) = on_disk {
+                self.control.state().unloaded.saw(*log, first, last);
+            }
         }
-        self.control.update(|status| status.backlog = backlog);
+        let mut state = self.control.state();
+        state.unloaded.retain(|log| logs.contains(&log));
+        state.status.backlog = backlog;
+        drop(state);
         self.report_behind();
     }
 

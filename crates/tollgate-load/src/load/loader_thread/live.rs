@@ -62,15 +62,20 @@ impl LoaderThread {
     pub(super) fn confirm_found(&mut self, log: LogId, position: Option<Position>) -> Result<(), SinkError> {
         let is_of_log =
             |position: &Position| is_log_of_position(&self.storage, &self.options.dir, log, *position);
-        let position = position.filter(|position| is_of_log(position).unwrap_or(false));
-        let last = position.map_or(Sequence(0), |position| position.last);
+        let of_log = position.filter(|position| is_of_log(position).unwrap_or(false));
+        let last = of_log.map_or(Sequence(0), |position| position.last);
         self.confirm(log, last);
+        // The loader loads no record before the position, also if the position belongs to another log.
+        if let Some(position) = position {
+            self.control.state().unloaded.passed(log, position.last);
+        }
         self.settle(log, last, Brought::Anything)
     }
 
     /// Confirms the records that the sink durably has, so that their segments may be deleted.
     pub(super) fn confirm(&mut self, log: LogId, last: Sequence) {
         self.pending.passed(log, last);
+        self.control.state().unloaded.passed(log, last);
         if let Some(live) = &self.live {
             live.confirm(log, last);
         }

@@ -225,7 +225,7 @@ impl LoaderThread {
 
     pub(super) fn committed(&self, bytes: u64, tally: Tally) {
         self.control.update(|status| {
-            status.state = LoadState::Loading;
+            (status.state, status.failing_since) = (LoadState::Loading, None);
             status.rows += tally.rows;
             status.rejects += tally.rejects;
             status.duplicates += tally.duplicates;

@@ -46,7 +46,7 @@ impl Awaiting {
 
     fn loader(&self, kills: Vec<(Kill, usize, bool)>) -> Loader {
         let (_, open) = killed_sink(kills);
-        let live = Some(Box::new(self.follower.clone()) as Box<dyn LiveLog>);
+        let live = Some(Arc::new(self.follower.clone()) as Arc<dyn LiveLog>);
         Loader::start_with(self.site.options(), self.site.storage.clone(), live, open).unwrap()
     }
 
@@ -125,7 +125,7 @@ fn records_that_are_waited_for_do_not_wait_for_the_logs_of_earlier_runs() {
     eventually("it is synced", || awaiting.follower.is_awaited());
     let mut options = awaiting.site.options();
     options.tuning.chunk_rows_max = 1;
-    let live = Some(Box::new(awaiting.follower.clone()) as Box<dyn LiveLog>);
+    let live = Some(Arc::new(awaiting.follower.clone()) as Arc<dyn LiveLog>);
     let loader = Loader::start_beside(options, awaiting.site.storage.clone(), live).unwrap();
     assert_eq!(awaiting.settled(appended), []);
     assert!(loader.status().rows < 4000, "{:?}", loader.status());
@@ -164,7 +164,7 @@ fn a_sink_is_not_waited_for_before_it_knows_where_it_begins() {
     drop(awaiting.site.sink().open().unwrap());
     let lock = awaiting.site.connect();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let live = Some(Box::new(awaiting.follower.clone()) as Box<dyn LiveLog>);
+    let live = Some(Arc::new(awaiting.follower.clone()) as Arc<dyn LiveLog>);
     let _loader = Loader::start_beside(options, awaiting.site.storage.clone(), live).unwrap();
     assert_eq!(awaiting.appender.breaker(MAIN), SinkBreaker::Open);
     lock.execute_batch("ROLLBACK").unwrap();

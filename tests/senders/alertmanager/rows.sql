@@ -1,0 +1,1 @@
+SELECT receiver, alert, status, started, ended, labels, annotations FROM alerts

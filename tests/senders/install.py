@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: The folder of installed packages.
-INSTALLED = Path(os.environ.get("TOLLGATE_SENDERS", ROOT / "target" / "senders"))
+INSTALLED = ROOT / "target" / "senders"
 #: The files that name packages.
 NAMED_BY = ("requirements.txt", "package.json", "package-lock.json", "go.mod", "go.sum", "packages.txt")
 

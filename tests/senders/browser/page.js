@@ -11,7 +11,8 @@ function sendBeacons() {
   navigator.sendBeacon(`${url}/events`, json)
 
   // Bytes have no type.
-  navigator.sendBeacon(`${url}/events`, new TextEncoder().encode(JSON.stringify({ kind: "bytes", value: 3 })))
+  const bytes = new TextEncoder().encode(JSON.stringify({ kind: "bytes", value: 3 }))
+  navigator.sendBeacon(`${url}/events`, bytes)
 
   // multipart/form-data
   const form = new FormData()
@@ -38,7 +39,8 @@ async function send(event) {
 function answered(count) {
   return new Promise(resolve => {
     new PerformanceObserver((_, observer) => {
-      if (performance.getEntriesByType("resource").filter(entry => entry.initiatorType === "beacon").length < count) return
+      const entries = performance.getEntriesByType("resource")
+      if (entries.filter(entry => entry.initiatorType === "beacon").length < count) return
       observer.disconnect()
       resolve()
     }).observe({ type: "resource", buffered: true })

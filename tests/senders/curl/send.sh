@@ -12,12 +12,11 @@ send --json '{"kind":"json","value":2}' "$TOLLGATE_URL/events"
 printf '{"kind":"lines","value":3}\n{"kind":"lines","value":4}\n' >events.ndjson
 send --data-binary @events.ndjson -H 'Content-Type: application/x-ndjson' "$TOLLGATE_URL/events"
 
-# curl does not compress a body.
-gzip -c events.ndjson |
-  send --data-binary @- -H 'Content-Encoding: gzip' -H 'Content-Type: application/x-ndjson' "$TOLLGATE_URL/events"
+# curl does not compress a body. Another program can compress it.
+gzip -c events.ndjson | send --data-binary @- -H 'Content-Encoding: gzip' "$TOLLGATE_URL/events"
 
-# A file whose length is not known is sent in chunks. `-T` sends PUT unless `-X` names another method.
-send -X POST -T - -H 'Content-Type: application/x-ndjson' "$TOLLGATE_URL/events" <events.ndjson
+# Input whose length is not known is sent in chunks. `-T` sends PUT unless `-X` names another method.
+send -X POST -T - "$TOLLGATE_URL/events" <events.ndjson
 
 # A form with a field and a file.
 printf 'a report' >report.txt

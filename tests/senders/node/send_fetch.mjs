@@ -9,14 +9,18 @@ async function send(options) {
 
 // A text has the type text/plain.
 await send({ body: JSON.stringify({ kind: "text", value: 1 }) })
-await send({ body: JSON.stringify({ kind: "json", value: 2 }), headers: { "Content-Type": "application/json" } })
+await send({
+  body: JSON.stringify({ kind: "json", value: 2 }),
+  headers: { "Content-Type": "application/json" },
+})
 await send({ body: new Blob([JSON.stringify({ kind: "blob", value: 3 })], { type: "application/json" }) })
 // Bytes have no type.
 await send({ body: new TextEncoder().encode(JSON.stringify({ kind: "bytes", value: 4 })) })
 
 // A stream is sent in chunks.
 async function* lines() {
-  for (const value of [5, 6]) yield new TextEncoder().encode(`${JSON.stringify({ kind: "lines", value })}\n`)
+  const encoder = new TextEncoder()
+  for (const value of [5, 6]) yield encoder.encode(`${JSON.stringify({ kind: "lines", value })}\n`)
 }
 await send({
   body: ReadableStream.from(lines()),
@@ -24,6 +28,7 @@ await send({
   duplex: "half",
 })
 
-// CompressionStream compresses what it passes on.
-const compressed = new Blob([JSON.stringify({ kind: "gzip", value: 7 })]).stream().pipeThrough(new CompressionStream("gzip"))
+// A compressed body.
+const text = new Blob([JSON.stringify({ kind: "gzip", value: 7 })])
+const compressed = text.stream().pipeThrough(new CompressionStream("gzip"))
 await send({ body: compressed, headers: { "Content-Encoding": "gzip" }, duplex: "half" })

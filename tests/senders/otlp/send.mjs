@@ -12,17 +12,20 @@ const url = process.env.TOLLGATE_URL
 const resource = resourceFromAttributes({ "service.name": "page" })
 
 const spans = new OTLPTraceExporter({ url: `${url}/v1/traces` })
-const traces = new TracerProvider({ resource, spanProcessors: [new BatchSpanProcessor({ exporter: spans })] })
+const spanProcessors = [new BatchSpanProcessor({ exporter: spans })]
+const traces = new TracerProvider({ resource, spanProcessors })
 traces.getTracer("page").startSpan("order", { attributes: { items: 2 } }).end()
 await traces.shutdown()
 
 const records = new OTLPLogExporter({ url: `${url}/v1/logs` })
-const logs = new LoggerProvider({ resource, processors: [new BatchLogRecordProcessor({ exporter: records })] })
+const processors = [new BatchLogRecordProcessor({ exporter: records })]
+const logs = new LoggerProvider({ resource, processors })
 logs.getLogger("page").emit({ severityText: "WARN", body: "the stock is low", attributes: { left: 3 } })
 await logs.shutdown()
 
 const points = new OTLPMetricExporter({ url: `${url}/v1/metrics` })
-const metrics = new MeterProvider({ resource, readers: [new PeriodicExportingMetricReader({ exporter: points })] })
+const readers = [new PeriodicExportingMetricReader({ exporter: points })]
+const metrics = new MeterProvider({ resource, readers })
 metrics.getMeter("page").createCounter("orders").add(2, { kind: "book" })
 metrics.getMeter("page").createHistogram("seconds").record(0.25)
 await metrics.shutdown()

@@ -1,1 +1,2 @@
-SELECT host, source, sourcetype, event, time BETWEEN '2026' AND '2200' AS is_timed FROM hec ORDER BY event
+SELECT status, host, source, sourcetype, event, time BETWEEN '2026' AND '2200' AS is_timed
+FROM hec ORDER BY status, event

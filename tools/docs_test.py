@@ -19,6 +19,7 @@ These markers belong to the next block:
     limit SECONDS          the block may run for SECONDS, 60 otherwise
     pause SECONDS          the commands of a transcript wait before each, as a reader does who types them
     exit CODE              this exit code is expected instead of 0
+    part of FILE           the block is a part of a file of the repository, and does not run
     write FILE             the block is the content of a file
     append FILE            the block is the end of a file
     sql DATABASE           the block is SQL, and a superuser of PostgreSQL runs it
@@ -32,6 +33,7 @@ These markers are steps of their own:
     killed                 the newest background block ends, because the page killed its server
     start postgresql       starts a PostgreSQL on 127.0.0.1:5432
     sql: STATEMENT         a superuser runs a statement in the database `postgres`
+    sender: NAME           runs a sender of tests/senders, if `make senders` has installed its packages
     stop postgresql        stops it, and keeps its data
 
 If a page has no marker, none of its blocks run, and `--strict` fails.
@@ -66,6 +68,7 @@ OF_BLOCKS = {
     "limit": True,
     "pause": True,
     "exit": True,
+    "part of": True,
     "write": True,
     "append": True,
     "sql": True,
@@ -75,6 +78,7 @@ STEPS = {
     "run:": True,
     "start:": True,
     "sql:": True,
+    "sender:": True,
     "start postgresql": False,
     "stop postgresql": False,
     "stop": False,
@@ -82,6 +86,8 @@ STEPS = {
 }
 #: Seconds that a block may run.
 LIMIT = 60
+#: Seconds that a sender may run.
+SENDER_LIMIT = 300
 #: Seconds that a build may run.
 BUILD_LIMIT = 3600
 #: Seconds between two checks of a process or its output.
@@ -202,6 +208,11 @@ def commands_of(text: str, pause: int = 0) -> str:
         return text
     wait = f"sleep {pause}\n" if pause else ""
     return "".join(f"{wait}{line[2:]}\n" for line in text.splitlines() if line.startswith("$ "))
+
+
+def is_part(block: str, text: str) -> bool:
+    """Returns whether the lines of a block follow each other in a text."""
+    return ("\n" + block) in ("\n" + text)
 
 
 def has(output: str, expected: str) -> bool:
@@ -424,8 +435,27 @@ class Page:
                 raise Fault(block.line, f"{end} before the output had {until!r}\n{shown(process.text())}")
             time.sleep(PAUSE)
 
+    def compare(self, block: Block, name: str):
+        """Fails unless a block is a part of a file."""
+        path = self.clone / name
+        if not path.is_file() or not is_part(block.text, path.read_text()):
+            raise Fault(block.line, f"the block is no part of {name}")
+
+    def sender(self, line: int, name: str):
+        """Runs a sender whose packages are installed."""
+        command = f"TOLLGATE=target/release/tollgate tests/senders/run.py --installed {shlex.quote(name)}"
+        process = self.start(command, keeps=False)
+        output = self.finish(line, process, SENDER_LIMIT)
+        if f"{name}: not installed" in output:
+            self.reasons["`make senders` has not installed the sender"] += 1
+        else:
+            self.run_count += 1
+
     def block(self, block: Block):
         reason = block.one("not run:")
+        part = block.one("part of")
+        if part is not None:
+            return self.compare(block, part)
         if reason is not None:
             self.reasons[reason] += 1
             return
@@ -451,6 +481,8 @@ class Page:
         elif name == "start:":
             command, _, until = argument.rpartition(" until ")
             self.in_background(Block(step.line, command + "\n"), until)
+        elif name == "sender:":
+            self.sender(step.line, argument)
         elif name == "start postgresql":
             self.postgres = self.postgres or Postgres()
             self.postgres.start()
@@ -539,6 +571,9 @@ def test(name: str, text: str, binary: Path, verbose: bool) -> tuple[Result, Fau
         clone_to(clone)
         (clone / "target/release").mkdir(parents=True)
         shutil.copy2(binary, clone / "target/release/tollgate")
+        for installed in ("target/senders", "target/tools"):
+            if (ROOT / installed).is_dir():
+                (clone / installed).symlink_to(ROOT / installed)
         page = Page(work, clone, environment_of(work / "home"), verbose)
         fault = None
         try:
@@ -552,7 +587,7 @@ def test(name: str, text: str, binary: Path, verbose: bool) -> tuple[Result, Fau
 
 def pages() -> list[str]:
     """Returns the names of all pages with commands."""
-    found = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.md"))]
+    found = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.md"))]
     return ["README.md", *[str(path.relative_to(ROOT)) for path in found]]
 
 

@@ -7,7 +7,22 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-from docs_test import Block, Fault, Marker, Page, Result, Step, commands_of, has, is_marked, steps_of, table
+from docs_test import (
+    ROOT,
+    Block,
+    Fault,
+    Marker,
+    Page,
+    Result,
+    Step,
+    commands_of,
+    has,
+    is_marked,
+    is_part,
+    pages,
+    steps_of,
+    table,
+)
 
 
 class Pages(unittest.TestCase):
@@ -67,6 +82,30 @@ class Pages(unittest.TestCase):
     def test_white_space_of_an_output_counts_once(self):
         self.assertTrue(has("item   count\ntea\t2\n", "count tea 2"))
         self.assertFalse(has("item", "count"))
+
+    def test_a_block_is_a_part_of_a_text_by_whole_lines(self):
+        self.assertTrue(is_part("b\nc\n", "a\nb\nc\nd\n"))
+        self.assertFalse(is_part("b\nc\n", "ab\nc\nd\n"))
+        self.assertFalse(is_part("b\nd\n", "a\nb\nc\nd\n"))
+
+    def test_each_part_of_a_file_in_the_pages_is_in_its_file(self):
+        count = 0
+        for name in pages():
+            for step in steps_of((ROOT / name).read_text()):
+                part = step.one("part of") if isinstance(step, Block) else None
+                if part is not None:
+                    count += 1
+                    self.assertTrue(
+                        is_part(step.text, (ROOT / part).read_text()), f"{name}:{step.line}: {part}"
+                    )
+        self.assertGreater(count, 20)
+
+    def test_each_sender_of_the_repository_is_run_by_a_page(self):
+        steps = [step for name in pages() for step in steps_of((ROOT / name).read_text())]
+        run = {
+            step.marker.argument for step in steps if isinstance(step, Step) and step.marker.name == "sender:"
+        }
+        self.assertEqual(run, {path.parent.name for path in (ROOT / "tests/senders").glob("*/rows.json")})
 
     def test_the_table_has_each_reason(self):
         rows = [
@@ -134,6 +173,25 @@ class Runs(unittest.TestCase):
     def test_a_block_that_is_not_run_is_counted_by_its_reason(self):
         self.run_page("<!-- docs-test: not run: a drawing -->\n\n    false\n")
         self.assertEqual((self.page.run_count, self.page.reasons), (0, Counter({"a drawing": 1})))
+
+    def test_a_block_that_is_no_part_of_its_file_fails(self):
+        (self.clone / "a.toml").write_text("x = 1\ny = 2\n")
+        self.run_page("<!-- docs-test: part of a.toml -->\n\n    y = 2\n")
+        self.fails("<!-- docs-test: part of a.toml -->\n\n    y = 3\n", 3, "no part of a.toml")
+        self.fails("<!-- docs-test: part of b.toml -->\n\n    y = 2\n", 3, "no part of b.toml")
+
+    def test_a_sender_runs_if_it_is_installed(self):
+        run = self.clone / "tests/senders/run.py"
+        run.parent.mkdir(parents=True)
+        run.write_text("#!/bin/sh\necho $2: not installed\n")
+        run.chmod(0o755)
+        self.run_page("<!-- docs-test: sender: a -->\n")
+        self.assertEqual((self.page.run_count, self.page.reasons.total()), (0, 1))
+        run.write_text("#!/bin/sh\necho $2: its rows are there\n")
+        self.run_page("<!-- docs-test: sender: a -->\n")
+        self.assertEqual((self.page.run_count, self.page.reasons.total()), (1, 1))
+        run.write_text("#!/bin/sh\nexit 1\n")
+        self.fails("<!-- docs-test: sender: a -->\n", 1, "exit code 1")
 
     def test_files_are_written_and_appended_in_the_folder_of_the_page(self):
         self.run_page(

@@ -9,6 +9,10 @@ use super::structure;
 /// Maximum number of items of one body. A transaction never has space for more records.
 pub(super) const ITEMS_MAX: usize = 1 << 19;
 
+/// First bytes of compressed content, which no JSON begins with, and the name of its content coding. Sources:
+/// RFC 1952 section 2.3.1, RFC 8878 section 3.1.1.
+const MAGIC_NUMBERS: [(&[u8], &str); 2] = [(b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd")];
+
 /// Reason why a body cannot be split into items.
 #[derive(Debug)]
 pub(super) enum SplitError {
@@ -85,7 +89,7 @@ pub(super) fn split(body: &[u8]) -> Result<Vec<Item<'_>>, SplitError> {
     let body = structure::trimmed(body);
     match json_of(body) {
         Ok(value) => of_value(value),
-        Err(error) => of_structure(body).unwrap_or_else(|| Err(malformed(&error))),
+        Err(error) => of_structure(body).unwrap_or_else(|| Err(malformed(body, &error))),
     }
 }
 
@@ -93,8 +97,12 @@ pub(super) fn json_of(text: &[u8]) -> Result<&RawValue, serde_json::Error> {
     serde_json::from_slice(text)
 }
 
-fn malformed(error: &serde_json::Error) -> SplitError {
-    SplitError::Malformed(format!("the content is not JSON: {error}"))
+fn malformed(body: &[u8], error: &serde_json::Error) -> SplitError {
+    let coding = MAGIC_NUMBERS.iter().find(|(magic_number, _)| body.starts_with(magic_number));
+    SplitError::Malformed(match coding {
+        Some((_, coding)) => format!("the content is {coding}: send it with Content-Encoding: {coding}"),
+        None => format!("the content is not JSON: {error}"),
+    })
 }
 
 fn of_value(value: &RawValue) -> Result<Vec<Item<'_>>, SplitError> {
@@ -214,6 +222,15 @@ mod tests {
         check("{\n\"a\": 1,\n}", Err("key must be a string"));
         check("[{},", Err("EOF"));
         check("not json\n{}\n", Err("expected"));
+    }
+
+    #[test]
+    fn a_compressed_content_without_its_coding_is_refused_with_the_name_of_the_coding() {
+        for (body, coding) in [(&b"\x1f\x8b\x08\x00"[..], "gzip"), (b"\x28\xb5\x2f\xfd\x04", "zstd")] {
+            let Err(SplitError::Malformed(reason)) = split(body) else { panic!("{coding}") };
+            let expect = format!("the content is {coding}: send it with Content-Encoding: {coding}");
+            assert_eq!(reason, expect);
+        }
     }
 
     #[test]

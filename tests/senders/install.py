@@ -7,6 +7,7 @@ copy of these files. A sender whose files are the same as the copy is not instal
 
 import functools
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,9 +27,11 @@ class NotInstalled(Exception):
 def run(*command, **options):
     """Runs a command. Its failure is the reason why a sender is not installed."""
     try:
-        subprocess.run(command, check=True, **options)
-    except (OSError, subprocess.CalledProcessError) as fault:
-        raise NotInstalled(f"{command[0]} failed: {fault}") from fault
+        code = subprocess.run(command, check=False, **options).returncode
+    except OSError as fault:
+        code = fault
+    if code != 0:
+        raise NotInstalled(f"not installed: `{shlex.join(map(str, command))}` failed: {code}")
 
 
 def folder_of(sender: Path) -> Path:

@@ -26,8 +26,8 @@ trackPageView()
 mixpanel.init("shop", { api_host: url })
 mixpanel.track("Order Completed", { total: 12.5 })
 
-// PostHog: compressed bodies of this SDK have no `Content-Encoding`. The SDK drops events of browsers without
-// a window, as in this test.
+// PostHog: compressed bodies of this SDK have no `Content-Encoding`. The SDK drops events of browsers
+// without a window, as in this test.
 posthog.init("shop", {
   api_host: url,
   disable_compression: true,

@@ -20,7 +20,10 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::time_provider::TimeProvider;
 
 pub use pem::{PemError, certificates, private_key};
-pub use server::{CertificateFiles, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions, UnknownName};
+pub use server::{
+    Certificate, CertificateError, CertificateFiles, MinVersion, ServerTls, ServerTlsError, ServerTlsOptions,
+    UnknownName,
+};
 pub use stream::{Side, TlsHandshakeError, TlsReader, TlsStream, WIRE_BYTES};
 pub use verifier::{Trust, Verifier};
 

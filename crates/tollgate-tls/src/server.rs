@@ -1,35 +1,28 @@
 //! TLS of a server: its certificates, each chosen by the host name that the client sends (SNI, RFC 6066
 //! section 3).
 //!
+//! The certificates can be replaced while the server runs. Only new handshakes use the new certificates.
 //! Early data (0-RTT) is never accepted, because a replayed request would become a second record.
 
+mod certificate;
 mod names;
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use rustls::crypto::ring::Ticketer;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
-use rustls::sign::CertifiedKey;
 use rustls::{Error, SupportedProtocolVersion, version};
 
-use crate::pem::{PemError, certificates, private_key};
+use crate::pem::PemError;
 use crate::{clock, provider};
+pub use certificate::{Certificate, CertificateError, CertificateFiles};
 use names::CertificatesByName;
 pub use names::UnknownName;
 
 /// The only application protocol that is served (RFC 7301).
 const HTTP_1_1: &[u8] = b"http/1.1";
-
-/// The files of one certificate, in PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CertificateFiles {
-    /// The certificate, and the intermediate certificates up to its authority.
-    pub certificate: PathBuf,
-    /// The private key of the certificate.
-    pub key: PathBuf,
-}
 
 /// The lowest TLS version of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,7 +47,7 @@ impl MinVersion {
 /// The options of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerTlsOptions {
-    /// The certificates, at least one.
+    /// The certificates from files.
     pub certificates: Vec<CertificateFiles>,
     /// The lowest version of a handshake.
     pub min_version: MinVersion,
@@ -66,11 +59,16 @@ pub struct ServerTlsOptions {
 /// keeps them. A key encrypts tickets for 6 hours, and decrypts them for 6 more hours.
 static TICKETS: LazyLock<Result<Arc<dyn ProducesTickets>, Error>> = LazyLock::new(Ticketer::new);
 
-/// TLS of a server, with the contents of its files. Two values are equal if the options and all contents are
-/// equal.
+/// TLS of a server.
 pub struct ServerTls {
     options: ServerTlsOptions,
-    keys: Vec<Arc<CertifiedKey>>,
+    present: RwLock<Present>,
+}
+
+/// The certificates of the next handshakes.
+struct Present {
+    of_files: Vec<Certificate>,
+    issued: Vec<Certificate>,
     config: Arc<ServerConfig>,
 }
 
@@ -104,19 +102,11 @@ impl ServerTls {
     /// # Errors
     /// A certificate or a key cannot be used.
     pub fn load(options: ServerTlsOptions) -> Result<Self, ServerTlsError> {
-        let keys = options.certificates.iter().enumerate();
-        let keys = keys.map(|(index, files)| read(index, files)).collect::<Result<Vec<_>, _>>()?;
-        let by_name = CertificatesByName::new(&keys, options.unknown_name);
-        let mut config = ServerConfig::builder_with_details(provider(), clock())
-            .with_protocol_versions(options.min_version.versions())
-            .map_err(ServerTlsError::Options)?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(by_name));
-        config.alpn_protocols = vec![HTTP_1_1.to_vec()];
-        // Tickets hold the state of a session, so the server stores none.
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.ticketer = TICKETS.clone().map_err(ServerTlsError::Options)?;
-        Ok(Self { options, keys, config: Arc::new(config) })
+        let files = options.certificates.iter().enumerate();
+        let of_files = files.map(|(index, files)| read(index, files)).collect::<Result<Vec<_>, _>>()?;
+        let config = config(&options, &of_files).map_err(ServerTlsError::Options)?;
+        let present = RwLock::new(Present { of_files, issued: Vec::new(), config });
+        Ok(Self { options, present })
     }
 
     /// Returns the options.
@@ -124,40 +114,72 @@ impl ServerTls {
         &self.options
     }
 
-    /// Returns the configuration of each session.
-    pub fn config(&self) -> &Arc<ServerConfig> {
-        &self.config
+    /// Returns the configuration of the next session.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.present().config.clone()
     }
+
+    /// Returns the certificates from files, in the order of the options.
+    pub fn certificates(&self) -> Vec<Certificate> {
+        self.present().of_files.clone()
+    }
+
+    /// Returns the certificates that came at run time.
+    pub fn issued(&self) -> Vec<Certificate> {
+        self.present().issued.clone()
+    }
+
+    /// Replaces the certificates that came at run time, such as certificates of ACME. A certificate from a
+    /// file has priority over an issued certificate with the same name.
+    ///
+    /// A reload creates a new value without issued certificates, so the caller passes
+    /// [`issued`](Self::issued) of the value before.
+    ///
+    /// # Errors
+    /// The cryptography refuses the options. The present certificates stay.
+    pub fn set_issued(&self, issued: Vec<Certificate>) -> Result<(), Error> {
+        let of_files = self.certificates();
+        self.replace(of_files, issued)
+    }
+
+    /// Replaces all certificates for new handshakes.
+    fn replace(&self, of_files: Vec<Certificate>, issued: Vec<Certificate>) -> Result<(), Error> {
+        let config = config(&self.options, of_files.iter().chain(&issued))?;
+        let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
+        *present = Present { of_files, issued, config };
+        Ok(())
+    }
+
+    fn present(&self) -> impl Deref<Target = Present> {
+        self.present.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Creates the configuration of sessions with these certificates. The first certificate with a name has
+/// priority.
+fn config<'a>(
+    options: &ServerTlsOptions,
+    certificates: impl IntoIterator<Item = &'a Certificate>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let by_name = CertificatesByName::new(certificates, options.unknown_name);
+    let mut config = ServerConfig::builder_with_details(provider(), clock())
+        .with_protocol_versions(options.min_version.versions())?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(by_name));
+    config.alpn_protocols = vec![HTTP_1_1.to_vec()];
+    // Tickets hold the state of a session, so the server stores none.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.ticketer = TICKETS.clone()?;
+    Ok(Arc::new(config))
 }
 
 /// Reads one certificate with its key.
-fn read(index: usize, files: &CertificateFiles) -> Result<Arc<CertifiedKey>, ServerTlsError> {
-    let of_certificate = |error| ServerTlsError::Certificate { index, error };
-    let of_key = |error| ServerTlsError::Key { index, error };
-    let chain = certificates(&files.certificate).map_err(of_certificate)?;
-    names::of(&chain[0]).map_err(|error| of_certificate(PemError::new(&files.certificate, &error)))?;
-    let key = private_key(&files.key).map_err(of_key)?;
-    let key = provider()
-        .key_provider
-        .load_private_key(key)
-        .map_err(|_| of_key(PemError::new(&files.key, &"it has a key of a kind that is not supported")))?;
-    let certified = CertifiedKey::new(chain, key);
-    certified.keys_match().map_err(|_| {
-        let reason = format!("it is not the key of the certificate in {}", files.certificate.display());
-        of_key(PemError::new(&files.key, &reason))
-    })?;
-    Ok(Arc::new(certified))
+fn read(index: usize, files: &CertificateFiles) -> Result<Certificate, ServerTlsError> {
+    Certificate::read(files).map_err(|error| match error {
+        CertificateError::Certificate(error) => ServerTlsError::Certificate { index, error },
+        CertificateError::Key(error) => ServerTlsError::Key { index, error },
+    })
 }
-
-impl PartialEq for ServerTls {
-    fn eq(&self, other: &Self) -> bool {
-        let chains = |tls: &Self| tls.keys.iter().map(|key| key.cert.clone()).collect::<Vec<_>>();
-        // Each key matches its certificate, so equal certificates have equal keys.
-        self.options == other.options && chains(self) == chains(other)
-    }
-}
-
-impl Eq for ServerTls {}
 
 /// Shows no contents of the files, because the keys are secret.
 impl fmt::Debug for ServerTls {

@@ -127,6 +127,7 @@ impl Present {
         if !faults.is_empty() {
             return Err(Refusal::Faults(faults));
         }
+        keep_issued(&self.config, &config)?;
         destinations.admit(&config, log);
         config.place_awaited(|sink| destinations.sinks.place_of(sink));
         config.server.version = self.version.number + 1;
@@ -197,6 +198,12 @@ impl Refusal {
             Self::Failed(reason) => vec![unplaced(reason.clone())],
         }
     }
+}
+
+/// Passes the certificates that came at run time on to the new configuration.
+fn keep_issued(present: &Config, new: &Config) -> Result<(), Refusal> {
+    let (Some(present), Some(new)) = (&present.server.tls, &new.server.tls) else { return Ok(()) };
+    new.set_issued(present.issued()).map_err(|error| Refusal::Failed(format!("TLS cannot be used: {error}")))
 }
 
 fn faults_of(error: &ConfigError) -> Vec<SourceFault> {

@@ -66,7 +66,7 @@ impl Opening {
             origin.peer = header.await.ok()?;
         }
         self.slot.arm(Phase::Handshake, rules.limits.handshake_timeout);
-        let config = rules.tls.as_ref()?.config().clone();
+        let config = rules.tls.as_ref()?.config();
         let end = self.shake(socket, config, ahead.to_vec()).await;
         match end {
             Ok(stream) => {

@@ -8,6 +8,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use super::certificate::Certificate;
+
 /// What a client that sends no name, or an unknown name, gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownName {
@@ -29,9 +31,13 @@ pub(super) struct CertificatesByName {
 }
 
 impl CertificatesByName {
-    pub(super) fn new(keys: &[Arc<CertifiedKey>], unknown_name: UnknownName) -> Self {
-        let (mut exact, mut wildcards) = (HashMap::new(), HashMap::new());
-        for key in keys {
+    pub(super) fn new<'a>(
+        certificates: impl IntoIterator<Item = &'a Certificate>,
+        unknown_name: UnknownName,
+    ) -> Self {
+        let (mut exact, mut wildcards, mut first) = (HashMap::new(), HashMap::new(), None);
+        for Certificate { key, .. } in certificates {
+            first.get_or_insert(key);
             for name in key.cert.first().and_then(|certificate| of(certificate).ok()).unwrap_or_default() {
                 match name.strip_prefix("*.") {
                     Some(parent) => wildcards.entry(parent.to_owned()).or_insert_with(|| key.clone()),
@@ -40,7 +46,7 @@ impl CertificatesByName {
             }
         }
         let other = match unknown_name {
-            UnknownName::First => keys.first().cloned(),
+            UnknownName::First => first.cloned(),
             UnknownName::Refused => None,
         };
         Self { exact, wildcards, other }

@@ -2,10 +2,11 @@
 
 use std::fs;
 
+use rustls::pki_types::CertificateDer;
 use tempfile::TempDir;
 
 use super::*;
-use crate::testing::certificate as written;
+use crate::testing::{certificate as written, shake, trusting_client};
 
 fn options(certificates: Vec<CertificateFiles>) -> ServerTlsOptions {
     ServerTlsOptions { certificates, ..ServerTlsOptions::default() }
@@ -13,6 +14,12 @@ fn options(certificates: Vec<CertificateFiles>) -> ServerTlsOptions {
 
 fn load(options: ServerTlsOptions) -> Result<ServerTls, ServerTlsError> {
     ServerTls::load(options)
+}
+
+/// Returns the certificates that a client gets. The list is empty if the handshake fails.
+fn served(config: Arc<ServerConfig>, name: &'static str) -> Vec<CertificateDer<'static>> {
+    let shaken = shake(config, trusting_client(), name).ok();
+    shaken.and_then(|(client, _)| client.peer_certificates().map(<[_]>::to_vec)).unwrap_or_default()
 }
 
 #[test]
@@ -23,9 +30,10 @@ fn a_name_finds_its_certificate_before_a_wildcard_and_a_wildcard_before_the_firs
     let files = names.iter().enumerate().map(|(n, names)| written(folder.path(), &n.to_string(), names));
     let mut options = options(files.collect());
     let check = |options: &ServerTlsOptions, name, expect: Option<usize>| {
-        let tls = load(options.clone()).unwrap();
-        let found = CertificatesByName::new(&tls.keys, options.unknown_name).find(name);
-        let place = found.and_then(|found| tls.keys.iter().position(|key| Arc::ptr_eq(key, &found)));
+        let certificates = load(options.clone()).unwrap().certificates();
+        let found = CertificatesByName::new(&certificates, options.unknown_name).find(name);
+        let is_found = |one: &Certificate| found.as_ref().is_some_and(|found| Arc::ptr_eq(&one.key, found));
+        let place = certificates.iter().position(is_found);
         assert_eq!(place, expect, "{name:?}");
     };
     for (name, expect) in [
@@ -68,12 +76,28 @@ fn a_file_that_does_not_fit_is_named_and_its_content_is_not() {
 }
 
 #[test]
-fn other_contents_of_the_same_files_are_another_value() {
+fn new_handshakes_use_issued_certificates_and_files_have_priority() {
     let folder = TempDir::new().unwrap();
-    let options = options(vec![written(folder.path(), "one", &["one.test"])]);
-    let before = load(options.clone()).unwrap();
-    assert!(before == load(options.clone()).unwrap());
-    written(folder.path(), "one", &["one.test"]);
-    assert!(before != load(options).unwrap());
-    assert!(!format!("{before:?}").contains("PRIVATE"));
+    let of_file = written(folder.path(), "file", &["a.test"]);
+    let issued =
+        ["a.test", "b.test"].map(|name| Certificate::read(&written(folder.path(), name, &[name])).unwrap());
+    let tls = load(options(vec![of_file])).unwrap();
+    let before = tls.config();
+    tls.set_issued(issued.to_vec()).unwrap();
+    assert_eq!(tls.issued(), issued);
+    assert!(!Arc::ptr_eq(&before, &tls.config()), "the next session has another configuration");
+    assert_eq!(served(tls.config(), "a.test"), tls.certificates()[0].chain());
+    assert_eq!(served(tls.config(), "b.test"), issued[1].chain());
+    assert_eq!(served(before, "b.test"), tls.certificates()[0].chain());
+    assert!(!format!("{tls:?} {issued:?}").contains("PRIVATE"));
+}
+
+#[test]
+fn a_server_without_certificates_refuses_handshakes_until_one_is_issued() {
+    let folder = TempDir::new().unwrap();
+    let tls = load(options(Vec::new())).unwrap();
+    assert!(served(tls.config(), "a.test").is_empty());
+    let issued = Certificate::read(&written(folder.path(), "a", &["a.test"])).unwrap();
+    tls.set_issued(vec![issued.clone()]).unwrap();
+    assert_eq!(served(tls.config(), "a.test"), issued.chain());
 }

@@ -109,7 +109,7 @@ impl Site {
         let (ours, theirs) = pipe(step);
         let name = ServerName::try_from("a.test").unwrap();
         let client = ClientConnection::new(self.client.clone(), name).unwrap();
-        let server = ServerConnection::new(self.server.config().clone()).unwrap();
+        let server = ServerConnection::new(self.server.config()).unwrap();
         (TlsStream::new(ours, client, Vec::new()), TlsStream::new(theirs, server, Vec::new()))
     }
 }
@@ -190,7 +190,7 @@ async fn bytes_that_were_read_before_the_handshake_count() {
     let (_, lost) = pipe(1);
     let mut server = server;
     let socket = std::mem::replace(&mut server.socket, lost);
-    let session = ServerConnection::new(site.server.config().clone()).unwrap();
+    let session = ServerConnection::new(site.server.config()).unwrap();
     let mut server = TlsStream::new(socket, session, hello);
     let (one, other) = tokio::join!(shaking, shaken(&mut server));
     one.and(other).unwrap();
